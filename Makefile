@@ -1,0 +1,132 @@
+# `make demo` and `make test` do everything on a fresh machine that has Python
+# 3.11 or newer, make and a network. The second time they install nothing.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# Another environment's settings must not leak into ours.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+# pyright and its node come with the pins: no other node, no look for a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install -qq
+COLOUR := $(if $(MAKE_TERMOUT),yes,no)
+CODE := src tests $(wildcard examples)
+# The packages that decide and do no I/O: every branch of theirs is tested.
+PURE := src/forewarn/protocol/*,src/forewarn/fleet/*
+
+.PHONY: help
+help: ## Print this help.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: .venv/server.stamp ## Install what is needed, then show forewarn at work.
+	@$(BIN)/python examples/demo.py
+
+.PHONY: test
+test: lint types layers cover ## Install what is needed, then run every check.
+	@tail -n 1 .build/pytest.log
+
+.PHONY: unit
+unit: .venv/dev.stamp ## Run the quick tests only, with no coverage.
+	@$(BIN)/python -m pytest -q -m "not slow and not system"
+
+.PHONY: format
+format: .venv/dev.stamp ## Format the code, and mend what the linter can mend.
+	@$(BIN)/ruff format $(CODE)
+	@$(BIN)/ruff check --fix $(CODE)
+
+.PHONY: lint
+lint: .venv/dev.stamp ## Check the format and the lint rules.
+	@echo "== format"
+	@$(BIN)/ruff format --check $(CODE)
+	@echo "== lint"
+	@$(BIN)/ruff check $(CODE)
+
+.PHONY: types
+types: .venv/dev.stamp ## Check the types.
+	@echo "== types"
+	@$(BIN)/pyright
+
+.PHONY: layers
+layers: .venv/dev.stamp ## Check that imports point down.
+	@echo "== layers"
+	@$(BIN)/lint-imports --no-cache --no-logo
+
+.PHONY: cover
+cover: .venv/dev.stamp ## Run every test under coverage.
+	@echo "== tests"
+	@mkdir -p .build
+	@rm -f .build/coverage*
+	@$(BIN)/coverage run -m pytest -n auto --color=$(COLOUR) | tee .build/pytest.log
+	@echo "== coverage"
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
+	@echo "== coverage of the pure packages: every line and branch"
+	@$(BIN)/coverage report --include='$(PURE)' --fail-under=100
+
+.PHONY: lock
+lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest releases.
+	@echo "Resolving the newest releases"
+	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in -o requirements/server.txt
+	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in requirements/dev.in \
+		-c requirements/server.txt -o requirements/dev.txt
+	@$(UV_COMPILE) requirements/lock.in -o requirements/lock.txt
+	@! grep -nE '://|index-url|trusted-host|find-links' requirements/*.txt
+
+UV_COMPILE = .lock-venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
+	--generate-hashes --strip-extras \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+.PHONY: clean
+clean: ## Remove everything that the other targets make.
+	@rm -rf .venv .lock-venv .build .hypothesis .import_linter_cache \
+		.pytest_cache .ruff_cache .coverage .coverage.* dist
+	@find src tests $(wildcard examples) -name __pycache__ -prune -exec rm -rf {} +
+
+# -- the environment --------------------------------------------------------------
+
+# Each stamp is newer than what it was installed from.
+.venv/made.stamp:
+	@$(call make_venv,.venv)
+	@touch $@
+
+.venv/server.stamp: .venv/made.stamp requirements/server.txt pyproject.toml
+	@echo "Installing forewarn and what it runs on into .venv (once)"
+	@$(PIP_INSTALL) --require-hashes -r requirements/server.txt
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev.stamp: .venv/server.stamp requirements/dev.txt
+	@echo "Installing the tools that check it into .venv (once)"
+	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.lock-venv/lock.stamp: requirements/lock.txt
+	@$(call make_venv,.lock-venv)
+	@echo "Installing the resolver into .lock-venv (once)"
+	@.lock-venv/bin/python -m pip install -qq --require-hashes -r requirements/lock.txt
+	@touch $@
+
+# $(PYTHON) names the interpreter; without it, the first that is new enough.
+PYTHON ?=
+define make_venv
+for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do \
+	if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		echo "Making $(1) with $$("$$python" --version)"; \
+		"$$python" -m venv --clear $(1) || { \
+			echo "make: this Python cannot make an environment: install its venv package" >&2; \
+			exit 1; }; \
+		exit 0; \
+	fi; \
+done; \
+echo "make: Python 3.11 or newer is needed, and none was found (or set PYTHON=...)" >&2; \
+exit 1
+endef

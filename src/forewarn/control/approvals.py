@@ -1,0 +1,121 @@
+"""Approvals: from VMs all or nothing, from operators one at a time (section 3)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from forewarn.control import release
+from forewarn.control.work import Who, Work, need
+from forewarn.fleet.model import Vm, VmState
+from forewarn.instants import Micros
+from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.lifecycle import EventInput
+from forewarn.protocol.views import View, sees
+from forewarn.store.port import Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """What one POST asks for: all of its events, or nothing."""
+
+    vm: str
+    event_ids: tuple[str, ...]
+    """GUIDs in upper case."""
+
+
+def approve_together(
+    work: Work, approvals: Sequence[Approval]
+) -> tuple[str | None, ...]:
+    """Apply the POSTs of several VMs in one transaction.
+
+    Return for each None, or why it was refused; a refused one changes nothing
+    and does not touch its neighbours (clause 3.3).
+    """
+    verdicts: list[str | None] = []
+    accepted: list[tuple[str, Event]] = []
+    for approval in approvals:
+        events = _events_for(work.tx, approval, now=work.now)
+        if isinstance(events, str):
+            verdicts.append(events)
+        else:
+            verdicts.append(None)
+            accepted += [(approval.vm, event) for event in events]
+    waiting = [
+        (vm, event.event_id)
+        for vm, event in accepted
+        if event.status is EventStatus.SCHEDULED and not event.is_approved
+    ]
+    if waiting:
+        _apply(work, waiting)
+    return tuple(verdicts)
+
+
+def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
+    """Approve one event on an operator's word, or in the place of a VM.
+
+    Raises NotFoundError or RefusedError.
+    """
+    event = need(work.tx, Event, event_id.upper())
+    if as_vm:
+        refusal = _events_for(
+            work.tx, Approval(vm=as_vm, event_ids=(event.event_id,)), now=work.now
+        )
+        if isinstance(refusal, str):
+            raise RefusedError(f"vm {as_vm} may not approve it: {refusal}")
+    if event.status is EventStatus.SCHEDULED and not event.is_approved:
+        by = as_vm or f"({work.who.actor})"
+        _apply(work, [(by, event.event_id)])
+    return need(work.tx, Event, event.event_id)
+
+
+def _apply(work: Work, waiting: Iterable[tuple[str, str]]) -> None:
+    """Approve the events, and let go the operations that waited for them."""
+    pairs = [(by, need(work.tx, Event, event_id)) for by, event_id in waiting]
+    operations = {event.operation: None for _, event in pairs}
+    work.secure(
+        scope
+        for operation_id in operations
+        for scope in release.scopes_of(work, operation_id)
+    )
+    for by, seen in pairs:
+        # Read again: an earlier POST of this transaction may have approved it.
+        event = need(work.tx, Event, seen.event_id)
+        speaker = work.who
+        work.who = Who(actor=by if by.startswith("(") else f"vm {by}")
+        work.step_event(event, EventInput.APPROVE, by=by)
+        work.who = speaker
+    for operation_id in operations:
+        operation = work.operation(operation_id)
+        # The revision rises, so that two last approvals cannot miss each other.
+        work.save_operation(operation, operation)
+        request = work.request(operation.request)
+        if request.together:
+            work.tx.replace(request, request)
+        release.let_go(work, operation_id)
+
+
+def _events_for(
+    reader: Reader, approval: Approval, *, now: Micros
+) -> list[Event] | str:
+    """Return the events that the VM may approve, or why not (clause 3.3).
+
+    The reason never says whether a foreign event exists.
+    """
+    vm = reader.get(Vm, approval.vm)
+    if vm is None or vm.state is VmState.DELETED:
+        return "this VM is not known"
+    view = reader.get(View, vm.view)
+    if view is None:
+        raise NotFoundError(f"vm {vm.name} has no view")
+    events: list[Event] = []
+    for event_id in approval.event_ids:
+        event = reader.get(Event, event_id)
+        if (
+            event is None
+            or event.status is EventStatus.NEW
+            or not sees(view, event)
+            or (event.is_live and not (view.is_enabled and now >= view.events_from))
+        ):
+            return f"EventId {event_id} is not in this VM's document"
+        events.append(event)
+    return events

@@ -1,0 +1,50 @@
+"""Driver calls as rows: the next call of an operation, made durable.
+
+A call is named by (operation id, generation); raising the generation makes every
+earlier call's report void. The call itself is made after the commit.
+"""
+
+from dataclasses import replace
+
+from forewarn.control.work import Work
+from forewarn.drivers.port import Call, CallVm
+from forewarn.protocol.operations import Action, CallState, Move, Operation
+
+
+def current_moves(operation: Operation) -> tuple[Move, ...]:
+    """Return the moves of the call under way: all, or one at a time.
+
+    The VMs of a live migration move in turn (clause 6.3).
+    """
+    todo = tuple(move for move in operation.moves if not move.done)
+    return todo[:1] if operation.action is Action.LIVE_MIGRATE else todo
+
+
+def call_of(operation: Operation) -> Call:
+    """Return the driver call that the operation's generation names."""
+    return Call(
+        operation_id=operation.operation_id,
+        generation=operation.generation,
+        action=operation.action,
+        host=operation.host,
+        vms=tuple(
+            CallVm(vm=move.vm, to_host=move.to_host)
+            for move in current_moves(operation)
+        ),
+        duration_seconds=operation.duration_seconds,
+    )
+
+
+def issue(work: Work, operation: Operation, *, attempts: int) -> None:
+    """Make the next driver call durable; it is made after the commit."""
+    issued = work.save_operation(
+        operation,
+        replace(
+            operation,
+            generation=operation.generation + 1,
+            attempts=attempts,
+            call_state=CallState.ISSUED,
+            due_at=work.now + work.policy.driver_timeout,
+        ),
+    )
+    work.call(call_of(issued))

@@ -1,0 +1,63 @@
+"""Whether an operation has been let go: approvals, NotBefore, and batches.
+
+OR inside one event: any VM that sees it approves for all its resources. AND
+over the events of an operation: on a shared host it waits for all of them, or
+for NotBefore. Deletions of one request wait for each other. Pure.
+"""
+
+from collections.abc import Collection, Mapping
+
+from forewarn.control.blockers import BatchWaits, Blocker, NotApproved, NotDue
+from forewarn.instants import Micros
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation
+
+
+def is_released(
+    operation: Operation, events: Collection[Event], *, now: Micros
+) -> bool:
+    """Tell whether the operation alone may go (clauses 3.5 and 4.2).
+
+    `events` are those that count for it: its own, or those of the whole request
+    where its operations go together (3.6).
+    """
+    return now >= operation.not_before or all(event.is_approved for event in events)
+
+
+def waiting_for(
+    operation: Operation,
+    events: Collection[Event],
+    *,
+    now: Micros,
+    listening: Mapping[str, bool],
+    targets: Mapping[str, str],
+) -> tuple[Blocker, ...]:
+    """Return every approval that is missing, and the time left until NotBefore.
+
+    `listening` says of each scope whether somebody has enabled it; `targets`
+    names the target of each operation of the request.
+    """
+    if is_released(operation, events, now=now):
+        return ()
+    missing: list[Blocker] = []
+    for event in events:
+        if event.is_approved:
+            continue
+        if event.operation == operation.operation_id:
+            missing.append(
+                NotApproved(
+                    tenant=event.tenant,
+                    scope=event.scope,
+                    listens=listening.get(event.scope, False),
+                )
+            )
+        else:
+            missing.append(
+                BatchWaits(
+                    tenant=event.tenant,
+                    scope=event.scope,
+                    target=targets.get(event.operation, event.operation),
+                )
+            )
+    missing.append(NotDue(remaining=operation.not_before - now))
+    return tuple(missing)

@@ -1,0 +1,54 @@
+"""What the operator API may ask of the control plane, from its own thread.
+
+The service implements it over the thread that the plane lives in; a world on a
+virtual clock implements it directly.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from forewarn.control.work import Who, Work
+from forewarn.instants import Micros
+from forewarn.store.port import Reader
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Whether the service does its work."""
+
+    alive: bool
+    """The ticker turns: false means that the process should be restarted."""
+    ready: bool
+    """It may take orders: the store works and everything is published."""
+    problems: tuple[str, ...] = ()
+
+
+class OperatorDesk(Protocol):
+    """The door from the operator API to the plane."""
+
+    async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
+        """Carry out one order; raises what `decide` raises, and BusyError."""
+        ...
+
+    async def read(self, ask: Callable[[Reader], T]) -> T:
+        """Read from a consistent view of the store, off the plane's thread."""
+        ...
+
+    def now(self) -> Micros:
+        """Return the model time."""
+        ...
+
+    def changes(self) -> AsyncIterator[tuple[str, ...]]:
+        """Yield ids of operations that changed, from now on.
+
+        May repeat; a reader that is too slow gets an empty tuple, which means
+        that it must read everything anew.
+        """
+        ...
+
+    def health(self) -> Health:
+        """Tell whether the ticker and the store work."""
+        ...

@@ -1,0 +1,256 @@
+"""Applying a fleet file to a running service: one transaction, all or nothing.
+
+`fleet.merge` says what changes; this module carries it out under live events:
+
+* A VM that is removed leaves every operation: its name goes from `Resources`,
+  and an event or operation that then names nobody ends.
+* A VM that its author moves leaves what is bound to the old host.
+* A VM is never put on a host that is down or under, or before, an operation: it
+  would meet an impact without notice. That is refused.
+* While an operation is open, a VM keeps its scope and wire name, and a scope
+  its tenant: events have been published under them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from forewarn.control import ending, leaving, seating
+from forewarn.control.work import Work
+from forewarn.fleet import merge
+from forewarn.fleet.changes import Action, Change, MergePlan
+from forewarn.fleet.file import WantedFleet
+from forewarn.fleet.model import Host, HostState, Scope, Vm, VmState
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.operations import (
+    WAITING_STATES,
+    CallState,
+    Operation,
+    OperationState,
+)
+from forewarn.store import kinds
+from forewarn.store.port import Reader, Record, every
+
+R = TypeVar("R", bound=Record)
+
+FLEET_SUBJECT = "fleet"
+"""What the trail's line about an application as a whole is found by."""
+
+
+def plan(reader: Reader, wanted: WantedFleet) -> MergePlan:
+    """Return what applying the file would change; raises FleetFileError."""
+    return merge.plan(
+        wanted,
+        tenants=every(reader, kinds.ALL_TENANTS),
+        scopes=every(reader, kinds.ALL_SCOPES),
+        hosts=every(reader, kinds.ALL_HOSTS),
+        vms=every(reader, kinds.ALL_VMS),
+    )
+
+
+def apply(work: Work, wanted: WantedFleet) -> MergePlan:
+    """Apply the file; return what was changed.
+
+    Raises FleetFileError or RefusedError, and then nothing is changed.
+    """
+    merged = plan(work.tx, wanted)
+    writes = list(merged.writes())
+    work.secure(_scopes(work, writes))
+    emptied: set[str] = set()
+    for change in writes:
+        if isinstance(change.before or change.after, Vm):
+            emptied |= _apply_vm(work, change)
+        elif change.action is Action.REMOVE:
+            _remove(work, change)
+        else:
+            _write(work, change)
+    for scope in emptied:
+        seating.drop_empty_views(work, scope)
+    if not merged.is_empty:
+        work.note("fleet applied", (FLEET_SUBJECT,), "\n".join(merged.lines()))
+    return merged
+
+
+def _scopes(work: Work, writes: list[Change]) -> Iterator[str]:
+    """Yield the scopes whose safety the application concerns."""
+    for change in writes:
+        for record in (change.before, change.after):
+            if isinstance(record, Scope):
+                yield record.name
+            elif isinstance(record, Vm):
+                yield record.scope
+        if isinstance(change.before, Vm):
+            yield from leaving.scopes_of_vm(work, change.before)
+
+
+def _write(work: Work, change: Change) -> None:
+    before, after = change.before, change.after
+    assert after is not None, change
+    if before is None:
+        work.tx.add(after)
+    else:
+        if isinstance(before, Scope) and isinstance(after, Scope):
+            _check_scope(work, before, after)
+        work.tx.replace(before, after)
+    _note(work, change)
+
+
+def _check_scope(work: Work, before: Scope, after: Scope) -> None:
+    if before.tenant != after.tenant:
+        for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_SCOPE, before.name):
+            raise RefusedError(
+                f"scope {before.name} cannot change its tenant while "
+                f"{operation.operation_id} is open",
+                hint=f"wait for it, or `forewarn cancel {operation.operation_id}`",
+            )
+
+
+def _remove(work: Work, change: Change) -> None:
+    before = change.before
+    assert before is not None, change
+    if isinstance(before, Host):
+        _close_host(work, before)
+    if isinstance(before, Scope):
+        for view in list(every(work.tx, kinds.VIEWS_OF_SCOPE, before.name)):
+            work.forget_view(view)
+    work.tx.remove(_current(work, type(before), before.name))
+    _note(work, change)
+
+
+def _close_host(work: Work, host: Host) -> None:
+    """End what is open on a host that goes: nobody is on it any more."""
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name)):
+        note = f"host {host.name} was removed from the fleet"
+        if operation.state in WAITING_STATES:
+            ending.cancel(work, operation, note=note)
+        elif ending.is_failure(operation) or (
+            operation.state is OperationState.RECOVERING
+        ):
+            ending.finish(work, operation, note=note)
+        else:
+            raise RefusedError(
+                f"host {host.name} cannot be removed: {operation.operation_id} "
+                "has its VMs in hand",
+                hint="apply again when it has finished",
+            )
+
+
+def _apply_vm(work: Work, change: Change) -> set[str]:
+    """Carry out one VM's change; return the scopes that it may have emptied."""
+    before, after = change.before, change.after
+    assert before is None or isinstance(before, Vm), change
+    assert after is None or isinstance(after, Vm), change
+    if after is None:
+        assert before is not None, change
+        _remove_vm(work, before)
+        _note(work, change)
+        return {before.scope}
+    if before is None:
+        _check_destination(work, after)
+        added = work.tx.add(replace(after, view=""))
+        work.tell_guest(_seat(work, added, after))
+        _note(work, change)
+        return set()
+    if after.state is VmState.DELETED:
+        work.tx.replace(before, replace(after, view=before.view))
+        return set()
+    _change_vm(work, before, after)
+    if change.action is Action.CHANGE:
+        _note(work, change)
+    return {before.scope, after.scope} if before.view != after.view else set()
+
+
+def _change_vm(work: Work, before: Vm, after: Vm) -> None:
+    if before.host != after.host:
+        _check_not_in_hand(work, before)
+        _check_destination(work, after)
+        before = leaving.move_vm(work, before, work.host(after.host))
+    if (before.scope, before.wire_name) != (after.scope, after.wire_name):
+        _check_no_operation(work, before)
+    current = work.vm(before.name)
+    stored = work.save_vm(
+        current,
+        replace(
+            after,
+            view=current.view,
+            state=current.state,
+            started=current.started,
+            moving_to=current.moving_to,
+            revision=current.revision,
+        ),
+    )
+    _seat(work, stored, after)
+
+
+def _seat(work: Work, stored: Vm, after: Vm) -> Vm:
+    return seating.seat(
+        work, stored, work.scope(after.scope), alone=seating.is_alone(after.view)
+    )
+
+
+def _remove_vm(work: Work, before: Vm) -> None:
+    current = _current(work, Vm, before.name)
+    if current.state is not VmState.DELETED:
+        leaving.leave_all(
+            work, current, note=f"vm {current.name} was removed from the fleet"
+        )
+    work.forget_guest(before.name)
+    work.free([before.scope])
+    work.tx.remove(_current(work, Vm, before.name))
+
+
+def _check_destination(work: Work, vm: Vm) -> None:
+    host = work.host(vm.host)
+    if host.state is HostState.DOWN:
+        raise RefusedError(
+            f"vm {vm.name} cannot be put on host {host.name}, which is down",
+            hint=f"`forewarn restore {host.name}` first, or choose another host",
+        )
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
+        if operation.is_host_bound:
+            raise RefusedError(
+                f"vm {vm.name} cannot be put on host {host.name}, which has "
+                f"{operation.operation_id} under way: it would get no notice",
+                hint=f"wait for it, `forewarn cancel {operation.operation_id}`, or "
+                "choose another host",
+            )
+
+
+def _check_not_in_hand(work: Work, vm: Vm) -> None:
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
+        if _is_in_hand(operation):
+            raise RefusedError(
+                f"vm {vm.name} cannot be moved: {operation.operation_id} has it in "
+                "hand",
+                hint="apply again when it has finished",
+            )
+
+
+def _is_in_hand(operation: Operation) -> bool:
+    return operation.state is OperationState.IMPACTING and (
+        operation.call_state is not CallState.NONE
+    )
+
+
+def _check_no_operation(work: Work, vm: Vm) -> None:
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
+        raise RefusedError(
+            f"vm {vm.name} cannot change its scope or wire name while "
+            f"{operation.operation_id} is open",
+            hint=f"wait for it, or `forewarn cancel {operation.operation_id}`",
+        )
+
+
+def _note(work: Work, change: Change) -> None:
+    if change.action is not Action.ADOPT:
+        work.note(
+            f"{change.kind.value} {change.action.value}",
+            (f"{change.kind.value}:{change.name}",),
+            "\n".join(change.lines()),
+        )
+
+
+def _current(work: Work, kind: type[R], name: str) -> R:
+    record = work.tx.get(kind, name)
+    assert record is not None, f"the plan removes {name}, which is not stored"
+    return record

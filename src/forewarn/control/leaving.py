@@ -1,0 +1,154 @@
+"""VMs that leave: a host, an operation, the fleet.
+
+A VM that leaves an operation is taken out of its events' `Resources`; an event
+that names nobody any more is removed, and an operation without VMs ends. A VM
+that leaves a host leaves what is bound to that host. These are the only places
+where `Resources` changes after an event was published.
+"""
+
+from dataclasses import replace
+
+from forewarn.control import calls, ending, seating
+from forewarn.control.work import Work
+from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.protocol.events import Event, EventStatus, Outcome
+from forewarn.protocol.lifecycle import EventInput
+from forewarn.protocol.operations import (
+    WAITING_STATES,
+    Action,
+    CallState,
+    Operation,
+)
+from forewarn.store import kinds
+from forewarn.store.port import every
+
+
+def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
+    """Put a VM on another host; it leaves what is bound to the old one.
+
+    `besides` is the operation that moves it, which it does not leave.
+    """
+    old_host = vm.host
+    moved = work.save_vm(vm, replace(vm, host=host.name, moving_to=""))
+    work.note(
+        "vm moved",
+        (f"vm:{vm.name}", f"host:{old_host}", f"host:{host.name}", f"scope:{vm.scope}"),
+        f"from {old_host} to {host.name}",
+    )
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
+        if (
+            operation.operation_id != besides
+            and operation.host == old_host
+            and operation.is_host_bound
+            and (operation.state in WAITING_STATES or ending.is_failure(operation))
+        ):
+            leave(work, operation, vm.name, note=f"vm {vm.name} left {old_host}")
+    work.free([vm.scope])
+    seated = seating.seat(
+        work,
+        work.vm(moved.name),
+        work.scope(vm.scope),
+        alone=seating.is_alone(vm.view),
+    )
+    if seated.view != vm.view:
+        seating.drop_empty_views(work, vm.scope)
+    return seated
+
+
+def vm_runs_again(work: Work, vm: Vm) -> Vm:
+    """Note that a VM that was down runs; its failure events let go of it (5.5)."""
+    running = work.save_vm(vm, replace(vm, state=VmState.RUNNING))
+    work.note("vm runs again", (f"vm:{vm.name}", f"scope:{vm.scope}"))
+    leave_failures(work, running, note=f"vm {vm.name} runs again")
+    work.free([vm.scope])
+    return work.vm(vm.name)
+
+
+def leave_failures(work: Work, vm: Vm, *, note: str) -> None:
+    """Take a VM out of the failures that it is named by."""
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
+        if ending.is_failure(operation):
+            leave(work, operation, vm.name, note=note)
+
+
+def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
+    """Make a VM a tombstone: it is served nothing and leaves all operations."""
+    leave_all(work, vm, besides=besides, note=f"vm {vm.name} was deleted")
+    current = work.vm(vm.name)
+    work.save_vm(current, replace(current, state=VmState.DELETED, moving_to=""))
+    work.forget_guest(vm.name)
+    work.note("vm deleted", (f"vm:{vm.name}", f"scope:{vm.scope}", f"host:{vm.host}"))
+    seating.drop_empty_views(work, vm.scope)
+    work.free([vm.scope])
+
+
+def leave_all(work: Work, vm: Vm, *, besides: str = "", note: str) -> None:
+    """Take a VM out of every open operation, `besides` excepted."""
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
+        if operation.operation_id != besides:
+            leave(work, operation, vm.name, note=note)
+
+
+def leave(work: Work, operation: Operation, vm: str, *, note: str) -> None:
+    """Take one VM out of an operation and its events."""
+    for event in work.events_of(operation):
+        if event.names(vm):
+            _shrink_event(work, event, vm)
+    in_hand = vm in {move.vm for move in calls.current_moves(operation)}
+    rest = tuple(move for move in operation.moves if move.vm != vm)
+    shrunk = work.save_operation(operation, replace(operation, moves=rest))
+    _forget_start(work, shrunk, vm)
+    if not rest:
+        if operation.state in WAITING_STATES:
+            ending.cancel(work, shrunk, note=note)
+        else:
+            work.abort(shrunk)
+            ending.finish(work, shrunk, note=note)
+    elif (
+        in_hand
+        and operation.action is Action.LIVE_MIGRATE
+        and operation.call_state is not CallState.NONE
+    ):
+        # Its VMs move in turn, and the one whose turn it is has gone.
+        work.abort(shrunk)
+        _next_in_turn(work, shrunk)
+
+
+def _next_in_turn(work: Work, operation: Operation) -> None:
+    if calls.current_moves(operation):
+        calls.issue(work, operation, attempts=1)
+    else:
+        ending.impact_over(work, operation)
+
+
+def _shrink_event(work: Work, event: Event, vm: str) -> None:
+    """Take a VM out of an event, or remove the event if it names nobody else."""
+    rest = tuple(resource for resource in event.resources if resource.vm != vm)
+    if rest:
+        work.save_event(event, replace(event, resources=rest))
+        work.note(
+            "event shrunk",
+            (f"event:{event.event_id}", f"vm:{vm}", f"operation:{event.operation}"),
+            f"vm {vm} is no longer concerned",
+        )
+    elif event.status is EventStatus.STARTED:
+        work.step_event(event, EventInput.FINISH, outcome=Outcome.COMPLETED)
+    elif event.status is EventStatus.SCHEDULED:
+        work.step_event(event, EventInput.CANCEL, outcome=Outcome.CANCELLED)
+
+
+def _forget_start(work: Work, operation: Operation, name: str) -> None:
+    vm = work.tx.get(Vm, name)
+    if vm is not None and operation.operation_id in vm.started:
+        started = tuple(
+            other for other in vm.started if other != operation.operation_id
+        )
+        work.save_vm(vm, replace(vm, started=started, moving_to=""))
+
+
+def scopes_of_vm(work: Work, vm: Vm) -> set[str]:
+    """Return the scopes that a change of the VM concerns, for their safety."""
+    scopes = {vm.scope}
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
+        scopes.update(operation.scopes)
+    return scopes

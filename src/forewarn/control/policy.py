@@ -1,0 +1,54 @@
+"""The settings that decisions depend on, as one frozen value.
+
+Durations here have been divided by `speed` already where they are notices,
+impacts or recoveries; retention, disabling and driver time-outs never are.
+"""
+
+from dataclasses import dataclass
+
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
+from forewarn.protocol.events import EventType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How much notice, how long a recovery, and every bound of a wait."""
+
+    speed: float = 1.0
+    """What notices and recoveries were divided by; scopes' own notices too."""
+    freeze_notice: Micros = 15 * MINUTE
+    reboot_notice: Micros = 15 * MINUTE
+    redeploy_notice: Micros = 10 * MINUTE
+    preempt_notice: Micros = 30 * SECOND
+    failure_notice: Micros = 7 * DAY
+    """How far ahead a predicted failure is dated (clause 5.4)."""
+    failure_event: EventType = EventType.REBOOT
+    """What a failure shows: Reboot, or Redeploy as a newer page says (5.5)."""
+    recovery: Micros = 10 * MINUTE
+    """From the end of the impact until the event is removed (clause 4.6)."""
+    hold_bound: Micros = 24 * HOUR
+    """How long after NotBefore the guard may hold a routine operation before it
+    is cancelled and noticed anew."""
+    first_answer_delay: Micros = 0
+    first_events_delay: Micros = 0
+    disable_after: Micros = 24 * HOUR
+    driver_timeout: Micros = 30 * MINUTE
+    """How long a driver call may take before it is probed and stopped."""
+    driver_attempts: int = 3
+    """How often a failing call is made before the operation fails."""
+    retry_delay: Micros = 10 * SECOND
+    retention: Micros = 30 * DAY
+    """How long ended operations, their events and their trail are kept."""
+
+    def notice_for(self, event_type: EventType) -> Micros:
+        """Return the least notice of a type (clause 5.1); Terminate is per scope."""
+        return {
+            EventType.FREEZE: self.freeze_notice,
+            EventType.REBOOT: self.reboot_notice,
+            EventType.REDEPLOY: self.redeploy_notice,
+            EventType.PREEMPT: self.preempt_notice,
+        }[event_type]
+
+    def sped_up(self, duration: Micros) -> Micros:
+        """Return a duration from the fleet file, divided by `speed`."""
+        return round(duration / self.speed)

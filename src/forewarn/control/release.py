@@ -1,0 +1,82 @@
+"""Letting go: from Noticed over Ready to Impacting, as far as the rules allow.
+
+Called for each thing that may have been waited for: an approval, NotBefore, the
+end of something else in a scope. The caller holds the safety rows of the
+operation's scopes.
+"""
+
+from dataclasses import replace
+
+from forewarn.control import consent, impact, obstacles
+from forewarn.control.policy import Policy
+from forewarn.control.work import Work
+from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.lifecycle import OperationInput
+from forewarn.protocol.operations import Operation, OperationState
+from forewarn.store import kinds
+from forewarn.store.port import every
+
+LOOK_AGAIN_AFTER: Micros = MINUTE
+"""How long a held operation sleeps when nothing wakes it. What it waits for
+wakes it; this catches what has no wake-up of its own, such as a freed host."""
+
+
+def let_go(work: Work, operation_id: str) -> None:
+    """Take the operation, and those that go with it, as far as allowed now."""
+    operation = work.operation(operation_id)
+    if operation.state is OperationState.NOTICED:
+        events = obstacles.counting_events(work.tx, operation)
+        if not consent.is_released(operation, events, now=work.now):
+            return
+        for companion in _companions(work, operation):
+            work.step(companion, OperationInput.RELEASE)
+            start_if_allowed(work, companion.operation_id)
+    elif operation.state is OperationState.READY:
+        start_if_allowed(work, operation_id)
+
+
+def look_again(work: Work, operation_id: str) -> None:
+    """Let an operation go that something may have set free, if it still waits."""
+    work.secure(scopes_of(work, operation_id))
+    let_go(work, operation_id)
+
+
+def scopes_of(work: Work, operation_id: str) -> set[str]:
+    """Return the scopes whose safety letting the operation go concerns."""
+    operation = work.operation(operation_id)
+    scopes = set(operation.scopes)
+    for companion in _companions(work, operation):
+        scopes.update(companion.scopes)
+    return scopes
+
+
+def _companions(work: Work, operation: Operation) -> list[Operation]:
+    """Return the operations that are let go together, this one among them."""
+    request = work.request(operation.request)
+    if not request.together:
+        return [operation]
+    siblings = every(work.tx, kinds.OPERATIONS_OF_REQUEST, operation.request)
+    return [op for op in siblings if op.state is OperationState.NOTICED]
+
+
+def start_if_allowed(work: Work, operation_id: str) -> None:
+    """Start a Ready operation, or note when to look at it again."""
+    operation = work.operation(operation_id)
+    if obstacles.why_not_start(work.tx, operation):
+        wake_at = work.now + LOOK_AGAIN_AFTER
+        if operation.routine:
+            wake_at = min(wake_at, hold_ends(operation, work.policy))
+        if not work.now < operation.due_at <= wake_at:
+            work.save_operation(operation, replace(operation, due_at=wake_at))
+    else:
+        impact.start(work, operation)
+
+
+def hold_ends(operation: Operation, policy: Policy) -> Micros:
+    """Return when a held routine operation is cancelled and noticed anew."""
+    return operation.not_before + policy.hold_bound
+
+
+def sleep(operation: Operation, *, now: Micros) -> Operation:
+    """Return the operation, to be looked at again after a while."""
+    return replace(operation, due_at=now + LOOK_AGAIN_AFTER)

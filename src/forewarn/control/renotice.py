@@ -1,0 +1,64 @@
+"""A hold that lasted too long: cancelled and noticed anew.
+
+What was announced for a NotBefore long past is no notice any more, so the tenants
+are told again, with the least notice from now.
+"""
+
+from forewarn.control import admission, ending, obstacles
+from forewarn.control.admission import Draft
+from forewarn.control.work import Work
+from forewarn.fleet.model import Vm
+from forewarn.instants import Micros, describe_duration
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation, Verb
+
+
+def notice_anew(work: Work, operation: Operation) -> Operation | None:
+    """Replace a held operation by a new one; None if nobody was told of it.
+
+    The new one is made before the old one ends, so that the request stays open.
+    """
+    events = work.events_of(operation)
+    if not events:
+        return None
+    work.secure(operation.scopes)
+    reasons = "; ".join(
+        blocker.sentence()
+        for blocker in obstacles.why_waiting(work.tx, operation, now=work.now)
+    )
+    pattern = events[0]
+    request = work.request(operation.request)
+    draft = Draft(
+        verb=operation.verb,
+        action=operation.action,
+        target_kind=operation.target_kind,
+        target=operation.target,
+        host=operation.host,
+        vms=tuple(
+            vm for name in operation.vms if (vm := work.tx.get(Vm, name)) is not None
+        ),
+        event_type=pattern.event_type,
+        source=pattern.source,
+        description=operation.description,
+        duration_seconds=operation.duration_seconds,
+        routine=operation.routine,
+        not_before=work.now + _notice(work, operation, events),
+    )
+    made = admission.admit(work, request, [draft])[0]
+    held = describe_duration(work.now - operation.not_before)
+    ending.cancel(
+        work,
+        work.operation(operation.operation_id),
+        note=f"held for {held} after NotBefore ({reasons}); noticed anew as "
+        f"{made.operation_id}",
+    )
+    return made
+
+
+def _notice(work: Work, operation: Operation, events: list[Event]) -> Micros:
+    if operation.verb in {Verb.UPGRADE_OS, Verb.REIMAGE}:
+        return max(
+            work.policy.sped_up(work.scope(event.scope).os_image_notice or 0)
+            for event in events
+        )
+    return work.policy.notice_for(events[0].event_type)

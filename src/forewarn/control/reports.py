@@ -1,0 +1,250 @@
+"""What operators are shown: operations, events, the fleet and the trail as JSON.
+
+Wire members keep their wire names (`EventId`); what is ours is in lower case.
+Instants are RFC 3339 with `Z`. Reading only; nothing here decides.
+"""
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from forewarn.control import obstacles
+from forewarn.control.blockers import Blocker
+from forewarn.control.work import describe
+from forewarn.fleet.model import Host, Scope, Tenant, Vm
+from forewarn.instants import (
+    Micros,
+    describe_duration,
+    format_duration,
+    format_http_date,
+    format_instant,
+)
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import (
+    Action,
+    CallState,
+    Operation,
+    OperationState,
+    Request,
+)
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import Reader, every
+
+Json: TypeAlias = dict[str, Any]
+
+
+def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Json:
+    """Return an operation with its events and every reason that holds it."""
+    request = reader.get(Request, operation.request)
+    events = list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
+    blockers = obstacles.why_waiting(reader, operation, now=now)
+    return {
+        "operation": operation.operation_id,
+        "rollout": operation.request if request and request.is_rollout else None,
+        "request": operation.request,
+        "kind": operation.verb.value,
+        "impact": operation.action.value,
+        "target": operation.target,
+        "target_kind": operation.target_kind.value,
+        "host": operation.host,
+        "state": operation.state.value,
+        "routine": operation.routine,
+        "not_before": format_instant(operation.not_before),
+        "created": format_instant(operation.created),
+        "started": _instant(operation.started_at),
+        "impact_ended": _instant(operation.impact_ended_at),
+        "ended": _instant(operation.ended_at),
+        "moves": [
+            {"vm": move.vm, "to_host": move.to_host or None, "done": move.done}
+            for move in operation.moves
+        ],
+        "scopes": list(operation.scopes),
+        "note": operation.note,
+        "events": [_event_in_operation(event) for event in events],
+        "blocked_by": [blocker.sentence() for blocker in blockers],
+    }
+
+
+def _event_in_operation(event: Event) -> Json:
+    return {
+        "EventId": event.event_id,
+        "scope": event.scope,
+        "tenant": event.tenant,
+        "status": event.status.value,
+        "resources": [resource.name for resource in event.resources],
+        "approved_by": event.approved_by or None,
+    }
+
+
+def event_report(event: Event) -> Json:
+    """Return an event: the wire members under their names, and what is ours."""
+    started = event.status is not EventStatus.SCHEDULED
+    return {
+        "EventId": event.event_id,
+        "EventStatus": event.status.value,
+        "EventType": event.event_type.value,
+        "ResourceType": "VirtualMachine",
+        "Resources": [resource.name for resource in event.resources],
+        "NotBefore": "" if started else format_http_date(event.not_before),
+        "Description": event.description,
+        "EventSource": event.source.value,
+        "DurationInSeconds": event.duration_seconds,
+        "operation": event.operation,
+        "scope": event.scope,
+        "tenant": event.tenant,
+        "vms": [resource.vm for resource in event.resources],
+        "approved_by": event.approved_by or None,
+        "approved": _instant(event.approved_at),
+        "created": format_instant(event.created),
+        "started": _instant(event.started_at),
+        "removed": _instant(event.removed_at),
+        "outcome": event.outcome.value if event.outcome else None,
+    }
+
+
+def explanation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
+    """Return where an operation stands, and why, in sentences."""
+    blockers = obstacles.why_waiting(reader, operation, now=now)
+    return {
+        "operation": operation.operation_id,
+        "what": describe(operation),
+        "state": operation.state.value,
+        "standing": standing(operation, blockers, now=now),
+        "blocked_by": [blocker.sentence() for blocker in blockers],
+        "reasons": [blocker.kind for blocker in blockers],
+        "note": operation.note,
+    }
+
+
+def standing(operation: Operation, blockers: Iterable[Blocker], *, now: Micros) -> str:
+    """Return in one sentence where the operation stands."""
+    state = operation.state
+    if state is OperationState.NOTICED:
+        return "its events are published and it waits to be let go"
+    if state is OperationState.READY:
+        return "it has been let go and " + (
+            "is held" if tuple(blockers) else "starts at once"
+        )
+    if state is OperationState.IMPACTING:
+        if operation.action is Action.NONE:
+            return "the failure lasts"
+        if operation.call_state is CallState.UNKNOWN:
+            return "its impact has an unknown outcome"
+        attempt = operation.attempts
+        return f"its impact is under way (attempt {attempt} of the driver's call)"
+    if state is OperationState.RECOVERING:
+        left = describe_duration(max(0, operation.due_at - now))
+        return f"its impact is over and its events go in {left}"
+    return f"it has ended: {state.value.lower()}" + (
+        f" ({operation.note})" if operation.note else ""
+    )
+
+
+def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
+    """Return a request with its operations."""
+    return {
+        "request": request.request_id,
+        "rollout": request.request_id if request.is_rollout else None,
+        "kind": request.verb.value,
+        "state": request.state.value,
+        "actor": request.actor,
+        "reason": request.reason,
+        "created": format_instant(request.created),
+        "operations": [
+            operation_report(reader, operation, now=now)
+            for operation in every(
+                reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
+            )
+        ],
+    }
+
+
+def tenant_report(tenant: Tenant) -> Json:
+    """Return a tenant."""
+    return {"name": tenant.name}
+
+
+def scope_report(reader: Reader, scope: Scope) -> Json:
+    """Return a scope, with who listens."""
+    views = list(every(reader, kinds.VIEWS_OF_SCOPE, scope.name))
+    return {
+        "name": scope.name,
+        "tenant": scope.tenant,
+        "kind": scope.kind.value,
+        "approve_user_reboot": scope.approve_user_reboot,
+        "approve_user_redeploy": scope.approve_user_redeploy,
+        "terminate_notice": _duration(scope.terminate_notice),
+        "os_image_notice": _duration(scope.os_image_notice),
+        "scale_set": scope.scale_set,
+        "gpu": scope.gpu,
+        "views": [
+            {
+                "view": view.view_id,
+                "enabled": view.is_enabled,
+                "incarnation": view.incarnation,
+                "last_seen": _instant(view.last_seen),
+            }
+            for view in views
+        ],
+    }
+
+
+def host_report(reader: Reader, host: Host) -> Json:
+    """Return a host, with the VMs on it and the places it keeps."""
+    return {
+        "name": host.name,
+        "zone": host.zone,
+        "capacity": host.capacity,
+        "state": host.state.value,
+        "vms": [vm.name for vm in every(reader, kinds.VMS_ON_HOST, host.name)],
+        "keeps_places_for": [
+            vm.name for vm in every(reader, kinds.VMS_MOVING_TO, host.name)
+        ],
+    }
+
+
+def vm_report(vm: Vm) -> Json:
+    """Return a VM."""
+    return {
+        "name": vm.name,
+        "wire_name": vm.wire_name,
+        "vm_id": vm.vm_id,
+        "host": vm.host,
+        "scope": vm.scope,
+        "tenant": vm.tenant,
+        "fault_domain": vm.fault_domain,
+        "update_domain": vm.update_domain,
+        "size": vm.size,
+        "memory_preserving": vm.memory_preserving,
+        "spot": vm.spot,
+        "tags": dict(vm.tags),
+        "resource_group": vm.resource_group,
+        "subscription": vm.subscription,
+        "location": vm.location,
+        "addresses": list(vm.addresses),
+        "listen": vm.listen,
+        "state": vm.state.value,
+        "moving_to": vm.moving_to or None,
+        "operations": list(vm.started),
+    }
+
+
+def audit_report(entry: AuditEntry) -> Json:
+    """Return a line of the trail."""
+    return {
+        "id": entry.entry_id,
+        "at": format_instant(entry.at),
+        "actor": entry.actor,
+        "what": entry.what,
+        "why": entry.why,
+        "detail": entry.detail,
+        "subjects": list(entry.subjects),
+    }
+
+
+def _instant(instant: Micros) -> str | None:
+    return format_instant(instant) if instant else None
+
+
+def _duration(duration: Micros | None) -> str | None:
+    return None if duration is None else format_duration(duration)

@@ -1,0 +1,43 @@
+"""What is old goes, in small steps, so that no transaction is long.
+
+Ended operations are kept for the retention time with their events, so that late
+approvals are answered (3.2) and `history` can tell of them.
+"""
+
+from forewarn.control.policy import Policy
+from forewarn.control.work import Work
+from forewarn.instants import Micros
+from forewarn.protocol.operations import ENDED_STATES, Request
+from forewarn.store import kinds
+from forewarn.store.port import Reader
+
+ROWS_PER_STEP = 50
+"""Operations, and lines of the trail, that one step deletes."""
+
+
+def is_due(reader: Reader, policy: Policy, *, now: Micros) -> bool:
+    """Tell whether anything is older than the retention."""
+    oldest = (reader.earliest(kinds.OPERATIONS_ENDED), reader.earliest(kinds.AUDIT_AT))
+    until = now - policy.retention
+    return any(instant is not None and instant <= until for instant in oldest)
+
+
+def purge(work: Work) -> int:
+    """Delete a few rows that are older than the retention; return how many."""
+    until = work.now - work.policy.retention
+    operations = work.tx.due(kinds.OPERATIONS_ENDED, until, limit=ROWS_PER_STEP)
+    for operation in operations:
+        for event in work.events_of(operation):
+            work.tx.remove(event)
+        work.tx.remove(operation)
+        siblings = work.tx.select(
+            kinds.OPERATIONS_OF_REQUEST, operation.request, limit=1
+        )
+        request = work.tx.get(Request, operation.request)
+        if request is not None and not siblings:
+            assert operation.state in ENDED_STATES
+            work.tx.remove(request)
+    entries = work.tx.due(kinds.AUDIT_AT, until, limit=ROWS_PER_STEP)
+    for entry in entries:
+        work.tx.remove(entry)
+    return len(operations) + len(entries)

@@ -1,0 +1,372 @@
+"""One transaction's work: what it reads, changes, and owes afterwards.
+
+A `Work` is made anew for every attempt of a transaction, so that an attempt that
+met another writer leaves nothing behind. It writes each change together with its
+line in the trail, remembers which scopes' documents it touched, and renders them
+once at the end, so that the changes of one transaction raise an incarnation once
+(clause 2.10). What must follow the commit (publish, stop and make driver calls,
+look again at operations that wait) is collected in `Effects`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from forewarn.control.messages import Guest, Publication, ViewSnapshot
+from forewarn.control.policy import Policy
+from forewarn.drivers.port import Call
+from forewarn.fleet.model import Host, Scope, Vm, VmState
+from forewarn.ids import Ids
+from forewarn.instants import Micros
+from forewarn.protocol import documents, lifecycle, views
+from forewarn.protocol.errors import NotFoundError
+from forewarn.protocol.events import Event, EventStatus, Outcome
+from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
+from forewarn.protocol.operations import Action, Operation, OperationState, Request
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import Reader, Record, Transaction, every
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """Who orders something, and why."""
+
+    actor: str
+    reason: str = ""
+
+
+CLOCK = Who(actor="clock")
+DRIVER = Who(actor="driver")
+
+
+@dataclass(slots=True, kw_only=True)
+class Effects:
+    """What a committed transaction owes the world, in this order."""
+
+    publication: Publication = field(default_factory=Publication)
+    """1. What the endpoint must serve before anything else happens."""
+    changed: tuple[str, ...] = ()
+    """2. Operations that watchers are told of."""
+    aborts: tuple[tuple[str, int], ...] = ()
+    """3. Driver calls that have lost their meaning."""
+    calls: tuple[Call, ...] = ()
+    """4. Driver calls that this transaction made durable."""
+    freed_scopes: tuple[str, ...] = ()
+    """5. Scopes in which a waiting operation may be able to start now."""
+
+
+class Work:
+    """The unit of work of one transaction."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        *,
+        now: Micros,
+        who: Who,
+        policy: Policy,
+        actions: frozenset[Action],
+        ids: Ids,
+        entry_id: Callable[[Micros], str],
+    ) -> None:
+        """Begin to work in `tx` at the instant `now` on behalf of `who`."""
+        self.tx = tx
+        self.now = now
+        self.who = who
+        self.policy = policy
+        self.actions = actions
+        self.ids = ids
+        self._entry_id = entry_id
+        self._changed: dict[str, None] = {}
+        self._touched: dict[str, None] = {}
+        self._freed: dict[str, None] = {}
+        self._guests: dict[str, Guest] = {}
+        self._guests_gone: dict[str, None] = {}
+        self._snapshots: dict[str, ViewSnapshot] = {}
+        self._views_gone: dict[str, None] = {}
+        self._calls: list[Call] = []
+        self._aborts: list[tuple[str, int]] = []
+
+    # Reading
+
+    def host(self, name: str) -> Host:
+        """Return the host; raises NotFoundError."""
+        return need(self.tx, Host, name)
+
+    def scope(self, name: str) -> Scope:
+        """Return the scope; raises NotFoundError."""
+        return need(self.tx, Scope, name)
+
+    def vm(self, name: str) -> Vm:
+        """Return the VM, deleted ones excepted; raises NotFoundError."""
+        vm = need(self.tx, Vm, name)
+        if vm.state is VmState.DELETED:
+            raise NotFoundError(f"vm {name} was deleted")
+        return vm
+
+    def operation(self, operation_id: str) -> Operation:
+        """Return the operation; raises NotFoundError."""
+        return need(self.tx, Operation, operation_id)
+
+    def request(self, request_id: str) -> Request:
+        """Return the request; raises NotFoundError."""
+        return need(self.tx, Request, request_id)
+
+    def events_of(self, operation: Operation) -> list[Event]:
+        """Return the operation's events, in order of their ids."""
+        return list(every(self.tx, kinds.EVENTS_OF_OPERATION, operation.operation_id))
+
+    # Changing
+
+    def note(self, what: str, subjects: Iterable[str], detail: str = "") -> None:
+        """Write a line of the trail."""
+        self.tx.add(
+            AuditEntry(
+                entry_id=self._entry_id(self.now),
+                at=self.now,
+                actor=self.who.actor,
+                what=what,
+                why=self.who.reason,
+                subjects=tuple(dict.fromkeys(subjects)),
+                detail=detail,
+            )
+        )
+
+    def add_operation(self, operation: Operation) -> Operation:
+        """Store a new operation."""
+        self._changed[operation.operation_id] = None
+        return self.tx.add(operation)
+
+    def save_operation(self, old: Operation, new: Operation) -> Operation:
+        """Store a changed operation."""
+        self._changed[new.operation_id] = None
+        return self.tx.replace(old, new)
+
+    def step(
+        self, operation: Operation, given: OperationInput, *, note: str = ""
+    ) -> Operation:
+        """Take an operation a step through the table, with its line of the trail."""
+        stepped = lifecycle.step_operation(operation, given, now=self.now, note=note)
+        self.note(
+            f"operation {stepped.state.value.lower()}",
+            subjects_of(stepped),
+            note or describe(stepped),
+        )
+        return self.save_operation(operation, stepped)
+
+    def step_request(self, request: Request, given: RequestInput) -> Request:
+        """Take a request a step through the table."""
+        stepped = lifecycle.step_request(request, given)
+        if stepped.state is request.state:
+            return request
+        self.note(
+            f"request {stepped.state.value.lower()}",
+            (f"request:{request.request_id}",),
+        )
+        return self.tx.replace(request, stepped)
+
+    def add_event(self, event: Event) -> Event:
+        """Store a new event; it is in no document before it is published."""
+        return self.tx.add(event)
+
+    def save_event(self, old: Event, new: Event) -> Event:
+        """Store a changed event and have its scope's documents rendered anew."""
+        self._touched[new.scope] = None
+        self._changed[new.operation] = None
+        return self.tx.replace(old, new)
+
+    def step_event(
+        self,
+        event: Event,
+        given: EventInput,
+        *,
+        by: str = "",
+        outcome: Outcome | None = None,
+    ) -> Event:
+        """Take an event a step through the table, with its line of the trail."""
+        stepped = lifecycle.step_event(
+            event, given, now=self.now, by=by, outcome=outcome
+        )
+        if stepped == event:
+            return event
+        what = "approved" if given is EventInput.APPROVE else stepped.status.value
+        self.note(
+            f"event {what.lower()}",
+            (
+                f"event:{event.event_id}",
+                f"operation:{event.operation}",
+                f"scope:{event.scope}",
+                f"tenant:{event.tenant}",
+                *(f"vm:{resource.vm}" for resource in event.resources),
+            ),
+            f"by {by}" if by else (outcome.value if outcome else ""),
+        )
+        return self.save_event(event, stepped)
+
+    def save_vm(self, old: Vm, new: Vm) -> Vm:
+        """Store a changed VM; the endpoint is told what it must know of it."""
+        stored = self.tx.replace(old, new)
+        if guest_of(old) != guest_of(new):
+            self.tell_guest(stored)
+        return stored
+
+    def tell_guest(self, vm: Vm) -> None:
+        """Have the endpoint know the VM, or forget it if it is deleted."""
+        if vm.state is VmState.DELETED:
+            self.forget_guest(vm.name)
+        else:
+            self._guests_gone.pop(vm.name, None)
+            self._guests[vm.name] = guest_of(vm)
+
+    def forget_guest(self, name: str) -> None:
+        """Have the endpoint forget a VM."""
+        self._guests.pop(name, None)
+        self._guests_gone[name] = None
+
+    def tell_view(self, view: views.View) -> None:
+        """Have the endpoint know the view as it stands."""
+        self._views_gone.pop(view.view_id, None)
+        self._snapshots[view.view_id] = snapshot_of(self.tx, view, now=self.now)
+
+    def forget_view(self, view: views.View) -> None:
+        """Delete a view that nobody is served any more."""
+        self.tx.remove(view)
+        self._snapshots.pop(view.view_id, None)
+        self._views_gone[view.view_id] = None
+
+    def secure(self, scopes: Iterable[str]) -> None:
+        """Take the safety rows of the scopes, before reading what they protect."""
+        self.tx.take_safety(sorted(set(scopes)))
+
+    def touch(self, scope: str) -> None:
+        """Have the scope's documents looked at when the work ends."""
+        self._touched[scope] = None
+
+    def free(self, scopes: Iterable[str]) -> None:
+        """Have operations that wait in these scopes looked at after the commit."""
+        self._freed.update(dict.fromkeys(scopes))
+
+    def call(self, call: Call) -> None:
+        """Have the driver called after the commit."""
+        self._calls.append(call)
+
+    def abort(self, operation: Operation) -> None:
+        """Have the driver told after the commit that a call lost its meaning."""
+        if operation.generation:
+            self._aborts.append((operation.operation_id, operation.generation))
+
+    # Ending
+
+    def finish(self) -> Effects:
+        """Render the documents that were touched; return what is owed."""
+        for scope in self._touched:
+            for view in every(self.tx, kinds.VIEWS_OF_SCOPE, scope):
+                self.render(view)
+        return Effects(
+            publication=Publication(
+                views=tuple(self._snapshots.values()),
+                views_gone=tuple(self._views_gone),
+                guests=tuple(self._guests.values()),
+                guests_gone=tuple(self._guests_gone),
+            ),
+            changed=tuple(self._changed),
+            aborts=tuple(self._aborts),
+            calls=tuple(self._calls),
+            freed_scopes=tuple(self._freed),
+        )
+
+    def render(self, view: views.View) -> views.View:
+        """Raise the view's incarnation if its document has changed."""
+        if not view.is_enabled:
+            return view
+        events = events_for(self.tx, view, now=self.now)
+        digest = documents.digest(events)
+        if digest == view.digest:
+            return view
+        raised = self.tx.replace(
+            view, replace(view, digest=digest, incarnation=view.incarnation + 1)
+        )
+        self.tell_view(raised)
+        return raised
+
+
+def need(reader: Reader, kind: type[R], key: str) -> R:
+    """Return the record; raises NotFoundError that names what is missing."""
+    record = reader.get(kind, key)
+    if record is None:
+        raise NotFoundError(
+            f"there is no {kind.__name__.lower()} {key!r}",
+            hint="names are case-sensitive; `forewarn fleet show` lists them",
+        )
+    return record
+
+
+def events_for(reader: Reader, view: views.View, *, now: Micros) -> tuple[Event, ...]:
+    """Return what the view's document shows, oldest first (clause 2.1).
+
+    Nothing before the first-events delay of an enabling is over (7.1).
+    """
+    if not view.is_enabled or now < view.events_from:
+        return ()
+    shown = (
+        event
+        for event in every(reader, kinds.LIVE_EVENTS_OF_SCOPE, view.scope)
+        if views.sees(view, event)
+    )
+    return tuple(sorted(shown, key=lambda event: (event.created, event.event_id)))
+
+
+def snapshot_of(reader: Reader, view: views.View, *, now: Micros) -> ViewSnapshot:
+    """Return the view as the endpoint must serve it."""
+    return ViewSnapshot(
+        view_id=view.view_id,
+        enabling=view.enabling,
+        enabled=view.is_enabled,
+        epoch=view.epoch,
+        incarnation=view.incarnation,
+        ready_at=view.ready_at,
+        events=events_for(reader, view, now=now),
+    )
+
+
+def guest_of(vm: Vm) -> Guest:
+    """Return the VM as the endpoint knows it."""
+    return Guest(
+        vm=vm.name,
+        view_id=vm.view,
+        vm_id=vm.vm_id,
+        addresses=vm.addresses,
+        listen=vm.listen,
+    )
+
+
+def subjects_of(operation: Operation) -> tuple[str, ...]:
+    """Return what a line of the trail about the operation is found by."""
+    return (
+        f"operation:{operation.operation_id}",
+        f"request:{operation.request}",
+        f"host:{operation.host}",
+        *(f"scope:{scope}" for scope in operation.scopes),
+        *(f"vm:{vm}" for vm in operation.vms),
+    )
+
+
+def describe(operation: Operation) -> str:
+    """Return an operation in few words: `reboot of host h1`."""
+    verb = operation.verb.value
+    if operation.action.value not in {verb, "none", "delete"}:
+        verb = f"{verb} ({operation.action.value})"
+    return f"{verb} of {operation.target_kind.value} {operation.target}"
+
+
+def is_waiting_event(event: Event) -> bool:
+    """Tell whether the event is published and not started."""
+    return event.status is EventStatus.SCHEDULED
+
+
+def has_started(operation: Operation) -> bool:
+    """Tell whether the operation is past the point of no return."""
+    return operation.state in {OperationState.IMPACTING, OperationState.RECOVERING}

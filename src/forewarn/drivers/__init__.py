@@ -1,0 +1,1 @@
+"""Who carries an operation out: one port, and what stands behind it."""

@@ -1,0 +1,134 @@
+"""The driver port: what control asks of a hypervisor, and what it hears back.
+
+A call is named by (operation id, generation). Control makes the call durable
+before it is made, so after a crash the same call may be made again: a driver
+must not do it twice. A later generation replaces an earlier one, whose reports
+are ignored. Work is asynchronous: `begin` returns at once, and the result is
+among the `reports` when it is there. A driver knows nothing of events, scopes
+or approvals, and decides nothing.
+"""
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.operations import Action
+
+
+class DriverError(ForewarnError):
+    """The hypervisor, or the way to it, failed; control retries within bounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallVm:
+    """One VM of a call."""
+
+    vm: str
+    to_host: str = ""
+    """Where it must be afterwards; empty: where it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One piece of work: `action` on all `vms`, which are on `host`."""
+
+    operation_id: str
+    generation: int
+    action: Action
+    host: str
+    vms: tuple[CallVm, ...]
+    duration_seconds: int
+    """How long a freeze should last; -1: the driver's own choice."""
+
+
+class Verdict(enum.Enum):
+    """How a call ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The end of a call; it may come twice, late, or after a newer call."""
+
+    operation_id: str
+    generation: int
+    verdict: Verdict
+    reason: str = ""
+    """Why it failed, in words for an operator."""
+    down: tuple[str, ...] = ()
+    """The VMs of the call that do not run now."""
+
+
+class ProbeState(enum.Enum):
+    """What a driver knows of a call after a crash or a time-out."""
+
+    DONE = "done"
+    FAILED = "failed"
+    RUNNING = "running"
+    NOT_STARTED = "not started"
+    UNKNOWN = "unknown"
+    """It may or may not have been done: control never runs it again by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """The answer to a probe; `report` comes with DONE and FAILED."""
+
+    state: ProbeState
+    report: Report | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What a driver sees of a VM; None where it cannot tell."""
+
+    running: bool | None = None
+    host: str | None = None
+
+
+class Driver(Protocol):
+    """A way to carry operations out."""
+
+    def actions(self) -> frozenset[Action]:
+        """Return what it can do; control refuses orders for anything else."""
+        ...
+
+    def begin(self, call: Call, *, now: Micros) -> None:
+        """Start the call, unless this generation was started before.
+
+        Raises DriverError if it certainly was not started.
+        """
+        ...
+
+    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+        """Tell what became of a call."""
+        ...
+
+    def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
+        """Stop a call if it can still be stopped without harm; tell whether."""
+        ...
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        """Look at VMs: control believes no report that this contradicts."""
+        ...
+
+    def reports(self, *, now: Micros) -> Sequence[Report]:
+        """Return the reports that have come since the last time."""
+        ...
+
+    def next_report_at(self) -> Micros | None:
+        """Return when the next report is expected; None: not known."""
+        ...
+
+    def on_report(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called, from any thread, when a report comes unasked."""
+        ...
+
+    def close(self) -> None:
+        """Let go of resources; work under way is not stopped."""
+        ...

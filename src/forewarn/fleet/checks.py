@@ -1,0 +1,234 @@
+"""The rules that a whole fleet obeys.
+
+They hold for what a file says and for what a merge makes of it, where the
+placement is the actual one; so they are written over plain values, and ask a
+`Place` for the lines. What is inside one value is in `values`; here is what
+values say about each other. Rules yield lazily: nobody reads the thousandth
+problem, so nobody computes it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+
+from forewarn.fleet import fields, values
+from forewarn.fleet.examined import Fleet, Group
+from forewarn.fleet.fields import Record
+from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
+from forewarn.fleet.problems import (
+    PROBLEMS_MAX,
+    Kind,
+    Place,
+    Problem,
+    listed,
+    nowhere,
+    quoted,
+)
+
+
+def check_fleet(
+    tenants: Iterable[Tenant],
+    scopes: Iterable[Scope],
+    hosts: Iterable[Host],
+    vms: Iterable[Vm],
+    place: Place = nowhere,
+) -> list[Problem]:
+    """Return the first problems of the fleet; an empty list if it is sound."""
+    found = find_problems(tenants, scopes, hosts, vms, place)
+    return list(islice(found, PROBLEMS_MAX))
+
+
+def find_problems(
+    tenants: Iterable[Tenant],
+    scopes: Iterable[Scope],
+    hosts: Iterable[Host],
+    vms: Iterable[Vm],
+    place: Place,
+) -> Iterator[Problem]:
+    """Yield every problem of the fleet, one rule after the other."""
+    fleet = Fleet(
+        tenants=Group(Kind.TENANT, tenants),
+        scopes=Group(Kind.SCOPE, scopes),
+        hosts=Group(Kind.HOST, hosts),
+        vms=Group(Kind.VM, vms),
+        place=place,
+    )
+    rules = (
+        _names,
+        _values,
+        _tenants_of_scopes,
+        _references_of_vms,
+        _standalone,
+        _wire_names,
+        _unique_ids,
+        _unique_addresses,
+        _unique_listeners,
+        _capacity,
+        _fault_domains,
+    )
+    return chain.from_iterable(rule(fleet) for rule in rules)
+
+
+def _names(fleet: Fleet) -> Iterator[Problem]:
+    groups: tuple[Group[Tenant] | Group[Scope] | Group[Host] | Group[Vm], ...] = (
+        fleet.tenants,
+        fleet.scopes,
+        fleet.hosts,
+        fleet.vms,
+    )
+    for group in groups:
+        seen: defaultdict[str, int] = defaultdict(int)
+        for record in group.records:
+            occurrence = seen[record.name]
+            seen[record.name] += 1
+            first = group.named[record.name]
+            if occurrence:
+                message = _taken(fleet, group.kind, record, first)
+                # Of a named and an implied scope, the VM of the implied one is
+                # to be mended, and it is the only one of its name.
+                implied = isinstance(record, Scope) and record.implied
+                yield fleet.problem(
+                    group.kind,
+                    record,
+                    "name",
+                    message,
+                    occurrence=0 if implied else occurrence,
+                )
+            elif fault := values.name_fault(record.name):
+                yield fleet.problem(group.kind, record, "name", fault)
+
+
+def _taken(fleet: Fleet, kind: Kind, record: Record, first: Record) -> str:
+    owner = f"{kind.value}{fleet.line_of(kind, first, 'name')}"
+    if isinstance(record, Scope) and record.implied:
+        return (
+            f"this VM has no scope and would get its own, named {quoted(record.name)}"
+            f" like it, but the {owner} has that name; give the VM a scope, or one of"
+            " them another name"
+        )
+    return f"the name {quoted(record.name)} is taken by the {owner}"
+
+
+def _values(fleet: Fleet) -> Iterator[Problem]:
+    for scope in fleet.scopes.records:
+        for key, fault in values.scope_faults(scope):
+            yield fleet.problem(Kind.SCOPE, scope, key, fault)
+    for host in fleet.hosts.records:
+        for key, fault in values.host_faults(host):
+            yield fleet.problem(Kind.HOST, host, key, fault)
+    for vm in fleet.vms.records:
+        for key, fault in values.vm_faults(vm):
+            yield fleet.problem(Kind.VM, vm, key, fault)
+
+
+def _tenants_of_scopes(fleet: Fleet) -> Iterator[Problem]:
+    for scope in fleet.scopes.records:
+        if scope.tenant not in fleet.tenants.named:
+            message = fleet.tenants.unknown(scope.tenant)
+            yield fleet.problem(Kind.SCOPE, scope, "tenant", message)
+
+
+def _references_of_vms(fleet: Fleet) -> Iterator[Problem]:
+    for vm in fleet.vms.records:
+        if vm.host not in fleet.hosts.named:
+            message = fleet.hosts.unknown(vm.host, note=_moved(vm))
+            yield fleet.problem(Kind.VM, vm, "host", message)
+        if vm.moving_to and vm.moving_to not in fleet.hosts.named:
+            note = f", to which {vm.name} is being moved"
+            message = fleet.hosts.unknown(vm.moving_to, note=note)
+            yield fleet.problem(Kind.VM, vm, "host", message)
+        if vm.scope not in fleet.scopes.named:
+            message = fleet.scopes.unknown(vm.scope)
+            yield fleet.problem(Kind.VM, vm, "scope", message)
+
+
+def _moved(vm: Vm) -> str:
+    """Return where the file wants a VM that a migration has moved."""
+    wished = fields.wished(vm.applied).get("host", vm.host)
+    if wished == vm.host:
+        return ""
+    return f", to which a migration moved {vm.name} (the file says {wished})"
+
+
+def _standalone(fleet: Fleet) -> Iterator[Problem]:
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    for vm in fleet.live:
+        members[vm.scope].append(vm.name)
+    for scope in fleet.scopes.named.values():
+        names = members.get(scope.name, [])
+        if scope.kind is ScopeKind.STANDALONE and len(names) > 1:
+            message = f"a standalone scope has one VM, and this has {len(names)}: "
+            yield fleet.problem(Kind.SCOPE, scope, "kind", message + listed(names))
+
+
+def _wire_names(fleet: Fleet) -> Iterator[Problem]:
+    return fleet.unique(
+        "wire_name",
+        lambda vm: ((vm.wire_name, vm.scope),),
+        '"{0}" is also the wire name of {whose} in scope {1}',
+    )
+
+
+def _unique_ids(fleet: Fleet) -> Iterator[Problem]:
+    return fleet.unique(
+        "id", lambda vm: ((vm.vm_id,),), "{0} is also the id of {whose}"
+    )
+
+
+def _unique_addresses(fleet: Fleet) -> Iterator[Problem]:
+    return fleet.unique(
+        "address",
+        lambda vm: ((address,) for address in vm.addresses),
+        "{0} is also an address of {whose}; a VM is known by its address",
+    )
+
+
+def _unique_listeners(fleet: Fleet) -> Iterator[Problem]:
+    by_port: defaultdict[int, list[tuple[str, Vm]]] = defaultdict(list)
+    for vm in fleet.live:
+        listener = values.split_listener(vm.listen) if vm.listen else None
+        if listener is None or listener[1] == 0:
+            continue
+        host, port = listener
+        for other_host, other in by_port[port]:
+            if values.listeners_overlap(host, other_host):
+                line = fleet.line_of(Kind.VM, other, "listen")
+                message = (
+                    f"{quoted(vm.listen)} is taken: vm {other.name}{line} listens on"
+                    f" {quoted(other.listen)}"
+                )
+                yield fleet.problem(Kind.VM, vm, "listen", message)
+                break
+        by_port[port].append((host, vm))
+
+
+def _capacity(fleet: Fleet) -> Iterator[Problem]:
+    guests: defaultdict[str, list[str]] = defaultdict(list)
+    for vm in fleet.live:
+        moved = " (moved there)" if _moved(vm) else ""
+        guests[vm.host].append(f"{vm.name}{moved}")
+        if vm.moving_to:
+            guests[vm.moving_to].append(f"{vm.name} (being moved there)")
+    for host in fleet.hosts.named.values():
+        names = guests.get(host.name, [])
+        if host.capacity is not None and len(names) > host.capacity:
+            message = (
+                f"the host has room for {host.capacity}, and {len(names)} VMs are on"
+                f" it: {listed(names)}"
+            )
+            yield fleet.problem(Kind.HOST, host, "capacity", message)
+
+
+def _fault_domains(fleet: Fleet) -> Iterator[Problem]:
+    first: dict[tuple[str, str], Vm] = {}
+    for vm in fleet.live:
+        for host in filter(None, (vm.host, vm.moving_to)):
+            other = first.setdefault((host, vm.scope), vm)
+            if other.fault_domain != vm.fault_domain:
+                moved = "".join(_moved(each) for each in (other, vm))
+                message = (
+                    f"host {host} would hold two fault domains of scope {vm.scope}:"
+                    f" {vm.fault_domain} of {vm.name} and {other.fault_domain} of"
+                    f" {other.name}{moved}"
+                )
+                yield fleet.problem(Kind.VM, vm, "fault_domain", message)

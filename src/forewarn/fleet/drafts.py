@@ -1,0 +1,163 @@
+"""The entries of a fleet file, before what they leave out is filled in.
+
+What is refused here concerns one entry: unknown tables and keys, wrong types,
+missing keys. An entry with such a problem still counts as far as it can be
+used, so that what refers to it is not refused as well.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+from forewarn.fleet.fields import FIELDS, Field, Form, UnfitError, read_value
+from forewarn.fleet.model import ScopeKind
+from forewarn.fleet.places import FilePlaces
+from forewarn.fleet.problems import (
+    PROBLEMS_MAX,
+    Kind,
+    Problem,
+    did_you_mean,
+    listed,
+    quoted,
+)
+
+_STAND_INS: dict[Kind, dict[str, object]] = {
+    Kind.TENANT: {},
+    Kind.SCOPE: {"kind": ScopeKind.SCALE_SET, "tenant": ""},
+    Kind.HOST: {},
+    Kind.VM: {"host": "", "tenant": ""},
+}
+"""What stands in for a key that is missing or wrong while the other problems are
+looked for: a value that causes none, or none but at its own key."""
+
+_NEEDED: dict[Kind, tuple[str, ...]] = {
+    Kind.TENANT: ("name",),
+    Kind.SCOPE: ("name", "kind"),
+    Kind.HOST: ("name",),
+    Kind.VM: ("name", "host"),
+}
+
+_OWN_TENANT = Field(key="tenant", attribute="tenant", form=Form.TEXT, default="")
+"""Whose a VM without a scope is: no field of the VM, but the file says it there."""
+
+_KEYS: dict[Kind, dict[str, Field]] = {
+    kind: {
+        field.key: field
+        for field in (
+            Field(key="name", attribute="name", form=Form.TEXT, default=""),
+            *FIELDS[kind],
+            *((_OWN_TENANT,) if kind is Kind.VM else ()),
+        )
+        if field.written
+    }
+    for kind in Kind
+}
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """An entry of a table."""
+
+    name: str
+    index: int
+    given: frozenset[str]
+    """The keys that it has, also those with a value that cannot be used."""
+    values: dict[str, Any]
+    """What can be used, by attribute of the model."""
+
+
+class DraftReader:
+    """The reading of one file's tables."""
+
+    def __init__(self, tables: dict[str, object], *, text: str, file: str) -> None:
+        """Take the parsed `tables` of `text`."""
+        self._tables = tables
+        self._names: dict[Kind, list[str | None]] = {kind: [] for kind in Kind}
+        self.drafts: dict[Kind, list[Draft]] = {kind: [] for kind in Kind}
+        self.problems: list[Problem] = []
+        self.places = FilePlaces(text, file=file, names=self._names)
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether there are more problems than will be told."""
+        return len(self.problems) > PROBLEMS_MAX
+
+    def read(self) -> None:
+        """Fill `drafts` and `problems`."""
+        kinds = {kind.value: kind for kind in Kind}
+        for key, table in self._tables.items():
+            if kind := kinds.get(key):
+                self._read_table(kind, table)
+            else:
+                message = f"there is no such table; tables are {listed(kinds)}"
+                self._add_root(key, message + did_you_mean(key, kinds))
+
+    def add(self, kind: Kind, draft: Draft, key: str, message: str) -> None:
+        """Tell of a problem of an entry, unless enough are told."""
+        self._add(kind, draft.index, key, message, name=draft.name)
+
+    def _add(
+        self, kind: Kind, index: int, key: str, message: str, *, name: str
+    ) -> None:
+        if self.is_full:
+            return
+        spot = self.places.entry(kind, index, key)
+        self.problems.append(
+            Problem(
+                file=spot.file,
+                line=spot.line,
+                key=f"{kind.value}.{_shown(key)}",
+                message=message,
+                name=name,
+            )
+        )
+
+    def _add_root(self, key: str, message: str) -> None:
+        if self.is_full:
+            return
+        spot = self.places.root(key)
+        self.problems.append(
+            Problem(file=spot.file, line=spot.line, key=_shown(key), message=message)
+        )
+
+    def _read_table(self, kind: Kind, table: object) -> None:
+        entries = cast("list[object]", table) if isinstance(table, list) else [None]
+        if not all(isinstance(entry, dict) for entry in entries):
+            message = f"is written as [[{kind.value}]], once for each {kind.value}"
+            self._add_root(kind.value, message)
+            return
+        for index, entry in enumerate(cast("list[dict[str, object]]", entries)):
+            if self.is_full:
+                return
+            self._read_entry(kind, index, entry)
+
+    def _read_entry(self, kind: Kind, index: int, entry: dict[str, object]) -> None:
+        name = entry.get("name")
+        known = name if isinstance(name, str) else None
+        values = dict(_STAND_INS[kind])
+        keys = _KEYS[kind]
+        faults: dict[str, str] = {}
+        for key, value in entry.items():
+            if field := keys.get(key):
+                try:
+                    values[field.attribute] = read_value(field.form, value)
+                except UnfitError as error:
+                    faults[key] = str(error)
+            else:
+                faults[key] = f"there is no such key{did_you_mean(key, keys)}"
+        for key in _NEEDED[kind]:
+            if key not in entry:
+                faults[key] = "is missing"
+        for key, fault in faults.items():
+            self._add(kind, index, key, fault, name=known or "")
+        self._names[kind].append(known)
+        if known is not None:
+            given = frozenset(entry)
+            draft = Draft(name=known, index=index, given=given, values=values)
+            self.drafts[kind].append(draft)
+
+
+def _shown(key: str) -> str:
+    return key if _BARE.fullmatch(key) else quoted(key)

@@ -1,0 +1,298 @@
+"""The keys of a fleet file: one table for reading, merging and exporting.
+
+Each key has a form, which says how a value is read from TOML, kept as JSON in
+`applied`, written as TOML and shown to a person. What is not in the table is
+not the author's to say: it is runtime state, or follows from other fields.
+"""
+
+import enum
+import hashlib
+import ipaddress
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, cast
+
+from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
+from forewarn.fleet.problems import Kind, did_you_mean, listed, number, quoted
+from forewarn.instants import format_duration, parse_duration
+
+Record: TypeAlias = Tenant | Scope | Host | Vm
+
+MODELS: Mapping[Kind, type[Record]] = {
+    Kind.TENANT: Tenant,
+    Kind.SCOPE: Scope,
+    Kind.HOST: Host,
+    Kind.VM: Vm,
+}
+
+_COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+_GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class UnfitError(ValueError):
+    """A value is not what its key needs; the text is the sentence that says so."""
+
+
+class Form(enum.Enum):
+    """What a key's value looks like in the file."""
+
+    TEXT = "text"
+    FLAG = "true or false"
+    NUMBER = "a whole number"
+    DURATION = 'a duration such as "15m"'
+    SCOPE_KIND = "a kind of scope"
+    TAGS = "a table of texts"
+    ADDRESSES = "an address, or a list of addresses"
+    GUID = "a GUID"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A key of a table, and the attribute that it becomes."""
+
+    key: str
+    attribute: str
+    form: Form
+    default: object
+    """What is not said; MISSING where there is no such value."""
+    written: bool = True
+    """Whether an author may write it; `implied` follows from what is not said."""
+
+
+def _fields(model: type[Record], **forms: Form) -> tuple[Field, ...]:
+    defaults = {each.name: each.default for each in fields(model)}
+    keys = {"vm_id": "id", "addresses": "address"}
+    return tuple(
+        Field(
+            key=keys.get(attribute, attribute),
+            attribute=attribute,
+            form=form,
+            default=defaults[attribute],
+            written=attribute != "implied",
+        )
+        for attribute, form in forms.items()
+    )
+
+
+FIELDS: Mapping[Kind, tuple[Field, ...]] = {
+    Kind.TENANT: (),
+    Kind.SCOPE: _fields(
+        Scope,
+        tenant=Form.TEXT,
+        kind=Form.SCOPE_KIND,
+        approve_user_reboot=Form.FLAG,
+        approve_user_redeploy=Form.FLAG,
+        terminate_notice=Form.DURATION,
+        os_image_notice=Form.DURATION,
+        scale_set=Form.TEXT,
+        gpu=Form.FLAG,
+        implied=Form.FLAG,
+    ),
+    Kind.HOST: _fields(Host, zone=Form.TEXT, capacity=Form.NUMBER),
+    Kind.VM: _fields(
+        Vm,
+        host=Form.TEXT,
+        scope=Form.TEXT,
+        fault_domain=Form.NUMBER,
+        update_domain=Form.NUMBER,
+        wire_name=Form.TEXT,
+        vm_id=Form.GUID,
+        size=Form.TEXT,
+        memory_preserving=Form.FLAG,
+        spot=Form.FLAG,
+        resource_group=Form.TEXT,
+        subscription=Form.TEXT,
+        location=Form.TEXT,
+        tags=Form.TAGS,
+        addresses=Form.ADDRESSES,
+        listen=Form.TEXT,
+    ),
+}
+"""Every key but `name`, which is the object's identity."""
+
+
+def derived_vm_id(name: str) -> str:
+    """Return the GUID that a VM has if its author gives it none.
+
+    A name-based GUID of version 8, from SHA-256: the same for the same name.
+    """
+    digest = bytearray(hashlib.sha256(f"forewarn:vm:{name}".encode()).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def is_guid(text: str) -> bool:
+    """Tell whether `text` is a GUID in its usual form."""
+    return _GUID.fullmatch(text) is not None
+
+
+def normal_address(text: str) -> str:
+    """Return an IP address in the one form that comparisons need.
+
+    What is no address comes back as it is, for `checks` to refuse.
+    """
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+def said(kind: Kind, record: Record) -> Iterator[tuple[Field, Any]]:
+    """Yield each field whose value an author has to write, with the value."""
+    for field in FIELDS[kind]:
+        value = getattr(record, field.attribute)
+        if value == field.default:
+            continue
+        if field.attribute == "wire_name" and value == record.name:
+            continue
+        if field.attribute == "vm_id" and value == derived_vm_id(record.name):
+            continue
+        yield field, value
+
+
+def wish(kind: Kind, record: Record) -> str:
+    """Return what an author would have said for `record`: compact JSON for `applied`.
+
+    Equal wishes are equal texts.
+    """
+    values = {field.key: _plain(value) for field, value in said(kind, record)}
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def wished(applied: str) -> dict[str, object]:
+    """Return the wish that `applied` keeps, by key; empty if there was none."""
+    return json.loads(applied) if applied else {}
+
+
+def _plain(value: Any) -> object:
+    return value.value if isinstance(value, ScopeKind) else value
+
+
+def read_value(form: Form, value: object) -> object:
+    """Return what a TOML value means; raises UnfitError with a sentence."""
+    fitting = True
+    meant: object = value
+    match form:
+        case Form.FLAG:
+            fitting = isinstance(value, bool)
+        case Form.NUMBER:
+            fitting = isinstance(value, int) and not isinstance(value, bool)
+        case Form.TAGS:
+            meant = _read_tags(value)
+        case Form.ADDRESSES:
+            meant = _read_addresses(value)
+        case _ if not isinstance(value, str):
+            fitting = False
+        case Form.DURATION:
+            meant = _read_duration(value)
+        case Form.SCOPE_KIND:
+            meant = _read_scope_kind(value)
+        case Form.GUID:
+            meant = value.lower()
+        case Form.TEXT:
+            pass
+    if not fitting:
+        raise UnfitError(f"must be {form.value}, not {_what(value)}")
+    return meant
+
+
+def _read_duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except OverflowError:
+        raise UnfitError(f"{text[:20]!r}… is longer than ten years") from None
+    except ValueError as error:
+        raise UnfitError(str(error)) from None
+
+
+def _read_scope_kind(text: str) -> ScopeKind:
+    try:
+        return ScopeKind(text)
+    except ValueError:
+        kinds = [kind.value for kind in ScopeKind]
+        raise UnfitError(
+            f"{quoted(text)} is no kind of scope; kinds are {listed(kinds)}"
+            f"{did_you_mean(text, kinds)}"
+        ) from None
+
+
+def _read_tags(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict):
+        raise UnfitError(f"must be {Form.TAGS.value}, not {_what(value)}")
+    tags = cast("dict[str, object]", value)
+    for key, text in tags.items():
+        if not isinstance(text, str):
+            raise UnfitError(f"the tag {quoted(key)} must be text, not {_what(text)}")
+    return tuple(sorted(cast("dict[str, str]", tags).items()))
+
+
+def _read_addresses(value: object) -> tuple[str, ...]:
+    each = cast("list[object]", value) if isinstance(value, list) else [value]
+    for text in each:
+        if not isinstance(text, str):
+            raise UnfitError(f"must be {Form.ADDRESSES.value}, not {_what(text)}")
+    return tuple(normal_address(text) for text in cast("list[str]", each))
+
+
+def _what(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return number(value) if isinstance(value, int) else f"the number {value}"
+        case str():
+            return f"the text {quoted(value[:40])}"
+        case list():
+            return "a list"
+        case dict():
+            return "a table"
+        case _:
+            return "a date or time"
+
+
+def toml_text(text: str) -> str:
+    """Return `text` as a TOML string on one line."""
+    # JSON's escapes are TOML's, but for DEL, which only TOML asks to escape.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_value(form: Form, value: Any) -> str:
+    """Return a field's value as TOML on one line."""
+    match form:
+        case Form.FLAG:
+            return "true" if value else "false"
+        case Form.NUMBER:
+            return str(value)
+        case Form.DURATION:
+            return toml_text(format_duration(value))
+        case Form.SCOPE_KIND:
+            return toml_text(value.value)
+        case Form.TAGS:
+            pairs = (f"{toml_text(key)} = {toml_text(text)}" for key, text in value)
+            return f"{{ {', '.join(pairs)} }}"
+        case Form.ADDRESSES:
+            texts = [toml_text(text) for text in value]
+            return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        case Form.TEXT | Form.GUID:
+            return toml_text(value)
+
+
+def shown(form: Form, value: Any) -> str:
+    """Return a field's value for a person, `none` where there is none."""
+    if value is None or value in ("", ()):
+        return "none"
+    if form in {Form.TEXT, Form.GUID}:
+        return str(value)
+    if form is Form.TAGS:
+        return ", ".join(f"{key}={text}" for key, text in value)
+    if form is Form.ADDRESSES:
+        return ", ".join(value)
+    return toml_value(form, value).strip('"')

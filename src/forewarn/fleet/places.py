@@ -1,0 +1,58 @@
+"""Where the objects of one fleet file are written, found only when asked.
+
+Most files have no problem, so most never need their lines counted.
+"""
+
+from collections.abc import Mapping
+
+from forewarn.fleet.lines import Lines
+from forewarn.fleet.problems import Kind, Spot
+
+
+class FilePlaces:
+    """The `Place` of one file."""
+
+    def __init__(
+        self, text: str, *, file: str, names: Mapping[Kind, list[str | None]]
+    ) -> None:
+        """Keep the text; `names` has the name of each entry in order.
+
+        The caller may still be filling `names`.
+        """
+        self._text = text
+        self._file = file
+        self._names = names
+        self._lines: Lines | None = None
+        self._indexes: dict[Kind, dict[str, list[int]]] = {}
+
+    def __call__(self, kind: Kind, name: str, key: str, *, occurrence: int = 0) -> Spot:
+        """Return where `key` of the named object is; a scope may be its VM's own."""
+        indexes = self._index(kind).get(name)
+        if indexes is None:
+            if kind is Kind.SCOPE:
+                return self(Kind.VM, name, key, occurrence=occurrence)
+            return Spot(file=self._file)
+        return self.entry(kind, indexes[occurrence], key)
+
+    def entry(self, kind: Kind, index: int, key: str) -> Spot:
+        """Return where `key` of the entry is, or the entry if it has none such."""
+        line = self._counted().key(kind.value, index, key)
+        return Spot(file=self._file, line=line)
+
+    def root(self, name: str) -> Spot:
+        """Return where a name of the top level is first mentioned."""
+        return Spot(file=self._file, line=self._counted().root(name))
+
+    def _counted(self) -> Lines:
+        if self._lines is None:
+            self._lines = Lines(self._text)
+        return self._lines
+
+    def _index(self, kind: Kind) -> dict[str, list[int]]:
+        if kind not in self._indexes:
+            indexes: dict[str, list[int]] = {}
+            for index, name in enumerate(self._names[kind]):
+                if name is not None:
+                    indexes.setdefault(name, []).append(index)
+            self._indexes[kind] = indexes
+        return self._indexes[kind]

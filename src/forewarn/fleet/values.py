@@ -1,0 +1,195 @@
+"""The rules that one value obeys by itself: names, texts, limits, forms.
+
+Each function yields the key at fault and a sentence; `checks` adds the place.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from forewarn.fleet.fields import is_guid
+from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
+from forewarn.fleet.problems import listed, number, quoted
+from forewarn.instants import MINUTE, SECOND, format_duration
+
+NAME_LENGTH_MAX = 128
+"""Characters of a name: twice what Azure allows, and short enough for a table."""
+
+TEXT_LENGTH_MAX = 512
+"""Characters of a free text: Azure's limit for the name of a tag."""
+
+TAGS_MAX = 50
+"""Tags of a VM: Azure's limit."""
+
+ADDRESSES_MAX = 64
+"""Addresses of a VM: more network cards than a VM can have."""
+
+DOMAIN_MAX = 999
+"""Highest fault or update domain: far above any real one."""
+
+CAPACITY_MAX = 1_000_000
+"""VMs on a host: a larger number is a slip of the hand."""
+
+TERMINATE_NOTICE_MIN = 5 * MINUTE
+TERMINATE_NOTICE_MAX = 15 * MINUTE
+"""Clause 5.1: the user sets 5 to 15 minutes."""
+
+OS_IMAGE_NOTICE_MIN = SECOND
+OS_IMAGE_NOTICE_MAX = 15 * MINUTE
+"""Clause 5.8: it is 15 minutes; less is for those who cannot wait in a test."""
+
+PORT_MAX = 65_535
+
+_BAD_IN_NAME = re.compile(r"[\s/\\@,]")
+_HOSTNAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.IGNORECASE)
+_PORT = re.compile(r"[0-9]{1,5}")
+_ANY_HOST = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
+
+_SCALE_SET_KINDS = frozenset({ScopeKind.SCALE_SET, ScopeKind.AVAILABILITY_SET})
+"""Where a scope may belong to a scale set: also the flexible kind, whose
+members are in availability sets."""
+
+_Faults = Iterator[tuple[str, str]]
+
+
+def name_fault(name: str) -> str:
+    """Return what is wrong with a name; empty if it is fine.
+
+    Names stand in paths, in lists with commas and in view ids, and are typed
+    after commands; and an approval in parentheses is a policy's, not a VM's.
+    """
+    if not name:
+        return "a name must not be empty"
+    if len(name) > NAME_LENGTH_MAX:
+        return f"a name has at most {NAME_LENGTH_MAX} characters, not {len(name)}"
+    if not name.isprintable() or _BAD_IN_NAME.search(name):
+        return (
+            f"{quoted(name)} is no name: it must not contain blanks, control"
+            " characters, slashes, commas or @"
+        )
+    if name[0] in "-(":
+        return f'{quoted(name)} is no name: it must not begin with "{name[0]}"'
+    if not name.strip("."):
+        return f"{quoted(name)} is no name: it must not be dots alone"
+    return ""
+
+
+def _text_fault(text: str) -> str:
+    if len(text) > TEXT_LENGTH_MAX:
+        return f"has at most {TEXT_LENGTH_MAX} characters, not {len(text)}"
+    if not text.isprintable():
+        return f"{quoted(text)} must not contain control characters"
+    return ""
+
+
+def scope_faults(scope: Scope) -> _Faults:
+    """Yield what is wrong with a scope by itself."""
+    kind = scope.kind.value
+    if scope.scale_set and scope.kind not in _SCALE_SET_KINDS:
+        yield "scale_set", f"a {kind} scope is not part of a scale set"
+    if fault := _text_fault(scope.scale_set):
+        yield "scale_set", fault
+    if scope.gpu and scope.kind is not ScopeKind.SCALE_SET:
+        yield "gpu", f"is for scopes of kind scale-set, not {kind} (clause 6.2)"
+    terminate = scope.terminate_notice
+    if terminate is not None and not (
+        TERMINATE_NOTICE_MIN <= terminate <= TERMINATE_NOTICE_MAX
+    ):
+        fault = f"must be 5m to 15m, not {format_duration(terminate)}"
+        yield "terminate_notice", f"{fault} (clause 5.1)"
+    image = scope.os_image_notice
+    if image is not None and not OS_IMAGE_NOTICE_MIN <= image <= OS_IMAGE_NOTICE_MAX:
+        fault = f"must be 15m, or less down to 1s, not {format_duration(image)}"
+        yield "os_image_notice", f"{fault} (clause 5.8)"
+
+
+def host_faults(host: Host) -> _Faults:
+    """Yield what is wrong with a host by itself."""
+    if host.zone and (fault := name_fault(host.zone)):
+        yield "zone", fault
+    capacity = host.capacity
+    if capacity is not None and not 1 <= capacity <= CAPACITY_MAX:
+        yield "capacity", f"must be 1 to {CAPACITY_MAX}, not {number(capacity)}"
+
+
+def vm_faults(vm: Vm) -> _Faults:
+    """Yield what is wrong with a VM by itself."""
+    if fault := name_fault(vm.wire_name):
+        yield "wire_name", fault
+    for key, domain in (
+        ("fault_domain", vm.fault_domain),
+        ("update_domain", vm.update_domain),
+    ):
+        if not 0 <= domain <= DOMAIN_MAX:
+            yield key, f"must be 0 to {DOMAIN_MAX}, not {number(domain)}"
+    for key, text in (
+        ("size", vm.size),
+        ("resource_group", vm.resource_group),
+        ("subscription", vm.subscription),
+        ("location", vm.location),
+    ):
+        if fault := _text_fault(text):
+            yield key, fault
+    if not is_guid(vm.vm_id):
+        example = "01234567-89ab-8cde-8f01-23456789abcd"
+        yield "id", f"{quoted(vm.vm_id[:50])} is no GUID such as {example}"
+    yield from _tag_faults(vm)
+    yield from _address_faults(vm)
+    if vm.listen and split_listener(vm.listen) is None:
+        fault = f"{quoted(vm.listen[:80])} is not HOST:PORT such as"
+        yield "listen", f"{fault} 127.0.0.1:8301 or [::1]:8301"
+
+
+def _tag_faults(vm: Vm) -> _Faults:
+    if len(vm.tags) > TAGS_MAX:
+        yield "tags", f"a VM has at most {TAGS_MAX} tags, not {len(vm.tags)}"
+    for tag, text in vm.tags:
+        if not tag:
+            yield "tags", "the name of a tag must not be empty"
+        elif fault := _text_fault(tag) or _text_fault(text):
+            yield "tags", f"the tag {quoted(tag[:40])}: {fault}"
+
+
+def _address_faults(vm: Vm) -> _Faults:
+    if len(vm.addresses) > ADDRESSES_MAX:
+        count = len(vm.addresses)
+        yield "address", f"a VM has at most {ADDRESSES_MAX} addresses, not {count}"
+    doubled = [each for each in set(vm.addresses) if vm.addresses.count(each) > 1]
+    if doubled:
+        yield "address", f"{listed(sorted(doubled))} is there twice"
+    for text in vm.addresses:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            yield (
+                "address",
+                f"{quoted(text[:50])} is no IP address such as 192.0.2.4",
+            )
+            continue
+        if address.is_unspecified or address.is_multicast:
+            yield "address", f"{text} is no address that one VM can have"
+
+
+def split_listener(listen: str) -> tuple[str, int] | None:
+    """Return host and port of HOST:PORT in their normal form; None if it is none.
+
+    Port 0 is any free port.
+    """
+    host, colon, digits = listen.rpartition(":")
+    if not colon or not _PORT.fullmatch(digits) or int(digits) > PORT_MAX:
+        return None
+    bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        address = ipaddress.ip_address(host[1:-1] if bracketed else host)
+    except ValueError:
+        if not _HOSTNAME.fullmatch(host):
+            return None
+        return host.lower(), int(digits)
+    if isinstance(address, ipaddress.IPv6Address) is not bracketed:
+        return None
+    return str(address), int(digits)
+
+
+def listeners_overlap(one: str, other: str) -> bool:
+    """Tell whether two hosts, in normal form, take one port from each other."""
+    return one == other or one in _ANY_HOST or other in _ANY_HOST

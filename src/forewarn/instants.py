@@ -1,0 +1,123 @@
+"""Instants and durations: whole microseconds, everywhere.
+
+An instant is microseconds since 1970-01-01T00:00:00Z, a duration is a number
+of microseconds; both are `int`, so that they are exact, sort, and go into a
+database as they are. Text comes and goes only through this module: RFC 3339 and
+durations such as `15m` for people and files, RFC 1123 for Azure's wire. Nothing
+here knows what time it is.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import TypeAlias
+
+Micros: TypeAlias = int
+"""Microseconds: since 1970 in UTC for an instant, or the length of a duration."""
+
+MILLISECOND: Micros = 1_000
+SECOND: Micros = 1_000_000
+MINUTE: Micros = 60 * SECOND
+HOUR: Micros = 60 * MINUTE
+DAY: Micros = 24 * HOUR
+
+DURATION_MAX: Micros = 3650 * DAY
+"""Ten years: more than any notice, and far below where dates overflow."""
+
+_UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
+_SHORT = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+")
+_ISO = re.compile(
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_duration(text: str) -> Micros:
+    """Return the duration that `text` writes: `500ms`, `1h30m`, `7d`, `PT5M`.
+
+    Raises ValueError with a sentence for a person.
+    """
+    short = text.strip()
+    if short == "0":
+        return 0
+    if _SHORT.fullmatch(short):
+        micros = round(
+            sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(short))
+        )
+    elif (iso := _ISO.fullmatch(short)) and any(iso.groups()):
+        sizes = (DAY, HOUR, MINUTE, SECOND)
+        micros = round(
+            sum(
+                float(number) * size
+                for number, size in zip(iso.groups(default="0"), sizes, strict=True)
+            )
+        )
+    else:
+        raise ValueError(f"{text!r} is not a duration such as 500ms, 7s, 15m or PT5M")
+    if micros > DURATION_MAX:
+        raise ValueError(f"{text!r} is longer than ten years")
+    return micros
+
+
+def format_duration(duration: Micros) -> str:
+    """Return the shortest exact text that `parse_duration` reads back."""
+    if duration == 0:
+        return "0s"
+    parts: list[str] = []
+    rest = duration
+    for unit in ("d", "h", "m", "s", "ms", "us"):
+        count, rest = divmod(rest, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
+
+
+def describe_duration(duration: Micros) -> str:
+    """Return a duration for a sentence, to the second: `7 m 12 s`."""
+    seconds = -(-duration // SECOND)
+    if seconds <= 0:
+        return "0 s"
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def parse_instant(text: str) -> Micros:
+    """Return the instant of an RFC 3339 text; raises ValueError.
+
+    A text without an offset is refused: whose midnight it means is a guess.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time such as 2026-11-21T10:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset: add Z for UTC")
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def format_instant(instant: Micros) -> str:
+    """Return the instant as RFC 3339 with `Z`; a fraction only if there is one."""
+    moment = _EPOCH + timedelta(microseconds=instant)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def format_http_date(instant: Micros) -> str:
+    """Return the instant as RFC 1123 in GMT: `Mon, 11 Apr 2022 22:26:58 GMT`."""
+    moment = _EPOCH + timedelta(seconds=instant // SECOND)
+    return format_datetime(moment, usegmt=True)
+
+
+def round_up_to_second(instant: Micros) -> Micros:
+    """Return the first whole second that is not before `instant`.
+
+    NotBefore is written in whole seconds and kept to (clause 2.7), so it is
+    rounded before anything is decided by it.
+    """
+    return -(-instant // SECOND) * SECOND

@@ -1,0 +1,228 @@
+"""The endpoint's core: published values and a request in, an answer out.
+
+Synchronous, without sockets or a clock. What only control can decide comes back
+as a question; the shell asks it and brings the reply.
+"""
+
+import json
+import logging
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from forewarn.control.messages import Publication
+from forewarn.fleet import instance
+from forewarn.fleet.instance import InstanceFacts
+from forewarn.instants import Micros
+from forewarn.metadata import answers, routes
+from forewarn.metadata.http import TEXT_TYPE, Request, Response, build
+from forewarn.metadata.identity import Caller, Directory, Source
+from forewarn.metadata.prepared import Preparer, ServedView
+from forewarn.metadata.ratelimit import RateLimit
+from forewarn.protocol import approvals
+from forewarn.protocol.errors import BadRequestError
+
+STRANGER_LOG_SECONDS = 60.0
+"""Between two log lines about unknown callers: one may ask thousands of times."""
+
+logger = logging.getLogger("forewarn.metadata")
+
+_VERSION_LIST = build(
+    200,
+    json.dumps(
+        {"apiVersions": list(instance.VERSIONS)}, separators=(",", ":")
+    ).encode(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Enable:
+    """Have the caller's view enabled, then handle the request again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Handle the request again when the model time is `until` (clause 7.1)."""
+
+    until: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approve:
+    """Have the events approved, then give the reply to `approved`."""
+
+    event_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """Get the caller's facts, then give them to `described`."""
+
+    route: routes.InstanceRead
+
+
+Question: TypeAlias = Enable | Hold | Approve | Describe
+Answer: TypeAlias = Response | Question
+
+
+class Counters:
+    """What was answered, for the metrics."""
+
+    __slots__ = ("responses", "strangers")
+
+    def __init__(self) -> None:
+        """Begin at nothing."""
+        self.responses: defaultdict[int, int] = defaultdict(int)
+        """By status, counted by the shell when the bytes are written."""
+        self.strangers = 0
+        """Requests of callers that are no VM."""
+
+
+class Endpoint:
+    """Everything that VMs may be told, and the rules for telling it."""
+
+    def __init__(self, *, rate_limit: float = 0, secret: bytes = b"") -> None:
+        """Begin with no VM; `rate_limit` is a second and VM, 0 is none."""
+        self.counters = Counters()
+        self.directory = Directory(secret=secret)
+        self._limit = RateLimit(rate_limit)
+        self._preparer = Preparer()
+        self._views: dict[str, ServedView] = {}
+        self._seen: dict[str, Micros] = {}
+        self._stranger_logged = -math.inf
+
+    def publish(self, publication: Publication) -> None:
+        """Serve what control has committed; repeats and old news do no harm."""
+        for view_id in publication.views_gone:
+            self._views.pop(view_id, None)
+            self._seen.pop(view_id, None)
+        for snapshot in publication.views:
+            view = self._views.get(snapshot.view_id)
+            if view is None:
+                view = self._views[snapshot.view_id] = ServedView(snapshot.view_id)
+            if view.is_older_than(snapshot):
+                view.take(snapshot, preparer=self._preparer)
+        for vm in publication.guests_gone:
+            self.directory.drop(vm)
+        self.directory.put(publication.guests)
+
+    def take_sightings(self) -> dict[str, Micros]:
+        """Return when each view was last asked for since the last call (7.1)."""
+        seen, self._seen = self._seen, {}
+        return seen
+
+    def handle(
+        self,
+        request: Request,
+        source: Source,
+        *,
+        now: Micros,
+        monotonic: float,
+        again: bool = False,
+    ) -> Answer:
+        """Return the answer to `request`, or what control must be asked first.
+
+        `again` says that it was handled before and its question is settled: it
+        does not count against the rate limit twice.
+        """
+        signed = self.directory.is_signed(request, source)
+        if signed:
+            caller = self.directory.by_signature(request)
+        else:
+            caller = self.directory.find(source)
+        if caller is None:
+            return self.meet_stranger(source, monotonic=monotonic)
+        if not again and not self._limit.allows(caller.bucket, monotonic=monotonic):
+            return answers.TOO_MANY
+        route = routes.route(request, signed=signed)
+        if isinstance(route, routes.Read):
+            return self._read(route, caller, now=now)
+        if isinstance(route, routes.Approval):
+            try:
+                return Approve(event_ids=approvals.parse_start_requests(request.body))
+            except BadRequestError as refusal:
+                return answers.error(400, refusal.message)
+        if isinstance(route, routes.InstanceRead):
+            return Describe(route=route)
+        return _VERSION_LIST if isinstance(route, routes.VersionList) else route
+
+    def repeatable(self, request: Request, source: Source) -> routes.Read | None:
+        """Return the route by which `repeat` may answer the same request again."""
+        if self.directory.is_signed(request, source):
+            return None
+        route = routes.route(request)
+        return route if isinstance(route, routes.Read) else None
+
+    def repeat(
+        self, route: routes.Read, source: Source, *, now: Micros, monotonic: float
+    ) -> Answer:
+        """Return what `handle` would for a request with this repeatable route."""
+        caller = self.directory.find(source)
+        if caller is None:
+            return self.meet_stranger(source, monotonic=monotonic)
+        if not self._limit.allows(caller.bucket, monotonic=monotonic):
+            return answers.TOO_MANY
+        return self._read(route, caller, now=now)
+
+    def identify(self, request: Request, source: Source) -> str | None:
+        """Return the key of the VM that asks, for a question about it."""
+        if self.directory.is_signed(request, source):
+            caller = self.directory.by_signature(request)
+        else:
+            caller = self.directory.find(source)
+        return None if caller is None else caller.guest.vm
+
+    def meet_stranger(self, source: Source, *, monotonic: float) -> Response:
+        """Return what somebody unknown is told; the log hears it now and then."""
+        self.counters.strangers += 1
+        if monotonic - self._stranger_logged >= STRANGER_LOG_SECONDS:
+            self._stranger_logged = monotonic
+            logger.warning(
+                "a request from %r is of no known VM and got 404; %d such so far. "
+                "Is its address in the fleet?",
+                source.vm or source.address,
+                self.counters.strangers,
+            )
+        return answers.NOT_FOUND
+
+    def approved(self, vm: str, refusal: str | None, *, now: Micros) -> Response:
+        """Return the answer to an approval; an accepted one keeps enabled (7.1)."""
+        if refusal is not None:
+            return answers.error(400, refusal)
+        caller = self.directory.by_vm.get(vm)
+        if caller is not None:
+            self._seen[caller.guest.view_id] = now
+        return answers.APPROVED
+
+    def described(self, question: Describe, facts: InstanceFacts | None) -> Response:
+        """Return the part of the caller's own facts that it asked for (1.11)."""
+        if facts is None:
+            return answers.NOT_FOUND
+        route = question.route
+        tree = instance.document(facts, version=route.version)
+        node = instance.find(tree, route.path)
+        if node is None:
+            return answers.NOT_FOUND
+        if not route.text:
+            # As documented: a leaf's bare text is no JSON, and is not given as such.
+            if isinstance(node, str):
+                return answers.LEAF_FORMAT
+            return build(200, json.dumps(node, separators=(",", ":")).encode("ascii"))
+        # A branch in text is the list of what is below it, as the real one gives.
+        text = node if isinstance(node, str) else instance.listing(node)
+        return build(200, text.encode("utf-8", "replace"), content_type=TEXT_TYPE)
+
+    def _read(self, route: routes.Read, caller: Caller, *, now: Micros) -> Answer:
+        view = self._views.get(caller.guest.view_id)
+        if view is None or view.document is None:
+            return Enable()
+        if view.ready_at > now:
+            return Hold(until=view.ready_at)
+        self._seen[view.view_id] = now
+        document = view.document
+        if route.tags and document.tag in route.tags and caller.greeted == view.epoch:
+            return document.not_modified
+        caller.greeted = view.epoch
+        view.used |= 1 << route.version.order
+        return document.answer(route.version)

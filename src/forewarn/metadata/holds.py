@@ -1,0 +1,61 @@
+"""Answers that wait for a model time (clause 7.1).
+
+Model time may stand still, run or jump, so nothing can be scheduled by it: while
+anything is held, one timer looks at the clock now and then.
+"""
+
+import asyncio
+import heapq
+
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+from forewarn.metadata.limits import HOLD_CHECK_SECONDS
+
+
+class Holds:
+    """Everything that waits, earliest first."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Hold nothing yet."""
+        self._clock = clock
+        self._heap: list[tuple[Micros, int, asyncio.Future[None]]] = []
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def hold(self, instant: Micros) -> asyncio.Future[None]:
+        """Return what is done when the clock comes to `instant`, or at `release`.
+
+        Whoever does not wait any longer cancels it.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._count += 1
+        heapq.heappush(self._heap, (instant, self._count, future))
+        self.wake()
+        return future
+
+    def wake(self) -> None:
+        """Look at the clock now: it may have jumped."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now = self._clock.now()
+        while self._heap and (self._heap[0][0] <= now or self._heap[0][2].done()):
+            self._finish(self._heap)
+        if self._heap:
+            delay = min(HOLD_CHECK_SECONDS, (self._heap[0][0] - now) / SECOND)
+            self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
+
+    def release(self) -> None:
+        """Let everything go: the server stops."""
+        while self._heap:
+            self._finish(self._heap)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @staticmethod
+    def _finish(heap: list[tuple[Micros, int, asyncio.Future[None]]]) -> None:
+        _, _, future = heapq.heappop(heap)
+        # A client that has gone cancels its own.
+        if not future.done():
+            future.set_result(None)

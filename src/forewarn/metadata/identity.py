@@ -1,0 +1,138 @@
+"""Which VM asks: by its source address, its own listener, or a proxy's signature.
+
+Identity is looked up for every request, so that a VM which has gone, or an
+address that has moved, is never served on the strength of an old connection.
+"""
+
+import hmac
+import ipaddress
+from hashlib import sha256
+from typing import NamedTuple
+
+from forewarn.control.messages import Guest
+from forewarn.metadata.http import Request
+from forewarn.metadata.ratelimit import Bucket
+
+INSTANCE_HEADER = "x-instance-id"
+SIGNATURE_HEADER = "x-instance-id-signature"
+
+
+class Source(NamedTuple):
+    """Where a request came from, as the kernel says."""
+
+    address: str
+    vm: str = ""
+    """The VM whose own listener it is; empty: the shared one."""
+
+
+class Caller:
+    """A VM as the endpoint remembers it."""
+
+    __slots__ = ("bucket", "greeted", "guest")
+
+    def __init__(self, guest: Guest) -> None:
+        """Begin with nothing answered yet."""
+        self.guest = guest
+        self.bucket = Bucket()
+        self.greeted = -1
+        """The epoch of its view in which it has got a document in full (1.10)."""
+
+
+class Directory:
+    """Every VM that is served, by each way to know it."""
+
+    def __init__(self, *, secret: bytes = b"") -> None:
+        """Know nobody; `secret` is a metadata proxy's, empty where there is none."""
+        self.by_vm: dict[str, Caller] = {}
+        self.by_address: dict[str, Caller] = {}
+        self.by_vm_id: dict[str, Caller] = {}
+        self._secret = secret
+
+    @property
+    def trusts_proxy(self) -> bool:
+        """Tell whether a metadata proxy may speak for VMs."""
+        return bool(self._secret)
+
+    def put(self, guests: tuple[Guest, ...]) -> None:
+        """Take new guests, and what is now true of known ones."""
+        # All let go before any claims, so that an address can change hands.
+        for guest in guests:
+            if (caller := self.by_vm.get(guest.vm)) is not None:
+                self._release(caller)
+        for guest in guests:
+            self._claim(guest)
+
+    def drop(self, vm: str) -> None:
+        """Forget a VM; a repeated message does no harm."""
+        caller = self.by_vm.pop(vm, None)
+        if caller is not None:
+            self._release(caller)
+
+    def find(self, source: Source) -> Caller | None:
+        """Return who is at `source`, where no signature decides."""
+        if source.vm:
+            return self.by_vm.get(source.vm)
+        return self.by_address.get(source.address)
+
+    def is_signed(self, request: Request, source: Source) -> bool:
+        """Tell whether a signature decides who asks.
+
+        Where a secret is set, a request that carries either header of the proxy
+        comes from the proxy or from a liar: its address must not count. A VM's
+        own listener knows better, and without a secret the headers mean nothing.
+        """
+        if not self._secret or source.vm:
+            return False
+        return INSTANCE_HEADER in request.headers or SIGNATURE_HEADER in request.headers
+
+    def by_signature(self, request: Request) -> Caller | None:
+        """Return whom the metadata proxy vouches for; None: nobody."""
+        names = request.values(INSTANCE_HEADER)
+        signatures = request.values(SIGNATURE_HEADER)
+        if len(names) != 1 or len(signatures) != 1:
+            return None
+        # Headers were read as Latin-1, which gives their bytes back unchanged.
+        name = names[0].encode("latin-1")
+        expected = hmac.new(self._secret, name, sha256).hexdigest().encode("ascii")
+        if not hmac.compare_digest(expected, signatures[0].lower().encode("latin-1")):
+            return None
+        return self.by_vm_id.get(names[0].lower())
+
+    def _release(self, caller: Caller) -> None:
+        guest = caller.guest
+        for address in map(normal_address, guest.addresses):
+            # Unless another VM has claimed it since.
+            if self.by_address.get(address) is caller:
+                del self.by_address[address]
+        if self.by_vm_id.get(guest.vm_id.lower()) is caller:
+            del self.by_vm_id[guest.vm_id.lower()]
+
+    def _claim(self, guest: Guest) -> None:
+        caller = self.by_vm.get(guest.vm)
+        if caller is None:
+            caller = self.by_vm[guest.vm] = Caller(guest)
+        elif caller.guest.view_id != guest.view_id:
+            # Epochs of different views have nothing to do with each other.
+            caller.greeted = -1
+        caller.guest = guest
+        for address in map(normal_address, guest.addresses):
+            self.by_address[address] = caller
+        self.by_vm_id[guest.vm_id.lower()] = caller
+
+
+def normal_address(text: str) -> str:
+    """Return the one spelling of an IP address; another text as it is.
+
+    An IPv6 socket shows an IPv4 client as `::ffff:192.0.2.4`, and a link-local
+    one with the interface, `fe80::1%eth0`.
+    """
+    if ":" not in text:
+        # IPv4 has one spelling only.
+        return text
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return text
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(address)

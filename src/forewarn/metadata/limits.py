@@ -1,0 +1,55 @@
+"""Every limit of the metadata server, with its unit and its reason."""
+
+from dataclasses import dataclass
+
+PIPELINE_MAX = 16
+"""Requests of one connection that wait for an answer before it is read no
+further. Pollers send one at a time. One read may exceed it, as far as its bytes
+go."""
+
+HEADERS_MAX = 100
+"""Headers of one request; clients send about five."""
+
+HEAD_BYTES_MAX = 32 * 1024
+"""Bytes of a request's headers: what common servers allow."""
+
+TARGET_BYTES_MAX = 8 * 1024
+"""Bytes of a request's target; the longest useful one has about a hundred."""
+
+BODY_BYTES_MAX = 256 * 1024
+"""Bytes of a body: a thousand approvals, pretty-printed, are 150 KiB."""
+
+ROUNDS_MAX = 4
+"""Questions that one request may lead to: enabling, a wait for the first answer,
+and both again when the view was disabled meanwhile."""
+
+BACKLOG = 4096
+"""Connections that the kernel keeps while the loop is busy: a host's worth of VMs
+may start at the same second."""
+
+HOLD_CHECK_SECONDS = 0.05
+"""How often held answers look at the clock, which a simulator may move."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What tests shorten, and large installations raise."""
+
+    head_seconds: float = 10.0
+    """For the whole of a request's head: one packet, unless somebody stalls."""
+    body_seconds: float = 30.0
+    """For the whole of a body."""
+    idle_seconds: float = 120.0
+    """Least time that an idle connection stays; it may stay twice as long."""
+    write_seconds: float = 30.0
+    """For a client that does not read to begin reading again."""
+    linger_seconds: float = 1.0
+    """For a refused client to read its refusal while it still sends."""
+    desk_seconds: float = 10.0
+    """For control to answer: beyond it, a client is better told to retry."""
+    connections: int = 150_000
+    """Open at once: one poller for each of 100k VMs, and half as many again. The
+    process's limit of open files must be above it."""
+    connections_per_source: int = 256
+    """Open at once from one address, so that one VM cannot take them all; a
+    metadata proxy, which is one address for many VMs, is exempt."""

@@ -1,0 +1,160 @@
+"""What a request asks for: the checks of clause 1.6, in their order.
+
+A route is the same whoever asks, so a connection that repeats its bytes keeps it.
+Who asks, how often, and what the answer is, are decided elsewhere.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+from urllib.parse import parse_qsl, unquote
+
+from forewarn.fleet import instance
+from forewarn.metadata import answers
+from forewarn.metadata.http import Request, Response
+from forewarn.protocol import versions
+from forewarn.protocol.versions import ApiVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """GET of the document."""
+
+    version: ApiVersion
+    tags: frozenset[str] = frozenset()
+    """What `If-None-Match` lists, without quotes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """POST: the body is still to be read."""
+
+    version: ApiVersion
+
+
+@dataclass(frozen=True, slots=True)
+class VersionList:
+    """GET of the instance endpoint's versions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceRead:
+    """GET of the instance endpoint, whole or in part."""
+
+    version: str
+    path: tuple[str, ...]
+    """Below `/metadata/instance`, in lower case."""
+    text: bool
+
+
+Route: TypeAlias = Read | Approval | VersionList | InstanceRead
+
+_EVENTS = ("metadata", "scheduledevents")
+_INSTANCE = ("metadata", "instance")
+_VERSIONS = ("metadata", "versions")
+
+_UNGUARDED = [
+    version.name for version in versions.VERSIONS if not version.header_enforced
+]
+
+_NO_TAGS: frozenset[str] = frozenset()
+
+_TARGETS_MAX = 256
+"""Targets whose reading is remembered: a fleet's clients use about ten between
+them. At most 8 KiB each, so what a hostile one fills it with stays small."""
+
+_TAG = re.compile(r'(?:W/)?"([^"]*)"|([^\s,"]+)')
+
+
+def route(request: Request, *, signed: bool = False) -> Route | Response:
+    """Return what `request` asks for, or the error that its head deserves.
+
+    `signed` requests come from a metadata proxy that proved itself and adds
+    X-Forwarded-For; from anybody else that header is refused (clause 1.7).
+    """
+    if not signed and request.values("x-forwarded-for"):
+        return answers.FORWARDED
+    target = _read_target(request.path, request.query)
+    unguarded = target.path == _EVENTS and target.version in _UNGUARDED
+    if not unguarded and not _has_metadata_header(request):
+        return answers.HEADER_MISSING
+    if target.path == _EVENTS:
+        return _route_events(request, target)
+    if target.path == _VERSIONS:
+        return VersionList() if request.method == "GET" else answers.READ_ONLY
+    if target.path[:2] == _INSTANCE:
+        return _route_instance(request, target)
+    return answers.NOT_FOUND
+
+
+class _Target(NamedTuple):
+    path: tuple[str, ...]
+    version: str
+    """Empty where it is missing, or asked for more than once."""
+    formats: tuple[str, ...]
+
+
+@lru_cache(maxsize=_TARGETS_MAX)
+def _read_target(path: str, query: str) -> _Target:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    asked = [value for name, value in pairs if name == "api-version"]
+    return _Target(
+        path=_segments(path),
+        version=asked[0] if len(asked) == 1 else "",
+        formats=tuple(value.lower() for name, value in pairs if name == "format"),
+    )
+
+
+def _route_events(request: Request, target: _Target) -> Route | Response:
+    if request.method not in {"GET", "POST"}:
+        return answers.READ_OR_APPROVE
+    version = versions.parse(target.version)
+    if version is None:
+        return answers.EVENTS_VERSION
+    if request.method == "POST":
+        return Approval(version=version)
+    return Read(version=version, tags=_tags(request))
+
+
+def _route_instance(request: Request, target: _Target) -> Route | Response:
+    if request.method != "GET":
+        return answers.READ_ONLY
+    if target.version not in instance.VERSIONS:
+        return answers.INSTANCE_VERSION
+    if target.formats not in {(), ("json",), ("text",)}:
+        return answers.INSTANCE_FORMAT
+    return InstanceRead(
+        version=target.version,
+        path=target.path[len(_INSTANCE) :],
+        text=target.formats == ("text",),
+    )
+
+
+def _segments(path: str) -> tuple[str, ...]:
+    # A proxy's form, `http://169.254.169.254/metadata/...`, names the same path.
+    if path[:7].lower() == "http://":
+        path = "/" + path[7:].partition("/")[2]
+    # Decoded after the split, so that an encoded slash separates nothing.
+    root, *names = [unquote(part).lower() for part in path.split("/")]
+    # One slash at the end is what clients write who join URLs by hand; Azure's
+    # own pages write `/metadata/instance/` too. No other variant is guessed.
+    if len(names) > 1 and not names[-1]:
+        names.pop()
+    return tuple(names) if not root else ()
+
+
+def _has_metadata_header(request: Request) -> bool:
+    values = request.values("metadata")
+    return len(values) == 1 and values[0].lower() == "true"
+
+
+def _tags(request: Request) -> frozenset[str]:
+    # `*` stays in the set and equals no incarnation: 304 to it would leave a
+    # client that has nothing with nothing.
+    values = request.values("if-none-match")
+    if not values:
+        return _NO_TAGS
+    return frozenset(
+        quoted or bare for value in values for quoted, bare in _TAG.findall(value)
+    )

@@ -1,0 +1,72 @@
+"""The one timer of a connection, and what it waits for.
+
+Arming a timer costs more than answering a GET, so it is armed anew only when
+something has begun that must end sooner; between requests it is left to fire, to
+see that nothing was to be hurried.
+"""
+
+import asyncio
+import enum
+from collections.abc import Callable
+
+from forewarn.metadata.limits import Limits
+from forewarn.metadata.reader import RequestReader
+
+
+class Phase(enum.Enum):
+    """What a connection may take too long for."""
+
+    IDLE = enum.auto()
+    HEAD = enum.auto()
+    BODY = enum.auto()
+    WRITE = enum.auto()
+    LINGER = enum.auto()
+
+
+class Watchdog:
+    """Calls `on_time` when a phase has lasted as long as it may."""
+
+    def __init__(self, bounds: Limits, *, on_time: Callable[[], None]) -> None:
+        """Watch nothing yet."""
+        self.phase = Phase.IDLE
+        self._bounds = bounds
+        self._on_time = on_time
+        self._request = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, reader: RequestReader) -> None:
+        """Set a time for what has begun to come in, once for each request."""
+        if reader.is_between:
+            self.phase = Phase.IDLE
+            return
+        phase = Phase.HEAD if reader.in_head else Phase.BODY
+        if phase is not self.phase or reader.begun != self._request:
+            self._request = reader.begun
+            self.arm(phase)
+
+    def arm(self, phase: Phase) -> None:
+        """Begin a phase now."""
+        self.cancel()
+        self.phase = phase
+        self._timer = asyncio.get_running_loop().call_later(
+            self._seconds(phase), self._on_time
+        )
+
+    def cancel(self) -> None:
+        """Watch nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _seconds(self, phase: Phase) -> float:
+        match phase:
+            case Phase.IDLE:
+                return self._bounds.idle_seconds
+            case Phase.HEAD:
+                return self._bounds.head_seconds
+            case Phase.BODY:
+                return self._bounds.body_seconds
+            case Phase.WRITE:
+                return self._bounds.write_seconds
+            case Phase.LINGER:
+                return self._bounds.linger_seconds

@@ -1,0 +1,1 @@
+"""Worlds on a turned clock: the whole service in one thread, from one seed."""

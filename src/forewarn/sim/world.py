@@ -1,0 +1,320 @@
+"""A world: the whole service in process, on a clock that is turned by hand.
+
+It has the same plane, store, endpoint and driver as the service, and nothing
+that runs by itself: time passes when `advance` says so, and then everything that
+falls due happens in order. It can crash at any checkpoint and begin again on
+what was durable; the driver, like a hypervisor, lives on. Nothing here is a
+second implementation of anything.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from forewarn.clock import VirtualClock
+from forewarn.control import fleet_changes, reports
+from forewarn.control.approvals import Approval
+from forewarn.control.messages import Publication
+from forewarn.control.plane import Plane
+from forewarn.control.policy import Policy
+from forewarn.control.work import Who, Work, need
+from forewarn.drivers.port import Driver
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import read_fleet
+from forewarn.fleet.instance import InstanceFacts
+from forewarn.fleet.model import Host, Scope, Vm
+from forewarn.ids import RandomIds
+from forewarn.instants import Micros, parse_duration, parse_instant
+from forewarn.metadata.endpoint import Approve, Describe, Enable, Endpoint, Hold
+from forewarn.metadata.http import Request, Response
+from forewarn.metadata.identity import Source
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation
+from forewarn.store.port import Reader, Store, every
+from forewarn.store import kinds
+
+T = TypeVar("T")
+
+START = parse_instant("2030-01-01T00:00:00Z")
+"""When a world begins, unless told otherwise: a Tuesday at midnight."""
+
+NEWEST = "2020-07-01"
+EVENTS_PATH = "/metadata/scheduledevents"
+
+TURNS_MAX = 100_000
+"""Timers of one `advance`: a story that needs more is going round in circles."""
+
+
+class CrashError(Exception):
+    """The process of the service ended here, without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a VM got, taken apart."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """Return the body's JSON; raises ValueError."""
+        return json.loads(self.body)
+
+    @property
+    def incarnation(self) -> int:
+        """Return the document's incarnation."""
+        return self.json["DocumentIncarnation"]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """Return the document's events."""
+        return self.json["Events"]
+
+
+@dataclass(slots=True)
+class _Ears:
+    """Hears for the endpoint, and remembers which operations changed."""
+
+    endpoint: Endpoint
+    heard: list[str] = field(default_factory=list[str])
+
+    def publish(self, publication: Publication) -> None:
+        self.endpoint.publish(publication)
+
+    def changed(self, operations: Sequence[str]) -> None:
+        self.heard.extend(operations)
+
+
+class World:
+    """The service on a virtual clock."""
+
+    def __init__(
+        self,
+        *,
+        store: Callable[[], Store],
+        driver: Driver,
+        fleet: str = "",
+        policy: Policy | None = None,
+        seed: int = 0,
+        start: Micros = START,
+        rate_limit: float = 0,
+    ) -> None:
+        """Begin with a fleet. `store` opens the store, again after each crash."""
+        self.clock = VirtualClock(start)
+        self.policy = policy or Policy()
+        self.driver = driver
+        self.crash_at: Callable[[str, int], bool] = lambda _place, _count: False
+        """Asked at each checkpoint, with how often it was passed so far."""
+        self.passed: Counter[str] = Counter()
+        self._open_store = store
+        self._ids = RandomIds(seed)
+        self._rate_limit = rate_limit
+        self.store = store()
+        self.begin()
+        if fleet:
+            self.apply_fleet(fleet)
+
+    # The service
+
+    @property
+    def now(self) -> Micros:
+        """Return the present instant."""
+        return self.clock.now()
+
+    def begin(self) -> None:
+        """Start the service on what is durable."""
+        self.endpoint = Endpoint(rate_limit=self._rate_limit)
+        self.ears = _Ears(self.endpoint)
+        self.plane = Plane(
+            store=self.store,
+            driver=self.driver,
+            policy=self.policy,
+            ids=self._ids,
+            listener=self.ears,
+            checkpoint=self._checkpoint,
+        )
+        self.plane.start(now=self.now)
+
+    def restart(self) -> None:
+        """Crash now, wherever it is, and start again."""
+        self.crash_at = lambda _place, _count: False
+        self.store.close()
+        self.store = self._open_store()
+        self.begin()
+
+    def _checkpoint(self, place: str) -> None:
+        self.passed[place] += 1
+        if self.crash_at(place, self.passed[place]):
+            raise CrashError(f"crashed at {place} number {self.passed[place]}")
+
+    def order(
+        self,
+        decide: Callable[[Work], T],
+        *,
+        actor: str = "operator",
+        reason: str = "",
+    ) -> T:
+        """Give an order, as the operator API does."""
+        return self.plane.order(
+            Who(actor=actor, reason=reason), decide, now=self.now
+        )
+
+    def apply_fleet(self, text: str, *, name: str = "fleet.toml") -> MergePlan:
+        """Apply a fleet file."""
+        wanted = read_fleet(text, name=name)
+        return self.order(lambda work: fleet_changes.apply(work, wanted))
+
+    def read(self, ask: Callable[[Reader], T]) -> T:
+        """Read what is durable."""
+        return self.store.read(ask)
+
+    # Time
+
+    def advance(self, duration: str | Micros) -> None:
+        """Let time pass; whatever falls due on the way happens at its instant."""
+        if isinstance(duration, str):
+            duration = parse_duration(duration)
+        self.advance_to(self.now + duration)
+
+    def advance_to(self, target: Micros) -> None:
+        """Let time pass until `target`."""
+        self.settle()
+        for _turn in range(TURNS_MAX):
+            due = self.plane.next_due()
+            if due is None or due > target:
+                self.clock.advance_to(target)
+                return
+            self.clock.advance_to(max(due, self.now))
+            self.settle()
+        raise AssertionError("the world goes round in circles")
+
+    def settle(self) -> None:
+        """Do what is due at the present instant."""
+        self.plane.note_sightings(self.endpoint.take_sightings(), now=self.now)
+        while self.plane.advance(now=self.now):
+            pass
+
+    # What VMs do
+
+    def vm(self, name: str) -> "WorldVm":
+        """Return the VM as a client."""
+        return WorldVm(self, name)
+
+    # What operators see
+
+    def operation(self, operation_id: str) -> Operation:
+        """Return an operation as it is stored."""
+        return self.read(lambda reader: need(reader, Operation, operation_id))
+
+    def operations(self) -> list[Operation]:
+        """Return all operations that are stored, by id."""
+        return self.read(lambda reader: list(every(reader, kinds.ALL_OPERATIONS)))
+
+    def live_events(self) -> list[Event]:
+        """Return the events that documents show, the oldest first."""
+        events = self.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
+        return sorted(events, key=lambda event: (event.created, event.event_id))
+
+    def stored_vm(self, name: str) -> Vm:
+        """Return a VM as it is stored."""
+        return self.read(lambda reader: need(reader, Vm, name))
+
+    def explain(self, operation_id: str) -> list[str]:
+        """Return every reason that holds an operation, in sentences."""
+        operation = self.operation(operation_id)
+        return self.read(
+            lambda reader: reports.explanation(reader, operation, now=self.now)
+        )["blocked_by"]
+
+
+class WorldVm:
+    """A VM as its programs see the world: they can only ask the endpoint."""
+
+    def __init__(self, world: World, name: str) -> None:
+        """Be the VM with this key."""
+        self.world = world
+        self.name = name
+
+    def get(self, version: str = NEWEST, *, etag: str = "") -> Answer:
+        """Ask for the document."""
+        headers = {"metadata": ("true",)}
+        if etag:
+            headers["if-none-match"] = (etag,)
+        return self.ask("GET", f"{EVENTS_PATH}?api-version={version}", headers=headers)
+
+    def approve(self, *event_ids: str, version: str = NEWEST) -> Answer:
+        """Approve events."""
+        requests = [{"EventId": event_id} for event_id in event_ids]
+        return self.ask(
+            "POST",
+            f"{EVENTS_PATH}?api-version={version}",
+            headers={"metadata": ("true",)},
+            body=json.dumps({"StartRequests": requests}).encode(),
+        )
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Mapping[str, tuple[str, ...]] | None = None,
+        body: bytes = b"",
+    ) -> Answer:
+        """Send a request, and wait for its answer as long as it takes."""
+        path, _, query = target.partition("?")
+        request = Request(
+            method=method, path=path, query=query, headers=headers or {}, body=body
+        )
+        source = Source(address="", vm=self.name)
+        world = self.world
+        again = False
+        while True:
+            answer = world.endpoint.handle(
+                request,
+                source,
+                now=world.now,
+                monotonic=world.clock.monotonic(),
+                again=again,
+            )
+            if isinstance(answer, Response):
+                return _taken_apart(answer)
+            again = True
+            match answer:
+                case Hold(until=until):
+                    world.advance_to(until)
+                case Enable():
+                    world.plane.enable(self.name, now=world.now)
+                case Approve(event_ids=event_ids):
+                    approval = Approval(vm=self.name, event_ids=event_ids)
+                    refusal = world.plane.approve([approval], now=world.now)[0]
+                    return _taken_apart(
+                        world.endpoint.approved(self.name, refusal, now=world.now)
+                    )
+                case Describe():
+                    facts = world.read(lambda reader: instance_facts(reader, self.name))
+                    return _taken_apart(world.endpoint.described(answer, facts))
+
+
+def instance_facts(reader: Reader, name: str) -> InstanceFacts | None:
+    """Return what the instance endpoint tells a VM of itself; None: no such VM."""
+    vm = reader.get(Vm, name)
+    if vm is None:
+        return None
+    return InstanceFacts(
+        vm=vm, scope=need(reader, Scope, vm.scope), host=need(reader, Host, vm.host)
+    )
+
+
+def _taken_apart(response: Response) -> Answer:
+    head, _, body = response.payload.partition(b"\r\n\r\n")
+    lines = head.decode("ascii").split("\r\n")[1:]
+    headers = dict(line.split(": ", 1) for line in lines)
+    return Answer(
+        status=response.status,
+        headers={name.lower(): value for name, value in headers.items()},
+        body=body,
+    )

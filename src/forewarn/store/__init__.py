@@ -1,0 +1,1 @@
+"""Durable memory: one port, and what stands behind it."""

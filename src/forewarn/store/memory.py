@@ -1,0 +1,289 @@
+"""A store in memory: the reference for all others, and the simulator's own.
+
+It is optimistic. A transaction sees the store as it was when it began, keeps
+its writes to itself, and asks at its end whether anybody else has written the
+same records or taken the same safety rows since; the first to end has won. Each
+view keeps the past it needs: who commits leaves the records he replaced with
+every view that is still open.
+"""
+
+import heapq
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self, TypeAlias, TypeVar, cast
+
+from forewarn.instants import Micros
+from forewarn.store.codec import revised
+from forewarn.store.indexes import Table
+from forewarn.store.kinds import KINDS, Query, Range, Record
+from forewarn.store.port import (
+    PAGE_ROWS,
+    ConflictError,
+    DuplicateError,
+    OpenTransaction,
+    Reader,
+    StaleWriteError,
+    StoreError,
+    Transaction,
+)
+from forewarn.store.turns import Turns
+
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+_Address: TypeAlias = tuple[type[Record], str]
+"""A record's kind and key."""
+
+
+class _Layer:
+    """What a view sees otherwise than the store: records, and hidden keys."""
+
+    def __init__(self) -> None:
+        self.table = Table()
+        self.hidden: set[str] = set()
+
+    def put(self, key: str, record: Record | None) -> None:
+        self.hidden.add(key)
+        self.table.change(key, record)
+
+
+class _View:
+    """The store as it was when the view was opened, and the view's own writes."""
+
+    def __init__(self, state: "_State") -> None:
+        self._state = state
+        self._layers: defaultdict[type[Record], _Layer] = defaultdict(_Layer)
+        self._began = state.commits
+        self._before: dict[_Address, Record | None] = {}
+        self._scopes: set[str] = set()
+
+    def __enter__(self) -> Self:
+        with self._state.lock:
+            self._state.check_open()
+            self._began = self._state.commits
+            self._state.views.add(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.rollback()
+
+    # -- reads ---------------------------------------------------------------------
+
+    def get(self, kind: type[R], key: str) -> R | None:
+        """Return the record with this key, or None."""
+        with self._state.lock:
+            self._check_open()
+            layer = self._layers[kind]
+            table = layer.table if key in layer.hidden else self._state.tables[kind]
+            return cast("R | None", table.get(key))
+
+    def select(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        after: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        """Return a page of the records found under `value`."""
+        with self._state.lock:
+            self._check_open()
+            layer = self._layers[query.kind]
+            enough = limit + len(layer.hidden)
+            kept = self._state.tables[query.kind].find(query, value, after, enough)
+            keys = heapq.merge(
+                (key for key in kept if key not in layer.hidden),
+                layer.table.find(query, value, after, limit),
+            )
+            return self._records(query.kind, keys, limit)
+
+    def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
+        """Return records whose instant is not 0 and at or before `until`."""
+        with self._state.lock:
+            self._check_open()
+            layer = self._layers[over.kind]
+            enough = limit + len(layer.hidden)
+            kept = self._state.tables[over.kind].due(over, until, enough)
+            found = heapq.merge(
+                (place for place in kept if place[1] not in layer.hidden),
+                layer.table.due(over, until, limit),
+            )
+            return self._records(over.kind, (key for _, key in found), limit)
+
+    def earliest(self, over: Range[R]) -> Micros | None:
+        """Return the earliest instant that is not 0, or None."""
+        with self._state.lock:
+            self._check_open()
+            layer = self._layers[over.kind]
+            enough = 1 + len(layer.hidden)
+            kept = self._state.tables[over.kind].first(over, enough)
+            found = [instant for instant, key in kept if key not in layer.hidden]
+            found += [instant for instant, _ in layer.table.first(over, 1)]
+            return min(found, default=None)
+
+    def _records(self, kind: type[R], keys: Iterable[str], limit: int) -> list[R]:
+        assert limit > 0
+        records: list[R] = []
+        for key in keys:
+            record = self.get(kind, key)
+            assert record is not None, "an index knows a record that is not there"
+            records.append(record)
+            if len(records) == limit:
+                break
+        return records
+
+    # -- writes --------------------------------------------------------------------
+
+    def add(self, record: R) -> R:
+        """Store a new record; raises DuplicateError."""
+        kind = type(record)
+        if self.get(kind, record.key) is not None:
+            raise DuplicateError(f"{kind.__name__} {record.key} exists already")
+        self._write(kind, record.key, record)
+        return record
+
+    def replace(self, old: R, new: R) -> R:
+        """Store `new` in place of `old`; return it with its new revision."""
+        assert type(new) is type(old)
+        assert new.key == old.key
+        self._check(old)
+        stored = revised(new, old.revision + 1)
+        self._write(type(old), old.key, stored)
+        return stored
+
+    def remove(self, old: Record) -> None:
+        """Delete `old`; raises StaleWriteError unless it is still as read."""
+        self._check(old)
+        self._write(type(old), old.key, None)
+
+    def take_safety(self, scopes: Iterable[str]) -> None:
+        """Take the safety rows of these scopes; the end tells who was first."""
+        with self._state.lock:
+            self._check_open()
+            self._scopes |= set(scopes)
+
+    def _check(self, old: Record) -> None:
+        kind = type(old)
+        stored = self.get(kind, old.key)
+        if stored is None or stored.revision != old.revision:
+            raise StaleWriteError(
+                f"{kind.__name__} {old.key} changed after it was read"
+            )
+
+    def _write(self, kind: type[Record], key: str, record: Record | None) -> None:
+        with self._state.lock:
+            if (kind, key) not in self._before:
+                self._before[kind, key] = self.get(kind, key)
+            self._layers[kind].put(key, record)
+
+    # -- the end -------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Make the writes visible, all at once; raises ConflictError."""
+        state = self._state
+        with state.lock:
+            self._check_open()
+            state.views.remove(self)
+            for (kind, key), before in self._before.items():
+                if state.tables[kind].get(key) is not before:
+                    raise ConflictError(f"another writer changed {kind.__name__} {key}")
+            for scope in self._scopes:
+                if state.safety.get(scope, 0) > self._began:
+                    raise ConflictError(f"another writer took the scope {scope}")
+            state.commits += 1
+            state.safety.update(dict.fromkeys(self._scopes, state.commits))
+            for (kind, key), before in self._before.items():
+                for view in state.views:
+                    view.keep(kind, key, before)
+                after = self._layers[kind].table.get(key)
+                state.tables[kind].change(key, after)
+
+    def keep(self, kind: type[Record], key: str, before: Record | None) -> None:
+        """Go on seeing `before`, which is being replaced in the store."""
+        layer = self._layers[kind]
+        if key not in layer.hidden:
+            layer.put(key, before)
+
+    def rollback(self) -> None:
+        """Forget the writes; nothing if it has ended already."""
+        with self._state.lock:
+            self._state.views.discard(self)
+
+    def _check_open(self) -> None:
+        self._state.check_open()
+        if self not in self._state.views:
+            raise StoreError("the transaction has ended")
+
+
+class _State:
+    """What was committed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.tables = {kind: Table() for kind in KINDS}
+        self.safety: dict[str, int] = {}
+        """Scopes with the number of the commit that last took them."""
+        self.commits = 0
+        self.views: set[_View] = set()
+        self.is_closed = False
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise StoreError("the store is closed")
+
+    def close(self) -> None:
+        with self.lock:
+            self.is_closed = True
+            self.views.clear()
+            self.tables.clear()
+
+
+def _never() -> bool:
+    return False
+
+
+class MemoryStore:
+    """A store that forgets everything at its end."""
+
+    def __init__(self, *, conflict: Callable[[], bool] = _never) -> None:
+        """Start empty.
+
+        `conflict` is asked at the end of each attempt of `transact`; when it
+        says yes, the attempt meets another writer who is not there.
+        """
+        self._state = _State()
+        self._turns = Turns()
+        self._conflict = conflict
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in a transaction and commit it; return what it returned."""
+
+        def attempt() -> T:
+            with _View(self._state) as view:
+                result = work(view)
+                if self._conflict():
+                    raise ConflictError("another writer was asked for by a test")
+                view.commit()
+                return result
+
+        return self._turns.take(attempt)
+
+    def begin(self) -> OpenTransaction:
+        """Open a transaction to be ended by hand."""
+        return _View(self._state).__enter__()
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` on a consistent view."""
+        with _View(self._state) as view:
+            return work(view)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._turns.take(self._state.close)

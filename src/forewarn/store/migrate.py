@@ -1,0 +1,102 @@
+"""The schema and its history: numbered steps, each done once and whole.
+
+A fresh file is an old one on which no step was done, so both end up equal. A
+step that was released is never changed; a change of the schema is a new step.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from forewarn.store.connection import Connection
+from forewarn.store.port import StoreError, StoreTooNewError
+from forewarn.store.queries import read_sql
+
+_FILE = re.compile(r"(\d{4})_\w+\.sql")
+
+_TABLE = """
+-- The steps of the schema that were done on this file.
+CREATE TABLE schema_steps (
+    number INTEGER NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step from a schema to the next."""
+
+    number: int
+    name: str
+    sql: str
+
+
+def load_steps() -> tuple[Step, ...]:
+    """Return the steps that this version knows, in order."""
+    files = resources.files("forewarn.store").joinpath("sql").iterdir()
+    found = (_FILE.fullmatch(file.name) for file in files)
+    names = sorted(match[0] for match in found if match)
+    steps = tuple(Step(int(name[:4]), name, read_sql(name)) for name in names)
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    return steps
+
+
+def statements(text: str) -> Iterator[str]:
+    """Yield the statements of `text`, one by one."""
+    statement = ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def count_done(connection: Connection, path: Path, steps: Sequence[Step]) -> int:
+    """Return how many of `steps` were done on the file; change nothing.
+
+    Raises StoreTooNewError if more were done than there are, and StoreError if
+    another program made the file.
+    """
+    tables = connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+    if not tables:
+        return 0
+    if ("schema_steps",) not in tables:
+        raise StoreError(
+            f"{path} is a database of another program",
+            hint="Name another file in [store] url.",
+        )
+    [(done,)] = connection.rows("SELECT count(*) FROM schema_steps")
+    assert isinstance(done, int)
+    if done > len(steps):
+        raise StoreTooNewError(
+            f"the store {path} was written by a newer forewarn (its schema is"
+            f" {done}, this program knows {len(steps)})",
+            hint="Start that version, or restore a backup from before the upgrade.",
+        )
+    return done
+
+
+def migrate(connection: Connection, steps: Sequence[Step]) -> None:
+    """Do these steps, each in a transaction of its own."""
+    for step in steps:
+        _do(connection, step)
+
+
+def _do(connection: Connection, step: Step) -> None:
+    connection.begin(immediate=True)
+    try:
+        if step.number == 1:
+            connection.run(_TABLE)
+        for statement in statements(step.sql):
+            connection.run(statement)
+        connection.run(
+            "INSERT INTO schema_steps (number, name) VALUES (?, ?)",
+            (step.number, step.name),
+        )
+        connection.commit()
+    finally:
+        connection.rollback()

@@ -1,0 +1,36 @@
+"""A store from the URL that a setting names."""
+
+from pathlib import Path
+
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Store, StoreError
+from forewarn.store.sqlite import SqliteStore
+
+_EXAMPLES = (
+    "write memory://, sqlite:///forewarn.db (beside the service)"
+    " or sqlite:////var/lib/forewarn/forewarn.db"
+)
+
+
+def open_store(url: str) -> Store:
+    """Open the store at `url`.
+
+    Raises ValueError for what is no URL of a store, StoreError if the store
+    cannot be opened.
+    """
+    scheme, separator, rest = url.partition("://")
+    if url == "memory://":
+        return MemoryStore()
+    if separator and scheme in {"postgres", "postgresql"}:
+        raise StoreError(
+            "this version of forewarn cannot keep its store in PostgreSQL",
+            hint=f"In [store] url {_EXAMPLES}.",
+        )
+    if scheme == "sqlite" and rest.startswith("/") and is_path(rest[1:]):
+        return SqliteStore(Path(rest[1:]))
+    raise ValueError(f"{url!r} is not the URL of a store: {_EXAMPLES}")
+
+
+def is_path(text: str) -> bool:
+    """Tell whether `text` names a file, and nothing that only looks so."""
+    return bool(text) and not text.endswith("/") and not text.startswith(":")

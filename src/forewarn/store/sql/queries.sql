@@ -1,0 +1,222 @@
+-- The questions of kinds.py, each under its own name. A page of a question begins
+-- behind the key :after; the conditions on states are written as the partial
+-- indexes of the schema have them, for only then does SQLite use them.
+
+-- name: all_tenants
+-- The tenants, by name.
+SELECT * FROM tenants
+WHERE :value = '' AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: all_scopes
+-- The scopes, by name.
+SELECT * FROM scopes
+WHERE :value = '' AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: scopes_of_tenant
+-- The scopes that a tenant owns.
+SELECT * FROM scopes
+WHERE tenant = :value AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: all_hosts
+-- The hosts, by name.
+SELECT * FROM hosts
+WHERE :value = '' AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: all_vms
+-- The VMs, deleted ones too, by name.
+SELECT * FROM vms
+WHERE :value = '' AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: vms_on_host
+-- The VMs that are on a host, up or down.
+SELECT * FROM vms
+WHERE state != 'deleted' AND host = :value AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: vms_moving_to
+-- The VMs that a host keeps a place for.
+SELECT * FROM vms
+WHERE moving_to != '' AND moving_to = :value AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: vms_of_scope
+-- The VMs of a scope, up or down.
+SELECT * FROM vms
+WHERE state != 'deleted' AND scope = :value AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: vms_unsteady_in_scope
+-- The VMs of a scope that have failed, or on which an operation has started.
+SELECT * FROM vms
+WHERE (state = 'down' OR (state = 'running' AND started != '[]'))
+    AND scope = :value AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: all_views
+-- The views, by id.
+SELECT * FROM views
+WHERE :value = '' AND view_id > :after
+ORDER BY view_id LIMIT :limit;
+
+-- name: views_of_scope
+-- The views that a scope is split into.
+SELECT * FROM views
+WHERE scope = :value AND view_id > :after
+ORDER BY view_id LIMIT :limit;
+
+-- name: views_of_enabling
+-- The views that one request enables.
+SELECT * FROM views
+WHERE enabling = :value AND view_id > :after
+ORDER BY view_id LIMIT :limit;
+
+-- name: views_due
+-- The views that must be rendered anew by an instant.
+SELECT * FROM views
+WHERE due_at != 0 AND due_at <= :until
+ORDER BY due_at, view_id LIMIT :limit;
+
+-- name: earliest_views_due
+-- When the first view must be rendered anew.
+SELECT due_at FROM views
+WHERE due_at != 0
+ORDER BY due_at LIMIT 1;
+
+-- name: views_seen
+-- The enabled views that were last asked for at or before an instant.
+SELECT * FROM views
+WHERE state = 'Enabled' AND last_seen != 0 AND last_seen <= :until
+ORDER BY last_seen, view_id LIMIT :limit;
+
+-- name: earliest_views_seen
+-- When the enabled view that has been silent longest was last asked for.
+SELECT last_seen FROM views
+WHERE state = 'Enabled' AND last_seen != 0
+ORDER BY last_seen LIMIT 1;
+
+-- name: all_operations
+-- The operations, by id.
+SELECT * FROM operations
+WHERE :value = '' AND operation_id > :after
+ORDER BY operation_id LIMIT :limit;
+
+-- name: open_operations
+-- The operations that have not ended.
+SELECT * FROM operations
+WHERE :value = '' AND state NOT IN ('Done', 'Cancelled', 'Failed')
+    AND operation_id > :after
+ORDER BY operation_id LIMIT :limit;
+
+-- name: open_operations_of_host
+-- The operations on a host that have not ended.
+SELECT * FROM operations
+WHERE state NOT IN ('Done', 'Cancelled', 'Failed')
+    AND host = :value AND operation_id > :after
+ORDER BY operation_id LIMIT :limit;
+
+-- name: open_operations_of_vm
+-- The operations that name a VM and have not ended.
+SELECT operations.* FROM open_operation_vms AS links
+CROSS JOIN operations ON operations.operation_id = links.operation_id
+WHERE links.vm = :value AND links.operation_id > :after
+ORDER BY links.operation_id LIMIT :limit;
+
+-- name: open_operations_of_scope
+-- The operations that concern a scope and have not ended.
+SELECT operations.* FROM open_operation_scopes AS links
+CROSS JOIN operations ON operations.operation_id = links.operation_id
+WHERE links.scope = :value AND links.operation_id > :after
+ORDER BY links.operation_id LIMIT :limit;
+
+-- name: operations_in_state
+-- The operations that stand in a state.
+SELECT * FROM operations
+WHERE state = :value AND operation_id > :after
+ORDER BY operation_id LIMIT :limit;
+
+-- name: operations_of_vm
+-- The operations that name a VM, ended ones too.
+SELECT operations.* FROM operation_vms AS links
+CROSS JOIN operations ON operations.operation_id = links.operation_id
+WHERE links.vm = :value AND links.operation_id > :after
+ORDER BY links.operation_id LIMIT :limit;
+
+-- name: operations_of_request
+-- The operations of a request.
+SELECT * FROM operations
+WHERE request = :value AND operation_id > :after
+ORDER BY operation_id LIMIT :limit;
+
+-- name: operations_due
+-- The operations that must be looked at by an instant.
+SELECT * FROM operations
+WHERE due_at != 0 AND due_at <= :until
+ORDER BY due_at, operation_id LIMIT :limit;
+
+-- name: earliest_operations_due
+-- When the first operation must be looked at.
+SELECT due_at FROM operations
+WHERE due_at != 0
+ORDER BY due_at LIMIT 1;
+
+-- name: operations_ended
+-- The operations that ended at or before an instant.
+SELECT * FROM operations
+WHERE ended_at != 0 AND ended_at <= :until
+ORDER BY ended_at, operation_id LIMIT :limit;
+
+-- name: earliest_operations_ended
+-- When the operation that ended first did so.
+SELECT ended_at FROM operations
+WHERE ended_at != 0
+ORDER BY ended_at LIMIT 1;
+
+-- name: events_of_operation
+-- The events of an operation, one per scope.
+SELECT * FROM events
+WHERE operation = :value AND event_id > :after
+ORDER BY event_id LIMIT :limit;
+
+-- name: live_events
+-- The events that documents show.
+SELECT * FROM events
+WHERE :value = '' AND status IN ('Scheduled', 'Started')
+    AND event_id > :after
+ORDER BY event_id LIMIT :limit;
+
+-- name: live_events_of_scope
+-- The events that the documents of a scope show.
+SELECT * FROM events
+WHERE status IN ('Scheduled', 'Started')
+    AND scope = :value AND event_id > :after
+ORDER BY event_id LIMIT :limit;
+
+-- name: all_audit
+-- The entries of the trail, oldest first.
+SELECT * FROM audit
+WHERE :value = '' AND entry_id > :after
+ORDER BY entry_id LIMIT :limit;
+
+-- name: audit_of_subject
+-- The entries of the trail that are about a subject.
+SELECT audit.* FROM audit_subjects AS links
+CROSS JOIN audit ON audit.entry_id = links.entry_id
+WHERE links.subject = :value AND links.entry_id > :after
+ORDER BY links.entry_id LIMIT :limit;
+
+-- name: audit_at
+-- The entries of the trail at or before an instant.
+SELECT * FROM audit
+WHERE at != 0 AND at <= :until
+ORDER BY at, entry_id LIMIT :limit;
+
+-- name: earliest_audit_at
+-- When the oldest entry of the trail was made.
+SELECT at FROM audit
+WHERE at != 0
+ORDER BY at LIMIT 1;

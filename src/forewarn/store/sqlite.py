@@ -1,0 +1,177 @@
+"""The durable store: one SQLite file, one process, one writer at a time.
+
+Writers take turns on one connection and begin by taking SQLite's write lock, so
+between them nothing ever conflicts; readers have connections of their own and
+see what was committed when they began. A commit is on the disk before it
+returns. If it fails, the transaction is rolled back and nobody was told that it
+succeeded; the next one begins on a fresh connection if this one is unfit.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from forewarn.store.connection import BUSY_MILLISECONDS, Connection
+from forewarn.store.lock import ProcessLock
+from forewarn.store.migrate import count_done, load_steps, migrate
+from forewarn.store.port import OpenTransaction, Reader, StoreError, Transaction
+from forewarn.store.rows import RowReader, RowTransaction, Schema
+from forewarn.store.turns import Turns
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A store in a file, which it makes if it is missing."""
+
+    def __init__(self, path: Path) -> None:
+        """Lock and open the file and bring its schema up to date.
+
+        Raises StoreError, also as StoreBusyError and StoreTooNewError. Nothing
+        is written into a file that is refused.
+        """
+        # Two names of one file must meet at one lock.
+        self._path = path.resolve()
+        self._turns = Turns()
+        self._guard = threading.Lock()
+        self._is_closed = False
+        self._writer: Connection | None = None
+        self._readers: list[Connection] = []
+        self._open: set[_HandTransaction] = set()
+        self._lock = ProcessLock(self._path)
+        try:
+            self._schema = self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> Schema:
+        steps = load_steps()
+        connection = Connection(self._path)
+        try:
+            done = count_done(connection, self._path, steps)
+            connection.make_durable()
+            migrate(connection, steps[done:])
+            schema = Schema(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._writer = connection
+        return schema
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in a transaction and commit it; return what it returned."""
+
+        def attempt() -> T:
+            writer = self._take_writer()
+            try:
+                writer.begin(immediate=True)
+                result = work(RowTransaction(writer, self._schema))
+                writer.commit()
+            finally:
+                if writer.settle():
+                    self._writer = writer
+            return result
+
+        return self._turns.take(attempt)
+
+    def _take_writer(self) -> Connection:
+        """Return the writer's connection, to be put back if it is still fit."""
+        self._check_open()
+        writer, self._writer = self._writer, None
+        return writer or self._connect(BUSY_MILLISECONDS)
+
+    def _connect(self, busy_milliseconds: int) -> Connection:
+        connection = Connection(self._path, busy_milliseconds=busy_milliseconds)
+        try:
+            connection.make_durable()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def begin(self) -> OpenTransaction:
+        """Open a transaction to be ended by hand, on a connection of its own."""
+        self._check_open()
+        # It waits for nobody: in one thread the other would never end.
+        connection = self._connect(busy_milliseconds=0)
+        connection.begin()
+        transaction = _HandTransaction(connection, self._schema, self._open.discard)
+        self._open.add(transaction)
+        return transaction
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` on a consistent view; may be called from any thread."""
+        reader = self._take_reader()
+        try:
+            reader.begin()
+            return work(RowReader(reader, self._schema))
+        finally:
+            self._give_back(reader)
+
+    def _take_reader(self) -> Connection:
+        with self._guard:
+            self._check_open()
+            if self._readers:
+                return self._readers.pop()
+        return Connection(self._path, read_only=True)
+
+    def _give_back(self, reader: Connection) -> None:
+        if not reader.settle():
+            return
+        with self._guard:
+            if not self._is_closed:
+                self._readers.append(reader)
+                return
+        reader.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreError("the store is closed")
+
+    def close(self) -> None:
+        """Wait for the writer, close the file and let go of its lock."""
+        self._turns.take(self._close)
+
+    def _close(self) -> None:
+        with self._guard:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            readers, self._readers = self._readers, []
+        try:
+            for transaction in list(self._open):
+                transaction.rollback()
+            for reader in readers:
+                reader.close()
+            # The last: it puts the log into the file and deletes it.
+            if self._writer:
+                self._writer.close()
+        finally:
+            self._lock.release()
+
+
+class _HandTransaction(RowTransaction):
+    """A transaction that its holder ends."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        schema: Schema,
+        on_end: Callable[["_HandTransaction"], None],
+    ) -> None:
+        super().__init__(connection, schema)
+        self._on_end = on_end
+
+    def commit(self) -> None:
+        """Make the writes durable and visible; raises ConflictError."""
+        try:
+            self._connection.commit()
+        finally:
+            self.rollback()
+
+    def rollback(self) -> None:
+        """Forget the writes; nothing if it has ended already."""
+        self._connection.close()
+        self._on_end(self)

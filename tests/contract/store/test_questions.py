@@ -1,0 +1,195 @@
+"""Every question of the catalogue, asked of the store and of a plain dictionary.
+
+The dictionary's answer is what the functions of the catalogue say; a store may
+find its answer as it likes.
+"""
+
+import dataclasses
+import enum
+import itertools
+import typing
+from collections.abc import Callable, Mapping
+from types import EllipsisType, NoneType
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forewarn.fleet.model import Host
+from forewarn.instants import Micros
+from forewarn.store import kinds
+from forewarn.store.kinds import KINDS, Query, Range, Record
+from forewarn.store.port import Reader, Store, Transaction, every
+
+Model: TypeAlias = dict[str, Record]
+Step: TypeAlias = tuple[bool, Record]
+
+CATALOGUE = list(vars(kinds).values())
+QUERIES: list[Query[Any]] = [item for item in CATALOGUE if isinstance(item, Query)]
+RANGES: list[Range[Any]] = [item for item in CATALOGUE if isinstance(item, Range)]
+
+# Few, so that they meet; in their order by code point, which is not that of
+# UTF-16, of any language, nor of upper and lower case as one.
+KEYS = ("-1", "0", "B", "a", "a b", "b", "é", "ﬁ", "😀")
+WORDS = ("", "a", "b", "h 'quoted\"", "😀")
+NUMBERS = (0, 1, 2, 3, 2**53 + 1)
+UNTIL = (-1, 0, 1, 2, 2**53, 2**60)
+FAR_DOWN = "￿"
+
+
+def strategy_for(hint: Any) -> st.SearchStrategy[Any]:
+    """Return values for a field of this type."""
+    plain: Mapping[Any, st.SearchStrategy[Any]] = {
+        str: st.sampled_from(WORDS),
+        int: st.sampled_from(NUMBERS),
+        bool: st.booleans(),
+        NoneType: st.none(),
+    }
+    if hint in plain:
+        return plain[hint]
+    if isinstance(hint, enum.EnumType):
+        return st.sampled_from(list[Any](hint))
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return st.builds(hint, **fields_of(hint))
+    parts = typing.get_args(hint)
+    if typing.get_origin(hint) is not tuple:
+        return st.one_of(*map(strategy_for, parts))
+    if isinstance(parts[-1], EllipsisType):
+        return st.lists(strategy_for(parts[0]), max_size=3).map(tuple)
+    return st.tuples(*map(strategy_for, parts))
+
+
+def fields_of(kind: Any) -> dict[str, st.SearchStrategy[Any]]:
+    hints = typing.get_type_hints(kind)
+    return {
+        field.name: strategy_for(hints[field.name])
+        for field in dataclasses.fields(kind)
+    }
+
+
+def records_of(kind: Any) -> st.SearchStrategy[Record]:
+    """Return new records with every value that their fields can have."""
+    key = dataclasses.fields(kind)[0].name
+    own = {key: st.sampled_from(KEYS), "revision": st.just(0)}
+    return st.builds(kind, **(fields_of(kind) | own))
+
+
+def apply(tx: Transaction, model: Model, step: Step) -> None:
+    """Put or remove a record, in the store and in the model."""
+    is_put, record = step
+    old = model.get(record.key)
+    if is_put and old is None:
+        model[record.key] = tx.add(record)
+    elif is_put and old is not None:
+        model[record.key] = tx.replace(old, record)
+    elif old is not None:
+        tx.remove(model.pop(record.key))
+
+
+def check(reader: Reader, kind: type[Record], model: Model) -> None:
+    """Ask every question about `kind` in every way."""
+    for key in KEYS:
+        assert reader.get(kind, key) == model.get(key)
+    for query in QUERIES:
+        if query.kind is kind:
+            check_query(reader, query, model)
+    for over in RANGES:
+        if over.kind is kind:
+            check_range(reader, over, model)
+
+
+def check_query(reader: Reader, query: Query[Any], model: Model) -> None:
+    found: dict[str, list[Record]] = {value: [] for value in (*WORDS, "Noticed")}
+    for key in sorted(model):
+        for value in set(query.values(model[key])):
+            found.setdefault(value, []).append(model[key])
+    for value, records in found.items():
+        assert reader.select(query, value) == records
+        assert list(every(reader, query, value, page=2)) == records
+        behind = [record for record in records if record.key > "a"]
+        assert reader.select(query, value, after="a", limit=1) == behind[:1]
+        assert reader.select(query, value, after=FAR_DOWN) == [
+            record for record in records if record.key > FAR_DOWN
+        ]
+
+
+def check_range(reader: Reader, over: Range[Any], model: Model) -> None:
+    places: list[tuple[Micros, str]] = sorted(
+        (over.instant(record), key)
+        for key, record in model.items()
+        if over.instant(record)
+    )
+    assert reader.earliest(over) == (places[0][0] if places else None)
+    for until in UNTIL:
+        records = [model[key] for instant, key in places if instant <= until]
+        assert reader.due(over, until) == records
+        assert reader.due(over, until, limit=2) == records[:2]
+
+
+def run(store: Store, kind: type[Record], transactions: list[list[Step]]) -> None:
+    """Run transactions, every third in vain, and check what is seen meanwhile."""
+    committed: Model = {}
+    for number, steps in enumerate(transactions):
+        model = dict(committed)
+        transaction = store.begin()
+        for step in steps:
+            apply(transaction, model, step)
+        check(transaction, kind, model)
+        if number % 3 == 1:
+            transaction.rollback()
+        else:
+            transaction.commit()
+            committed = model
+        store.read(lambda reader, model=committed: check(reader, kind, model))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_answers_like_a_dictionary(
+    new_store: Callable[[], Store], kind: type[Record]
+) -> None:
+    steps = st.lists(st.tuples(st.integers(0, 3).map(bool), records_of(kind)))
+
+    # A store that was made for one example is not used for another.
+    @settings(
+        max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(transactions=st.lists(steps, min_size=1, max_size=4))
+    def compare(transactions: list[list[Step]]) -> None:
+        store = new_store()
+        run(store, kind, transactions)
+        store.close()
+
+    compare()
+
+
+@pytest.mark.parametrize(
+    "query", [query for query in QUERIES if query.kind is Host], ids=lambda q: q.name
+)
+@pytest.mark.parametrize("page", [1, 3, 499, 500, 1001])
+def test_pages_of_any_size_join_without_a_gap(
+    store: Store, query: Query[Host], page: int
+) -> None:
+    hosts = [Host(name=f"h{number:04}") for number in range(1000)]
+
+    def add(tx: Transaction) -> list[Host]:
+        for host in hosts[::2]:
+            tx.add(host)
+        # In the transaction, some are its own and some were there before.
+        return list(every(tx, query, page=page))
+
+    def add_rest(tx: Transaction) -> list[Host]:
+        for host in hosts[1::2]:
+            tx.add(host)
+        return list(every(tx, query, page=page))
+
+    assert store.transact(add) == hosts[::2]
+    assert store.transact(add_rest) == hosts
+    assert store.read(lambda r: list(every(r, query, page=page))) == hosts
+    assert store.read(lambda r: len(r.select(query))) == 500
+
+
+def test_the_catalogue_knows_every_kind() -> None:
+    asked = {item.kind for item in itertools.chain(QUERIES, RANGES)}
+    assert asked <= set(KINDS)

@@ -1,0 +1,218 @@
+"""What a store promises of one record."""
+
+from dataclasses import replace
+from typing import Never
+
+import pytest
+
+from forewarn.fleet.model import Host, HostState, Tenant
+from forewarn.protocol.operations import (
+    Action,
+    Move,
+    Operation,
+    OperationState,
+    TargetKind,
+    Verb,
+)
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import DuplicateError, StaleWriteError, Store, Transaction
+
+HOST = Host(name="h1", zone="1", capacity=40)
+DOWN = replace(HOST, state=HostState.DOWN)
+OPERATION = Operation(
+    operation_id="op-1",
+    request="rq-1",
+    verb=Verb.MAINTAIN,
+    action=Action.REBOOT,
+    target_kind=TargetKind.HOST,
+    target="h1",
+    host="h1",
+    state=OperationState.NOTICED,
+    routine=True,
+    not_before=5,
+    moves=(Move(vm="web_0"), Move(vm="web_1", to_host="h2", done=True)),
+    scopes=("db", "web"),
+    duration_seconds=-1,
+    description="kernel",
+    created=1,
+)
+
+
+def get_host(store: Store) -> Host | None:
+    return store.read(lambda reader: reader.get(Host, "h1"))
+
+
+def add_host(store: Store) -> Host:
+    return store.transact(lambda tx: tx.add(HOST))
+
+
+def test_what_was_never_stored_is_none(store: Store) -> None:
+    assert get_host(store) is None
+
+
+def test_a_record_comes_back_as_it_was(store: Store) -> None:
+    assert add_host(store) == HOST
+    assert get_host(store) == HOST
+
+
+def test_kinds_do_not_share_their_keys(store: Store) -> None:
+    add_host(store)
+    tenant = store.transact(lambda tx: tx.add(Tenant(name="h1")))
+    assert store.read(lambda reader: reader.get(Tenant, "h1")) == tenant
+    assert get_host(store) == HOST
+
+
+def test_a_second_record_with_the_same_key_is_refused(store: Store) -> None:
+    add_host(store)
+    with pytest.raises(DuplicateError, match="Host h1"):
+        store.transact(lambda tx: tx.add(DOWN))
+    assert get_host(store) == HOST
+
+
+def test_a_key_is_free_again_after_its_removal(store: Store) -> None:
+    old = add_host(store)
+
+    def work(tx: Transaction) -> None:
+        tx.remove(old)
+        tx.add(DOWN)
+
+    store.transact(work)
+    assert get_host(store) == DOWN
+
+
+def test_replacing_raises_the_revision(store: Store) -> None:
+    old = add_host(store)
+    new = store.transact(lambda tx: tx.replace(old, DOWN))
+    assert new == replace(DOWN, revision=1)
+    assert get_host(store) == new
+    newer = store.transact(lambda tx: tx.replace(new, replace(new, zone="2")))
+    assert newer.revision == 2
+    assert get_host(store) == newer
+
+
+def test_a_record_may_be_replaced_twice_in_one_transaction(store: Store) -> None:
+    old = add_host(store)
+
+    def work(tx: Transaction) -> Host:
+        return tx.replace(tx.replace(old, DOWN), HOST)
+
+    assert store.transact(work) == replace(HOST, revision=2)
+    assert get_host(store) == replace(HOST, revision=2)
+
+
+def test_replacing_what_has_changed_is_refused(store: Store) -> None:
+    old = add_host(store)
+    new = store.transact(lambda tx: tx.replace(old, DOWN))
+    with pytest.raises(StaleWriteError, match="Host h1"):
+        store.transact(lambda tx: tx.replace(old, HOST))
+    assert get_host(store) == new
+
+
+def test_removing_what_has_changed_is_refused(store: Store) -> None:
+    old = add_host(store)
+    new = store.transact(lambda tx: tx.replace(old, DOWN))
+    with pytest.raises(StaleWriteError, match="Host h1"):
+        store.transact(lambda tx: tx.remove(old))
+    assert get_host(store) == new
+
+
+def test_writing_to_what_is_not_there_is_refused(store: Store) -> None:
+    with pytest.raises(StaleWriteError):
+        store.transact(lambda tx: tx.replace(HOST, DOWN))
+    with pytest.raises(StaleWriteError):
+        store.transact(lambda tx: tx.remove(HOST))
+    assert get_host(store) is None
+
+
+def test_a_record_keeps_its_key(store: Store) -> None:
+    old = add_host(store)
+    with pytest.raises(AssertionError):
+        store.transact(lambda tx: tx.replace(old, replace(old, name="h2")))
+    assert get_host(store) == HOST
+
+
+def test_a_refused_write_leaves_the_transaction_as_it_was(store: Store) -> None:
+    old = add_host(store)
+    stale = replace(old, revision=7)
+
+    def work(tx: Transaction) -> Host:
+        tx.add(Tenant(name="shop"))
+        with pytest.raises(DuplicateError):
+            tx.add(HOST)
+        with pytest.raises(StaleWriteError):
+            tx.replace(stale, DOWN)
+        with pytest.raises(StaleWriteError):
+            tx.remove(stale)
+        return tx.replace(old, DOWN)
+
+    new = store.transact(work)
+    assert get_host(store) == new
+    assert store.read(lambda reader: reader.get(Tenant, "shop"))
+
+
+def test_a_transaction_sees_its_own_writes(store: Store) -> None:
+    def work(tx: Transaction) -> None:
+        host = tx.add(HOST)
+        assert tx.get(Host, "h1") == host
+        assert tx.select(kinds.ALL_HOSTS) == [host]
+        host = tx.replace(host, DOWN)
+        assert tx.get(Host, "h1") == host
+        assert tx.select(kinds.ALL_HOSTS) == [host]
+        tx.remove(host)
+        assert tx.get(Host, "h1") is None
+        assert tx.select(kinds.ALL_HOSTS) == []
+
+    store.transact(work)
+    assert get_host(store) is None
+
+
+def test_an_error_forgets_all_writes(store: Store) -> None:
+    old = add_host(store)
+
+    def work(tx: Transaction) -> Never:
+        tx.replace(old, DOWN)
+        tx.add(Tenant(name="shop"))
+        tx.take_safety(["web"])
+        raise LookupError("work failed")
+
+    with pytest.raises(LookupError, match="work failed"):
+        store.transact(work)
+    assert get_host(store) == HOST
+    assert store.read(lambda reader: reader.get(Tenant, "shop")) is None
+
+
+def test_an_operation_is_found_by_what_it_names_now(store: Store) -> None:
+    def find(query: kinds.Query[Operation]) -> list[str]:
+        values = ("db", "web", "web_0", "web_1", "web_2")
+        return store.read(
+            lambda reader: [value for value in values if reader.select(query, value)]
+        )
+
+    first = store.transact(lambda tx: tx.add(OPERATION))
+    assert find(kinds.OPEN_OPERATIONS_OF_VM) == ["web_0", "web_1"]
+    assert find(kinds.OPEN_OPERATIONS_OF_SCOPE) == ["db", "web"]
+    changed = replace(first, moves=(Move(vm="web_2"), Move(vm="web_1")))
+    second = store.transact(lambda tx: tx.replace(first, changed))
+    assert find(kinds.OPEN_OPERATIONS_OF_VM) == ["web_1", "web_2"]
+    ended = replace(second, state=OperationState.DONE, ended_at=9)
+    third = store.transact(lambda tx: tx.replace(second, ended))
+    assert find(kinds.OPEN_OPERATIONS_OF_VM) == []
+    assert find(kinds.OPEN_OPERATIONS_OF_SCOPE) == []
+    assert find(kinds.OPERATIONS_OF_VM) == ["web_1", "web_2"]
+    store.transact(lambda tx: tx.remove(third))
+    assert find(kinds.OPERATIONS_OF_VM) == []
+
+
+def test_a_value_that_is_named_twice_finds_the_record_once(store: Store) -> None:
+    entry = AuditEntry(
+        entry_id="1",
+        at=1,
+        actor="operator",
+        what="maintain",
+        why="",
+        subjects=("vm:web_0", "host:h1", "vm:web_0"),
+    )
+    store.transact(lambda tx: tx.add(entry))
+    found = store.read(lambda r: r.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0"))
+    assert found == [entry]

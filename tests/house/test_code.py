@@ -1,0 +1,158 @@
+"""The house rules that no linter knows.
+
+A rule here is one that a reader feels: small functions, small files, a promise
+at the top of each module, and nothing in the tree that only its makers need.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "forewarn"
+
+FUNCTION_LINES_MAX = 70  # what one screen shows
+FILE_LINES_MAX = 500  # what one sitting reads
+
+# Functions that may be longer, as "path:name", each with its reason beside it.
+LONG_FUNCTIONS: frozenset[str] = frozenset()
+
+FOLDERS = ("src", "tests", "examples", "docs", "requirements", ".ci")
+TEXT_SUFFIXES = frozenset(
+    {"", ".cfg", ".in", ".json", ".md", ".py", ".service", ".sh", ".sql", ".toml"}
+    | {".txt", ".yaml", ".yml"}
+)
+
+# The brackets keep a pattern from finding itself in this file.
+FORBIDDEN = {
+    "a path of one machine": r"(?<![\w.}>*-])/(?:work|root|home/\w+)(?![\w-])",
+    "the address of a package registry": (
+        r"py[p]i\.org|py[p]i\.python|python[h]osted\.org|registry\.n[p]mjs"
+    ),
+    "a word about who made it": (
+        r"\bC[E]O\b|(?i:\b(?:agent|helper|coding) [s]ession)|(?i:\bissue [#]\d)"
+    ),
+    "a mark of a merge left open": r"^(?:<{7}|>{7}) ",
+}
+
+
+def python_files(*folders: str) -> list[Path]:
+    found = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    assert found, f"no Python files in {folders}"
+    return sorted(found)
+
+
+def text_files() -> list[Path]:
+    top = [path for path in ROOT.iterdir() if path.is_file()]
+    below = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    return sorted(
+        path
+        for path in (*top, *below)
+        if path.is_file()
+        and path.suffix in TEXT_SUFFIXES
+        and "__pycache__" not in path.parts
+    )
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))
+
+
+def long_functions(path: Path) -> Iterator[str]:
+    for node in ast.walk(parse(path)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        assert node.end_lineno is not None
+        lines = node.end_lineno - node.lineno + 1
+        allowed = f"{name_of(path)}:{node.name}" in LONG_FUNCTIONS
+        if lines > FUNCTION_LINES_MAX and not allowed:
+            yield f"{name_of(path)}:{node.lineno} {node.name} has {lines} lines"
+
+
+def undocumented(path: Path) -> Iterator[str]:
+    module = parse(path)
+    if ast.get_docstring(module) is None:
+        yield f"{name_of(path)}:1 the module"
+    for node in module.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if not node.name.startswith("_") and ast.get_docstring(node) is None:
+            yield f"{name_of(path)}:{node.lineno} {node.name}"
+
+
+def test_functions_fit_on_a_screen() -> None:
+    found = [
+        line for path in python_files("src", "tests") for line in long_functions(path)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_files_fit_in_a_sitting() -> None:
+    sizes = {
+        name_of(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in python_files("src", "tests")
+    }
+    found = {name: lines for name, lines in sizes.items() if lines > FILE_LINES_MAX}
+    assert not found, f"longer than {FILE_LINES_MAX} lines: {found}"
+
+
+def test_what_is_public_has_a_docstring() -> None:
+    found = [line for path in python_files("src") for line in undocumented(path)]
+    assert not found, "no docstring:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_the_tree_holds_nothing_that_only_its_makers_need(what: str) -> None:
+    pattern = re.compile(FORBIDDEN[what])
+    found = [
+        f"{name_of(path)}:{number} {line.strip()}"
+        for path in text_files()
+        for number, line in enumerate(
+            path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1
+        )
+        if pattern.search(line)
+    ]
+    assert not found, f"{what}:\n" + "\n".join(found)
+
+
+def test_every_package_of_the_source_is_a_package() -> None:
+    folders = {path.parent for path in python_files("src")}
+    found = [
+        name_of(folder)
+        for folder in sorted(folders)
+        if not (folder / "__init__.py").exists()
+    ]
+    assert not found, f"no __init__.py in {found}"
+
+
+def test_fakes_are_written_by_hand() -> None:
+    """The linter bans the import in code; this finds it in text too."""
+    mock = re.compile(r"unittest[.]mock|from unittest import [m]ock")
+    found = [
+        name_of(path)
+        for path in python_files("src", "tests")
+        if mock.search(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, f"write a fake instead of a mock: {found}"
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (PACKAGE / "py.typed").exists()
+
+
+def test_the_pins_name_no_place_and_carry_hashes() -> None:
+    for name in ("server.txt", "dev.txt", "lock.txt"):
+        text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
+        assert "://" not in text, name
+        pins = re.findall(r"^[a-z0-9][\w.-]*==", text, flags=re.MULTILINE)
+        hashed = re.findall(
+            r"^[a-z0-9][\w.-]*==[^\n]*\\\n +--hash=sha256:", text, flags=re.MULTILINE
+        )
+        assert len(pins) == len(hashed) > 0, name

@@ -1,0 +1,105 @@
+"""The bodies of approvals, good and bad."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.protocol.approvals import START_REQUESTS_MAX, parse_start_requests
+from forewarn.protocol.errors import BadRequestError
+
+FIRST = "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
+SECOND = "602D9444-D2CD-49C7-8624-8643E7171297"
+
+
+def body(*event_ids: object) -> bytes:
+    return json.dumps({"StartRequests": [{"EventId": i} for i in event_ids]}).encode()
+
+
+@pytest.mark.clause("3.1")
+def test_one_or_more_entries_in_their_order() -> None:
+    assert parse_start_requests(body(FIRST)) == (FIRST,)
+    assert parse_start_requests(body(SECOND, FIRST)) == (SECOND, FIRST)
+
+
+@pytest.mark.clause("2.3", "3.1")
+def test_ids_are_taken_in_any_case_and_once() -> None:
+    assert parse_start_requests(body(FIRST.lower(), SECOND, FIRST)) == (FIRST, SECOND)
+
+
+@pytest.mark.clause("3.1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        # PowerShell and C# of old send the incarnation, as a number or a string.
+        '{"StartRequests":[{"EventId":"%s"}],"DocumentIncarnation":2}',
+        '{"DocumentIncarnation":"2","StartRequests":[{"EventId":"%s","x":null}]}',
+        '\r\n{\t"StartRequests" : [ { "EventId" : "%s" } ]\r\n}\n',
+        '\ufeff{"StartRequests":[{"EventId":"%s"}]}',
+    ],
+)
+def test_what_real_clients_send(text: str) -> None:
+    assert parse_start_requests((text % FIRST).encode()) == (FIRST,)
+
+
+@pytest.mark.clause("3.3")
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b'{"StartRequests":[{"EventId":"x"}]} x', "not valid JSON"),
+        (b'{"StartRequests":NaN}', "not valid JSON"),
+        (b'{"a":' + b"9" * 5000 + b"}", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'{"a":' * 50_000, "not valid JSON"),
+        (b'{"a":"\xff"}', "not UTF-8"),
+        ('{"StartRequests":[]}'.encode("utf-16"), "not UTF-8"),
+        (b"[]", "must be an object"),
+        (b"null", "must be an object"),
+        (b'"StartRequests"', "must be an object"),
+        (b"{}", "StartRequests is missing"),
+        (b'{"startrequests":[]}', "StartRequests is missing"),
+        (b'{"StartRequests":null}', "must be a list"),
+        (b'{"StartRequests":{}}', "must be a list"),
+        (b'{"StartRequests":[]}', "must not be empty"),
+        (b'{"StartRequests":["%s"]}' % FIRST.encode(), "[0] must be an object"),
+        (b'{"StartRequests":[{}]}', "[0] has no EventId"),
+        (body(FIRST, 7), "[1] has no EventId"),
+        (body(None), "[0] has no EventId"),
+        (body(""), "[0] is no GUID"),
+        (body(FIRST, FIRST[:-1]), "[1] is no GUID"),
+        (body("{" + FIRST + "}"), "[0] is no GUID"),
+        (body(FIRST.replace("-", "")), "[0] is no GUID"),
+        (body(FIRST + "\n"), "[0] is no GUID"),
+        (body("G" + FIRST[1:]), "[0] is no GUID"),
+        (body("\uff11" + FIRST[1:]), "[0] is no GUID"),
+    ],
+)
+def test_anything_malformed_is_refused(sent: bytes, says: str) -> None:
+    with pytest.raises(BadRequestError) as refused:
+        parse_start_requests(sent)
+    assert says in refused.value.message
+    assert refused.value.message.startswith("Bad request. ")
+
+
+@pytest.mark.clause("3.3")
+def test_entries_are_limited() -> None:
+    assert parse_start_requests(body(*[FIRST] * START_REQUESTS_MAX)) == (FIRST,)
+    with pytest.raises(BadRequestError, match="more than 1000"):
+        parse_start_requests(body(*[FIRST] * (START_REQUESTS_MAX + 1)))
+
+
+@pytest.mark.clause("3.3")
+@given(st.binary())
+def test_noise_is_refused_and_nothing_else(noise: bytes) -> None:
+    with pytest.raises(BadRequestError):
+        parse_start_requests(noise)
+
+
+@pytest.mark.clause("3.1")
+@given(st.lists(st.uuids(), min_size=1))
+def test_every_guid_is_read_back(ids: list[object]) -> None:
+    wanted = tuple(dict.fromkeys(str(i).upper() for i in ids))
+    assert parse_start_requests(body(*map(str, ids))) == wanted
