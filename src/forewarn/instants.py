@@ -25,10 +25,13 @@ DURATION_MAX: Micros = 3650 * DAY
 """Ten years: more than any notice, and far below where dates overflow."""
 
 _UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
-_SHORT = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+")
+# Numbers have at most 15 digits, so that no sum of them leaves what a float holds.
+_PART = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)(us|ms|s|m|h|d)", re.ASCII)
+_SHORT = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 _ISO = re.compile(
-    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
+    r"P(?:(\d{1,15})D)?"
+    r"(?:T(?:(\d{1,15})H)?(?:(\d{1,15})M)?(?:(\d{1,15}(?:\.\d{1,15})?)S)?)?",
+    re.ASCII,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

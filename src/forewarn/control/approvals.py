@@ -7,7 +7,7 @@ from forewarn.control import release
 from forewarn.control.work import Who, Work, need
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import Micros
-from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.lifecycle import EventInput
 from forewarn.protocol.views import View, sees
@@ -104,9 +104,7 @@ def _events_for(
     vm = reader.get(Vm, approval.vm)
     if vm is None or vm.state is VmState.DELETED:
         return "this VM is not known"
-    view = reader.get(View, vm.view)
-    if view is None:
-        raise NotFoundError(f"vm {vm.name} has no view")
+    view = need(reader, View, vm.view)
     events: list[Event] = []
     for event_id in approval.event_ids:
         event = reader.get(Event, event_id)

@@ -10,9 +10,14 @@ from typing import Protocol, TypeVar
 
 from forewarn.control.work import Who, Work
 from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import Reader
 
 T = TypeVar("T")
+
+
+class BusyError(ForewarnError):
+    """Too much waits for the control plane; ask again in a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,9 +101,15 @@ def replace_call(work: Work, operation: Operation, state: CallState) -> Operatio
 
 
 def _close_request(work: Work, operation: Operation) -> None:
-    siblings = every(work.tx, kinds.OPERATIONS_OF_REQUEST, operation.request)
+    request = work.request(operation.request)
+    siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, operation.request))
     if all(sibling.state in ENDED_STATES for sibling in siblings):
-        work.step_request(work.request(operation.request), RequestInput.ALL_ENDED)
+        work.step_request(request, RequestInput.ALL_ENDED)
+    elif request.together:
+        # Its companions may have waited for nothing but its approval (3.6).
+        for sibling in siblings:
+            if sibling.state in WAITING_STATES:
+                work.revisit(sibling.operation_id)
 
 
 def is_failure(operation: Operation) -> bool:

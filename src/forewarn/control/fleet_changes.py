@@ -165,6 +165,9 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
         _check_not_in_hand(work, before)
         _check_destination(work, after)
         before = leaving.move_vm(work, before, work.host(after.host))
+        if before.state is VmState.DOWN:
+            # Moved elsewhere is one of the two ends of a failure (5.5).
+            before = leaving.vm_runs_again(work, before)
     if (before.scope, before.wire_name) != (after.scope, after.wire_name):
         _check_no_operation(work, before)
     current = work.vm(before.name)

@@ -43,6 +43,8 @@ def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
             and (operation.state in WAITING_STATES or ending.is_failure(operation))
         ):
             leave(work, operation, vm.name, note=f"vm {vm.name} left {old_host}")
+        elif operation.state in WAITING_STATES and not operation.is_host_bound:
+            work.save_operation(operation, replace(operation, host=host.name))
     work.free([vm.scope])
     seated = seating.seat(
         work,
@@ -112,6 +114,8 @@ def leave(work: Work, operation: Operation, vm: str, *, note: str) -> None:
         # Its VMs move in turn, and the one whose turn it is has gone.
         work.abort(shrunk)
         _next_in_turn(work, shrunk)
+    elif operation.state in WAITING_STATES:
+        work.revisit(operation.operation_id)
 
 
 def _next_in_turn(work: Work, operation: Operation) -> None:

@@ -191,7 +191,9 @@ def _settle_where_seen(
         return
     host = work.tx.get(Host, seen.host or "")
     if host is not None:
-        leaving.move_vm(work, vm, host, besides=operation.operation_id)
+        moved = leaving.move_vm(work, vm, host, besides=operation.operation_id)
+        if moved.state is VmState.DOWN and seen.running is not False:
+            leaving.vm_runs_again(work, moved)
 
 
 def _give_up(

@@ -100,6 +100,7 @@ class Plane:
         self._started_at: Micros = 0
         self._reports: deque[Report] = deque()
         self._unmade: deque[tuple[str, int, str]] = deque()
+        self._revisits: deque[str] = deque()
         self._freed: deque[str] = deque()
 
     # Orders
@@ -245,11 +246,12 @@ class Plane:
             except DriverError as error:
                 self._unmade.append((call.operation_id, call.generation, error.message))
             self._checkpoint("called")
+        self._revisits.extend(effects.revisits)
         self._freed.extend(effects.freed_scopes)
 
     def _settle(self, now: Micros) -> None:
         """Feed back what came of the calls, and wake what was set free."""
-        while self._reports or self._unmade or self._freed:
+        while self._reports or self._unmade or self._revisits or self._freed:
             if self._reports:
                 self._take_report(self._reports.popleft(), now)
             elif self._unmade:
@@ -261,6 +263,8 @@ class Plane:
                     ),
                     now=now,
                 )
+            elif self._revisits:
+                self._look_again(self._revisits.popleft(), now)
             else:
                 self._wake(self._freed.popleft(), now)
 

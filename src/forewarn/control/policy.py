@@ -20,6 +20,8 @@ class Policy:
     reboot_notice: Micros = 15 * MINUTE
     redeploy_notice: Micros = 10 * MINUTE
     preempt_notice: Micros = 30 * SECOND
+    terminate_notice: Micros | None = None
+    """Instead of each scope's own, where terminate notification is on."""
     failure_notice: Micros = 7 * DAY
     """How far ahead a predicted failure is dated (clause 5.4)."""
     failure_event: EventType = EventType.REBOOT
@@ -41,13 +43,19 @@ class Policy:
     """How long ended operations, their events and their trail are kept."""
 
     def notice_for(self, event_type: EventType) -> Micros:
-        """Return the least notice of a type (clause 5.1); Terminate is per scope."""
+        """Return the least notice of a type (clause 5.1); Terminate has its own."""
         return {
             EventType.FREEZE: self.freeze_notice,
             EventType.REBOOT: self.reboot_notice,
             EventType.REDEPLOY: self.redeploy_notice,
             EventType.PREEMPT: self.preempt_notice,
         }[event_type]
+
+    def terminate_notice_of(self, wanted: Micros) -> Micros:
+        """Return the notice of a scope whose fleet file wants `wanted` (5.7)."""
+        if self.terminate_notice is not None:
+            return self.terminate_notice
+        return self.sped_up(wanted)
 
     def sped_up(self, duration: Micros) -> Micros:
         """Return a duration from the fleet file, divided by `speed`."""

@@ -228,7 +228,7 @@ def terminate(work: Work, vms: Sequence[str], wishes: Wishes) -> Request:
         _check_vm(work, vm, Verb.TERMINATE)
         wanted = work.scope(vm.scope).terminate_notice
         if wanted is not None and not vm.spot:
-            notice = max(notice, work.policy.sped_up(wanted))
+            notice = max(notice, work.policy.terminate_notice_of(wanted))
     not_before = _not_before(work, wishes, notice, EventType.TERMINATE)
     request = admission.open_request(work, Verb.TERMINATE, together=True)
     admission.admit(

@@ -54,8 +54,10 @@ class Effects:
     """3. Driver calls that have lost their meaning."""
     calls: tuple[Call, ...] = ()
     """4. Driver calls that this transaction made durable."""
+    revisits: tuple[str, ...] = ()
+    """5. Operations that may have been let go by what went away."""
     freed_scopes: tuple[str, ...] = ()
-    """5. Scopes in which a waiting operation may be able to start now."""
+    """6. Scopes in which a held operation may be able to start now."""
 
 
 class Work:
@@ -83,6 +85,7 @@ class Work:
         self._changed: dict[str, None] = {}
         self._touched: dict[str, None] = {}
         self._freed: dict[str, None] = {}
+        self._revisits: dict[str, None] = {}
         self._guests: dict[str, Guest] = {}
         self._guests_gone: dict[str, None] = {}
         self._snapshots: dict[str, ViewSnapshot] = {}
@@ -249,6 +252,10 @@ class Work:
         """Have operations that wait in these scopes looked at after the commit."""
         self._freed.update(dict.fromkeys(scopes))
 
+    def revisit(self, operation_id: str) -> None:
+        """Have an operation looked at after the commit: it may wait for less now."""
+        self._revisits[operation_id] = None
+
     def call(self, call: Call) -> None:
         """Have the driver called after the commit."""
         self._calls.append(call)
@@ -275,6 +282,7 @@ class Work:
             changed=tuple(self._changed),
             aborts=tuple(self._aborts),
             calls=tuple(self._calls),
+            revisits=tuple(self._revisits),
             freed_scopes=tuple(self._freed),
         )
 

@@ -137,7 +137,9 @@ def _references_of_vms(fleet: Fleet) -> Iterator[Problem]:
             note = f", to which {vm.name} is being moved"
             message = fleet.hosts.unknown(vm.moving_to, note=note)
             yield fleet.problem(Kind.VM, vm, "host", message)
-        if vm.scope not in fleet.scopes.named:
+        scope = fleet.scopes.named.get(vm.scope)
+        # The scope that a VM has for want of one is nobody else's.
+        if scope is None or (scope.implied and scope.name != vm.name):
             message = fleet.scopes.unknown(vm.scope)
             yield fleet.problem(Kind.VM, vm, "scope", message)
 
@@ -150,13 +152,21 @@ def _moved(vm: Vm) -> str:
     return f", to which a migration moved {vm.name} (the file says {wished})"
 
 
+def _on(vm: Vm, host: str) -> str:
+    """Return the name of a VM on `host`, with why it is there if not by the file."""
+    if vm.host != host:
+        return f"{vm.name} (being moved there)"
+    return f"{vm.name} (moved there)" if _moved(vm) else vm.name
+
+
 def _standalone(fleet: Fleet) -> Iterator[Problem]:
     members: defaultdict[str, list[str]] = defaultdict(list)
     for vm in fleet.live:
         members[vm.scope].append(vm.name)
     for scope in fleet.scopes.named.values():
         names = members.get(scope.name, [])
-        if scope.kind is ScopeKind.STANDALONE and len(names) > 1:
+        alone = scope.kind is ScopeKind.STANDALONE and not scope.implied
+        if alone and len(names) > 1:
             message = f"a standalone scope has one VM, and this has {len(names)}: "
             yield fleet.problem(Kind.SCOPE, scope, "kind", message + listed(names))
 
@@ -203,17 +213,16 @@ def _unique_listeners(fleet: Fleet) -> Iterator[Problem]:
 
 
 def _capacity(fleet: Fleet) -> Iterator[Problem]:
-    guests: defaultdict[str, list[str]] = defaultdict(list)
+    guests: defaultdict[str, list[Vm]] = defaultdict(list)
     for vm in fleet.live:
-        moved = " (moved there)" if _moved(vm) else ""
-        guests[vm.host].append(f"{vm.name}{moved}")
-        if vm.moving_to:
-            guests[vm.moving_to].append(f"{vm.name} (being moved there)")
+        for host in _hosts_of(vm):
+            guests[host].append(vm)
     for host in fleet.hosts.named.values():
-        names = guests.get(host.name, [])
-        if host.capacity is not None and len(names) > host.capacity:
+        vms = guests.get(host.name, [])
+        if host.capacity is not None and len(vms) > host.capacity:
+            names = [_on(vm, host.name) for vm in vms]
             message = (
-                f"the host has room for {host.capacity}, and {len(names)} VMs are on"
+                f"the host has room for {host.capacity}, and {len(vms)} VMs are on"
                 f" it: {listed(names)}"
             )
             yield fleet.problem(Kind.HOST, host, "capacity", message)
@@ -222,13 +231,19 @@ def _capacity(fleet: Fleet) -> Iterator[Problem]:
 def _fault_domains(fleet: Fleet) -> Iterator[Problem]:
     first: dict[tuple[str, str], Vm] = {}
     for vm in fleet.live:
-        for host in filter(None, (vm.host, vm.moving_to)):
+        for host in _hosts_of(vm):
             other = first.setdefault((host, vm.scope), vm)
             if other.fault_domain != vm.fault_domain:
-                moved = "".join(_moved(each) for each in (other, vm))
                 message = (
                     f"host {host} would hold two fault domains of scope {vm.scope}:"
-                    f" {vm.fault_domain} of {vm.name} and {other.fault_domain} of"
-                    f" {other.name}{moved}"
+                    f" {vm.fault_domain} of {_on(vm, host)} and {other.fault_domain}"
+                    f" of {_on(other, host)}"
                 )
                 yield fleet.problem(Kind.VM, vm, "fault_domain", message)
+
+
+def _hosts_of(vm: Vm) -> Iterator[str]:
+    """Yield the host that the VM is on, and the one that keeps a place for it."""
+    yield vm.host
+    if vm.moving_to:
+        yield vm.moving_to

@@ -34,11 +34,15 @@ class Group(Generic[_Named]):
     def unknown(self, name: str, *, note: str = "") -> str:
         """Return the sentence about a name that nothing of this kind has."""
         kind = self.kind.value
-        if not self.named:
-            return f"there is no {kind} {quoted(name)}{note}; there are no {kind}s"
+        names = [
+            record.name
+            for record in self.named.values()
+            if not (isinstance(record, Scope) and record.implied)
+        ]
+        there = f"{kind}s are {listed(names)}" if names else f"there are no {kind}s"
         return (
-            f"there is no {kind} {quoted(name)}{note}; {kind}s are "
-            f"{listed(self.named)}{did_you_mean(name, self.named)}"
+            f"there is no {kind} {quoted(name)}{note}; {there}"
+            f"{did_you_mean(name, names)}"
         )
 
 
@@ -59,7 +63,9 @@ class Fleet:
         self.hosts = hosts
         self.vms = vms
         self.place = place
-        self.live = tuple(vm for vm in vms.records if vm.state is not VmState.DELETED)
+        self.live = tuple(
+            vm for vm in vms.named.values() if vm.state is not VmState.DELETED
+        )
         """A deleted VM takes no place and no address."""
 
     def problem(
@@ -94,8 +100,7 @@ class Fleet:
         for vm in self.live:
             for value in keys_of(vm):
                 owner = owners.setdefault(value, vm)
-                # Of one name twice the author is told once, by another rule.
-                if owner.name != vm.name:
+                if owner is not vm:
                     whose = f"vm {owner.name}{self.line_of(Kind.VM, owner, key)}"
                     sentence = message.format(*value, whose=whose)
                     yield self.problem(Kind.VM, vm, key, sentence)

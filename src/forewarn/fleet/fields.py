@@ -197,7 +197,7 @@ def read_value(form: Form, value: object) -> object:
             meant = _read_scope_kind(value)
         case Form.GUID:
             meant = value.lower()
-        case Form.TEXT:
+        case _:
             pass
     if not fitting:
         raise UnfitError(f"must be {form.value}, not {_what(value)}")
@@ -281,7 +281,7 @@ def toml_value(form: Form, value: Any) -> str:
         case Form.ADDRESSES:
             texts = [toml_text(text) for text in value]
             return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-        case Form.TEXT | Form.GUID:
+        case _:
             return toml_text(value)
 
 

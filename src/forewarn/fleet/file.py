@@ -84,14 +84,16 @@ def _parse(text: str, name: str) -> dict[str, object]:
         return tomllib.loads(text)
     except RecursionError:
         message = "lists or tables are nested too deeply"
-    except ValueError as error:
+    except tomllib.TOMLDecodeError as error:
         message = str(error)
         if at := _AT_LINE.search(message):
             line = int(at[1])
             message = message[: at.start()]
-        elif message.endswith(_AT_END):
+        else:
             line = text.count("\n") + 1
             message = message.removesuffix(_AT_END)
+    except ValueError:
+        message = "a number is too long"
     sentence = f"this is not TOML: {message}"
     raise FleetFileError([Problem(file=name, line=line, key="", message=sentence)])
 
@@ -115,7 +117,7 @@ def _fill_tenants(reader: DraftReader) -> None:
         elif "tenant" not in draft.given:
             if len(tenants) > 1:
                 message = (
-                    f"is missing; a VM without a scope has a tenant: {listed(tenants)}"
+                    f"is missing; a VM without a scope needs one: {listed(tenants)}"
                 )
                 reader.add(Kind.VM, draft, "tenant", message)
             else:

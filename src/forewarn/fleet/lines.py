@@ -109,13 +109,13 @@ class Lines:
 
     def _body(self, start: int) -> Iterator[_Statement]:
         """Yield the keys that follow the header at `start`."""
-        header = self._next(start)
-        while header is not None:
-            statement = self._next(header.end)
-            if statement is None or statement.is_header:
-                return
+        statement = self._next(start)
+        while (
+            statement
+            and (statement := self._next(statement.end))
+            and not statement.is_header
+        ):
             yield statement
-            header = statement
 
     def _next(self, position: int) -> _Statement | None:
         """Return the first statement from `position` on, which begins a line."""
@@ -146,16 +146,13 @@ class Lines:
     def _after(self, position: int) -> int:
         """Return where the line after the value at `position` begins."""
         depth = 0
-        end = position
-        for token in _TOKEN.finditer(self._text, position):
-            end = token.end()
-            if token[0] in {"[", "{"}:
-                depth += 1
-            elif token[0] in {"]", "}"}:
-                depth -= 1
-            elif token[0] == "\n" and depth == 0:
-                break
-        return end
+        tokens = _TOKEN.finditer(self._text, position)
+        token = next(tokens)
+        while depth or token[0] != "\n":
+            depth += token[0] in {"[", "{"}
+            depth -= token[0] in {"]", "}"}
+            token = next(tokens)
+        return token.end()
 
     def _inline(self, statement: _Statement, index: int, key: str) -> int:
         """Return where a key of an entry is in `table = [{ key = … }, …]`."""

@@ -89,11 +89,15 @@ class Connection(asyncio.Protocol):
         self._drain()
 
     def eof_received(self) -> bool:
-        """Finish what is under way for a client that only stopped sending."""
-        if self._is_ending or self.is_free:
+        """Finish what is under way for a client that only stopped sending.
+
+        One that has closed looks the same. A held answer is not kept for it: who
+        waits for minutes waits with an open connection.
+        """
+        if self._is_ending or self._held is not None:
             return False
         if self._task is None and not self._reader.ready:
-            # A request that will never be complete.
+            # Nothing is under way, or a request that will never be complete.
             return False
         self._has_ended = True
         return True
@@ -119,10 +123,13 @@ class Connection(asyncio.Protocol):
     @property
     def is_gone(self) -> bool:
         """Tell whether nobody is left to read an answer."""
-        return self._transport is None
+        return self._transport is None or self._transport.is_closing()
 
     async def hold(self, until: Micros) -> None:
         """Return when the model time is `until`; cancelled if the client goes."""
+        if self._has_ended and self._transport is not None:
+            self._transport.close()
+            return
         self._held = self._hub.holds.hold(until)
         try:
             await self._held
@@ -149,8 +156,6 @@ class Connection(asyncio.Protocol):
         """Close now."""
         if self._transport is not None:
             self._transport.abort()
-
-    # -- answering
 
     def _judge(self, request: Request) -> Response | None:
         signed = self._hub.endpoint.directory.is_signed(request, self._source)
@@ -257,8 +262,6 @@ class Connection(asyncio.Protocol):
                 self._reads = True
                 self._transport.resume_reading()
         self._watchdog.arm(Phase.LINGER)
-
-    # -- limits
 
     def _steer(self) -> None:
         """Read on only while answers keep up with requests."""

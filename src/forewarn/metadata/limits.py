@@ -19,6 +19,10 @@ TARGET_BYTES_MAX = 8 * 1024
 BODY_BYTES_MAX = 256 * 1024
 """Bytes of a body: a thousand approvals, pretty-printed, are 150 KiB."""
 
+MESSAGE_BYTES_MAX = 8 * BODY_BYTES_MAX
+"""Bytes of a whole request, with what chunks and trailers cost: chunks of a single
+byte are six times their content."""
+
 ROUNDS_MAX = 4
 """Questions that one request may lead to: enabling, a wait for the first answer,
 and both again when the view was disabled meanwhile."""

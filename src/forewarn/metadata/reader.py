@@ -68,12 +68,15 @@ class RequestReader:
         """Read `data`; what is complete, or refused, is appended to `ready`."""
         if self.is_done:
             return
-        if self.in_head:
-            # The parser gathers a header until it ends; this one may never.
-            self._unfinished_bytes += len(data)
-            if self._unfinished_bytes > limits.HEAD_BYTES_MAX:
-                self._end(answers.HEAD_TOO_LARGE)
-                return
+        # The parser gathers a header, or a trailer, until it ends; it may never.
+        self._unfinished_bytes += len(data)
+        if self.in_head and self._unfinished_bytes > limits.HEAD_BYTES_MAX:
+            self._end(answers.HEAD_TOO_LARGE)
+            return
+        if self.in_body and self._unfinished_bytes > limits.MESSAGE_BYTES_MAX:
+            self._end(answers.BODY_TOO_LARGE)
+            return
+        begins = self.is_between and not self.ready
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -83,7 +86,7 @@ class RequestReader:
         except httptools.HttpParserInvalidMethodError:
             # A verb that the parser has never heard of is still a verb (1.2);
             # TLS and other noise is not.
-            is_verb = data[:1].isalpha() and data[:1].isupper()
+            is_verb = begins and not self.ready and data[:1].isupper()
             self._end(answers.STRANGE_VERB if is_verb else answers.MALFORMED)
         except httptools.HttpParserError:
             # Bytes after `Connection: close` are an error to the parser too.
@@ -120,8 +123,6 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         """Forget the last request."""
-        if self.is_done:
-            raise _RefusalError
         self.begun += 1
         self.in_head = True
         self._target = b""

@@ -42,6 +42,7 @@ START = parse_instant("2030-01-01T00:00:00Z")
 
 NEWEST = "2020-07-01"
 EVENTS_PATH = "/metadata/scheduledevents"
+METADATA: Mapping[str, tuple[str, ...]] = {"metadata": ("true",)}
 
 TURNS_MAX = 100_000
 """Timers of one `advance`: a story that needs more is going round in circles."""
@@ -110,6 +111,8 @@ class World:
         self.crash_at: Callable[[str, int], bool] = lambda _place, _count: False
         """Asked at each checkpoint, with how often it was passed so far."""
         self.passed: Counter[str] = Counter()
+        self.witness: Callable[[str], None] = lambda _place: None
+        """Told of each checkpoint that was reached, before a crash there."""
         self._open_store = store
         self._ids = RandomIds(seed)
         self._rate_limit = rate_limit
@@ -148,6 +151,7 @@ class World:
 
     def _checkpoint(self, place: str) -> None:
         self.passed[place] += 1
+        self.witness(place)
         if self.crash_at(place, self.passed[place]):
             raise CrashError(f"crashed at {place} number {self.passed[place]}")
 
@@ -241,10 +245,26 @@ class WorldVm:
 
     def get(self, version: str = NEWEST, *, etag: str = "") -> Answer:
         """Ask for the document."""
-        headers = {"metadata": ("true",)}
+        headers = dict(METADATA)
         if etag:
             headers["if-none-match"] = (etag,)
         return self.ask("GET", f"{EVENTS_PATH}?api-version={version}", headers=headers)
+
+    def glance(self) -> Answer | None:
+        """Ask for the document; None if there is no answer at once."""
+        answer = self.world.endpoint.handle(
+            Request(
+                method="GET",
+                path=EVENTS_PATH,
+                query=f"api-version={NEWEST}",
+                headers=METADATA,
+                body=b"",
+            ),
+            Source(address="", vm=self.name),
+            now=self.world.now,
+            monotonic=self.world.clock.monotonic(),
+        )
+        return _taken_apart(answer) if isinstance(answer, Response) else None
 
     def approve(self, *event_ids: str, version: str = NEWEST) -> Answer:
         """Approve events."""
@@ -252,7 +272,7 @@ class WorldVm:
         return self.ask(
             "POST",
             f"{EVENTS_PATH}?api-version={version}",
-            headers={"metadata": ("true",)},
+            headers=METADATA,
             body=json.dumps({"StartRequests": requests}).encode(),
         )
 

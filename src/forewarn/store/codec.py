@@ -81,7 +81,7 @@ def _object_of(kind: type[Any]) -> Callable[[object], Any]:
     hints = typing.get_type_hints(kind)
 
     def decode(item: object) -> Any:
-        values = cast("dict[str, object]", item)
+        values = cast("dict[str, object]", item) if isinstance(item, dict) else {}
         if {name: type(value) for name, value in values.items()} != hints:
             raise TypeError(f"{item!r} is not a {kind.__name__}")
         return kind(**values)

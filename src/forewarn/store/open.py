@@ -26,11 +26,11 @@ def open_store(url: str) -> Store:
             "this version of forewarn cannot keep its store in PostgreSQL",
             hint=f"In [store] url {_EXAMPLES}.",
         )
-    if scheme == "sqlite" and rest.startswith("/") and is_path(rest[1:]):
+    if scheme == "sqlite" and rest.startswith("/") and _is_path(rest[1:]):
         return SqliteStore(Path(rest[1:]))
     raise ValueError(f"{url!r} is not the URL of a store: {_EXAMPLES}")
 
 
-def is_path(text: str) -> bool:
-    """Tell whether `text` names a file, and nothing that only looks so."""
+def _is_path(text: str) -> bool:
+    """Tell whether `text` names a file, not a folder or one of SQLite's own names."""
     return bool(text) and not text.endswith("/") and not text.startswith(":")

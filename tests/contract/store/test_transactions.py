@@ -71,12 +71,12 @@ def test_work_that_met_another_writer_reads_afresh(store: Store) -> None:
 
     attempts: list[int] = []
 
-    def work(tx: Transaction) -> int:
+    def work(tx: Transaction) -> None:
         attempts.append(1)
         host = present(tx.get(Host, "h1"))
         if len(attempts) == 1:
             interfere()
-        return tx.replace(host, replace(host, capacity=(host.capacity or 0) + 1)).key
+        tx.replace(host, replace(host, capacity=(host.capacity or 0) + 1))
 
     store.transact(work)
     assert capacity(store, "h1") == 1 + len(others)
@@ -144,31 +144,267 @@ def test_a_transaction_inside_another_is_refused(store: Store) -> None:
 
 # -- two writers, step by step -----------------------------------------------------
 
-Script = Callable[[OpenTransaction], Iterator[None]]
+SEGMENTS = 4  # what stands between the yields of a script
+ORDERS = [
+    tuple(0 if place in first else 1 for place in range(2 * SEGMENTS))
+    for first in combinations(range(2 * SEGMENTS), SEGMENTS)
+]
+"""Every order in which two writers can take their steps."""
+
+Work = Callable[[OpenTransaction], Iterator[None]]
 
 
-def interleave(store: Store, scripts: tuple[Script, Script], order: set[int]) -> int:
-    """Run two scripts, the first at the places in `order`; return who got through.
+def steps(store: Store, work: Work, through: list[Work]) -> Iterator[None]:
+    """Take one writer's steps; note in `through` that it got through."""
+    transaction = store.begin()
+    try:
+        yield from work(transaction)
+        transaction.commit()
+        through.append(work)
+    except ConflictError:
+        transaction.rollback()
 
-    The answer has bit 0 for the first and bit 1 for the second.
-    """
-    transactions = (store.begin(), store.begin())
-    steps = [script(tx) for script, tx in zip(scripts, transactions, strict=True)]
-    through = 0
-    for place in range(2 * STEPS):
-        number = 0 if place in order else 1
-        try:
-            next(steps[number], None)
-            if sum((spot in order) is (place in order) for spot in range(place)) == (
-                STEPS - 1
-            ):
-                transactions[number].commit()
-                through |= 1 << number
-        except ConflictError:
-            transactions[number].rollback()
-            steps[number] = iter(())
+
+def interleave(store: Store, order: tuple[int, ...], *works: Work) -> list[Work]:
+    """Let two writers take their steps in this order; return who got through."""
+    through: list[Work] = []
+    writers = [steps(store, work, through) for work in works]
+    for number in order:
+        next(writers[number], None)
+    assert all(next(writer, "over") == "over" for writer in writers)
     return through
 
 
-STEPS = 3
-ORDERS = [set(order) for order in combinations(range(2 * STEPS), STEPS)]
+@pytest.mark.slow
+def test_no_update_is_lost(store: Store) -> None:
+    def increment(tx: OpenTransaction) -> Iterator[None]:
+        yield
+        host = present(tx.get(Host, "h1"))
+        yield
+        tx.replace(host, replace(host, capacity=(host.capacity or 0) + 1))
+        yield
+
+    add_hosts(store, "h1")
+    expected = 0
+    for order in ORDERS:
+        through = interleave(store, order, increment, increment)
+        expected += len(through)
+        assert through, f"nobody got through in the order {order}"
+        assert capacity(store, "h1") == expected, order
+    assert len(ORDERS) < expected < 2 * len(ORDERS)
+
+
+@pytest.mark.slow
+def test_one_key_is_added_once(store: Store) -> None:
+    def add(zone: str) -> Work:
+        def work(tx: OpenTransaction) -> Iterator[None]:
+            yield
+            found = tx.get(Host, "h1")
+            yield
+            if found is None:
+                tx.add(Host(name="h1", zone=zone))
+            yield
+
+        return work
+
+    for order in ORDERS:
+        first, second = add("1"), add("2")
+        through = interleave(store, order, first, second)
+        host = present(store.read(lambda reader: reader.get(Host, "h1")))
+        assert through[0] is (first if host.zone == "1" else second), order
+        store.transact(lambda tx, host=host: tx.remove(host))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_taken_first", [True, False])
+def test_a_rule_over_two_rows_holds_for_who_takes_the_safety_row(
+    store: Store, is_taken_first: bool
+) -> None:
+    """Each writer takes its own host down if the other is up."""
+
+    def take_down(mine: str, other: str) -> Work:
+        def work(tx: OpenTransaction) -> Iterator[None]:
+            if is_taken_first:
+                tx.take_safety(["web", "db"])
+            yield
+            host = present(tx.get(Host, mine))
+            may_go_down = present(tx.get(Host, other)).state is HostState.UP
+            yield
+            if not is_taken_first:
+                tx.take_safety(["web"])
+            if may_go_down:
+                tx.replace(host, replace(host, state=HostState.DOWN))
+            yield
+
+        return work
+
+    add_hosts(store, "h1", "h2")
+    for order in ORDERS:
+        through = interleave(store, order, take_down("h1", "h2"), take_down("h2", "h1"))
+        hosts = store.read(lambda reader: reader.select(kinds.ALL_HOSTS))
+        assert through, f"nobody got through in the order {order}"
+        assert [host.state for host in hosts].count(HostState.DOWN) == 1, order
+
+        def restore(tx: Transaction, hosts: list[Host] = hosts) -> None:
+            for host in hosts:
+                tx.replace(host, replace(host, state=HostState.UP))
+
+        store.transact(restore)
+
+
+@pytest.mark.slow
+def test_writers_of_different_scopes_both_get_through_in_the_end(store: Store) -> None:
+    def increment(name: str) -> Work:
+        def work(tx: OpenTransaction) -> Iterator[None]:
+            tx.take_safety([name])
+            yield
+            host = present(tx.get(Host, name))
+            yield
+            tx.replace(host, replace(host, capacity=(host.capacity or 0) + 1))
+            yield
+
+        return work
+
+    add_hosts(store, "h1", "h2")
+    both = {"h1": increment("h1"), "h2": increment("h2")}
+    for number, order in enumerate(ORDERS, start=1):
+        through = interleave(store, order, *both.values())
+        assert through, f"nobody got through in the order {order}"
+        for name, work in both.items():
+            if work not in through:
+                store.transact(lambda tx, name=name: count_up(tx, name))
+            assert capacity(store, name) == number, order
+
+
+def test_a_conflict_leaves_nothing_of_the_loser(store: Store) -> None:
+    add_hosts(store, "h1")
+    first, second = store.begin(), store.begin()
+    losers: list[OpenTransaction] = []
+    for name, tx in (("shop", first), ("bank", second)):
+        try:
+            tx.add(Tenant(name=name))
+            count_up(tx, "h1")
+            tx.take_safety(["web"])
+        except ConflictError:
+            losers.append(tx)
+    for tx in (first, second):
+        try:
+            tx.commit()
+        except ConflictError:
+            losers.append(tx)
+    assert set(losers) == {second}
+    assert capacity(store, "h1") == 1
+    tenants = store.read(lambda reader: reader.select(kinds.ALL_TENANTS))
+    assert [tenant.name for tenant in tenants] == ["shop"]
+
+
+# -- who reads meanwhile -----------------------------------------------------------
+
+
+def test_a_reader_does_not_see_what_is_not_committed(store: Store) -> None:
+    add_hosts(store, "h1")
+    writer = store.begin()
+    count_up(writer, "h1")
+    assert capacity(store, "h1") == 0
+    writer.commit()
+    assert capacity(store, "h1") == 1
+
+
+def test_a_reader_sees_one_moment(store: Store) -> None:
+    add_hosts(store, "h1", "h2")
+
+    def write(tx: Transaction) -> None:
+        count_up(tx, "h1")
+        count_up(tx, "h2")
+        tx.remove(present(tx.get(Host, "h3")))
+        tx.add(Host(name="h4"))
+
+    def work(reader: Reader) -> list[Host]:
+        before = reader.select(kinds.ALL_HOSTS)
+        store.transact(write)
+        assert [reader.get(Host, name) for name in ("h1", "h4")] == [before[0], None]
+        assert reader.select(kinds.ALL_HOSTS) == before
+        return before
+
+    add_hosts(store, "h3")
+    assert [host.name for host in store.read(work)] == ["h1", "h2", "h3"]
+    after = store.read(lambda reader: reader.select(kinds.ALL_HOSTS))
+    assert [host.name for host in after] == ["h1", "h2", "h4"]
+    assert [host.capacity for host in after] == [1, 1, None]
+
+
+def test_any_thread_may_read_while_another_writes(store: Store) -> None:
+    add_hosts(store, "h1")
+    seen: list[int | None] = []
+
+    def work(tx: Transaction) -> None:
+        count_up(tx, "h1")
+        thread = threading.Thread(target=lambda: seen.append(capacity(store, "h1")))
+        thread.start()
+        thread.join()
+
+    store.transact(work)
+    assert seen == [0]
+
+
+def test_writers_in_threads_lose_nothing(store: Store) -> None:
+    add_hosts(store, "h1")
+
+    def write() -> None:
+        for _ in range(20):
+            store.transact(lambda tx: count_up(tx, "h1"))
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert capacity(store, "h1") == 80
+
+
+def test_an_error_of_a_reader_is_passed_on(store: Store) -> None:
+    def work(reader: Reader) -> None:
+        raise LookupError("work failed")
+
+    with pytest.raises(LookupError, match="work failed"):
+        store.read(work)
+    assert store.read(lambda reader: reader.get(Host, "h1")) is None
+
+
+# -- the end -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_transaction_that_has_ended_does_nothing_more(store: Store, end: str) -> None:
+    tx = store.begin()
+    getattr(tx, end)()
+    with pytest.raises(StoreError):
+        tx.add(Host(name="h1"))
+    with pytest.raises(StoreError):
+        tx.get(Host, "h1")
+    with pytest.raises(StoreError):
+        tx.commit()
+    tx.rollback()
+
+
+def test_a_closed_store_does_nothing_more(store: Store) -> None:
+    add_hosts(store, "h1")
+    tx = store.begin()
+    tx.add(Host(name="h2"))
+    store.close()
+    store.close()
+    with pytest.raises(StoreError):
+        tx.commit()
+    with pytest.raises(StoreError, match="closed"):
+        store.begin()
+    with pytest.raises(StoreError, match="closed"):
+        add_hosts(store, "h3")
+    with pytest.raises(StoreError, match="closed"):
+        capacity(store, "h1")
+
+
+def test_a_store_is_not_closed_by_its_own_transaction(store: Store) -> None:
+    with pytest.raises(AssertionError):
+        store.transact(lambda tx: store.close())
+    add_hosts(store, "h1")
+    assert capacity(store, "h1") == 0

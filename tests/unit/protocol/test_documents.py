@@ -64,7 +64,9 @@ def test_the_worked_example_is_served_exactly(
 @pytest.mark.parametrize("version", versions.VERSIONS, ids=lambda v: v.name)
 def test_each_version_has_its_own_bytes(version: versions.ApiVersion) -> None:
     events = [
-        replace(MIGRATION, event_type=kind, event_id=f"{at}" * 8 + MIGRATION.event_id[8:])
+        replace(
+            MIGRATION, event_type=kind, event_id=f"{at}" * 8 + MIGRATION.event_id[8:]
+        )
         for at, kind in enumerate(EventType)
     ]
     rendered = documents.render(7, [*events, STARTED], version)

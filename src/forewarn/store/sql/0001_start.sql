@@ -159,14 +159,15 @@ CREATE TABLE operation_vms (
     PRIMARY KEY (vm, operation_id)
 ) WITHOUT ROWID;
 
--- The same, and which scopes it concerns: both only until it has ended, so that
--- to ask for what is open costs no more as the history grows.
+-- The same until it has ended, so that to ask for what is open costs no more as
+-- the history grows.
 CREATE TABLE open_operation_vms (
     vm TEXT NOT NULL,
     operation_id TEXT NOT NULL,
     PRIMARY KEY (vm, operation_id)
 ) WITHOUT ROWID;
 
+-- Which scopes an operation concerns, until it has ended.
 CREATE TABLE open_operation_scopes (
     scope TEXT NOT NULL,
     operation_id TEXT NOT NULL,

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Watch Scheduled Events from inside a VM, prepare, approve. Needs curl, sed and grep.
+#
+#   watch.sh [PREPARE-COMMAND]
+#
+# For each event that names this VM, runs PREPARE-COMMAND with FOREWARN_EVENT_ID,
+# FOREWARN_EVENT_TYPE and FOREWARN_EVENT_NOT_BEFORE in its environment, and approves
+# the event if the command succeeds. Without a command it only tells what it sees.
+# FOREWARN_ENDPOINT says where to ask (default: the address that every VM has),
+# FOREWARN_POLLS after how many polls to end (default: never).
+set -u
+
+endpoint=${FOREWARN_ENDPOINT:-http://169.254.169.254}
+events_url="$endpoint/metadata/scheduledevents?api-version=2020-07-01"
+name_url="$endpoint/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+prepare=${1:-}
+polls=${FOREWARN_POLLS:-0}
+
+# The first answer may take two minutes: that is when the service is switched on.
+ask() { curl --silent --fail --noproxy '*' --max-time 130 -H Metadata:true "$@"; }
+
+# member NAME: the text of a member of the event on standard input. The document is
+# compact JSON with known member names, so no JSON program is needed.
+member() { sed -n "s/.*\"$1\":\"\\([^\"]*\\)\".*/\\1/p"; }
+
+say() { printf '%s %s\n' "$(date -u +%H:%M:%S)" "$*"; }
+
+until me=$(ask "$name_url") && [ -n "$me" ]; do
+  say "waiting for the metadata service"
+  sleep 1
+done
+say "I am $me"
+
+declare -A handled=()
+while :; do
+  # A bad answer is no news: the next poll comes in a second.
+  document=$(ask "$events_url") || document=
+  listed=" "
+  while IFS= read -r event; do
+    id=$(member EventId <<<"$event")
+    status=$(member EventStatus <<<"$event")
+    listed+="$id "
+    [ "${handled[$id]:-}" = "$status" ] && continue
+    handled[$id]=$status
+    say "$(member EventType <<<"$event") $status $id, not before $(member NotBefore <<<"$event")"
+    [ "$status" = Scheduled ] && [ -n "$prepare" ] || continue
+    if FOREWARN_EVENT_ID=$id FOREWARN_EVENT_TYPE=$(member EventType <<<"$event") \
+      FOREWARN_EVENT_NOT_BEFORE=$(member NotBefore <<<"$event") bash -c "$prepare"; then
+      ask -X POST -d "{\"StartRequests\":[{\"EventId\":\"$id\"}]}" "$events_url" >/dev/null &&
+        say "approved $id"
+    else
+      say "not prepared, so $id is not approved; it starts at NotBefore"
+    fi
+  done < <(sed 's/{"EventId"/\n&/g' <<<"$document" |
+    grep -E '"Resources":\[("[^"]*",)*"'"$me"'"' || true)
+  if [ -n "$document" ]; then
+    for id in "${!handled[@]}"; do
+      if [ "${listed/" $id "/}" = "$listed" ]; then
+        say "over: $id"
+        unset "handled[$id]"
+      fi
+    done
+  fi
+  polls=$((polls - 1))
+  [ "$polls" -eq 0 ] && exit 0
+  sleep 1
+done

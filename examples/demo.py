@@ -1,0 +1,234 @@
+"""The main job in under a minute, on a real service with real HTTP clients.
+
+    make demo
+
+Starts `forewarn serve` on an embedded database, has small clients play the VMs,
+gives orders with the `forewarn` command, and shows on a timeline what the VMs saw.
+Ends with status 0 only if all of it was seen on the wire.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from demo_parts import clients, setting
+from demo_parts.clients import Vm
+from demo_parts.timeline import Timeline
+
+START_SECONDS = 20
+"""How long the service may take to be ready on a slow machine."""
+STEP_SECONDS = 15
+"""How long a step may take before the demo says that it was not seen."""
+
+
+class Operator:
+    """Someone at a terminal, with the `forewarn` command."""
+
+    def __init__(self, url: str, timeline: Timeline) -> None:
+        """Give orders to the service at `url`."""
+        self._url = url
+        self._timeline = timeline
+
+    def run(self, *words: str) -> Any:
+        """Run a command, show it on the timeline, and return its JSON."""
+        self._timeline.say("operator", f"$ forewarn {' '.join(words)}", bold=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "forewarn", *words, "--json"],
+            env={**os.environ, "FOREWARN_URL": self._url},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"forewarn {words[0]}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+    def explain(self, operation: str) -> list[str]:
+        """Ask why an operation has not started, and show the reasons."""
+        reasons = self.run("explain", operation)["blocked_by"]
+        for reason in reasons:
+            self._timeline.say("forewarn", f"  waits: {reason}")
+        return reasons
+
+
+@contextmanager
+def service(folder: Path, places: setting.Places) -> Generator[None]:
+    """Run `forewarn serve` in a process of its own, and stop it at the end."""
+    log = (folder / "serve.log").open("w")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "forewarn", "serve"),
+            *("--config", str(folder / "forewarn.toml")),
+            *("--fleet", str(folder / "fleet.toml")),
+        ],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not is_ready(places.admin_url):
+            if process.poll() is not None or time.monotonic() > deadline:
+                text = (folder / "serve.log").read_text()
+                raise SystemExit(f"the service did not start:\n{text}")
+            time.sleep(0.1)
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        log.close()
+
+
+def is_ready(url: str) -> bool:
+    """Tell whether the service takes orders."""
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=1):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def shared_host(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
+    """One host, two tenants: it waits for both, then it is done at once."""
+    timeline.head("1  Maintenance of a host that two tenants share")
+    order = operator.run("maintain", "h1", "--impact", "freeze")
+    operation = order["operations"][0]["operation"]
+    web, db = vms["web_0"], vms["db_0"]
+    mine = web.wait_event("Scheduled", "Freeze", "web_0", within=STEP_SECONDS)
+    theirs = db.wait_event("Scheduled", "Freeze", "db_0", within=STEP_SECONDS)
+    timeline.check("each tenant sees one event, its own", seen=mine != theirs)
+    web.approve(mine)
+    reasons = operator.explain(operation)
+    timeline.check(
+        "it waits for the second tenant",
+        seen=any("tenant bank has not approved" in reason for reason in reasons)
+        and web.status_of(mine) == "Scheduled",
+    )
+    db.approve(theirs)
+    timeline.check(
+        "with the last approval it starts, for both",
+        seen=web.wait_status(mine, "Started", within=STEP_SECONDS)
+        and db.wait_status(theirs, "Started", within=STEP_SECONDS),
+    )
+    timeline.check(
+        "impact and recovery are over: the events are gone",
+        seen=web.wait_gone(mine, within=STEP_SECONDS)
+        and db.wait_gone(theirs, within=STEP_SECONDS),
+    )
+
+
+def user_reboot(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
+    """A user restarts a VM; another VM of its scope approves."""
+    timeline.head("2  A user restarts web_1; its neighbour web_0 approves")
+    operator.run("reboot", "web_1")
+    neighbour = vms["web_0"]
+    event = neighbour.wait_event("Scheduled", "Reboot", "web_1", within=STEP_SECONDS)
+    timeline.check(
+        "the whole scope sees it, as a user's",
+        seen=neighbour.source_of(event) == "User",
+    )
+    neighbour.approve(event)
+    timeline.check(
+        "approved, started, over",
+        seen=vms["web_1"].wait_status(event, "Started", within=STEP_SECONDS)
+        and neighbour.wait_gone(event, within=STEP_SECONDS),
+    )
+
+
+def host_failure(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
+    """A host fails: no notice, straight to Started, until it is restored."""
+    timeline.head("3  Host h3 fails, and is restored")
+    operator.run("fail", "h3")
+    event = vms["web_0"].wait_event("Started", "Reboot", "web_2", within=STEP_SECONDS)
+    timeline.check(
+        "no notice: it was never Scheduled",
+        seen=vms["web_0"].history_of(event) == ["Started"],
+    )
+    operator.run("restore", "h3")
+    timeline.check(
+        "restored: the event is gone",
+        seen=vms["web_0"].wait_gone(event, within=STEP_SECONDS),
+    )
+
+
+def rollout(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
+    """Two hosts in two fault domains; cancelled after the first has started."""
+    timeline.head("4  A rollout over h1 and h2, cancelled after the first")
+    order = operator.run("maintain", "h1", "h2", "--impact", "freeze")
+    first, second = (operation["operation"] for operation in order["operations"])
+    web, db = vms["web_0"], vms["db_0"]
+    on_h1 = [
+        web.wait_event("Scheduled", "Freeze", "web_0", within=STEP_SECONDS),
+        db.wait_event("Scheduled", "Freeze", "db_0", within=STEP_SECONDS),
+    ]
+    on_h2 = [
+        web.wait_event("Scheduled", "Freeze", "web_1", within=STEP_SECONDS),
+        db.wait_event("Scheduled", "Freeze", "db_1", within=STEP_SECONDS),
+    ]
+    for events in (on_h1, on_h2):
+        web.approve(events[0])
+        db.approve(events[1])
+    started = web.wait_status(on_h1[0], "Started", within=STEP_SECONDS)
+    reasons = operator.explain(second)
+    timeline.check(
+        "all is approved, but the second fault domain is held",
+        seen=started and any("fault domain" in reason for reason in reasons),
+    )
+    operator.run("cancel", order["rollout"])
+    timeline.check(
+        "cancelled: h2's events are gone and never started",
+        seen=web.wait_gone(on_h2[0], within=STEP_SECONDS)
+        and db.wait_gone(on_h2[1], within=STEP_SECONDS)
+        and web.history_of(on_h2[0]) == ["Scheduled"],
+    )
+    timeline.check(
+        "the first, past its point of no return, ends as it should",
+        seen=web.wait_gone(on_h1[0], within=STEP_SECONDS)
+        and operator.run("explain", first)["state"] == "Done",
+    )
+
+
+def main() -> int:
+    """Show everything; return 0 if all of it was seen."""
+    timeline = Timeline()
+    folder = Path(tempfile.mkdtemp(prefix="forewarn-demo-"))
+    places = setting.prepare(folder)
+    timeline.head(
+        "A fleet of three hosts; tenants shop (web_0…2) and bank (db_0, db_1)"
+    )
+    try:
+        with service(folder, places), clients.watching(places.vms, timeline) as vms:
+            operator = Operator(places.admin_url, timeline)
+            timeline.check(
+                "every VM asks, and is served an empty document",
+                seen=all(vm.wait_enabled(within=STEP_SECONDS) for vm in vms.values()),
+            )
+            shared_host(operator, vms, timeline)
+            user_reboot(operator, vms, timeline)
+            host_failure(operator, vms, timeline)
+            rollout(operator, vms, timeline)
+    except clients.NotSeenError as error:
+        timeline.check(str(error), seen=False)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    timeline.end()
+    return 0 if timeline.all_seen else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""What all routes' descriptions share, and the answer of JSON as it is."""
+
+from typing import Any, TypeAlias
+
+from starlette.responses import JSONResponse
+
+from forewarn.admin import shapes
+
+Documented: TypeAlias = dict[int | str, dict[str, Any]]
+
+_ERRORS = {
+    400: "The request is malformed; `problems` names each place.",
+    401: "A good bearer token is needed.",
+    404: "Something that it names does not exist.",
+    409: "The rules do not allow it now; nothing was changed.",
+    503: "The service cannot do it now; `Retry-After` says when to ask again.",
+}
+
+
+def documented(model: type[Any], *errors: int, status: int = 200) -> Documented:
+    """Return the answers of a route, for /openapi.json."""
+    return {
+        status: {"model": model},
+        **{
+            code: {"model": shapes.ProblemShape, "description": _ERRORS[code]}
+            for code in (*errors, 401, 503)
+        },
+    }
+
+
+def answer(content: Any, *, status: int = 200) -> JSONResponse:
+    """Return JSON that was made by `control.reports`, unchecked."""
+    return JSONResponse(content, status_code=status)

@@ -1,0 +1,89 @@
+"""The operator API as one application: routes, gate, errors and its own page."""
+
+from importlib import resources
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.responses import HTMLResponse, Response
+
+from forewarn.admin import (
+    fleet,
+    health,
+    history,
+    lists,
+    orders,
+    problems,
+    watch,
+)
+from forewarn.admin.gate import BodyLimit, Gate
+from forewarn.admin.tokens import Tokens
+from forewarn.control.desk import OperatorDesk
+
+_ABOUT = (
+    "Orders, and what became of them. Every error is JSON with `error`, `hint` and "
+    "`kind`. Durations are `500ms`, `7s`, `15m`, `24h`, `7d` or ISO 8601; times are "
+    "RFC 3339."
+)
+
+_PAGE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The page needs nothing but itself and /openapi.json."""
+
+
+def create_app(
+    desk: OperatorDesk,
+    *,
+    tokens: Tokens | None,
+    version: str,
+    title: str = "forewarn operator API",
+) -> FastAPI:
+    """Return the application that asks `desk`.
+
+    Without tokens it answers to loopback names only, and must listen nowhere else.
+    """
+    app = FastAPI(
+        title=title,
+        version=version,
+        description=_ABOUT,
+        # The framework's own pages load their parts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=_route_name,
+        # What this service reports is its own; nothing reads the environment here.
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
+    )
+    app.state.desk = desk
+    app.state.watchers = watch.Watchers()
+    problems.install(app)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(problems.LastResort)
+    app.add_middleware(Gate, tokens=tokens)
+    v1 = APIRouter(prefix="/v1")
+    for each in (orders, lists, history, fleet, watch):
+        v1.include_router(each.router)
+    # The gate has looked already: this is for /openapi.json to say so.
+    bearer = [Depends(HTTPBearer(auto_error=False))] if tokens else []
+    app.include_router(v1, dependencies=bearer)
+    app.include_router(health.router)
+    app.add_api_route("/", page, include_in_schema=False)
+    app.add_api_route("/docs", page, include_in_schema=False)
+    return app
+
+
+async def page() -> Response:
+    """Return the page that explains this API, from /openapi.json."""
+    text = resources.files(__package__ or "").joinpath("page.html").read_text("utf-8")
+    return HTMLResponse(text, headers={"Content-Security-Policy": _PAGE_POLICY})
+
+
+def _route_name(route: APIRoute) -> str:
+    return route.name

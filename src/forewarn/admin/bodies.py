@@ -1,0 +1,276 @@
+"""What orders look like: checked once, here, and described for /openapi.json.
+
+An order's times are what a person types: a duration such as `15m`, or an instant
+in RFC 3339. They become numbers only when the order is carried out, because
+`+15m` counts from then.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+)
+
+from forewarn.admin.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
+from forewarn.control.verbs import TARGETS_MAX, Wishes
+from forewarn.instants import (
+    DURATION_MAX,
+    SECOND,
+    Micros,
+    parse_duration,
+    parse_instant,
+)
+from forewarn.protocol.errors import BadRequestError
+from forewarn.protocol.events import DURATION_UNKNOWN
+
+
+def when(text: str, *, now: Micros) -> Micros:
+    """Return the instant that `text` names: RFC 3339, or `+15m` from `now`.
+
+    Raises ValueError, also for what is more than ten years ahead.
+    """
+    stripped = text.strip()
+    if stripped.startswith("+"):
+        return now + parse_duration(stripped[1:])
+    instant = parse_instant(stripped)
+    if instant > now + DURATION_MAX:
+        raise ValueError(f"{text!r} is more than ten years ahead")
+    return instant
+
+
+def _readable_when(text: str) -> str:
+    """Refuse early what `when` would refuse for any `now`."""
+    stripped = text.strip()
+    if stripped.startswith("+"):
+        parse_duration(stripped[1:])
+    else:
+        parse_instant(stripped)
+    return stripped
+
+
+def _readable_duration(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
+def _seconds(value: object) -> object:
+    """Turn `5s` into 5; whole seconds, since the wire has no others."""
+    if isinstance(value, str):
+        return -(-parse_duration(value) // SECOND)
+    return value
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+Names = Annotated[list[Name], Field(min_length=1, max_length=TARGETS_MAX)]
+Text = Annotated[str, StringConstraints(max_length=TEXT_CHARACTERS_MAX)]
+When = Annotated[
+    str,
+    StringConstraints(max_length=NAME_CHARACTERS_MAX),
+    AfterValidator(_readable_when),
+]
+Duration = Annotated[
+    str,
+    StringConstraints(max_length=NAME_CHARACTERS_MAX),
+    AfterValidator(_readable_duration),
+]
+Seconds = Annotated[
+    int,
+    BeforeValidator(_seconds),
+    Field(ge=DURATION_UNKNOWN, le=DURATION_MAX // SECOND),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": -1}]}),
+]
+
+
+class Order(BaseModel):
+    """What every order may say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reason: Text = Field(
+        default="", description="Why; it is kept in the history of what it causes."
+    )
+
+
+class WishedOrder(Order):
+    """An order of which the operator may say some things otherwise."""
+
+    not_before: When | None = Field(
+        default=None,
+        description="The earliest start: RFC 3339, or +DURATION from now. Never with "
+        "less than the least notice.",
+        examples=["+30m"],
+    )
+    description: Text | None = Field(
+        default=None, description="Description of the events, instead of the usual one."
+    )
+
+    def wishes(self, *, now: Micros) -> Wishes:
+        """Return what the order says otherwise; raises BadRequestError."""
+        return Wishes(not_before=self.start(now=now), description=self.description)
+
+    def start(self, *, now: Micros) -> Micros | None:
+        """Return NotBefore, if it is given; raises BadRequestError."""
+        if self.not_before is None:
+            return None
+        try:
+            return when(self.not_before, now=now)
+        except ValueError as error:
+            raise BadRequestError(f"not_before: {error}") from error
+
+
+class Maintain(WishedOrder):
+    """Maintenance of hosts: one rollout, with an operation for each host."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "hosts": ["h1", "h2"],
+                    "impact": "live-migrate",
+                    "not_before": "+1h",
+                    "reason": "firmware 2.4",
+                }
+            ]
+        }
+    )
+
+    hosts: Names = Field(description="The hosts; each becomes an operation.")
+    impact: Literal["freeze", "live-migrate", "reboot", "redeploy"] = Field(
+        description="What the maintenance does to the hosts' VMs."
+    )
+    duration: Seconds | None = Field(
+        default=None,
+        description="DurationInSeconds of the events, as 5s or as whole seconds; "
+        "-1 is unknown.",
+        examples=["5s"],
+    )
+    emergency: bool = Field(
+        default=False, description="It is an emergency repair: the description says so."
+    )
+
+    def wishes(self, *, now: Micros) -> Wishes:
+        """Return what the order says otherwise; raises BadRequestError."""
+        return Wishes(
+            duration_seconds=self.duration,
+            not_before=self.start(now=now),
+            description=self.description,
+            emergency=self.emergency,
+        )
+
+
+def _vms_example(*names: str) -> dict[str, Any]:
+    return {"examples": [{"vms": list(names), "reason": "a ticket of theirs"}]}
+
+
+class OfVms(WishedOrder):
+    """An order about VMs."""
+
+    model_config = ConfigDict(json_schema_extra=_vms_example("web_0", "web_1"))
+
+    vms: Names = Field(description="The VMs' names in the fleet.")
+
+
+class Target(Order):
+    """A host or a VM that is down now, or is up again."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "h1"}]})
+
+    name: Name = Field(description="The host's or the VM's name.")
+    kind: Literal["host", "vm"] | None = Field(
+        default=None, description="Needed only where a host and a VM share the name."
+    )
+
+
+class PredictFailure(WishedOrder):
+    """A host that is expected to fail."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"host": "h1", "in": "3d"}]}
+    )
+
+    host: Name = Field(description="The host.")
+    notice: Duration | None = Field(
+        default=None,
+        alias="in",
+        description="How far ahead its VMs are told; as [timing] failure_notice says, "
+        "where it is absent.",
+    )
+
+    def ahead(self, *, now: Micros, usual: Micros) -> Micros:
+        """Return how long before the failure the VMs are told."""
+        start = self.start(now=now)
+        if start is not None:
+            if self.notice is not None:
+                raise BadRequestError("give `in` or `not_before`, not both")
+            return start - now
+        return usual if self.notice is None else parse_duration(self.notice)
+
+
+class Cancel(Order):
+    """An operation, or all of a rollout or request that has not started."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "op-4h7k2m9xqa"}]}
+    )
+
+    name: Name = Field(description="The id of an operation, rollout or request.")
+
+
+class Approve(Order):
+    """An approval on an operator's word."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123"}]
+        }
+    )
+
+    event_id: Name = Field(description="The event's GUID, in any case.")
+    as_vm: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
+        default="", description="Approve in the place of this VM, which must see it."
+    )
+
+
+class Resolve(Order):
+    """What became of an operation whose outcome nobody knows."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"operation": "op-4h7k2m9xqa", "outcome": "done"}]
+        }
+    )
+
+    operation: Name = Field(description="The operation's id.")
+    outcome: Literal["done", "failed"] = Field(description="What you have seen.")
+    down: list[Name] = Field(
+        default_factory=list[str],
+        max_length=TARGETS_MAX,
+        description="Its VMs that do not run; for `failed` only.",
+    )
+
+
+class FleetText(Order):
+    """A fleet file."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "fleet.toml",
+                    "text": '[[host]]\nname = "h1"\n\n[[vm]]\nname = "web_0"\n'
+                    'host = "h1"\n',
+                }
+            ]
+        }
+    )
+
+    name: Name = Field(
+        default="fleet.toml", description="The file's name, for messages."
+    )
+    text: str = Field(description="The file's text: TOML.")

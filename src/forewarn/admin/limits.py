@@ -1,0 +1,34 @@
+"""How much one caller of the operator API may ask for."""
+
+ORDER_BYTES_MAX = 1 << 20
+"""Of an order's body: a thousand names of the greatest length fit."""
+
+FLEET_BYTES_MAX = 64 << 20
+"""Of a fleet file: some two hundred thousand VMs."""
+
+NAME_CHARACTERS_MAX = 256
+"""Of a host's or a VM's name in a request; the fleet file has shorter ones."""
+
+TEXT_CHARACTERS_MAX = 1_000
+"""Of a reason or a description: some sentences. Each VM reads the latter."""
+
+PAGE_OBJECTS = 200
+"""Objects of one answer, unless the caller says otherwise."""
+
+PAGE_OBJECTS_MAX = 1_000
+"""Objects of one answer: a tenth of a second's work."""
+
+SCAN_ROWS_MAX = 10_000
+"""Rows that one answer looks through: a rare match may lie in a later page."""
+
+WATCHERS_MAX = 100
+"""Streams at once: operators and their dashboards, not a fleet of VMs."""
+
+PENDING_IDS_MAX = 10_000
+"""Changed operations that wait for a slow watcher; then it reads all anew."""
+
+KEEP_ALIVE_SECONDS = 15.0
+"""Between two signs of life of a silent stream: proxies cut after 30 or more."""
+
+RETRY_SECONDS = 1
+"""What a caller is told to wait where the service is busy."""

@@ -1,0 +1,178 @@
+"""What is: operations, events, requests, and why something waits."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.responses import Response
+
+from forewarn.admin import limits, selection, shapes
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import Desk
+from forewarn.admin.selection import Wanted
+from forewarn.control import reports
+from forewarn.control.work import need
+from forewarn.fleet.model import Host, Scope, Tenant, Vm
+from forewarn.protocol.events import EventStatus
+from forewarn.protocol.operations import Operation, OperationState, Request
+from forewarn.store.port import Reader
+
+router = APIRouter(tags=["operations and events"])
+
+
+def _capitalised(value: object) -> object:
+    return value.capitalize() if isinstance(value, str) else value
+
+
+Name = Annotated[str, Field(max_length=limits.NAME_CHARACTERS_MAX)]
+State = Annotated[OperationState, BeforeValidator(_capitalised)]
+Status = Annotated[EventStatus, BeforeValidator(_capitalised)]
+
+
+class Filters(BaseModel):
+    """What a list or a stream may be narrowed to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vm: Name = Field(default="", description="Only what concerns this VM.")
+    host: Name = Field(default="", description="Only what happens on this host.")
+    scope: Name = Field(default="", description="Only what this scope sees.")
+    tenant: Name = Field(default="", description="Only what this tenant sees.")
+
+    def wanted(self, *, ended: bool = False) -> Wanted:
+        """Return what is asked for; `ended`: also what is over."""
+        return Wanted(
+            vm=self.vm,
+            host=self.host,
+            scope=self.scope,
+            tenant=self.tenant,
+            ended=ended,
+        )
+
+
+class OperationFilters(Filters):
+    """The same, for operations."""
+
+    state: State | None = Field(default=None, description="Only what stands there.")
+
+    def wanted(self, *, ended: bool = False) -> Wanted:
+        """Return what is asked for; `ended`: also what is over."""
+        return replace(super().wanted(ended=ended), state=self.state)
+
+
+class EventFilters(Filters):
+    """The same, for events."""
+
+    state: Status | None = Field(default=None, description="Only what stands there.")
+
+    def wanted(self, *, ended: bool = False) -> Wanted:
+        """Return what is asked for; `ended`: also what is over."""
+        removed = self.state is EventStatus.REMOVED
+        return replace(super().wanted(ended=ended or removed), status=self.state)
+
+
+class _Paged(BaseModel):
+    ended: bool = Field(default=False, alias="all", description="Also what has ended.")
+    after: Name = Field(default="", description="`next` of the page before.")
+    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
+
+
+class OperationQuery(OperationFilters, _Paged):
+    """Which operations are listed."""
+
+
+class EventQuery(EventFilters, _Paged):
+    """Which events are listed."""
+
+
+@router.get("/operations", responses=documented(shapes.OperationPage, 400, 404))
+async def operations(query: Annotated[OperationQuery, Query()], desk: Desk) -> Response:
+    """List operations: the open ones, unless `all` is true."""
+    wanted = query.wanted(ended=query.ended)
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        found, after = selection.operations(
+            reader, wanted, after=query.after, limit=query.limit
+        )
+        if not found:
+            check_names(reader, query)
+        now = desk.now()
+        return {
+            "operations": [
+                reports.operation_report(reader, operation, now=now)
+                for operation in found
+            ],
+            "next": after or None,
+        }
+
+    return answer(await desk.read(ask))
+
+
+@router.get("/operations/{name}", responses=documented(shapes.OperationShape, 404))
+async def operation(name: str, desk: Desk) -> Response:
+    """Return one operation."""
+    return answer(
+        await desk.read(
+            lambda reader: reports.operation_report(
+                reader, need(reader, Operation, name), now=desk.now()
+            )
+        )
+    )
+
+
+@router.get(
+    "/operations/{name}/explain", responses=documented(shapes.ExplanationShape, 404)
+)
+async def explain(name: str, desk: Desk) -> Response:
+    """Return where an operation stands, and every reason why it does not go on."""
+    return answer(
+        await desk.read(
+            lambda reader: reports.explanation(
+                reader, need(reader, Operation, name), now=desk.now()
+            )
+        )
+    )
+
+
+@router.get("/requests/{name}", responses=documented(shapes.RequestShape, 404))
+async def request(name: str, desk: Desk) -> Response:
+    """Return one order: a rollout or another request, with its operations."""
+    return answer(
+        await desk.read(
+            lambda reader: reports.request_report(
+                reader, need(reader, Request, name), now=desk.now()
+            )
+        )
+    )
+
+
+@router.get("/events", responses=documented(shapes.EventPage, 400, 404))
+async def events(query: Annotated[EventQuery, Query()], desk: Desk) -> Response:
+    """List events: the live ones, unless `all` is true."""
+    wanted = query.wanted(ended=query.ended)
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        found, after = selection.events(
+            reader, wanted, after=query.after, limit=query.limit
+        )
+        if not found:
+            check_names(reader, query)
+        return {
+            "events": [reports.event_report(event) for event in found],
+            "next": after or None,
+        }
+
+    return answer(await desk.read(ask))
+
+
+def check_names(reader: Reader, filters: Filters) -> None:
+    """Tell of a misspelt name, which would otherwise look like nothing to do."""
+    for kind, name in (
+        (Vm, filters.vm),
+        (Host, filters.host),
+        (Scope, filters.scope),
+        (Tenant, filters.tenant),
+    ):
+        if name:
+            need(reader, kind, name)

@@ -1,0 +1,259 @@
+"""The orders: each is one verb of control, in one transaction."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from forewarn.admin import bodies, shapes
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import Actor, Desk
+from forewarn.control import approvals, failures, outcome, reports, verbs
+from forewarn.control.desk import OperatorDesk
+from forewarn.control.work import Who, Work, need
+from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.protocol.operations import Action, Operation, Request, Verb
+
+T = TypeVar("T")
+
+router = APIRouter(tags=["orders"])
+
+_MADE = documented(shapes.RequestShape, 400, 404, 409, status=201)
+
+
+async def give(
+    desk: OperatorDesk, actor: str, body: bodies.Order, decide: Callable[[Work], T]
+) -> T:
+    """Have an order carried out in the name of `actor`."""
+    return await desk.order(Who(actor=actor, reason=body.reason), decide)
+
+
+async def made(desk: OperatorDesk, request_id: str) -> Response:
+    """Return the answer to an order that made a request."""
+    report = await desk.read(
+        lambda reader: reports.request_report(
+            reader, need(reader, Request, request_id), now=desk.now()
+        )
+    )
+    return answer(report, status=201)
+
+
+@router.post("/maintain", status_code=201, responses=_MADE)
+async def maintain(body: bodies.Maintain, desk: Desk, actor: Actor) -> Response:
+    """Maintain hosts: one rollout, an operation for each host.
+
+    Each starts when its tenants have approved or at NotBefore, as the guard of
+    fault domains allows. A failed one stops those that have not started.
+    """
+    action = Action(body.impact)
+    request = await give(
+        desk,
+        actor,
+        body,
+        lambda work: verbs.maintain(
+            work, body.hosts, action, body.wishes(now=work.now)
+        ),
+    )
+    return await made(desk, request.request_id)
+
+
+async def _of_vms(
+    desk: OperatorDesk,
+    actor: str,
+    body: bodies.OfVms,
+    decide: Callable[[Work, verbs.Wishes], Request],
+) -> Response:
+    request = await give(
+        desk, actor, body, lambda work: decide(work, body.wishes(now=work.now))
+    )
+    return await made(desk, request.request_id)
+
+
+@router.post("/reboot", status_code=201, responses=_MADE)
+async def reboot(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+    """Restart VMs as their user would."""
+    return await _of_vms(
+        desk,
+        actor,
+        body,
+        lambda work, wishes: verbs.restart(work, body.vms, Verb.REBOOT, wishes),
+    )
+
+
+@router.post("/redeploy", status_code=201, responses=_MADE)
+async def redeploy(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+    """Move VMs to other hosts as their user would; ephemeral disks are lost."""
+    return await _of_vms(
+        desk,
+        actor,
+        body,
+        lambda work, wishes: verbs.restart(work, body.vms, Verb.REDEPLOY, wishes),
+    )
+
+
+@router.post("/evict", status_code=201, responses=_MADE)
+async def evict(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+    """Evict Spot VMs: they are deleted after a short notice."""
+    return await _of_vms(
+        desk,
+        actor,
+        body,
+        lambda work, wishes: verbs.evict(work, body.vms, wishes),
+    )
+
+
+@router.post("/terminate", status_code=201, responses=_MADE)
+async def terminate(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+    """Delete VMs: one request, one NotBefore, all of them together."""
+    return await _of_vms(
+        desk,
+        actor,
+        body,
+        lambda work, wishes: verbs.terminate(work, body.vms, wishes),
+    )
+
+
+@router.post("/upgrade-os", status_code=201, responses=_MADE)
+async def upgrade_os(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+    """Upgrade the guest OS of scale-set instances."""
+    return await _of_vms(
+        desk,
+        actor,
+        body,
+        lambda work, wishes: verbs.renew_image(work, body.vms, Verb.UPGRADE_OS, wishes),
+    )
+
+
+@router.post("/reimage", status_code=201, responses=_MADE)
+async def reimage(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+    """Make the disks of scale-set instances anew from their image."""
+    return await _of_vms(
+        desk,
+        actor,
+        body,
+        lambda work, wishes: verbs.renew_image(work, body.vms, Verb.REIMAGE, wishes),
+    )
+
+
+@router.post("/predict-failure", status_code=201, responses=_MADE)
+async def predict_failure(
+    body: bodies.PredictFailure, desk: Desk, actor: Actor
+) -> Response:
+    """Announce that a host will fail: each of its VMs can leave early."""
+
+    def decide(work: Work) -> Request:
+        notice = body.ahead(now=work.now, usual=work.policy.failure_notice)
+        return verbs.predict_failure(work, body.host, notice, body.wishes(now=work.now))
+
+    request = await give(desk, actor, body, decide)
+    return await made(desk, request.request_id)
+
+
+@router.post("/fail", status_code=201, responses=_MADE)
+async def fail(body: bodies.Target, desk: Desk, actor: Actor) -> Response:
+    """Say that a host or a VM is down now: no notice, its VMs see Started."""
+
+    def decide(work: Work) -> Operation:
+        if _kind_of(work, body) == "host":
+            return failures.fail_host(work, body.name)
+        return failures.fail_vm(work, body.name)
+
+    operation = await give(desk, actor, body, decide)
+    return await made(desk, operation.request)
+
+
+@router.post("/restore", responses=documented(shapes.RestoredShape, 400, 404, 409))
+async def restore(body: bodies.Target, desk: Desk, actor: Actor) -> Response:
+    """Say that a host or a VM is up again: the failure's event goes."""
+
+    def decide(work: Work) -> Host | Vm:
+        if _kind_of(work, body) == "host":
+            return failures.restore_host(work, body.name)
+        return failures.restore_vm(work, body.name)
+
+    restored = await give(desk, actor, body, decide)
+    return answer(
+        {
+            "kind": "host" if isinstance(restored, Host) else "vm",
+            "name": restored.name,
+            "state": restored.state.value,
+        }
+    )
+
+
+def _kind_of(work: Work, body: bodies.Target) -> str:
+    """Return what the name means; refuse what is neither, or both."""
+    if body.kind is not None:
+        return body.kind
+    vm = work.tx.get(Vm, body.name)
+    is_vm = vm is not None and vm.state is not VmState.DELETED
+    is_host = work.tx.get(Host, body.name) is not None
+    if is_vm and is_host:
+        raise RefusedError(
+            f"{body.name!r} is the name of a host and of a VM",
+            hint="say which: --kind host or --kind vm",
+        )
+    if not is_vm and not is_host:
+        raise NotFoundError(
+            f"there is no host or vm {body.name!r}",
+            hint="names are case-sensitive; `forewarn fleet show` lists them",
+        )
+    return "host" if is_host else "vm"
+
+
+@router.post("/cancel", responses=documented(shapes.CancelledShape, 400, 404, 409))
+async def cancel(body: bodies.Cancel, desk: Desk, actor: Actor) -> Response:
+    """Cancel an operation, or all of a rollout or request that has not started.
+
+    It is removed without any impact. Started is its point of no return.
+    """
+    note = f"cancelled by {actor}" + (f": {body.reason}" if body.reason else "")
+    cancelled = await give(
+        desk, actor, body, lambda work: verbs.cancel(work, body.name, note=note)
+    )
+    names = [operation.operation_id for operation in cancelled]
+    report = await desk.read(
+        lambda reader: [
+            reports.operation_report(
+                reader, need(reader, Operation, name), now=desk.now()
+            )
+            for name in names
+        ]
+    )
+    return answer({"cancelled": report})
+
+
+@router.post("/approve", responses=documented(shapes.EventShape, 400, 404, 409))
+async def approve(body: bodies.Approve, desk: Desk, actor: Actor) -> Response:
+    """Approve an event on your own word, or in the place of a VM that sees it."""
+    event = await give(
+        desk,
+        actor,
+        body,
+        lambda work: approvals.approve_for(work, body.event_id, as_vm=body.as_vm),
+    )
+    return answer(reports.event_report(event))
+
+
+@router.post("/resolve", responses=documented(shapes.OperationShape, 400, 404, 409))
+async def resolve(body: bodies.Resolve, desk: Desk, actor: Actor) -> Response:
+    """Say what became of an operation whose outcome nobody knows."""
+    await give(
+        desk,
+        actor,
+        body,
+        lambda work: outcome.resolve(
+            work,
+            body.operation,
+            done=body.outcome == "done",
+            down=tuple(body.down),
+        ),
+    )
+    report = await desk.read(
+        lambda reader: reports.operation_report(
+            reader, need(reader, Operation, body.operation), now=desk.now()
+        )
+    )
+    return answer(report)

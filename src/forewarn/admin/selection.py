@@ -1,0 +1,153 @@
+"""Which operations and events a reader asks for, found by the narrowest query."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from forewarn.admin import limits
+from forewarn.fleet.model import Scope
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import ENDED_STATES, Operation, OperationState
+from forewarn.store import kinds
+from forewarn.store.kinds import Query
+from forewarn.store.port import PAGE_ROWS, Reader, Record, every
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a reader wants to see; an empty field asks for nothing."""
+
+    vm: str = ""
+    host: str = ""
+    scope: str = ""
+    tenant: str = ""
+    state: OperationState | None = None
+    status: EventStatus | None = None
+    ended: bool = False
+    """Also what has ended."""
+
+
+@dataclass(slots=True)
+class Scopes:
+    """Whose each scope is; remembered for the length of one read."""
+
+    reader: Reader
+    _tenants: dict[str, str]
+
+    def tenant_of(self, name: str) -> str:
+        """Return the scope's tenant, or nothing if the scope is gone."""
+        if name not in self._tenants:
+            scope = self.reader.get(Scope, name)
+            self._tenants[name] = scope.tenant if scope else ""
+        return self._tenants[name]
+
+
+def scan(
+    reader: Reader,
+    query: Query[R],
+    value: str,
+    *,
+    matches: Callable[[R], bool],
+    after: str,
+    limit: int,
+) -> tuple[list[R], str]:
+    """Return a page of what matches, and the key after which the next begins.
+
+    An empty key means that there is no more. The work is bounded: a page may
+    hold less than `limit`, even nothing, and still have a next one.
+    """
+    found: list[R] = []
+    for _page in range(limits.SCAN_ROWS_MAX // PAGE_ROWS):
+        rows = reader.select(query, value, after=after, limit=PAGE_ROWS)
+        for row in rows:
+            after = row.key
+            if matches(row):
+                found.append(row)
+            if len(found) == limit:
+                return found, after
+        if len(rows) < PAGE_ROWS:
+            return found, ""
+    return found, after
+
+
+def operations(
+    reader: Reader, wanted: Wanted, *, after: str = "", limit: int
+) -> tuple[list[Operation], str]:
+    """Return a page of operations, and where the next one begins."""
+    query, value = _narrowest(wanted)
+    scopes = Scopes(reader, {})
+    return scan(
+        reader,
+        query,
+        value,
+        matches=lambda operation: is_wanted(operation, wanted, scopes),
+        after=after,
+        limit=limit,
+    )
+
+
+def is_wanted(operation: Operation, wanted: Wanted, scopes: Scopes) -> bool:
+    """Tell whether an operation is one of those that are asked for.
+
+    Whether it has ended is the query's business: a watcher is told of the end.
+    """
+    return (
+        (not wanted.vm or wanted.vm in operation.vms)
+        and (not wanted.host or wanted.host == operation.host)
+        and (not wanted.scope or wanted.scope in operation.scopes)
+        and (wanted.state is None or wanted.state is operation.state)
+        and (
+            not wanted.tenant
+            or any(
+                scopes.tenant_of(scope) == wanted.tenant for scope in operation.scopes
+            )
+        )
+    )
+
+
+def events(
+    reader: Reader, wanted: Wanted, *, after: str = "", limit: int
+) -> tuple[list[Event], str]:
+    """Return the events of a page of operations, and where the next page begins.
+
+    All events of an operation are in one page, so it may exceed `limit`.
+    """
+    page, after_page = operations(reader, wanted, after=after, limit=limit)
+    found: list[Event] = []
+    for operation in page:
+        found += events_of(reader, operation, wanted)
+        if len(found) >= limit and operation.key != page[-1].key:
+            return found, operation.key
+    return found, after_page
+
+
+def events_of(reader: Reader, operation: Operation, wanted: Wanted) -> Iterator[Event]:
+    """Yield the events of an operation that are asked for."""
+    for event in every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id):
+        if (
+            event.status is not EventStatus.NEW
+            and (wanted.ended or event.is_live)
+            and (wanted.status is None or wanted.status is event.status)
+            and (not wanted.scope or wanted.scope == event.scope)
+            and (not wanted.tenant or wanted.tenant == event.tenant)
+            and (not wanted.vm or event.names(wanted.vm))
+        ):
+            yield event
+
+
+def _narrowest(wanted: Wanted) -> tuple[Query[Operation], str]:
+    ended = wanted.ended or wanted.state in ENDED_STATES
+    if wanted.vm:
+        by_vm = kinds.OPERATIONS_OF_VM if ended else kinds.OPEN_OPERATIONS_OF_VM
+        return by_vm, wanted.vm
+    if not ended and wanted.host:
+        return kinds.OPEN_OPERATIONS_OF_HOST, wanted.host
+    if not ended and wanted.scope:
+        return kinds.OPEN_OPERATIONS_OF_SCOPE, wanted.scope
+    if wanted.state is not None:
+        return kinds.OPERATIONS_IN_STATE, wanted.state.value
+    if ended:
+        return kinds.ALL_OPERATIONS, ""
+    return kinds.OPEN_OPERATIONS, ""

@@ -1,0 +1,241 @@
+"""Streams of what changes, as server-sent events.
+
+A stream begins with what is (each object one `data:` of one JSON document), then
+`event: ready`, then each object that changed, as it is when it is sent. An object
+may be sent twice, and a change that another soon follows may not be seen. A
+watcher who is too slow gets `event: anew` and everything again. What waits for a
+watcher is bounded, since only the ids of what changed wait.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from forewarn.admin import limits, problems, selection
+from forewarn.admin.context import Desk
+from forewarn.admin.lists import EventFilters, OperationFilters
+from forewarn.admin.selection import Scopes, Wanted
+from forewarn.control import reports
+from forewarn.control.desk import OperatorDesk
+from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.operations import Operation
+from forewarn.store.port import Reader
+
+router = APIRouter(tags=["streams"])
+
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events: `data` is one object as in the list; "
+        "`event: ready` follows the objects that are there at the beginning.",
+        "content": {"text/event-stream": {}},
+    }
+}
+
+Page = tuple[list[dict[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a stream is about: how a page is read, and what changed."""
+
+    page: Callable[[Reader, Wanted, str, Micros], Page]
+    changed: Callable[[Reader, Wanted, Operation, Micros], list[dict[str, Any]]]
+
+
+class Watchers:
+    """How many streams are open."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.count = 0
+
+
+class Changes:
+    """What has changed since its reader last looked; at most so many ids."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.is_over = False
+        self._ids: dict[str, None] = {}
+        self._anew = False
+        self._wake = asyncio.Event()
+
+    async def follow(self, feed: AsyncIterator[tuple[str, ...]]) -> None:
+        """Take over what the feed tells, until it ends."""
+        try:
+            async for ids in feed:
+                self._ids.update(dict.fromkeys(ids))
+                if not ids or len(self._ids) > limits.PENDING_IDS_MAX:
+                    self._ids.clear()
+                    self._anew = True
+                self._wake.set()
+        finally:
+            self.is_over = True
+            self._wake.set()
+
+    async def take(self, *, seconds: float) -> tuple[str, ...] | None:
+        """Wait for changes, but not for long; None: everything must be read anew."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        if not self.is_over:
+            self._wake.clear()
+        ids, anew = tuple(self._ids), self._anew
+        self._ids.clear()
+        self._anew = False
+        return None if anew else ids
+
+
+@router.get("/watch/operations", response_class=Response, responses=_STREAM)
+async def watch_operations(
+    query: Annotated[OperationFilters, Query()], desk: Desk, request: Request
+) -> Response:
+    """Stream operations: the open ones, then each that changes."""
+    return _stream(request, desk, query.wanted(), OPERATIONS)
+
+
+@router.get("/watch/events", response_class=Response, responses=_STREAM)
+async def watch_events(
+    query: Annotated[EventFilters, Query()], desk: Desk, request: Request
+) -> Response:
+    """Stream events: the live ones, then each that changes; last it is Removed."""
+    return _stream(request, desk, query.wanted(), EVENTS)
+
+
+def _stream(
+    request: Request, desk: OperatorDesk, wanted: Wanted, subject: Subject
+) -> Response:
+    watchers: Watchers = request.app.state.watchers
+    if watchers.count >= limits.WATCHERS_MAX:
+        return problems.problem(
+            problems.Kind.UNAVAILABLE,
+            f"{limits.WATCHERS_MAX} watchers are served already",
+            hint="close another one, or ask now and then instead of watching",
+        )
+    return StreamingResponse(
+        _watched(desk, wanted, subject, watchers),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _watched(
+    desk: OperatorDesk, wanted: Wanted, subject: Subject, watchers: Watchers
+) -> AsyncIterator[str]:
+    watchers.count += 1
+    changes = Changes()
+    feed = asyncio.create_task(changes.follow(desk.changes()))
+    try:
+        # The feed must be listening before anything is read.
+        await asyncio.sleep(0)
+        async for text in _texts(desk, wanted, subject, changes):
+            yield text
+    except ForewarnError as error:
+        body = {"error": error.message, "hint": error.hint, "kind": "unavailable"}
+        yield _event(body, name="error")
+    finally:
+        watchers.count -= 1
+        feed.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await feed
+
+
+async def _texts(
+    desk: OperatorDesk, wanted: Wanted, subject: Subject, changes: Changes
+) -> AsyncIterator[str]:
+    async for text in _everything(desk, wanted, subject):
+        yield text
+    while not changes.is_over:
+        ids = await changes.take(seconds=limits.KEEP_ALIVE_SECONDS)
+        if ids is None:
+            yield _event({}, name="anew")
+            async for text in _everything(desk, wanted, subject):
+                yield text
+        elif not ids:
+            yield ": still here\n\n"
+        for start in range(0, len(ids or ()), limits.PAGE_OBJECTS):
+            some = (ids or ())[start : start + limits.PAGE_OBJECTS]
+            for body in await desk.read(
+                lambda reader, some=some: _changed(reader, wanted, subject, some, desk)
+            ):
+                yield _event(body)
+
+
+async def _everything(
+    desk: OperatorDesk, wanted: Wanted, subject: Subject
+) -> AsyncIterator[str]:
+    after = ""
+    while True:
+        bodies, after = await desk.read(
+            lambda reader, after=after: subject.page(reader, wanted, after, desk.now())
+        )
+        for body in bodies:
+            yield _event(body)
+        if not after:
+            break
+    yield _event({}, name="ready")
+
+
+def _changed(
+    reader: Reader,
+    wanted: Wanted,
+    subject: Subject,
+    ids: tuple[str, ...],
+    desk: OperatorDesk,
+) -> list[dict[str, Any]]:
+    scopes = Scopes(reader, {})
+    found: list[dict[str, Any]] = []
+    for operation_id in ids:
+        operation = reader.get(Operation, operation_id)
+        if operation is not None and selection.is_wanted(operation, wanted, scopes):
+            found += subject.changed(reader, wanted, operation, desk.now())
+    return found
+
+
+def _event(body: dict[str, Any], *, name: str = "") -> str:
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(body, separators=(',', ':'))}\n\n"
+
+
+def _operation_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> Page:
+    found, following = selection.operations(
+        reader, wanted, after=after, limit=limits.PAGE_OBJECTS
+    )
+    return [
+        reports.operation_report(reader, each, now=now) for each in found
+    ], following
+
+
+def _event_page(reader: Reader, wanted: Wanted, after: str, _now: Micros) -> Page:
+    found, following = selection.events(
+        reader, wanted, after=after, limit=limits.PAGE_OBJECTS
+    )
+    return [reports.event_report(event) for event in found], following
+
+
+def _changed_events(
+    reader: Reader, wanted: Wanted, operation: Operation, _now: Micros
+) -> list[dict[str, Any]]:
+    # Who watches must be told of the end too.
+    also_ended = replace(wanted, ended=True)
+    return [
+        reports.event_report(event)
+        for event in selection.events_of(reader, operation, also_ended)
+    ]
+
+
+OPERATIONS = Subject(
+    page=_operation_page,
+    changed=lambda reader, _wanted, operation, now: [
+        reports.operation_report(reader, operation, now=now)
+    ],
+)
+EVENTS = Subject(page=_event_page, changed=_changed_events)

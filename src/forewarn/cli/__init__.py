@@ -1,0 +1,68 @@
+"""The command line: the only place that reads argv and the environment, and prints.
+
+Commands are values (`commands`); `parser` makes the parser of them; a command's
+own module, and what an extra brings, is imported only when it is given. A
+command returns its exit status or raises `CommandError`, and this front door
+says it in words: no traceback for anything that a user can cause.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from forewarn.cli import parser
+from forewarn.cli.failure import CommandError, Exit
+
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as shells have it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that `argv` gives; return its exit status."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that the terminal cannot show must not end the command.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except CommandError as error:
+        _tell(error)
+        return error.status
+    except BrokenPipeError:
+        # Whoever read has seen enough. Python would complain at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        arguments = parser.build(words).parse_args(words)
+    except SystemExit as ended:
+        # argparse has printed its help, the version, or what is wrong.
+        return ended.code if isinstance(ended.code, int) else Exit.USAGE
+    call = parser.call_of(arguments, os.environ)
+    try:
+        run = parser.load(call.command.run)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "forewarn":
+            raise
+        raise CommandError(
+            Exit.USAGE,
+            f"`forewarn {call.command.name}` needs {error.name}, which is not installed",
+            hint="pip install 'forewarn[server]'",
+        ) from error
+    return int(run(call))
+
+
+def _tell(error: CommandError) -> None:
+    for line in error.lines:
+        print(line, file=sys.stderr)
+    print(f"forewarn: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  hint: {error.hint}", file=sys.stderr)

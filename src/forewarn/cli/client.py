@@ -1,0 +1,224 @@
+"""The command line's way to the service, and what each of its errors means."""
+
+import json
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, Self, cast
+from urllib.parse import quote
+
+import httpx
+
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.words import Call
+
+DEFAULT_URL = "http://127.0.0.1:8200"
+
+CONNECT_SECONDS = 5.0
+"""A service that is there answers much sooner."""
+
+ANSWER_SECONDS = 120.0
+"""A large fleet file is planned in less."""
+
+SILENCE_SECONDS = 60.0
+"""A stream gives a sign of life every quarter of it."""
+
+_STATUS = {
+    400: Exit.USAGE,
+    413: Exit.USAGE,
+    415: Exit.USAGE,
+    500: Exit.FAILED,
+    502: Exit.UNREACHABLE,
+    503: Exit.UNREACHABLE,
+    504: Exit.UNREACHABLE,
+}
+"""Everything else is a refusal."""
+
+
+class Client:
+    """Asks the operator API."""
+
+    def __init__(self, url: str, token: str = "") -> None:
+        """Ask the API at `url`; raises CommandError if it is no URL."""
+        try:
+            address = httpx.URL(url)
+        except httpx.InvalidURL as error:
+            raise _bad_url(url) from error
+        if address.scheme not in {"http", "https"} or not address.host:
+            raise _bad_url(url)
+        if not token.isascii() or not token.isprintable():
+            raise CommandError(Exit.USAGE, "the token has characters that none may have")
+        self._url = url.rstrip("/")
+        self._http = httpx.Client(
+            base_url=self._url + "/",
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            # A proxy for the web is no way to one's own machine.
+            trust_env=not _is_near(address.host),
+        )
+
+    @classmethod
+    def of(cls, call: Call) -> Self:
+        """Return a client as the command's flags and environment say."""
+        url = call.text("url") or call.environ.get("FOREWARN_URL") or DEFAULT_URL
+        token = call.text("token") or call.environ.get("FOREWARN_TOKEN", "")
+        return cls(url, token.strip())
+
+    def __enter__(self) -> Self:
+        """Begin to use it."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
+        """Return the JSON at a path of the API."""
+        return _json(self._ask("GET", path, params=params), self._url)
+
+    def text(self, path: str) -> str:
+        """Return the text at a path of the API."""
+        return self._ask("GET", path).text
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Give an order; return what became of it."""
+        return _json(self._ask("POST", path, body=body), self._url)
+
+    def every(
+        self, path: str, key: str, params: Mapping[str, str]
+    ) -> Generator[dict[str, Any]]:
+        """Yield the objects of all pages of a list."""
+        asked = dict(params)
+        while True:
+            page = self.get(path, asked)
+            yield from page[key]
+            if page["next"] is None:
+                return
+            asked["after"] = page["next"]
+
+    def watch(
+        self, path: str, params: Mapping[str, str]
+    ) -> Generator[tuple[str, Any]]:
+        """Yield what a stream tells: the event's name, or nothing, and its data.
+
+        Raises CommandError when the service goes away.
+        """
+        timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
+        try:
+            with self._http.stream(
+                "GET", f"v1/{path}", params=dict(params), timeout=timeout
+            ) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise _error_of(answer, self._url)
+                yield from _events(answer.iter_lines())
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        raise CommandError(
+            Exit.UNREACHABLE,
+            f"the service at {self._url} has ended the stream",
+            hint="it was probably stopped; watch again when it is back",
+        )
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> httpx.Response:
+        try:
+            answer = self._http.request(
+                method, f"v1/{path}", params=dict(params or {}), json=body
+            )
+        except httpx.ConnectTimeout as error:
+            raise self._unreachable(error) from error
+        except (httpx.TimeoutException, httpx.ReadError, httpx.RemoteProtocolError) as error:
+            if method == "GET":
+                raise self._unreachable(error) from error
+            raise CommandError(
+                Exit.UNREACHABLE,
+                f"{self._url} took the order and gave no answer: it may have been done",
+                hint="look before you order it again: `forewarn operations`",
+            ) from error
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        if answer.is_success:
+            return answer
+        raise _error_of(answer, self._url)
+
+    def _unreachable(self, error: Exception) -> CommandError:
+        return CommandError(
+            Exit.UNREACHABLE,
+            f"the service at {self._url} cannot be reached: {error or 'no answer'}",
+            hint="is it running (`forewarn serve`), and is FOREWARN_URL right?",
+        )
+
+
+def part(name: str) -> str:
+    """Return a name as a part of a path."""
+    return quote(name, safe="")
+
+
+def _is_near(host: str) -> bool:
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def _bad_url(url: str) -> CommandError:
+    return CommandError(
+        Exit.USAGE,
+        f"{url!r} is not the URL of a service",
+        hint=f"write it as {DEFAULT_URL}, in --url or FOREWARN_URL",
+    )
+
+
+def _json(answer: httpx.Response, url: str) -> Any:
+    try:
+        return answer.json()
+    except ValueError as error:
+        raise _stranger(url) from error
+
+
+def _stranger(url: str) -> CommandError:
+    return CommandError(
+        Exit.UNREACHABLE,
+        f"what answers at {url} is not forewarn's operator API",
+        hint="check --url or FOREWARN_URL",
+    )
+
+
+def _error_of(answer: httpx.Response, url: str) -> CommandError:
+    """Return what an answer that is no success means."""
+    body: Any = None
+    try:
+        body = answer.json()
+    except ValueError:
+        pass
+    if not isinstance(body, dict) or "kind" not in body or "error" not in body:
+        return _stranger(url)
+    told = cast("dict[str, Any]", body)
+    status = _STATUS.get(answer.status_code, Exit.REFUSED)
+    if told["kind"] == "bad-fleet":
+        return CommandError(
+            status,
+            "the fleet file cannot be used",
+            hint=str(told.get("hint", "")),
+            lines=[str(each["text"]) for each in told["problems"]],
+        )
+    return CommandError(status, str(told["error"]), hint=str(told.get("hint", "")))
+
+
+def _events(lines: Iterator[str]) -> Generator[tuple[str, Any]]:
+    """Take server-sent events apart."""
+    name = ""
+    for each in lines:
+        field, _, value = each.partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            data = json.loads(value)
+            if name == "error":
+                raise CommandError(
+                    Exit.UNREACHABLE, str(data["error"]), hint=str(data["hint"])
+                )
+            yield name, data
+            name = ""

@@ -1,0 +1,37 @@
+"""How a command ends, and what is said when it fails."""
+
+import enum
+from collections.abc import Sequence
+
+
+class Exit(enum.IntEnum):
+    """The exit status of a command."""
+
+    DONE = 0
+    FAILED = 1
+    """The work failed."""
+    USAGE = 2
+    """Wrong usage, settings or file."""
+    UNREACHABLE = 3
+    """The service cannot be reached, or cannot do it now."""
+    REFUSED = 4
+    """The service refused."""
+
+
+class CommandError(Exception):
+    """A command cannot do what it was told, and says why."""
+
+    def __init__(
+        self,
+        status: Exit,
+        message: str,
+        *,
+        hint: str = "",
+        lines: Sequence[str] = (),
+    ) -> None:
+        """Keep what is said; `lines` stand for themselves, before the message."""
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.hint = hint
+        self.lines = tuple(lines)

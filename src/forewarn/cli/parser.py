@@ -1,0 +1,123 @@
+"""From the table of commands to argparse."""
+
+import argparse
+import importlib
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias, cast
+
+from forewarn import __version__
+from forewarn.cli.commands import COMMANDS, GROUPS
+from forewarn.cli.words import GLOBAL, Call, Command, Option
+
+ABOUT = (
+    "Notice of maintenance for virtual machines, as Azure Scheduled Events gives it: "
+    "the service, and the commands of its operators."
+)
+
+EPILOG = """\
+examples:
+  forewarn serve --fleet fleet.toml
+  forewarn maintain h1 --impact live-migrate --reason 'firmware 2.4'
+  forewarn operations --watch
+  forewarn explain op-4h7k2m9xqa
+
+`forewarn COMMAND --help` says more about a command.
+
+exit status: 0 done; 1 the work failed; 2 wrong usage, settings or file;
+3 the service cannot be reached; 4 the service refused"""
+
+_Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def load(reference: str) -> Callable[..., Any]:
+    """Return the function that `module:function` names."""
+    module, _, name = reference.partition(":")
+    return cast("Callable[..., Any]", getattr(importlib.import_module(module), name))
+
+
+def options_of(command: Command) -> tuple[Option, ...]:
+    """Return all options of a command, also those that are imported late."""
+    return (*command.options, *(load(command.more)() if command.more else ()))
+
+
+def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser; late options are there for commands named in `words`."""
+    parser = argparse.ArgumentParser(
+        prog="forewarn",
+        description=ABOUT,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"forewarn {__version__}"
+    )
+    for option in GLOBAL:
+        _add(parser, option)
+    top = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="word", required=True
+    )
+    groups: dict[str, _Parsers] = {}
+    for command in COMMANDS:
+        first, *rest = command.path
+        into = top
+        if rest:
+            if first not in groups:
+                group = top.add_parser(
+                    first, help=GROUPS[first], description=GROUPS[first]
+                )
+                groups[first] = group.add_subparsers(
+                    title="commands", metavar="COMMAND", dest="second", required=True
+                )
+            into = groups[first]
+        late = bool(set(command.path) & set(words))
+        _add_command(into, command, options_of(command) if late else command.options)
+    return parser
+
+
+def _add_command(
+    into: _Parsers, command: Command, options: tuple[Option, ...]
+) -> None:
+    examples = "\n".join(f"  {each}" for each in command.examples)
+    parser = into.add_parser(
+        command.path[-1],
+        help=command.summary,
+        description=command.text,
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=command)
+    for option in options:
+        _add(parser, option)
+
+
+def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+    # What is left out leaves no trace, so that --json may stand at either place.
+    keywords: dict[str, Any] = {
+        "help": option.help.replace("%", "%%"),
+        "default": option.default or argparse.SUPPRESS,
+    }
+    if not option.is_word:
+        keywords["dest"] = option.key
+        if option.is_needed:
+            keywords["required"] = True
+    if option.is_flag:
+        parser.add_argument(option.name, action="store_true", **keywords)
+        return
+    if option.metavar:
+        keywords["metavar"] = option.metavar
+    if option.choices:
+        keywords["choices"] = option.choices
+    if option.many:
+        keywords["nargs"] = "+"
+    if option.is_optional:
+        keywords["nargs"] = "?"
+    if option.repeated:
+        keywords["action"] = "append"
+    parser.add_argument(option.name, **keywords)
+
+
+def call_of(arguments: argparse.Namespace, environ: Any) -> Call:
+    """Return the command that was given."""
+    return Call(command=arguments.command, arguments=arguments, environ=environ)

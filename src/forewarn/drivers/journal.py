@@ -1,0 +1,143 @@
+"""What a simulated hypervisor remembers, apart from the service's own process.
+
+A hypervisor goes on when the service that steers it is killed. A simulated one
+has no process of its own, so its memory is a journal: notes are appended as they
+are made, and whoever opens it again knows what was begun and when it ends. For
+each key the last note counts.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, cast
+
+from forewarn.drivers.port import DriverError
+
+Note: TypeAlias = dict[str, Any]
+"""What is remembered under a key, as JSON can write it."""
+
+
+class Journal(Protocol):
+    """The memory of one simulated hypervisor."""
+
+    def notes(self) -> Mapping[str, Note]:
+        """Return the last note of each key, in the order of the last writing."""
+        ...
+
+    def write(self, key: str, note: Note) -> None:
+        """Remember `note`, in place of what was noted under `key` before."""
+        ...
+
+    def forget(self, key: str) -> None:
+        """Forget what was noted under `key`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it; it can be opened again."""
+        ...
+
+
+class MemoryJournal:
+    """A memory that lasts as long as the object: a test keeps it over a crash."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._notes: dict[str, Note] = {}
+
+    def notes(self) -> Mapping[str, Note]:
+        """Return the last note of each key."""
+        return dict(self._notes)
+
+    def write(self, key: str, note: Note) -> None:
+        """Remember a copy of `note`."""
+        self._notes.pop(key, None)
+        self._notes[key] = json.loads(json.dumps(note))
+
+    def forget(self, key: str) -> None:
+        """Forget what was noted under `key`."""
+        self._notes.pop(key, None)
+
+    def close(self) -> None:
+        """Do nothing: it lasts as long as the object."""
+
+
+class FileJournal:
+    """JSON Lines in a file: a key and its note, or null where it is forgotten.
+
+    Each line is handed to the system at once, so it outlives the process. What a
+    crash tears is the last line, which was not acted on yet. The file is written
+    anew, with the last notes only, whenever it is opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it; raises DriverError."""
+        self._path = path
+        self._notes: dict[str, Note] = {}
+        try:
+            if path.exists():
+                self._load(path.read_bytes())
+            self._rewrite()
+            self._file = path.open("ab")
+        except OSError as error:
+            raise DriverError(
+                f"the simulated hypervisor's journal {path} cannot be used: "
+                f"{error.strerror}",
+                hint="The service's user must be able to write in that directory.",
+            ) from error
+
+    def notes(self) -> Mapping[str, Note]:
+        """Return the last note of each key."""
+        return dict(self._notes)
+
+    def write(self, key: str, note: Note) -> None:
+        """Append a line; raises DriverError."""
+        self._append(_line(key, note))
+        self._notes.pop(key, None)
+        self._notes[key] = note
+
+    def forget(self, key: str) -> None:
+        """Append that the key is forgotten; raises DriverError."""
+        if self._notes.pop(key, None) is not None:
+            self._append(_line(key, None))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _append(self, line: bytes) -> None:
+        try:
+            self._file.write(line)
+            self._file.flush()
+        except OSError as error:
+            raise DriverError(
+                f"the simulated hypervisor's journal {self._path} cannot be written: "
+                f"{error.strerror}"
+            ) from error
+
+    def _load(self, data: bytes) -> None:
+        *lines, torn = data.split(b"\n")
+        # What follows the last line's end was torn by a crash.
+        del torn
+        for number, line in enumerate(lines, start=1):
+            try:
+                key, note = cast("tuple[str, Note | None]", json.loads(line))
+            except (ValueError, TypeError):
+                raise DriverError(
+                    f"{self._path}:{number} is no line of a simulated hypervisor's "
+                    "journal",
+                    hint="Move the file away: what was simulated is then forgotten.",
+                ) from None
+            self._notes.pop(key, None)
+            if note is not None:
+                self._notes[key] = note
+
+    def _rewrite(self) -> None:
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        fresh.write_bytes(
+            b"".join(_line(key, note) for key, note in self._notes.items())
+        )
+        fresh.replace(self._path)
+
+
+def _line(key: str, note: Note | None) -> bytes:
+    return json.dumps([key, note], separators=(",", ":")).encode("ascii") + b"\n"

@@ -1,0 +1,244 @@
+"""A hypervisor that only takes time, and fails when it is told to.
+
+Each action lasts as long as its setting says, in model time. What is under way
+is in a journal, so that it goes on when the service is killed, as at a real
+hypervisor. Tests and simulations inject faults.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.drivers.journal import Journal, MemoryJournal, Note
+from forewarn.drivers.port import (
+    Call,
+    DriverError,
+    Observation,
+    Probe,
+    ProbeState,
+    Report,
+    Verdict,
+)
+from forewarn.drivers.tasks import Task, note_of, task_from, task_of
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.operations import Action
+
+IMPACTS: Mapping[Action, Micros] = {
+    Action.FREEZE: 7 * SECOND,
+    Action.LIVE_MIGRATE: 5 * SECOND,
+    Action.REBOOT: 60 * SECOND,
+    Action.REDEPLOY: 60 * SECOND,
+    Action.REIMAGE: 60 * SECOND,
+    Action.DELETE: 5 * SECOND,
+}
+"""How long each action takes, unless the settings say otherwise."""
+
+ENDED_KEPT = 1_000
+"""Calls that have been reported and are still known: control asks after a call
+again only if it was killed before it took over the report."""
+
+
+class SimulatedDriver:
+    """The driver port over nothing but time. It is used by one thread."""
+
+    def __init__(
+        self,
+        *,
+        impacts: Mapping[Action, Micros] | None = None,
+        journal: Journal | None = None,
+        abort_share: float = 1.0,
+    ) -> None:
+        """Remember what `journal` knows.
+
+        `impacts` replaces lengths of IMPACTS. A call can be stopped before this
+        share of its time is over.
+        """
+        assert 0 <= abort_share <= 1, abort_share
+        self._impacts = {**IMPACTS, **(impacts or {})}
+        self._journal = journal or MemoryJournal()
+        self._abort_share = abort_share
+        self._faults: list[Fault] = []
+        self._tasks: dict[str, Task] = {}
+        self._ends: list[tuple[Micros, str, int]] = []
+        self._ended: deque[tuple[str, int]] = deque()
+        self._seen: dict[str, Observation] = {}
+        for key, note in self._journal.notes().items():
+            self._recall(key, note)
+
+    # Faults
+
+    def inject(self, fault: Fault) -> None:
+        """Have `fault` befall the next calls that it fits; the oldest goes first."""
+        self._faults.append(fault)
+
+    def clear(self) -> None:
+        """Have nothing go wrong with calls that begin from now on."""
+        self._faults.clear()
+
+    def _next_fault(self, call: Call) -> Fault | None:
+        for index, fault in enumerate(self._faults):
+            if not fault.fits(call):
+                continue
+            if fault.times is not None and fault.times <= 1:
+                del self._faults[index]
+            elif fault.times is not None:
+                self._faults[index] = replace(fault, times=fault.times - 1)
+            return fault
+        return None
+
+    # The port
+
+    def actions(self) -> frozenset[Action]:
+        """Return every action: all of them only take time."""
+        return frozenset(self._impacts)
+
+    def begin(self, call: Call, *, now: Micros) -> None:
+        """Note when the call will have ended; raises DriverError."""
+        known = self._tasks.get(call.operation_id)
+        if known is not None and known.generation >= call.generation:
+            return
+        fault = self._next_fault(call)
+        if fault is not None and fault.kind is FaultKind.REFUSE:
+            raise DriverError(fault.reason)
+        for each in call.vms:
+            # Control says where they are now, and that they are there.
+            self._forget_vm(each.vm)
+        task = task_of(call, fault, begun=now, impact=self._impact(call))
+        self._remember(task)
+        self._expect(task)
+
+    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+        """Tell what became of a call, also of one that an earlier process made."""
+        task = self._tasks.get(operation_id)
+        if task is None or task.generation < generation:
+            return Probe(state=ProbeState.NOT_STARTED)
+        if task.forgotten or task.generation > generation:
+            return Probe(state=ProbeState.UNKNOWN)
+        if not task.has_ended(now):
+            return Probe(state=ProbeState.RUNNING)
+        task = self._end(task)
+        done = task.verdict is Verdict.DONE
+        return Probe(
+            state=ProbeState.DONE if done else ProbeState.FAILED, report=task.report()
+        )
+
+    def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
+        """Stop a call that has not gone too far; its VMs are as they were."""
+        task = self._tasks.get(operation_id)
+        if (
+            task is None
+            or task.generation != generation
+            or task.has_ended(now)
+            or task.forgotten
+            or not task.abortable
+        ):
+            return False
+        if task.ends is not None:
+            length = task.ends - task.begun
+            if now - task.begun >= length * self._abort_share:
+                return False
+        stopped = replace(
+            task,
+            ends=now,
+            verdict=Verdict.FAILED,
+            reason="it was stopped",
+            down=(),
+            elsewhere="",
+            is_lie=False,
+        )
+        # Who stops a call wants no report of it; a probe may still ask.
+        self._end(stopped)
+        return True
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        """Tell how the last call left each VM; nothing of those it never had."""
+        return {vm: self._seen.get(vm, Observation()) for vm in vms}
+
+    def reports(self, *, now: Micros) -> Sequence[Report]:
+        """Return the reports whose time has come, earliest first."""
+        found: list[Report] = []
+        self._drop_stale()
+        while self._ends and self._ends[0][0] <= now:
+            _, operation_id, _ = heapq.heappop(self._ends)
+            found.append(self._end(self._tasks[operation_id]).report())
+            self._drop_stale()
+        return found
+
+    def next_report_at(self) -> Micros | None:
+        """Return when the earliest call under way ends."""
+        self._drop_stale()
+        return self._ends[0][0] if self._ends else None
+
+    def on_report(self, wake: Callable[[], None]) -> None:
+        """Do nothing: every report comes at a known time."""
+
+    def close(self) -> None:
+        """Close the journal; what is under way goes on."""
+        self._journal.close()
+
+    # Memory
+
+    def _impact(self, call: Call) -> Micros:
+        length = self._impacts[call.action]
+        if call.action is Action.FREEZE and call.duration_seconds >= 0:
+            # The VMs were told that it is no longer than this.
+            return min(length, call.duration_seconds * SECOND)
+        return length
+
+    def _end(self, task: Task) -> Task:
+        """Take over how a call leaves its VMs, once."""
+        if task.told:
+            return task
+        for vm, left in task.left().items():
+            self._seen[vm] = left
+            self._journal.write(
+                f"vm:{vm}", {"running": left.running, "host": left.host}
+            )
+        told = replace(task, told=True)
+        self._remember(told)
+        self._retire(told)
+        return told
+
+    def _retire(self, task: Task) -> None:
+        self._ended.append((task.operation_id, task.generation))
+        while len(self._ended) > ENDED_KEPT:
+            operation_id, generation = self._ended.popleft()
+            oldest = self._tasks.get(operation_id)
+            if oldest is not None and oldest.generation == generation:
+                del self._tasks[operation_id]
+                self._journal.forget(f"call:{operation_id}")
+
+    def _remember(self, task: Task) -> None:
+        self._journal.write(f"call:{task.operation_id}", note_of(task))
+        self._tasks[task.operation_id] = task
+
+    def _expect(self, task: Task) -> None:
+        if task.ends is not None and not task.forgotten:
+            heapq.heappush(self._ends, (task.ends, task.operation_id, task.generation))
+
+    def _drop_stale(self) -> None:
+        """Drop ends that were overtaken: stopped, asked after, or replaced."""
+        while self._ends:
+            _, operation_id, generation = self._ends[0]
+            task = self._tasks.get(operation_id)
+            if task is not None and task.generation == generation and not task.told:
+                return
+            heapq.heappop(self._ends)
+
+    def _forget_vm(self, vm: str) -> None:
+        if self._seen.pop(vm, None) is not None:
+            self._journal.forget(f"vm:{vm}")
+
+    def _recall(self, key: str, note: Note) -> None:
+        kind, _, name = key.partition(":")
+        if kind == "vm":
+            self._seen[name] = Observation(running=note["running"], host=note["host"])
+            return
+        task = task_from(note)
+        self._tasks[task.operation_id] = task
+        if task.told:
+            self._retire(task)
+        else:
+            self._expect(task)

@@ -1,0 +1,128 @@
+"""A call as a simulated hypervisor remembers it, and its form in the journal."""
+
+from dataclasses import dataclass, replace
+
+from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.drivers.journal import Note
+from forewarn.drivers.port import Call, CallVm, Observation, Report, Verdict
+from forewarn.instants import Micros
+from forewarn.protocol.operations import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A call as the hypervisor remembers it, with its end decided at its begin."""
+
+    operation_id: str
+    generation: int
+    action: Action
+    host: str
+    vms: tuple[CallVm, ...]
+    begun: Micros
+    ends: Micros | None
+    """None: it never ends."""
+    verdict: Verdict = Verdict.DONE
+    reason: str = ""
+    down: tuple[str, ...] = ()
+    """VMs that do not run afterwards, whatever the verdict says."""
+    elsewhere: str = ""
+    is_lie: bool = False
+    abortable: bool = True
+    forgotten: bool = False
+    told: bool = False
+
+    def has_ended(self, now: Micros) -> bool:
+        """Tell whether its end has come."""
+        return self.ends is not None and self.ends <= now
+
+    def report(self) -> Report:
+        """Return what is reported at its end."""
+        failed = self.verdict is Verdict.FAILED
+        return Report(
+            operation_id=self.operation_id,
+            generation=self.generation,
+            verdict=self.verdict,
+            reason=self.reason if failed else "",
+            down=self.down if failed else (),
+        )
+
+    def left(self) -> dict[str, Observation]:
+        """Return how it leaves its VMs."""
+        done = self.verdict is Verdict.DONE
+        gone = done and self.action is Action.DELETE and not self.is_lie
+        return {
+            each.vm: Observation(
+                running=not gone and each.vm not in self.down,
+                host=self.elsewhere or (each.to_host if done else "") or self.host,
+            )
+            for each in self.vms
+        }
+
+
+def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -> Task:
+    """Return what becomes of a call that begins now and that `fault` befalls."""
+    task = Task(
+        operation_id=call.operation_id,
+        generation=call.generation,
+        action=call.action,
+        host=call.host,
+        vms=call.vms,
+        begun=begun,
+        ends=begun + impact,
+    )
+    if fault is None:
+        return task
+    hit = tuple(each.vm for each in call.vms if fault.vm in {"", each.vm})
+    down = hit if fault.leaves_down else ()
+    match fault.kind:
+        case FaultKind.FAIL:
+            verdict = Verdict.FAILED
+            return replace(task, verdict=verdict, reason=fault.reason, down=down)
+        case FaultKind.STALL:
+            return replace(task, ends=None, abortable=fault.abortable)
+        case FaultKind.LIE:
+            return replace(task, is_lie=True, down=down, elsewhere=fault.elsewhere)
+        case FaultKind.REFUSE | FaultKind.FORGET:
+            return replace(task, forgotten=True)
+
+
+def note_of(task: Task) -> Note:
+    """Return the task as the journal keeps it."""
+    return {
+        "operation": task.operation_id,
+        "generation": task.generation,
+        "action": task.action.value,
+        "host": task.host,
+        "vms": [[each.vm, each.to_host] for each in task.vms],
+        "begun": task.begun,
+        "ends": task.ends,
+        "verdict": task.verdict.value,
+        "reason": task.reason,
+        "down": list(task.down),
+        "elsewhere": task.elsewhere,
+        "lie": task.is_lie,
+        "abortable": task.abortable,
+        "forgotten": task.forgotten,
+        "told": task.told,
+    }
+
+
+def task_from(note: Note) -> Task:
+    """Return the task that the journal kept."""
+    return Task(
+        operation_id=note["operation"],
+        generation=note["generation"],
+        action=Action(note["action"]),
+        host=note["host"],
+        vms=tuple(CallVm(vm=vm, to_host=to_host) for vm, to_host in note["vms"]),
+        begun=note["begun"],
+        ends=note["ends"],
+        verdict=Verdict(note["verdict"]),
+        reason=note["reason"],
+        down=tuple(note["down"]),
+        elsewhere=note["elsewhere"],
+        is_lie=note["lie"],
+        abortable=note["abortable"],
+        forgotten=note["forgotten"],
+        told=note["told"],
+    )

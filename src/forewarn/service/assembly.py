@@ -1,0 +1,110 @@
+"""The front door: a service to start in one's own loop, or a whole process.
+
+`Service` has no globals and touches neither logging nor signals, so that many may
+run in one process. `run` is the process of `forewarn serve`.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from forewarn.fleet.file import WantedFleet, read_fleet
+from forewarn.fleet.problems import FleetFileError, Problem
+from forewarn.metadata.server import Address
+from forewarn.service import parts
+from forewarn.service.service import Service, StartError
+from forewarn.service.settings import Settings
+
+__all__ = ["Service", "StartError", "read_fleet_file", "run"]
+
+logger = logging.getLogger("forewarn.service")
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(settings: Settings, *, fleet: Path | None = None) -> int:
+    """Run a service until a signal stops it; return the exit status.
+
+    Raises ForewarnError if it cannot start: SettingsError and FleetFileError for
+    what its files say, others for what the machine says. A status of 1 means
+    that the service failed and is to be started again.
+    """
+    wanted = None if fleet is None else read_fleet_file(fleet)
+    _set_up_logging()
+    for warning in settings.warnings:
+        logger.warning("%s", warning)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(Service(settings), wanted))
+
+
+def read_fleet_file(file: Path) -> WantedFleet:
+    """Return the fleet of a file; raises FleetFileError."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        message = "is not UTF-8"
+    else:
+        return read_fleet(text, name=str(file))
+    raise FleetFileError([Problem(file=str(file), line=0, key="", message=message)])
+
+
+async def _serve(service: Service, fleet: WantedFleet | None) -> int:
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: signal.Signals) -> None:
+        if told.done():
+            _end_now(number)
+        told.set_result(number)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    await service.start(fleet=fleet)
+    _greet(service)
+    failure = asyncio.create_task(service.wait_failed())
+    await asyncio.wait({told, failure}, return_when=asyncio.FIRST_COMPLETED)
+    if told.done():
+        logger.info("stopping")
+    has_failed = failure.done()
+    failure.cancel()
+    await service.stop()
+    return 1 if has_failed else 0
+
+
+def _end_now(number: signal.Signals) -> None:
+    """End at once, as who sends a second signal wishes; the store stays whole."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _greet(service: Service) -> None:
+    guests = dict(service.addresses())
+    if (shared := guests.pop("", None)) is not None:
+        _say("VMs, each known by its address", shared)
+    for vm, address in guests.items():
+        _say(f"VM {vm}", address)
+    _say("operators", service.admin_address)
+    logger.info("ready; the store is %s", parts.shown_store(service.settings))
+
+
+def _say(who: str, address: Address) -> None:
+    logger.info("serving %s at %s", who, parts.url(address))
+
+
+def _set_up_logging() -> None:
+    """Have the log written to standard error: short for people, dated for files."""
+    handler = logging.StreamHandler()
+    if sys.stderr.isatty():
+        form, dates = "%(asctime)s %(message)s", "%H:%M:%S"
+    else:
+        form, dates = "%(asctime)s %(levelname)s %(name)s: %(message)s", None
+    handler.setFormatter(logging.Formatter(form, dates))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger("forewarn").setLevel(logging.INFO)

@@ -1,0 +1,121 @@
+"""What waits for the control thread: bounded, put in by the loop, taken in order."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from forewarn.control.approvals import Approval
+from forewarn.control.desk import BusyError
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service import limits
+
+
+class StoppedError(ForewarnError):
+    """The control plane has ended or is ending; ask again after the restart."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__(
+            "the service is stopping", hint="ask again when it has started anew"
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Post:
+    """An approval that waits."""
+
+    future: "asyncio.Future[str | None]"
+    approval: Approval
+
+
+@dataclass(slots=True, kw_only=True)
+class Enabling:
+    """A VM that waits for its first document."""
+
+    future: "asyncio.Future[None]"
+    vm: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Order:
+    """Anything else, one by one."""
+
+    future: "asyncio.Future[Any]"
+    act: Callable[[], Any] = field(repr=False)
+
+
+class Inbox:
+    """Three queues and a bell."""
+
+    def __init__(self) -> None:
+        """Begin with nothing waiting."""
+        self.posts: deque[Post] = deque()
+        self.enablings: deque[Enabling] = deque()
+        self.orders: deque[Order] = deque()
+        self._bell = threading.Condition()
+        self._has_rung = False
+        self._is_closed = False
+
+    def put(self, task: Post | Enabling | Order) -> None:
+        """Have the thread do it; raises BusyError and StoppedError."""
+        with self._bell:
+            if self._is_closed:
+                raise StoppedError
+            if self.waiting >= limits.QUEUE_MAX:
+                raise BusyError(
+                    "too much waits for the control plane", hint="Ask again."
+                )
+            match task:
+                case Post():
+                    self.posts.append(task)
+                case Enabling():
+                    self.enablings.append(task)
+                case Order():
+                    self.orders.append(task)
+            self._bell.notify()
+
+    @property
+    def waiting(self) -> int:
+        """Return how much waits."""
+        return len(self.posts) + len(self.enablings) + len(self.orders)
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether it is closed, and nothing waits."""
+        return self._is_closed and not self.waiting
+
+    def ring(self) -> None:
+        """Wake the thread; from any thread."""
+        with self._bell:
+            self._has_rung = True
+            self._bell.notify()
+
+    def heard(self) -> bool:
+        """Tell whether it was rung since the last time."""
+        with self._bell:
+            rung, self._has_rung = self._has_rung, False
+        return rung
+
+    def sleep(self, seconds: float) -> None:
+        """Return when something waits, when it is rung or closed, or then."""
+        with self._bell:
+            if not (self.waiting or self._has_rung or self._is_closed):
+                self._bell.wait(seconds)
+
+    def close(self) -> None:
+        """Take nothing more; what waits is still done."""
+        with self._bell:
+            self._is_closed = True
+            self._bell.notify()
+
+    def empty(self) -> list[Post | Enabling | Order]:
+        """Return everything that waits, in the thread's place, and close."""
+        self.close()
+        rest = [*self.posts, *self.enablings, *self.orders]
+        self.posts.clear()
+        self.enablings.clear()
+        self.orders.clear()
+        return rest

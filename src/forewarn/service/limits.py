@@ -1,0 +1,50 @@
+"""Every limit of a running service, with its unit and its reason."""
+
+QUEUE_MAX = 10_000
+"""Orders and approvals that wait for the control thread: about a second's work.
+Whoever comes later is better told to come again than made to wait."""
+
+APPROVALS_TOGETHER_MAX = 200
+"""POSTs of one transaction: enough that the disk's flush no longer counts, few
+enough that the first of them waits for milliseconds only."""
+
+ENABLINGS_TOGETHER_MAX = 50
+"""VMs enabled in one transaction: a restarted fleet asks all at once."""
+
+SIGHTINGS_TOGETHER_MAX = 200
+"""Views whose last request is stored in one transaction: a large fleet's are
+stored in steps, so that approvals come in between."""
+
+SIGHTINGS_SECONDS = 60.0
+"""At most this often sightings are stored; a disabling looks at the latest."""
+
+SIGHTINGS_WAIT_SECONDS = 2.0
+"""For the loop to hand over the latest sightings before a disabling: if it takes
+longer, the disabling waits for the next round."""
+
+HEARTBEAT_SECONDS = 1.0
+"""At least this often the control thread looks at the clock, which may jump."""
+
+ROUND_SECONDS_MIN = 0.005
+"""Between two looks at timers that are overdue and do not go: a driver that
+promises a report and does not bring it must not cost a processor."""
+
+STUCK_SECONDS = 60.0
+"""Without a sign of life of the control thread: a long transaction, such as a
+large fleet's first, takes seconds."""
+
+READERS = 4
+"""Threads that read the store for operators, so that one slow list does not hold
+up the next question."""
+
+CHANGES_KEPT = 256
+"""Changes that a watcher may be behind before it must read everything anew."""
+
+LISTENERS_RETRY_SECONDS = 30.0
+"""Between attempts at a VM's listener whose port was taken."""
+
+GRACE_SECONDS = 1.5
+"""For requests under way when the service stops: they take milliseconds."""
+
+THREAD_SECONDS = 10.0
+"""For the control thread to finish what it has begun when the service stops."""

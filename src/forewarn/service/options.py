@@ -1,0 +1,236 @@
+"""Each setting's form and bounds, and how its value is read and shown."""
+
+import enum
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from forewarn.fleet.values import split_listener
+from forewarn.instants import (
+    MINUTE,
+    SECOND,
+    Micros,
+    format_duration,
+    parse_duration,
+)
+from forewarn.protocol.events import EventType
+from forewarn.service import values
+from forewarn.store.open import is_path
+
+RATE_MAX = 1_000_000
+"""Requests a second: more than any machine answers."""
+
+SPEED_MAX = 1_000_000
+"""A day in a tenth of a second: beyond it, notices are nothing at all."""
+
+ATTEMPTS_MAX = 100
+"""Calls to a driver that fails: an operator is wanted long before."""
+
+FIRST_ANSWER_MAX = 2 * MINUTE
+FIRST_EVENTS_MAX = 5 * MINUTE
+"""Clause 7.1: up to two minutes, and up to five."""
+
+FAILURE_EVENTS = {"Reboot": EventType.REBOOT, "Redeploy": EventType.REDEPLOY}
+
+_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
+_EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
+
+
+class Form(enum.Enum):
+    """What a value looks like."""
+
+    TEXT = "a text"
+    LISTENER = "HOST:PORT"
+    URL = "the URL of a store"
+    NUMBER = "a number"
+    COUNT = "a whole number"
+    DURATION = "a duration"
+    EVENT = "an event type"
+    DRIVER = "a driver"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One setting: its form and its bounds."""
+
+    form: Form = Form.DURATION
+    least: float = 0
+    most: float = math.inf
+    may_be_empty: bool = False
+
+
+SECTIONS: Mapping[str, type] = {
+    "metadata": values.MetadataSettings,
+    "admin": values.AdminSettings,
+    "store": values.StoreSettings,
+    "timing": values.TimingSettings,
+    "driver": values.DriverSettings,
+    "driver.simulated": values.SimulatedSettings,
+}
+"""The tables of forewarn.toml."""
+
+_SPECIAL: Mapping[str, Option] = {
+    "metadata.listen": Option(form=Form.LISTENER, may_be_empty=True),
+    "metadata.rate_limit": Option(form=Form.NUMBER, most=RATE_MAX),
+    "metadata.first_answer_delay": Option(most=FIRST_ANSWER_MAX),
+    "metadata.first_events_delay": Option(most=FIRST_EVENTS_MAX),
+    "metadata.disable_after": Option(least=SECOND),
+    "metadata.signed_secret_file": Option(form=Form.TEXT, may_be_empty=True),
+    "admin.listen": Option(form=Form.LISTENER),
+    "admin.token_file": Option(form=Form.TEXT, may_be_empty=True),
+    "store.url": Option(form=Form.URL),
+    "store.retention": Option(least=MINUTE),
+    "timing.speed": Option(form=Form.NUMBER, least=0.001, most=SPEED_MAX),
+    "timing.terminate_notice": Option(may_be_empty=True),
+    "timing.failure_event": Option(form=Form.EVENT),
+    "timing.hold_bound": Option(least=SECOND),
+    "driver.kind": Option(form=Form.DRIVER),
+    "driver.timeout": Option(least=SECOND),
+    "driver.attempts": Option(form=Form.COUNT, least=1, most=ATTEMPTS_MAX),
+}
+
+OPTIONS: Mapping[str, Option] = {
+    f"{section}.{each.name}": _SPECIAL.get(f"{section}.{each.name}", Option())
+    for section, group in SECTIONS.items()
+    for each in fields(group)
+}
+"""Every setting by its whole name, in the order of the file."""
+
+
+def environment_name(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"FOREWARN_{name.upper().replace('.', '_')}"
+
+
+def from_text(option: Option, text: str) -> Any:
+    """Return the value that a flag or an environment variable writes.
+
+    Raises ValueError with a sentence.
+    """
+    if option.form is Form.NUMBER:
+        try:
+            return _bounded(option, float(text))
+        except ValueError as error:
+            if "must be" in str(error):
+                raise
+            raise ValueError(f"{text!r} is not a number") from None
+    if option.form is Form.COUNT:
+        if not _COUNT.fullmatch(text):
+            raise ValueError(f"{text!r} is not a whole number")
+        return _bounded(option, int(text))
+    return _READERS[option.form](option, text)
+
+
+def from_toml(option: Option, value: object) -> Any:
+    """Return the value that a file writes; raises ValueError with a sentence."""
+    if option.form in {Form.NUMBER, Form.COUNT}:
+        kinds = (int, float) if option.form is Form.NUMBER else (int,)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise ValueError(f"must be {option.form.value}")
+        number = float(value) if option.form is Form.NUMBER else value
+        return _bounded(option, number)
+    if not isinstance(value, str):
+        example = ' in quotes, such as "15m"' if option.form is Form.DURATION else ""
+        raise ValueError(f"must be {option.form.value}{example}")  # noqa: TRY004
+    return _READERS[option.form](option, value)
+
+
+def shown(option: Option, value: Any) -> str:
+    """Return a value for a person; a password in a URL is left out."""
+    if value is None:
+        return ""
+    if option.form is Form.DURATION:
+        return format_duration(value)
+    if option.form is Form.EVENT:
+        return value.value
+    if option.form is Form.NUMBER:
+        return f"{value:g}"
+    if option.form is Form.URL:
+        return without_password(value)
+    return str(value)
+
+
+def without_password(url: str) -> str:
+    """Return a URL with `***` in the place of its password."""
+    password = urlsplit(url).password if "@" in url else None
+    return url.replace(f":{password}@", ":***@", 1) if password else url
+
+
+def _bounded(option: Option, number: float) -> float:
+    if not option.least <= number <= option.most:
+        bounds = f"{option.least:g}"
+        if option.most < math.inf:
+            raise ValueError(f"must be {bounds} to {option.most:g}, not {number:g}")
+        raise ValueError(f"must be at least {bounds}, not {number:g}")
+    return number
+
+
+def _text(option: Option, text: str) -> str:
+    if not text and not option.may_be_empty:
+        raise ValueError("must not be empty")
+    if not text.isprintable():
+        raise ValueError("must not contain control characters")
+    return text
+
+
+def _listener(option: Option, text: str) -> str:
+    if not text and option.may_be_empty:
+        return ""
+    if split_listener(text) is None:
+        raise ValueError(f"{text!r} is no address to listen at: {_EXAMPLE_LISTENER}")
+    return text
+
+
+def _url(_option: Option, text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    file = scheme == "sqlite" and rest.startswith("/") and is_path(rest[1:])
+    if (
+        text == "memory://"
+        or file
+        or (separator and scheme in {"postgres", "postgresql"})
+    ):
+        return text
+    raise ValueError(
+        f"{without_password(text)!r} is not the URL of a store: write memory://, "
+        "sqlite:///forewarn.db (beside the service) or "
+        "sqlite:////var/lib/forewarn/forewarn.db"
+    )
+
+
+def _duration(option: Option, text: str) -> Micros | None:
+    if not text and option.may_be_empty:
+        return None
+    duration = parse_duration(text)
+    if duration < option.least:
+        least = format_duration(int(option.least))
+        raise ValueError(f"must be at least {least}, not {text}")
+    if duration > option.most:
+        raise ValueError(f"must be at most {format_duration(int(option.most))}")
+    return duration
+
+
+def _event(_option: Option, text: str) -> EventType:
+    if text not in FAILURE_EVENTS:
+        raise ValueError(f"must be Reboot or Redeploy (clause 5.5), not {text!r}")
+    return FAILURE_EVENTS[text]
+
+
+def _driver(_option: Option, text: str) -> str:
+    if text != "simulated":
+        raise ValueError(
+            f'this version of forewarn has no driver {text!r}: write "simulated"'
+        )
+    return text
+
+
+_READERS: Mapping[Form, Callable[[Option, str], Any]] = {
+    Form.TEXT: _text,
+    Form.LISTENER: _listener,
+    Form.URL: _url,
+    Form.DURATION: _duration,
+    Form.EVENT: _event,
+    Form.DRIVER: _driver,
+}

@@ -1,0 +1,100 @@
+"""The parts of a service as its settings name them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from forewarn.admin.tokens import Tokens, read_tokens
+from forewarn.control.messages import Publication
+from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
+from forewarn.drivers.port import Driver
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.metadata.server import Address
+from forewarn.service.options import without_password
+from forewarn.service.settings import Settings, impacts, problem
+from forewarn.store.open import open_store
+from forewarn.store.port import Store
+
+SQLITE = "sqlite:///"
+
+SECRET_BYTES_MAX = 4096
+"""A shared secret is a line; a larger file is another file."""
+
+
+class Voice:
+    """The plane's listener: hands everything to the event loop, in order."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        publish: Callable[[Publication], None],
+        changed: Callable[[Sequence[str]], None],
+    ) -> None:
+        """Have `publish` and `changed` called on `loop`."""
+        self._loop = loop
+        self._publish = publish
+        self._changed = changed
+
+    def publish(self, publication: Publication) -> None:
+        """Serve what changed from now on."""
+        self._loop.call_soon_threadsafe(self._publish, publication)
+
+    def changed(self, operations: Sequence[str]) -> None:
+        """Tell watchers that these operations changed."""
+        self._loop.call_soon_threadsafe(self._changed, operations)
+
+
+def open_store_of(settings: Settings) -> Store:
+    """Open the store; raises StoreError or SettingsError."""
+    try:
+        return open_store(settings.store.url)
+    except ValueError as error:
+        raise problem(settings, "store.url", str(error)) from error
+
+
+def open_driver_of(settings: Settings) -> Driver:
+    """Open the driver, with its memory beside the store; raises DriverError."""
+    return SimulatedDriver(impacts=impacts(settings), journal=_journal(settings))
+
+
+def _journal(settings: Settings) -> Journal:
+    url = settings.store.url
+    if not url.startswith(SQLITE):
+        # Nothing outlives this process, so neither do the VMs.
+        return MemoryJournal()
+    store = Path(url.removeprefix(SQLITE))
+    return FileJournal(store.with_name(f"{store.name}.simulated"))
+
+
+def read_secret(settings: Settings) -> bytes:
+    """Return the metadata proxy's secret; raises SettingsError without showing it."""
+    file, key = settings.metadata.signed_secret_file, "metadata.signed_secret_file"
+    if not file:
+        return b""
+    try:
+        with Path(file).open("rb") as opened:
+            secret = opened.read(SECRET_BYTES_MAX + 1).strip()
+    except OSError as error:
+        message = f"{file} cannot be read: {error.strerror}"
+        raise problem(settings, key, message) from error
+    if not 0 < len(secret) <= SECRET_BYTES_MAX:
+        raise problem(settings, key, f"{file} is empty or too long for a secret")
+    return secret
+
+
+def read_tokens_of(settings: Settings) -> Tokens | None:
+    """Return the operators' tokens; None: everybody on this machine is one."""
+    file = settings.admin.token_file
+    return read_tokens(Path(file)) if file else None
+
+
+def url(address: Address) -> str:
+    """Return the URL of an address that was bound."""
+    host, port = address
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def shown_store(settings: Settings) -> str:
+    """Return the store's URL for the log, without a password."""
+    return without_password(settings.store.url)

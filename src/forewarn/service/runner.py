@@ -1,0 +1,289 @@
+"""The control thread: the plane's only user, and the ticker.
+
+Work waits in one bounded inbox. The POSTs and the first GETs of VMs that wait
+together are applied together, in one transaction each; orders run one by one;
+timers run in rounds in between, so that nothing waits long for anything else.
+
+What a transaction changed is handed to the event loop before the answer to
+whoever caused it: the loop runs what it is handed in order.
+
+An exception that is not the asker's own fault ends the thread: the plane may be
+out of step with the store, and only a new process, which reads the store, heals
+that. The service then ends, and its supervisor starts it again.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from forewarn.clock import Clock
+from forewarn.control import enabling
+from forewarn.control.approvals import Approval
+from forewarn.control.desk import BusyError
+from forewarn.control.plane import Plane
+from forewarn.control.work import Who, Work
+from forewarn.fleet.model import Vm, VmState
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service import limits
+from forewarn.service.inbox import Enabling, Inbox, Order, Post, StoppedError
+from forewarn.store import kinds
+from forewarn.store.port import ConflictError, StoreError
+
+T = TypeVar("T")
+W = TypeVar("W", Post, Enabling, Order)
+
+logger = logging.getLogger("forewarn.service")
+
+
+class Runner:
+    """Runs the plane in a thread of its own, on behalf of one event loop."""
+
+    def __init__(
+        self,
+        *,
+        plane: Plane,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        take_sightings: Callable[[], Mapping[str, Micros]],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        """Run nothing yet. `take_sightings` and `on_failure` run on the loop."""
+        self._plane = plane
+        self._clock = clock
+        self._loop = loop
+        self._take_sightings = take_sightings
+        self._on_failure = on_failure
+        self._inbox = Inbox()
+        self._under_way: Sequence[Post | Enabling | Order] = ()
+        self._is_ticking = False
+        self._next_due: Micros | None = None
+        self._beat = self._ticked = clock.monotonic()
+        self.failure: BaseException | None = None
+        """What ended the thread before its time."""
+        self._thread = threading.Thread(target=self._main, name="forewarn-control")
+
+    # Used on the loop
+
+    def start(self) -> None:
+        """Start the thread; timers run only after `tick`."""
+        self._beat = self._clock.monotonic()
+        self._thread.start()
+
+    def tick(self) -> None:
+        """Have timers run from now on: everything is published."""
+        self._is_ticking = True
+        self.wake()
+
+    async def approve(self, vm: str, event_ids: tuple[str, ...]) -> str | None:
+        """Approve for a VM, together with whoever else waits; see Plane.approve."""
+        future: asyncio.Future[str | None] = self._loop.create_future()
+        approval = Approval(vm=vm, event_ids=event_ids)
+        self._inbox.put(Post(future=future, approval=approval))
+        return await future
+
+    async def enable(self, vm: str) -> None:
+        """Enable what a VM is served, together with whoever else waits."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._inbox.put(Enabling(future=future, vm=vm))
+        await future
+
+    async def call(self, act: Callable[[Plane, Micros], T]) -> T:
+        """Return what `act` returns when the thread gives it the plane."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        plane, clock = self._plane, self._clock
+        self._inbox.put(Order(future=future, act=lambda: act(plane, clock.now())))
+        return await future
+
+    def wake(self) -> None:
+        """Look at the clock now; may be called from any thread."""
+        self._inbox.ring()
+
+    def is_alive(self) -> bool:
+        """Tell whether the thread runs and has given a sign of life lately."""
+        silent = self._clock.monotonic() - self._beat
+        return self._thread.is_alive() and silent < limits.STUCK_SECONDS
+
+    async def stop(self) -> bool:
+        """Finish what waits, then end; tell whether the thread has ended."""
+        self._inbox.close()
+        if self._thread.ident is not None:
+            await asyncio.to_thread(self._thread.join, limits.THREAD_SECONDS)
+        return not self._thread.is_alive()
+
+    # Used in the thread
+
+    def _main(self) -> None:
+        try:
+            while not self._inbox.is_over:
+                self._turn()
+                self._beat = self._clock.monotonic()
+        except BaseException as error:
+            logger.critical("the control thread ended", exc_info=True)
+            self.failure = error
+            self._hand_over(self._on_failure, error)
+        rest = [*self._under_way, *self._inbox.empty()]
+        self._resolve([(task.future, None, StoppedError()) for task in rest])
+
+    def _turn(self) -> None:
+        """Do a little of everything that waits."""
+        has_worked = self._approve_together() | self._enable_together()
+        for order in self._take(self._inbox.orders, 1):
+            self._answer(order.future, order.act)
+            has_worked = True
+        is_behind = self._is_ticking and self._tick(has_worked=has_worked)
+        if not is_behind:
+            self._inbox.sleep(self._pause())
+
+    def _approve_together(self) -> bool:
+        posts = self._take(self._inbox.posts, limits.APPROVALS_TOGETHER_MAX)
+        if not posts:
+            return False
+        try:
+            verdicts = self._approve([post.approval for post in posts])
+        except ForewarnError as error:
+            _check_askers(error)
+            # One by one, so that only the guilty fail.
+            for post in posts:
+                approval = post.approval
+                self._answer(post.future, lambda a=approval: self._approve([a])[0])
+        else:
+            pairs = zip(posts, verdicts, strict=True)
+            self._resolve([(post.future, verdict, None) for post, verdict in pairs])
+        return True
+
+    def _approve(self, approvals: list[Approval]) -> tuple[str | None, ...]:
+        return self._plane.approve(approvals, now=self._clock.now())
+
+    def _enable_together(self) -> bool:
+        tasks = self._take(self._inbox.enablings, limits.ENABLINGS_TOGETHER_MAX)
+        if not tasks:
+            return False
+        vms = dict.fromkeys(task.vm for task in tasks)
+
+        def enable_all(work: Work) -> None:
+            for name in vms:
+                vm = work.tx.get(Vm, name)
+                if vm is not None and vm.state is not VmState.DELETED:
+                    work.who = Who(actor=f"vm {name}")
+                    enabling.enable(work, name)
+
+        def order() -> None:
+            self._plane.order(Who(actor="vm"), enable_all, now=self._clock.now())
+
+        try:
+            order()
+        except ForewarnError as error:
+            _check_askers(error)
+            told = _as_told(error)
+            self._resolve([(task.future, None, told) for task in tasks])
+        else:
+            self._resolve([(task.future, None, None) for task in tasks])
+        return True
+
+    def _answer(self, future: "asyncio.Future[Any]", act: Callable[[], Any]) -> None:
+        try:
+            result = act()
+        except ForewarnError as error:
+            _check_askers(error)
+            self._resolve([(future, None, _as_told(error))])
+        else:
+            self._resolve([(future, result, None)])
+
+    def _take(self, queue: deque[W], most: int) -> list[W]:
+        # The loop only appends, so what is there now can be taken.
+        taken = [queue.popleft() for _ in range(min(most, len(queue)))]
+        self._under_way = taken
+        return taken
+
+    # Timers
+
+    def _tick(self, *, has_worked: bool) -> bool:
+        """Run the timers that are due; tell whether there is more at once."""
+        is_called = self._inbox.heard()
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        try:
+            if has_worked:
+                self._next_due = self._plane.next_due()
+            is_due = self._next_due is not None and self._next_due <= now
+            is_late = monotonic - self._ticked >= limits.HEARTBEAT_SECONDS
+            if not (is_called or is_due or is_late):
+                return False
+            self._ticked = monotonic
+            if self._silence_is_due(now):
+                self._collect_sightings()
+            more = self._plane.advance(now=now)
+            self._next_due = self._plane.next_due()
+        except ConflictError as conflict:
+            # Another program writes to the file; the timers stay due.
+            logger.warning("timers wait: %s", conflict.message)
+            self._next_due = None
+            return False
+        return more
+
+    def _pause(self) -> float:
+        """Return the seconds until the next timer, within bounds."""
+        if self._next_due is None or not self._is_ticking:
+            return limits.HEARTBEAT_SECONDS
+        seconds = (self._next_due - self._clock.now()) / SECOND
+        return max(limits.ROUND_SECONDS_MIN, min(seconds, limits.HEARTBEAT_SECONDS))
+
+    def _silence_is_due(self, now: Micros) -> bool:
+        seen = self._plane.store.read(lambda reader: reader.earliest(kinds.VIEWS_SEEN))
+        return seen is not None and seen + self._plane.policy.disable_after <= now
+
+    def _collect_sightings(self) -> None:
+        """Take over what the endpoint has seen, before silence is judged."""
+        taken: list[Mapping[str, Micros]] = []
+        handed = threading.Event()
+
+        def hand() -> None:
+            taken.append(self._take_sightings())
+            handed.set()
+
+        self._hand_over(hand)
+        if handed.wait(limits.SIGHTINGS_WAIT_SECONDS):
+            self._plane.note_sightings(taken[0], now=self._clock.now())
+
+    # Answers
+
+    def _resolve(
+        self, outcomes: list[tuple["asyncio.Future[Any]", Any, ForewarnError | None]]
+    ) -> None:
+        if outcomes:
+            self._hand_over(_settle, outcomes)
+
+    def _hand_over(self, act: Callable[..., object], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(act, *arguments)
+        except RuntimeError:
+            # The loop is closed: nobody is left to be told.
+            logger.debug("the event loop has gone")
+
+
+def _settle(
+    outcomes: list[tuple["asyncio.Future[Any]", Any, ForewarnError | None]],
+) -> None:
+    for future, result, error in outcomes:
+        # Who does not wait any longer has cancelled it.
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+
+def _check_askers(error: ForewarnError) -> None:
+    """Raise an error that concerns more than who asked."""
+    if isinstance(error, StoreError) and not isinstance(error, ConflictError):
+        raise error
+
+
+def _as_told(error: ForewarnError) -> ForewarnError:
+    if isinstance(error, ConflictError):
+        return BusyError("another program writes to the store", hint="Ask again.")
+    return error

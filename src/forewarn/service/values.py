@@ -1,0 +1,142 @@
+"""The settings of a service: what they are, and what each is if nobody says.
+
+The sections are those of forewarn.toml. Durations are as they were written;
+`policy` divides them by `speed`, once. `settings` finds the values, `options`
+knows their forms and bounds. No secret is ever a setting: settings name the
+files that secrets are in.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from forewarn.control.policy import Policy
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
+from forewarn.protocol.events import EventType
+from forewarn.protocol.operations import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataSettings:
+    """[metadata]: what VMs ask."""
+
+    listen: str = "0.0.0.0:8080"
+    rate_limit: float = 50.0
+    first_answer_delay: Micros = 0
+    first_events_delay: Micros = 0
+    disable_after: Micros = 24 * HOUR
+    signed_secret_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """[admin]: what operators ask."""
+
+    listen: str = "127.0.0.1:8200"
+    token_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """[store]: where everything is kept, and how long."""
+
+    url: str = "sqlite:///forewarn.db"
+    retention: Micros = 30 * DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingSettings:
+    """[timing]: notices, recoveries and bounds."""
+
+    speed: float = 1.0
+    freeze_notice: Micros = 15 * MINUTE
+    reboot_notice: Micros = 15 * MINUTE
+    redeploy_notice: Micros = 10 * MINUTE
+    preempt_notice: Micros = 30 * SECOND
+    terminate_notice: Micros | None = None
+    failure_notice: Micros = 7 * DAY
+    failure_event: EventType = EventType.REBOOT
+    recovery: Micros = 10 * MINUTE
+    hold_bound: Micros = 24 * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedSettings:
+    """[driver.simulated]: how long each impact takes."""
+
+    freeze: Micros = 7 * SECOND
+    live_migrate: Micros = 5 * SECOND
+    reboot: Micros = 60 * SECOND
+    redeploy: Micros = 60 * SECOND
+    reimage: Micros = 60 * SECOND
+    delete: Micros = 5 * SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverSettings:
+    """[driver]: who carries operations out."""
+
+    kind: str = "simulated"
+    timeout: Micros = 30 * MINUTE
+    attempts: int = 3
+    retry_delay: Micros = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings of a service, and where each came from."""
+
+    metadata: MetadataSettings = field(default_factory=MetadataSettings)
+    admin: AdminSettings = field(default_factory=AdminSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    timing: TimingSettings = field(default_factory=TimingSettings)
+    driver: DriverSettings = field(default_factory=DriverSettings)
+    simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By the setting's whole name, such as `timing.speed`; absent: its default."""
+    warnings: tuple[str, ...] = ()
+    """What is probably a mistake, and does no harm."""
+
+
+def policy(settings: Settings) -> Policy:
+    """Return what decisions depend on, with everything divided that `speed` divides.
+
+    Those are notices, recovery and the bound of a hold; retention, disabling and
+    the driver's time-outs are not.
+    """
+    timing, metadata, driver = settings.timing, settings.metadata, settings.driver
+    speed = timing.speed
+
+    def sped(duration: Micros) -> Micros:
+        return round(duration / speed)
+
+    terminate = timing.terminate_notice
+    return Policy(
+        speed=speed,
+        freeze_notice=sped(timing.freeze_notice),
+        reboot_notice=sped(timing.reboot_notice),
+        redeploy_notice=sped(timing.redeploy_notice),
+        preempt_notice=sped(timing.preempt_notice),
+        terminate_notice=None if terminate is None else sped(terminate),
+        failure_notice=sped(timing.failure_notice),
+        failure_event=timing.failure_event,
+        recovery=sped(timing.recovery),
+        hold_bound=sped(timing.hold_bound),
+        first_answer_delay=metadata.first_answer_delay,
+        first_events_delay=metadata.first_events_delay,
+        disable_after=metadata.disable_after,
+        driver_timeout=driver.timeout,
+        driver_attempts=driver.attempts,
+        retry_delay=driver.retry_delay,
+        retention=settings.store.retention,
+    )
+
+
+def impacts(settings: Settings) -> dict[Action, Micros]:
+    """Return how long the simulated driver takes, divided by `speed`."""
+    simulated = settings.simulated
+    return {
+        Action[each.name.upper()]: round(
+            getattr(simulated, each.name) / settings.timing.speed
+        )
+        for each in fields(simulated)
+    }

@@ -1,0 +1,71 @@
+"""Who watches operations: a bounded queue for each, told in commit order."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from weakref import WeakSet
+
+from forewarn.service import limits
+
+
+class Watchers:
+    """Everybody who watches; used on one event loop."""
+
+    def __init__(self) -> None:
+        """Nobody watches yet."""
+        # Whoever watches holds its own queue; who drops it watches no more.
+        self._watchers: WeakSet[_Watcher] = WeakSet()
+        self._is_closed = False
+
+    def tell(self, operations: Sequence[str]) -> None:
+        """Tell everybody that these operations changed."""
+        for watcher in self._watchers:
+            watcher.tell(tuple(operations))
+
+    def watch(self) -> AsyncIterator[tuple[str, ...]]:
+        """Return what changes from now on, until `close`.
+
+        A watcher that falls behind gets an empty tuple: read everything anew.
+        """
+        watcher = _Watcher()
+        self._watchers.add(watcher)
+        if self._is_closed:
+            watcher.close()
+        return watcher
+
+    def close(self) -> None:
+        """Let every watcher end."""
+        self._is_closed = True
+        for watcher in list(self._watchers):
+            watcher.close()
+
+
+class _Watcher:
+    """One watcher's queue. To stop waiting for its next change is not to end it."""
+
+    def __init__(self) -> None:
+        self._changes: deque[tuple[str, ...]] = deque()
+        self._news = asyncio.Event()
+        self._is_closed = False
+
+    def __aiter__(self) -> AsyncIterator[tuple[str, ...]]:
+        return self
+
+    async def __anext__(self) -> tuple[str, ...]:
+        while not self._changes:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        return self._changes.popleft()
+
+    def tell(self, operations: tuple[str, ...]) -> None:
+        if len(self._changes) >= limits.CHANGES_KEPT:
+            self._changes.clear()
+            operations = ()
+        self._changes.append(operations)
+        self._news.set()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._news.set()

@@ -1,0 +1,196 @@
+"""What a story tells of the trail: a line for each step that somebody cares for.
+
+The trail is read after each commit, so that what is told of a step is how things
+stood then, and what happened in one transaction can be told together.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from forewarn.control import obstacles
+from forewarn.control.work import describe
+from forewarn.instants import Micros
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import Operation
+from forewarn.sim import moments
+from forewarn.sim.names import Names
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import Reader, every
+
+_UNTOLD = frozenset(
+    {"operation planned", "request closed", "fleet applied"}
+    | {
+        f"{kind} {done}"
+        for kind in ("tenant", "scope", "host", "vm")
+        for done in ("add", "change", "remove")
+    }
+)
+"""Steps that another line tells of already."""
+
+
+class Chronicle:
+    """Tells the trail, entry by entry."""
+
+    def __init__(self, names: Names, tell: Callable[[str], None]) -> None:
+        """Call things by `names`; give each line to `tell`."""
+        self._names = names
+        self._tell = tell
+        self._read: set[str] = set()
+        self._entries: Sequence[AuditEntry] = ()
+
+    def catch_up(self, reader: Reader, *, now: Micros) -> None:
+        """Tell what was written at the instant `now` since the last time."""
+        self._entries = [
+            entry
+            for entry in _entries_since(reader, now)
+            if entry.entry_id not in self._read
+        ]
+        self._read.update(entry.entry_id for entry in self._entries)
+        self._meet_all(reader)
+        for entry in self._entries:
+            for line in self._lines(reader, entry, now):
+                self._tell(line)
+
+    def _meet_all(self, reader: Reader) -> None:
+        """Name what the entries are about; events by their operation and scope."""
+        events: dict[str, Event] = {}
+        for entry in self._entries:
+            for kind in ("request", "operation"):
+                for identifier in _subjects(entry, kind):
+                    self._names.meet(identifier)
+            for identifier in _subjects(entry, "event"):
+                event = reader.get(Event, identifier)
+                assert event is not None, entry
+                events[identifier] = event
+        for event in sorted(
+            events.values(),
+            key=lambda each: (self._names.place(each.operation), each.scope),
+        ):
+            self._names.meet(event.event_id)
+
+    def _lines(self, reader: Reader, entry: AuditEntry, now: Micros) -> Iterator[str]:
+        kind, _, step = entry.what.partition(" ")
+        if entry.what in _UNTOLD:
+            return
+        if step == "ordered":
+            yield from self._ordered(entry)
+        elif kind == "request":
+            yield f"{self._name(entry, 'request')} {step.capitalize()}"
+        elif kind == "operation" and step != "resolved":
+            operation = reader.get(Operation, _subject(entry, "operation"))
+            assert operation is not None, entry
+            yield from self._operation(reader, entry, operation, step, now)
+        elif kind == "event":
+            yield from self._event(reader, entry, step)
+        else:
+            yield from self._other(entry)
+
+    def _ordered(self, entry: AuditEntry) -> Iterator[str]:
+        operations = [
+            self._name(planned, "operation")
+            for planned in self._entries
+            if planned.what == "operation planned"
+        ]
+        if len(operations) > 1:
+            yield f"{self._name(entry, 'request')} {entry.what}: {', '.join(operations)}"
+
+    def _operation(
+        self,
+        reader: Reader,
+        entry: AuditEntry,
+        operation: Operation,
+        step: str,
+        now: Micros,
+    ) -> Iterator[str]:
+        name = self._names.meet(operation.operation_id)
+        at_once = self._has(operation, "operation noticed")
+        starts = self._has(operation, "operation impacting")
+        if step == "noticed":
+            what = describe(operation)
+            if starts:
+                yield f"{name} Impacting at once: {what}"
+            else:
+                yield f"{name} Noticed: {what}, from {moments.told(operation.not_before)}"
+        elif step == "ready" and not starts:
+            blockers = obstacles.why_waiting(reader, operation, now=now)
+            reasons = [f"  {blocker.sentence()}" for blocker in blockers]
+            yield "\n".join([f"{name} Ready, but held:", *reasons])
+        elif step == "impacting" and not at_once:
+            yield f"{name} Impacting"
+        elif step == "recovering":
+            yield f"{name} Recovering until {moments.told(operation.due_at)}"
+        elif step in {"done", "cancelled", "failed"}:
+            why = "" if entry.detail == describe(operation) else f": {entry.detail}"
+            yield f"{name} {step.capitalize()}{why}"
+
+    def _has(self, operation: Operation, what: str) -> bool:
+        """Tell whether this transaction took the operation through a step."""
+        return any(
+            entry.what == what
+            and _subject(entry, "operation") == operation.operation_id
+            for entry in self._entries
+        )
+
+    def _event(self, reader: Reader, entry: AuditEntry, step: str) -> Iterator[str]:
+        name = self._name(entry, "event")
+        if step == "approved":
+            yield f"{name} approved {entry.detail}"
+        elif step == "shrunk":
+            yield f"{name} no longer names {_subject(entry, 'vm')}"
+        else:
+            event = reader.get(Event, _subject(entry, "event"))
+            assert event is not None, entry
+            if not is_heard(reader, event):
+                status = EventStatus(step.capitalize())
+                yield f"{name} {summary(event, status)} (nobody of {event.scope} listens)"
+
+    def _other(self, entry: AuditEntry) -> Iterator[str]:
+        subject = entry.subjects[0].partition(":")[2]
+        match entry.what:
+            case "driver done":
+                yield f"driver: {self._name(entry, 'operation')} is done"
+            case "driver failed" | "driver outcome unknown" | "operation resolved":
+                what = entry.what.partition(" ")[2]
+                yield f"{self._name(entry, 'operation')} {what}: {entry.detail}"
+            case "scope enabled":
+                enabling, _, how = entry.detail.partition(", ")
+                yield f"{enabling} enabled, {how}"
+            case "scope disabled":
+                yield f"{entry.detail.partition(', ')[0]} disabled"
+            case "vm moved":
+                yield f"{subject} moved {entry.detail}"
+            case _:
+                detail = f": {entry.detail}" if entry.detail else ""
+                yield f"{subject} {entry.what.partition(' ')[2]}{detail}"
+
+    def _name(self, entry: AuditEntry, kind: str) -> str:
+        return self._names.meet(_subject(entry, kind))
+
+
+def is_heard(reader: Reader, event: Event) -> bool:
+    """Tell whether anybody of the event's scope listens."""
+    return any(
+        view.is_enabled for view in every(reader, kinds.VIEWS_OF_SCOPE, event.scope)
+    )
+
+
+def summary(event: Event, status: EventStatus) -> str:
+    """Return an event in few words: `Scheduled Freeze [web_0]`."""
+    names = ", ".join(resource.name for resource in event.resources)
+    return f"{status.value} {event.event_type.value} [{names}]"
+
+
+def _entries_since(reader: Reader, now: Micros) -> Iterable[AuditEntry]:
+    """Yield what was written at `now`; a new process begins its count anew."""
+    return reader.select(kinds.ALL_AUDIT, after=f"{now:017d}", limit=1_000_000)
+
+
+def _subjects(entry: AuditEntry, kind: str) -> Iterator[str]:
+    for subject in entry.subjects:
+        found, _, name = subject.partition(":")
+        if found == kind:
+            yield name
+
+
+def _subject(entry: AuditEntry, kind: str) -> str:
+    return next(_subjects(entry, kind))

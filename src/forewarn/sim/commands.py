@@ -1,0 +1,270 @@
+"""The commands of a story, besides the verbs: who listens, time, crashes, faults."""
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+
+from forewarn.control import reports
+from forewarn.control.work import describe
+from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.fleet.model import Vm, VmState
+from forewarn.protocol.operations import Action
+from forewarn.service.options import OPTIONS
+from forewarn.sim import fleet_text, moments
+from forewarn.sim.orders import ORDERS, order
+from forewarn.sim.story import Story
+from forewarn.sim.transcript import Block, replay
+from forewarn.sim.words import Words
+from forewarn.sim.world import NEWEST, Answer
+from forewarn.store import kinds
+from forewarn.store.port import Store, every
+
+PLACES = ("committed", "published", "called")
+"""Where the plane can crash; `plane` says what each place leaves undone."""
+
+BREAK = "},{"
+BROKEN = "},\n  {"
+"""Between two events of a document, a story begins a new line."""
+
+
+def fleet(story: Story, words: Words, body: Sequence[str]) -> None:
+    """Apply a fleet: a file's, or what the body says, as TOML or line by line."""
+    names = words.all(least=0, most=1)
+    tables = story.tables
+    if names:
+        if story.folder is None:
+            raise words.error("there is no folder of fleets here")
+        file = story.folder / f"{names[0]}.toml"
+        tables = fleet_text.read(file.read_text(encoding="utf-8"))
+    if body and body[0].startswith("["):
+        tables = fleet_text.read("\n".join(body))
+    else:
+        for line in body:
+            tables = fleet_text.edit(tables, line)
+    for line in story.apply_fleet(tables).lines():
+        story.say(line)
+
+
+def policy(story: Story, words: Words) -> None:
+    """Change settings: `recovery=5m`, by their names in forewarn.toml."""
+    for pair in words.all():
+        key, _, value = pair.partition("=")
+        found = [name for name in OPTIONS if name == key or name.endswith(f".{key}")]
+        if len(found) != 1:
+            raise words.error(f"there is no one setting {key}")
+        story.set(found[0], value)
+
+
+def listen(story: Story, words: Words) -> None:
+    """Have VMs ask, now and from now on, as an agent does."""
+    for vm in words.all():
+        story.audience.join(vm)
+    story.audience.ask(story.world)
+
+
+def silence(story: Story, words: Words) -> None:
+    """Have VMs ask no longer."""
+    for vm in words.all():
+        story.audience.leave(vm)
+
+
+def get(story: Story, words: Words) -> None:
+    """Have a VM ask once, and show its answer."""
+    etag = words.option("--etag")
+    vm, *version = words.all(most=2)
+    _show(story, story.world.vm(vm).get(*(version or [NEWEST]), etag=etag))
+
+
+def post(story: Story, words: Words) -> None:
+    """Have a VM approve events, all in one request."""
+    lower = words.flag("--lower-case")
+    version = words.option("--version", NEWEST)
+    vm, *events = words.all(least=2)
+    if lower:
+        events = [event.lower() for event in events]
+    _show(story, story.world.vm(vm).approve(*events, version=version))
+
+
+def approve(story: Story, words: Words) -> None:
+    """Approve as a VM does, `approve web_0 e1`, or as an operator, `approve e1`."""
+    first = words.line.split()[1:2]
+    if first and story.world.read(lambda reader: reader.get(Vm, first[0])):
+        post(story, words)
+    else:
+        order(story, words)
+
+
+def _show(story: Story, answer: Answer) -> None:
+    text = answer.body.decode("ascii")
+    if answer.status >= HTTPStatus.BAD_REQUEST:
+        text = answer.json["error"]
+    story.say(f"{answer.status} {text.replace(BREAK, BROKEN)}".rstrip())
+
+
+def run(story: Story, words: Words) -> None:
+    """Let time pass: `run 15m`, or `run until 00:20:00`."""
+    arguments = words.all(most=3)
+    now = story.world.now
+    if arguments[0] == "until":
+        target = words.as_moment(" ".join(arguments[1:]), now=now)
+    else:
+        target = now + words.as_duration(" ".join(arguments))
+    if target < now:
+        raise words.error("time does not go back")
+    story.run_until(target)
+
+
+def crash(story: Story, words: Words) -> None:
+    """Crash now, or `crash at PLACE [N]`: when it is passed for the Nth time."""
+    arguments = words.all(least=0, most=3)
+    if not arguments:
+        story.crash()
+        return
+    if arguments[0] != "at" or arguments[1:2] == [] or arguments[1] not in PLACES:
+        raise words.error(f"a crash is at one of {', '.join(PLACES)}")
+    wanted = arguments[1]
+    world = story.world
+    last = world.passed[wanted] + int(arguments[2] if arguments[2:] else 1)
+    world.crash_at = lambda place, count: place == wanted and count == last
+
+
+def restart(story: Story, words: Words) -> None:
+    """Begin again on what is durable: `restart`, or `restart --after 3h`."""
+    after = words.duration("--after") or 0
+    words.all(least=0, most=0)
+    story.restart(after=after)
+
+
+def fault(story: Story, words: Words) -> None:
+    """Have calls to the driver go wrong: `fault fail freeze`, `fault none`."""
+    times = words.option("--times", "1")
+    reason = words.option("--reason", "a simulated fault")
+    vm, elsewhere = words.option("--vm"), words.option("--elsewhere")
+    leaves_down, endless = words.flag("--leaves-down"), words.flag("--endless")
+    kind, *action = words.all(most=2)
+    if kind == "none":
+        story.driver.clear()
+        return
+    try:
+        story.driver.inject(
+            Fault(
+                kind=FaultKind(kind),
+                action=Action(action[0]) if action else None,
+                vm=vm,
+                times=None if times == "all" else int(times),
+                reason=reason,
+                leaves_down=leaves_down,
+                elsewhere=elsewhere,
+                abortable=not endless,
+            )
+        )
+    except ValueError as error:
+        raise words.error(str(error)) from error
+
+
+def explain(story: Story, words: Words) -> None:
+    """Say where an operation stands, and every reason that holds it."""
+    world = story.world
+    operation = world.operation(words.one())
+    said = world.read(
+        lambda reader: reports.explanation(reader, operation, now=world.now)
+    )
+    story.say(f"{said['operation']} {said['what']}, {said['state']}: {said['standing']}")
+    for sentence in said["blocked_by"]:
+        story.say(f"  {sentence}")
+
+
+def operations(story: Story, words: Words) -> None:
+    """List all operations."""
+    words.all(least=0, most=0)
+    found = story.world.operations()
+    for operation in sorted(
+        found, key=lambda each: story.names.place(each.operation_id)
+    ):
+        note = f" ({operation.note})" if operation.note else ""
+        what = describe(operation)
+        story.say(f"{operation.operation_id} {what}: {operation.state.value}{note}")
+
+
+def vms(story: Story, words: Words) -> None:
+    """List all VMs: where they are, and whether they run."""
+    words.all(least=0, most=0)
+    for vm in story.world.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
+        moving = f", moving to {vm.moving_to}" if vm.moving_to else ""
+        where = "" if vm.state is VmState.DELETED else f" on {vm.host}"
+        story.say(f"{vm.name}{where}: {vm.state.value}{moving}")
+
+
+def history(story: Story, words: Words) -> None:
+    """Show the trail of a VM, a host, an operation, a request or an event."""
+    name = words.one()
+    world = story.world
+    for kind in ("vm", "host", "scope", "operation", "request", "event"):
+        entries = world.read(
+            lambda reader, k=kind: list(
+                every(reader, kinds.AUDIT_OF_SUBJECT, f"{k}:{name}")
+            )
+        )
+        for entry in entries:
+            detail = f": {entry.detail}" if entry.detail else ""
+            at = moments.told(entry.at)
+            story.say(f"{at} {entry.actor}, {entry.what}{detail}")
+
+
+COMMANDS: Mapping[str, Callable[[Story, Words], None]] = {
+    "policy": policy,
+    "listen": listen,
+    "silence": silence,
+    "get": get,
+    "run": run,
+    "crash": crash,
+    "restart": restart,
+    "fault": fault,
+    "explain": explain,
+    "operations": operations,
+    "vms": vms,
+    "history": history,
+    **dict.fromkeys(ORDERS, order),
+    "approve": approve,
+}
+"""Every command but `fleet`, which has a body."""
+
+WITHOUT_SERVICE = frozenset({"policy", "listen", "silence", "restart", "fault"})
+"""What a story can go on with while the service is down."""
+
+
+def carry_out(story: Story, block: Block) -> str:
+    """Carry out the commands of a block; return what was told."""
+    first = Words(block.commands[0], story.names)
+    if first.name == "fleet":
+        _one(story, first, lambda: fleet(story, first, block.commands[1:]))
+        return story.told()
+    for line in block.commands:
+        words = Words(line, story.names)
+        command = COMMANDS.get(words.name)
+        if command is None:
+            raise words.error(f"there is no command {words.name}")
+        _one(story, words, lambda c=command, w=words: c(story, w))
+    return story.told()
+
+
+def _one(story: Story, words: Words, step: Callable[[], None]) -> None:
+    if story.is_down and words.name not in WITHOUT_SERVICE:
+        raise words.error("the service is down: `restart` comes first")
+    story.attempt(step)
+
+
+def play(
+    text: str,
+    *,
+    name: str,
+    folder: Path | None = None,
+    store: Callable[[], Store] | None = None,
+) -> str:
+    """Return the transcript `text` as it is when it is played now.
+
+    `folder` has the fleets that it names; `store` opens the store. Raises
+    TranscriptError for what whoever wrote it must mend.
+    """
+    story = Story(folder=folder, store=store)
+    return replay(text, lambda block: carry_out(story, block), name=name)

@@ -1,0 +1,86 @@
+"""A fleet in few words: lines such as `+ vm web_0 host=h1 scope=web`.
+
+`+` adds an object with its keys, `~` changes keys (`key=` takes one away), `-`
+takes the object away. What comes out is a fleet file as anybody writes it, and
+what is wrong in it is found where all fleet files are read.
+"""
+
+import json
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, cast
+
+from forewarn.sim.transcript import TranscriptError
+
+Tables: TypeAlias = dict[str, dict[str, dict[str, Any]]]
+"""Objects by kind and name."""
+
+KINDS = ("tenant", "scope", "host", "vm")
+
+
+def read(text: str) -> Tables:
+    """Return the tables of a fleet file."""
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:
+        raise TranscriptError(f"this is not TOML: {error}") from error
+    return {
+        kind: {each["name"]: each for each in document.get(kind, [])} for kind in KINDS
+    }
+
+
+def edit(tables: Mapping[str, Mapping[str, dict[str, Any]]], line: str) -> Tables:
+    """Return the tables after one line of an author."""
+    edited: Tables = {kind: dict(tables.get(kind, {})) for kind in KINDS}
+    words = shlex.split(line)
+    if len(words) < 3 or words[0] not in {"+", "~", "-"} or words[1] not in KINDS:
+        raise TranscriptError(f"not a line of a fleet: {line!r}")
+    sign, kind, name, *pairs = words
+    objects = edited[kind]
+    if sign != "+" and name not in objects:
+        raise TranscriptError(f"there is no {kind} {name}")
+    if sign == "-":
+        del objects[name]
+        return edited
+    values = dict(objects.get(name, {"name": name}))
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise TranscriptError(f"{pair!r} is not key=value")
+        if value:
+            values[key] = _value(value)
+        else:
+            values.pop(key, None)
+    objects[name] = values
+    return edited
+
+
+def write(tables: Tables) -> str:
+    """Return the fleet file."""
+    return "".join(
+        f"[[{kind}]]\n" + "".join(_pairs(values))
+        for kind in KINDS
+        for values in tables.get(kind, {}).values()
+    )
+
+
+def _pairs(values: Mapping[str, Any]) -> Iterable[str]:
+    return (f"{key} = {_toml(value)}\n" for key, value in values.items())
+
+
+def _value(text: str) -> object:
+    """Return what TOML makes of it; plain words are texts."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except ValueError:
+        return text
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return f"{{{', '.join(f'{key} = {_toml(each)}' for key, each in table.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(each) for each in cast('list[object]', value))}]"
+    return json.dumps(value)

@@ -1,0 +1,83 @@
+"""A driver that tells what it is asked: the story's ear at the hypervisor."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from forewarn.drivers.port import (
+    Call,
+    Driver,
+    DriverError,
+    Observation,
+    Probe,
+    Report,
+)
+from forewarn.instants import Micros
+from forewarn.protocol.operations import Action
+from forewarn.sim.names import Names
+
+
+class ToldDriver:
+    """Hands everything on to `driver`, and tells of calls, stops and probes."""
+
+    def __init__(
+        self, driver: Driver, names: Names, tell: Callable[[str], None]
+    ) -> None:
+        """Stand before `driver`; give each line to `tell`."""
+        self._driver = driver
+        self._names = names
+        self._tell = tell
+
+    def actions(self) -> frozenset[Action]:
+        """Return what the driver can do."""
+        return self._driver.actions()
+
+    def begin(self, call: Call, *, now: Micros) -> None:
+        """Make the call; raises DriverError."""
+        vms = ", ".join(
+            f"{each.vm} to {each.to_host}" if each.to_host else each.vm
+            for each in call.vms
+        )
+        number = self._number(call.operation_id, call.generation)
+        what = f"{call.action.value} {vms} on {call.host} ({number})"
+        try:
+            self._driver.begin(call, now=now)
+        except DriverError:
+            self._tell(f"driver: refuses to {what}")
+            raise
+        self._tell(f"driver: {what}")
+
+    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+        """Ask what became of a call."""
+        probe = self._driver.probe(operation_id, generation, now=now)
+        number = self._number(operation_id, generation)
+        self._tell(f"driver: asked after {number}: {probe.state.value}")
+        return probe
+
+    def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
+        """Stop a call if that is possible; tell whether."""
+        stopped = self._driver.abort(operation_id, generation, now=now)
+        if stopped:
+            self._tell(f"driver: stops {self._number(operation_id, generation)}")
+        return stopped
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        """Look at VMs."""
+        return self._driver.observe(vms)
+
+    def reports(self, *, now: Micros) -> Sequence[Report]:
+        """Return the reports that have come."""
+        return self._driver.reports(now=now)
+
+    def next_report_at(self) -> Micros | None:
+        """Return when the next report is expected."""
+        return self._driver.next_report_at()
+
+    def on_report(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called when a report comes unasked."""
+        self._driver.on_report(wake)
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._driver.close()
+
+    def _number(self, operation_id: str, generation: int) -> str:
+        return f"{self._names.meet(operation_id)}, call {generation}"

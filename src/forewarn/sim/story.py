@@ -1,0 +1,165 @@
+"""A story: a world, who listens in it, and what is told of it.
+
+The world is made when it is first needed, so that settings can come before it.
+What happens is told in the order in which it happens: steps when they are
+committed, documents when a VM can read them, calls when the driver gets them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.changes import MergePlan
+from forewarn.instants import HOUR, Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service.settings import load_settings
+from forewarn.service.values import impacts, policy
+from forewarn.sim import fleet_text, moments
+from forewarn.sim.chronicle import Chronicle
+from forewarn.sim.hypervisor import ToldDriver
+from forewarn.sim.names import Names
+from forewarn.sim.transcript import TranscriptError
+from forewarn.sim.watching import Audience
+from forewarn.sim.world import START, CrashError, World
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Store
+
+ASKS_EVERY = HOUR
+"""How often who listens asks although nothing has changed: it stays enabled."""
+
+
+class LastingStore(MemoryStore):
+    """A store in memory that outlives the crashes of a story."""
+
+    def close(self) -> None:
+        """Keep everything."""
+
+
+class Story:
+    """The state of one story, and the ways to go on with it."""
+
+    def __init__(
+        self,
+        *,
+        store: Callable[[], Store] | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """Begin before the beginning.
+
+        `store` opens the store, again after each crash; in `folder` are the fleet
+        files that a story names.
+        """
+        if store is None:
+            lasting = LastingStore()
+            store = lambda: lasting  # noqa: E731 - a function of one expression
+        self.names = Names()
+        self.audience = Audience(self.names, self.tell)
+        self.is_down = False
+        self.folder = folder
+        self.tables: fleet_text.Tables = {}
+        self._settings: dict[str, str] = {}
+        self._store = store
+        self._chronicle = Chronicle(self.names, self.tell)
+        self._world: World | None = None
+        self._driver: SimulatedDriver | None = None
+        self._lines: list[str] = []
+
+    # Telling
+
+    def tell(self, text: str) -> None:
+        """Tell that something happens now."""
+        now = START if self._world is None else self._world.now
+        stamp = f"{moments.told(now)} "
+        self.say(stamp + text.replace("\n", f"\n{' ' * len(stamp)}"))
+
+    def say(self, text: str) -> None:
+        """Tell something that has no time: an answer."""
+        self._lines.append(self.names.said(text))
+
+    def told(self) -> str:
+        """Return what was told since the last time."""
+        lines, self._lines = self._lines, []
+        return "\n".join(lines)
+
+    # The world
+
+    def set(self, name: str, value: str) -> None:
+        """Change a setting; only before the world begins."""
+        if self._world is not None:
+            raise TranscriptError("settings stand at the beginning of a story")
+        self._settings[name] = value
+
+    @property
+    def world(self) -> World:
+        """Return the world, which begins now if it has not."""
+        if self._world is None:
+            self._world = self._new_world()
+            self._world.witness = self._witness
+        return self._world
+
+    @property
+    def driver(self) -> SimulatedDriver:
+        """Return the hypervisor."""
+        assert self.world
+        assert self._driver is not None
+        return self._driver
+
+    def _new_world(self) -> World:
+        settings = load_settings(file=None, environ={}, flags=self._settings)
+        self._driver = SimulatedDriver(impacts=impacts(settings))
+        return World(
+            store=self._store,
+            driver=ToldDriver(self._driver, self.names, self.tell),
+            policy=policy(settings),
+        )
+
+    def apply_fleet(self, tables: fleet_text.Tables) -> MergePlan:
+        """Have the fleet as an author wants it; a refused wish is forgotten."""
+        plan = self.world.apply_fleet(fleet_text.write(tables), name="fleet")
+        self.tables = tables
+        return plan
+
+    # Going on
+
+    def attempt(self, step: Callable[[], object]) -> None:
+        """Take a step, which may be refused or meet a crash."""
+        try:
+            step()
+        except CrashError as crash:
+            self.is_down = True
+            self.tell(f"*** {crash} ***")
+        except ForewarnError as error:
+            if isinstance(error, TranscriptError):
+                raise
+            hint = f" ({error.hint})" if error.hint else ""
+            self.say(f"refused: {error.message}{hint}")
+
+    def run_until(self, target: Micros) -> None:
+        """Let time pass; who listens goes on asking."""
+        world = self.world
+        world.advance_to(min(world.now, target))
+        while world.now < target:
+            world.advance_to(min(target, world.now + ASKS_EVERY))
+            self.audience.ask(world)
+
+    def crash(self) -> None:
+        """End the service's process now."""
+        self.is_down = True
+        self.tell("*** crashed ***")
+
+    def restart(self, *, after: Micros) -> None:
+        """Begin again on what is durable, after the service was away so long."""
+        world = self.world
+        world.clock.advance_to(world.now + after)
+        self.is_down = False
+        self.audience.forget_what_was_told()
+        world.restart()
+        world.settle()
+        self.audience.look(world)
+
+    def _witness(self, place: str) -> None:
+        world = self.world
+        if place == "committed":
+            world.read(lambda reader: self._chronicle.catch_up(reader, now=world.now))
+        elif place == "published":
+            self.audience.look(world)

@@ -1,0 +1,186 @@
+"""A client of a metadata endpoint, as small as can be: for checks only.
+
+It sends exactly what it is told, headers in any number and case, and hides
+nothing of the answer. Standard library only.
+"""
+
+import http.client
+import json
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+EVENTS_PATH = "/metadata/scheduledevents"
+
+METADATA = (("Metadata", "true"),)
+"""The header that nearly every request needs (clause 1.6)."""
+
+PATIENCE = 10
+"""How often a patient client asks the same before it takes 429 for the answer."""
+
+PAUSE_SECONDS = 1.0
+"""Between two such tries: what a limit for each second needs."""
+
+TIMEOUT_SECONDS = 130.0
+"""A first answer may take two minutes (clause 7.1)."""
+
+_INTERIM_BYTES_MAX = 4096
+"""Of an interim answer, which is a line and perhaps a few headers."""
+
+Headers = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back, taken apart no further than HTTP does."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        """Return the first value of a header, or None."""
+        for each, value in self.headers:
+            if each.lower() == name.lower():
+                return value
+        return None
+
+    @property
+    def json(self) -> Any:
+        """Return the body's JSON; raises ValueError."""
+        return json.loads(self.body)
+
+
+class Client(Protocol):
+    """One VM's way to its metadata endpoint."""
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Headers = METADATA,
+        body: bytes | None = None,
+        patient: bool = True,
+    ) -> Answer:
+        """Send a request and return its answer; raises OSError.
+
+        Patient is who waits and asks again after 429, if the client can wait.
+        """
+        ...
+
+    def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
+        """POST with `Expect: 100-continue`; the body follows a 100 only.
+
+        Return whether the 100 came, and the answer.
+        """
+        ...
+
+
+class HttpClient:
+    """A client of the endpoint at a URL; each request has its own connection."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        """Ask at `url`, whose host and port count; raises ValueError.
+
+        `pause` waits for so many seconds; without it nothing is asked again.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise ValueError(f"{url!r} is not a URL such as http://169.254.169.254")
+        self._host = parts.hostname
+        self._port = parts.port or 80
+        self._timeout_seconds = timeout_seconds
+        self._pause = pause
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Headers = METADATA,
+        body: bytes | None = None,
+        patient: bool = True,
+    ) -> Answer:
+        """Send a request and return its answer; raises OSError."""
+        answer = self._ask_once(method, target, headers, body)
+        for _ in range(PATIENCE):
+            too_many = answer.status == HTTPStatus.TOO_MANY_REQUESTS
+            if self._pause is None or not patient or not too_many:
+                break
+            self._pause(PAUSE_SECONDS)
+            answer = self._ask_once(method, target, headers, body)
+        return answer
+
+    def _ask_once(
+        self, method: str, target: str, headers: Headers, body: bytes | None
+    ) -> Answer:
+        connection = self._connect()
+        try:
+            _put_head(connection, method, target, headers, body)
+            connection.endheaders(body)
+            return _read(connection)
+        except http.client.HTTPException as error:
+            raise ConnectionError(f"no HTTP answer: {error!r}") from error
+        finally:
+            connection.close()
+
+    def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
+        """POST with `Expect: 100-continue`; the body follows a 100 only."""
+        connection = self._connect()
+        try:
+            headers = (*METADATA, ("Expect", "100-continue"))
+            _put_head(connection, "POST", target, headers, body)
+            connection.endheaders()
+            line = _peek_line(connection)
+            goes_on = line.startswith(b"HTTP/1.1 100")
+            if goes_on:
+                # `getresponse` skips the 100 itself.
+                connection.send(body)
+            return goes_on, _read(connection)
+        except http.client.HTTPException as error:
+            raise ConnectionError(f"no HTTP answer: {error!r}") from error
+        finally:
+            connection.close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(
+            self._host, self._port, timeout=self._timeout_seconds
+        )
+
+
+def _put_head(
+    connection: http.client.HTTPConnection,
+    method: str,
+    target: str,
+    headers: Headers,
+    body: bytes | None,
+) -> None:
+    connection.putrequest(method, target, skip_accept_encoding=True)
+    for name, value in headers:
+        connection.putheader(name, value)
+    if body is not None:
+        connection.putheader("Content-Length", str(len(body)))
+
+
+def _peek_line(connection: http.client.HTTPConnection) -> bytes:
+    """Return what has come of the status line, and leave it to be read."""
+    return connection.sock.recv(_INTERIM_BYTES_MAX, socket.MSG_PEEK)
+
+
+def _read(connection: http.client.HTTPConnection) -> Answer:
+    response = connection.getresponse()
+    return Answer(
+        status=response.status,
+        headers=tuple(response.getheaders()),
+        body=response.read(),
+    )

@@ -1,0 +1,243 @@
+"""What every driver must keep, asked of each driver that there is.
+
+A driver is a context here: `world` makes one, `reopen` makes it again as a new
+process of the service would, and `pass_until_reported` lets its time pass.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
+from forewarn.drivers.port import (
+    Call,
+    CallVm,
+    Driver,
+    Observation,
+    ProbeState,
+    Report,
+    Verdict,
+)
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR, SECOND, Micros
+from forewarn.protocol.operations import Action
+
+START: Micros = 1_800_000_000 * SECOND
+
+
+class World:
+    """A driver, its memory and its time."""
+
+    def __init__(self, journal: Callable[[], Journal]) -> None:
+        self._journal = journal
+        self.now = START
+        self.driver: Driver = SimulatedDriver(journal=journal())
+
+    def reopen(self) -> None:
+        """Kill the service and start it again."""
+        self.driver.close()
+        self.driver = SimulatedDriver(journal=self._journal())
+
+    def begin(self, call: Call) -> None:
+        self.driver.begin(call, now=self.now)
+
+    def probe(self, call: Call) -> ProbeState:
+        return self.driver.probe(call.operation_id, call.generation, now=self.now).state
+
+    def abort(self, call: Call) -> bool:
+        return self.driver.abort(call.operation_id, call.generation, now=self.now)
+
+    def pass_until_reported(self) -> list[Report]:
+        instant = self.driver.next_report_at()
+        assert instant is not None, "no report is expected"
+        self.now = max(self.now, instant)
+        return list(self.driver.reports(now=self.now))
+
+    def late_reports(self) -> list[Report]:
+        self.now += HOUR
+        return list(self.driver.reports(now=self.now))
+
+
+@pytest.fixture(params=["memory", "file"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    kept = MemoryJournal()
+    made = World(
+        (lambda: kept)
+        if request.param == "memory"
+        else lambda: FileJournal(tmp_path / "journal")
+    )
+    yield made
+    made.driver.close()
+
+
+def call_of(
+    action: Action = Action.REBOOT, *, operation: str = "op-1", generation: int = 1
+) -> Call:
+    to_host = "h2" if action in {Action.LIVE_MIGRATE, Action.REDEPLOY} else ""
+    return Call(
+        operation_id=operation,
+        generation=generation,
+        action=action,
+        host="h1",
+        vms=(CallVm(vm="web_0", to_host=to_host),),
+        duration_seconds=-1,
+    )
+
+
+ACTIONS = [action for action in Action if action is not Action.NONE]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_it_does_what_it_says_that_it_can_do(world: World, action: Action) -> None:
+    assert action in world.driver.actions()
+    world.begin(call_of(action))
+    [report] = world.pass_until_reported()
+    assert report == Report(operation_id="op-1", generation=1, verdict=Verdict.DONE)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_what_it_sees_agrees_with_what_it_did(world: World, action: Action) -> None:
+    world.begin(call_of(action))
+    world.pass_until_reported()
+    moved = action in {Action.LIVE_MIGRATE, Action.REDEPLOY}
+    assert world.driver.observe(["web_0"])["web_0"] in {
+        Observation(),
+        Observation(running=action is not Action.DELETE, host="h2" if moved else "h1"),
+    }
+
+
+def test_it_cannot_tell_of_a_vm_that_it_never_had(world: World) -> None:
+    assert world.driver.observe(["other"]) == {"other": Observation()}
+
+
+def test_a_call_made_twice_is_done_once(world: World) -> None:
+    world.begin(call_of())
+    world.begin(call_of())
+    assert len(world.pass_until_reported()) == 1
+    world.begin(call_of())
+    assert world.late_reports() == []
+
+
+def test_a_report_comes_once(world: World) -> None:
+    world.begin(call_of())
+    assert len(world.pass_until_reported()) == 1
+    assert world.late_reports() == []
+
+
+def test_reports_come_when_their_time_has_come(world: World) -> None:
+    world.begin(call_of(Action.REBOOT, operation="op-long"))
+    world.begin(call_of(Action.FREEZE, operation="op-short"))
+    assert world.driver.reports(now=world.now) == []
+    assert [each.operation_id for each in world.pass_until_reported()] == ["op-short"]
+    assert [each.operation_id for each in world.pass_until_reported()] == ["op-long"]
+    assert world.driver.next_report_at() is None
+
+
+def test_a_newer_generation_replaces_an_older_one(world: World) -> None:
+    world.begin(call_of(generation=1))
+    world.begin(call_of(generation=2))
+    assert [each.generation for each in world.pass_until_reported()] == [2]
+    assert world.late_reports() == []
+
+
+def test_an_older_generation_that_comes_late_is_not_done(world: World) -> None:
+    world.begin(call_of(generation=2))
+    world.begin(call_of(generation=1))
+    assert [each.generation for each in world.pass_until_reported()] == [2]
+
+
+def test_an_older_generation_is_never_called_undone(world: World) -> None:
+    world.begin(call_of(generation=2))
+    assert world.probe(call_of(generation=1)) is ProbeState.UNKNOWN
+
+
+def test_a_probe_knows_what_was_not_begun(world: World) -> None:
+    assert world.probe(call_of()) is ProbeState.NOT_STARTED
+    world.begin(call_of(generation=1))
+    assert world.probe(call_of(generation=2)) is ProbeState.NOT_STARTED
+
+
+def test_a_probe_knows_what_is_under_way_and_what_is_done(world: World) -> None:
+    world.begin(call_of())
+    assert world.probe(call_of()) is ProbeState.RUNNING
+    world.pass_until_reported()
+    assert world.probe(call_of()) is ProbeState.DONE
+
+
+def test_a_probe_that_brings_the_report_takes_its_place(world: World) -> None:
+    world.begin(call_of())
+    world.now += HOUR
+    probe = world.driver.probe("op-1", 1, now=world.now)
+    assert probe.report is not None
+    assert probe.report.verdict is Verdict.DONE
+    assert world.driver.next_report_at() is None
+    assert world.late_reports() == []
+
+
+def test_a_call_goes_on_while_the_service_is_away(world: World) -> None:
+    world.begin(call_of())
+    world.reopen()
+    assert world.probe(call_of()) is ProbeState.RUNNING
+    assert len(world.pass_until_reported()) == 1
+
+
+def test_a_call_ends_while_the_service_is_away(world: World) -> None:
+    world.begin(call_of(Action.REDEPLOY))
+    world.now += HOUR
+    world.reopen()
+    assert world.probe(call_of()) is ProbeState.DONE
+    assert world.driver.observe(["web_0"])["web_0"] == Observation(
+        running=True, host="h2"
+    )
+
+
+def test_a_report_that_was_given_is_still_known_after_a_crash(world: World) -> None:
+    world.begin(call_of())
+    world.pass_until_reported()
+    world.reopen()
+    assert world.late_reports() == []
+    assert world.probe(call_of()) is ProbeState.DONE
+
+
+def test_a_call_is_not_done_again_after_a_crash(world: World) -> None:
+    world.begin(call_of())
+    world.pass_until_reported()
+    world.reopen()
+    world.begin(call_of())
+    assert world.late_reports() == []
+
+
+def test_a_stopped_call_does_not_end(world: World) -> None:
+    world.begin(call_of())
+    assert world.abort(call_of())
+    assert world.probe(call_of()) is ProbeState.FAILED
+    assert world.late_reports() == []
+    assert world.driver.observe(["web_0"])["web_0"].running is not False
+
+
+def test_what_has_ended_or_never_began_cannot_be_stopped(world: World) -> None:
+    assert not world.abort(call_of())
+    world.begin(call_of())
+    world.pass_until_reported()
+    assert not world.abort(call_of())
+    assert world.probe(call_of()) is ProbeState.DONE
+
+
+def test_a_stop_of_an_older_generation_leaves_the_newer_alone(world: World) -> None:
+    world.begin(call_of(generation=2))
+    assert not world.abort(call_of(generation=1))
+    assert [each.generation for each in world.pass_until_reported()] == [2]
+
+
+def test_a_stop_is_remembered_over_a_crash(world: World) -> None:
+    world.begin(call_of())
+    world.abort(call_of())
+    world.reopen()
+    assert world.probe(call_of()) is ProbeState.FAILED
+    assert world.late_reports() == []
+
+
+def test_close_may_be_called_twice(world: World) -> None:
+    world.driver.close()
+    world.driver.close()

@@ -1,0 +1,51 @@
+"""Every refusal that control can raise stands in the documents, word for word."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONTROL = ROOT / "src" / "forewarn" / "control"
+DOCUMENTS = (ROOT / "docs" / "verbs.md", ROOT / "docs" / "fleet.md")
+REFUSALS = {"RefusedError", "NotFoundError"}
+GAP = "…"
+"""What a document writes for a name or a number."""
+
+
+def _text(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            str(part.value) if isinstance(part, ast.Constant) else GAP
+            for part in node.values
+        )
+    if isinstance(node, ast.BinOp):
+        return _text(node.left) + _text(node.right)
+    return GAP
+
+
+def _refusals() -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for path in sorted(CONTROL.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in REFUSALS
+                and (sentence := _text(node.args[0])).strip(GAP)
+            ):
+                found.append((path.name, sentence))
+    return found
+
+
+@pytest.mark.parametrize(("module", "sentence"), _refusals())
+def test_a_refusal_is_documented(module: str, sentence: str) -> None:
+    documents = "".join(path.read_text() for path in DOCUMENTS)
+
+    assert sentence in documents, f"{module} raises what no document tells"
+
+
+def test_there_are_refusals_to_look_for() -> None:
+    assert len(_refusals()) > 20

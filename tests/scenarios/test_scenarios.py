@@ -1,0 +1,61 @@
+"""Every scenario of this folder, replayed and compared word for word.
+
+If one fails, run `pytest tests/scenarios --rewrite` and read the difference. Keep
+it only if you understand what caused it, and `docs/protocol.md` wants it so.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim import transcript
+from forewarn.sim.commands import play
+from forewarn.sim.story import LastingStore
+from forewarn.store.port import Store
+from forewarn.store.sqlite import SqliteStore
+
+FOLDER = Path(__file__).parent
+FLEETS = FOLDER / "fleets"
+
+
+def scenarios() -> list[object]:
+    return [
+        pytest.param(
+            file,
+            id=file.stem,
+            marks=pytest.mark.clause(*transcript.clauses(file.read_text())),
+        )
+        for file in sorted(FOLDER.glob("*.txt"))
+    ]
+
+
+def opener(kind: str, folder: Path) -> Callable[[], Store]:
+    if kind == "sqlite":
+        return lambda: SqliteStore(folder / "store.db")
+    lasting = LastingStore()
+    return lambda: lasting
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("file", scenarios())
+def test_scenario(
+    file: Path, kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    text = file.read_text(encoding="utf-8")
+
+    told = play(text, name=file.name, folder=FLEETS, store=opener(kind, tmp_path))
+
+    if request.config.getoption("--rewrite") and kind == "memory" and told != text:
+        file.write_text(told, encoding="utf-8")
+        pytest.skip("rewritten")
+    assert told == text
+
+
+@pytest.mark.parametrize("file", scenarios())
+def test_scenario_says_what_it_proves(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+
+    assert re.match(r"# \w.*", text), "a scenario opens with what it proves"
+    assert transcript.clauses(text), "and names the clauses that it covers"

@@ -1,0 +1,323 @@
+"""What the clause tests share: worlds, orders, and a real endpoint over a world."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from forewarn.control import failures, verbs
+from forewarn.control.approvals import Approval
+from forewarn.control.policy import Policy
+from forewarn.control.verbs import Wishes
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.instance import InstanceFacts
+from forewarn.instants import Micros, parse_duration, parse_instant
+from forewarn.metadata.server import Server
+from forewarn.protocol.operations import Action, Operation, Request, Verb
+from forewarn.sim.world import START, World, instance_facts
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Store, every
+from forewarn.store.sqlite import SqliteStore
+from forewarn.testing.checks import checks_of
+from forewarn.testing.client import METADATA, Answer, Headers, HttpClient
+
+T = TypeVar("T")
+
+
+def each_check(clause: str) -> pytest.MarkDecorator:
+    """Give a test every black-box check of a clause, as `check`."""
+    return pytest.mark.parametrize("check", checks_of(clause), ids=lambda c: c.title)
+
+
+Table = Mapping[str, Mapping[str, object]]
+
+
+def fleet(
+    *, hosts: Sequence[str], scopes: Table, vms: Table, zones: Sequence[str] = ()
+) -> str:
+    """Return a fleet file; every tenant that a scope names is in it."""
+    tenants = dict.fromkeys(str(scope["tenant"]) for scope in scopes.values())
+    placed = dict(zip(hosts, zones, strict=True)) if zones else {}
+    tables: list[tuple[str, Table]] = [
+        ("tenant", {name: {} for name in tenants}),
+        ("scope", scopes),
+        ("host", {name: {"zone": placed.get(name, "")} for name in hosts}),
+        ("vm", vms),
+    ]
+    lines: list[str] = []
+    for kind, table in tables:
+        for name, values in table.items():
+            lines += [f"[[{kind}]]", f"name = {json.dumps(name)}"]
+            lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    return "\n".join(lines)
+
+
+WEB = {"tenant": "shop", "kind": "availability-set"}
+DB = {"tenant": "bank", "kind": "availability-set"}
+
+FLEET = fleet(
+    hosts=["h1", "h2", "h3"],
+    scopes={"web": WEB, "db": DB},
+    vms={
+        "web_0": {"host": "h1", "scope": "web", "fault_domain": 0},
+        "web_1": {"host": "h2", "scope": "web", "fault_domain": 1},
+        "db_0": {"host": "h1", "scope": "db", "fault_domain": 0},
+        "db_1": {"host": "h2", "scope": "db", "fault_domain": 1},
+    },
+)
+"""Two tenants with a set of two VMs each, on two hosts that they share."""
+
+
+def make_world(
+    text: str = FLEET,
+    *,
+    store: Callable[[], Store] | None = None,
+    policy: Policy | None = None,
+    driver: SimulatedDriver | None = None,
+    start: Micros = START,
+    rate_limit: float = 0,
+    listening: Sequence[str] = (),
+) -> World:
+    """Return a world; the VMs that are `listening` have asked once."""
+    memory = MemoryStore()
+    world = World(
+        store=store or (lambda: memory),
+        driver=driver or SimulatedDriver(),
+        fleet=text,
+        policy=policy,
+        start=start,
+        rate_limit=rate_limit,
+    )
+    for name in listening:
+        assert world.vm(name).get().status == 200, name
+    return world
+
+
+@contextlib.contextmanager
+def durable_world(folder: Path, **options: Any) -> Iterator[World]:
+    """Yield a world that can be restarted: its store is in a file."""
+    world = make_world(store=lambda: SqliteStore(folder / "world.db"), **options)
+    try:
+        yield world
+    finally:
+        world.store.close()
+
+
+# Orders; each returns the operations that it made, in the order of their targets.
+
+
+def operations_of(world: World, request: Request) -> list[Operation]:
+    found = world.read(
+        lambda reader: list(
+            every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
+        )
+    )
+    return sorted(found, key=lambda operation: operation.target)
+
+
+def wishes(**said: Any) -> Wishes:
+    """Return wishes; `not_before` may be a text, a time or a duration from START."""
+    not_before = said.get("not_before")
+    if isinstance(not_before, str):
+        by_length = not_before[:1].isdecimal() and "T" not in not_before
+        said["not_before"] = (
+            START + parse_duration(not_before)
+            if by_length
+            else parse_instant(not_before)
+        )
+    return Wishes(**said)
+
+
+def maintain(
+    world: World, *hosts: str, action: Action = Action.FREEZE, **said: Any
+) -> list[Operation]:
+    request = world.order(
+        lambda work: verbs.maintain(work, hosts, action, wishes(**said))
+    )
+    return operations_of(world, request)
+
+
+def reboot(world: World, *vms: str, **said: Any) -> list[Operation]:
+    request = world.order(
+        lambda work: verbs.restart(work, vms, Verb.REBOOT, wishes(**said))
+    )
+    return operations_of(world, request)
+
+
+def redeploy(world: World, *vms: str, **said: Any) -> list[Operation]:
+    request = world.order(
+        lambda work: verbs.restart(work, vms, Verb.REDEPLOY, wishes(**said))
+    )
+    return operations_of(world, request)
+
+
+def evict(world: World, *vms: str, **said: Any) -> list[Operation]:
+    request = world.order(lambda work: verbs.evict(work, vms, wishes(**said)))
+    return operations_of(world, request)
+
+
+def terminate(world: World, *vms: str, **said: Any) -> list[Operation]:
+    request = world.order(lambda work: verbs.terminate(work, vms, wishes(**said)))
+    return operations_of(world, request)
+
+
+def renew_image(
+    world: World, *vms: str, verb: Verb = Verb.REIMAGE, **said: Any
+) -> list[Operation]:
+    request = world.order(
+        lambda work: verbs.renew_image(work, vms, verb, wishes(**said))
+    )
+    return operations_of(world, request)
+
+
+def predict_failure(world: World, host: str, *, notice: str = "7d") -> list[Operation]:
+    request = world.order(
+        lambda work: verbs.predict_failure(work, host, parse_duration(notice), Wishes())
+    )
+    return operations_of(world, request)
+
+
+def cancel(world: World, name: str) -> None:
+    world.order(lambda work: verbs.cancel(work, name, note="by hand"))
+
+
+def fail_host(world: World, host: str) -> Operation:
+    return world.order(lambda work: failures.fail_host(work, host))
+
+
+def restore_host(world: World, host: str) -> None:
+    world.order(lambda work: failures.restore_host(work, host))
+
+
+# What VMs see, in short.
+
+
+def seen(world: World, vm: str) -> list[tuple[str, str, list[str]]]:
+    """Return status, type and resources of each event that a VM sees."""
+    return [
+        (event["EventStatus"], event["EventType"], event["Resources"])
+        for event in world.vm(vm).get().events
+    ]
+
+
+def only_event(world: World, vm: str) -> dict[str, Any]:
+    """Return the one event that a VM sees."""
+    (event,) = world.vm(vm).get().events
+    return event
+
+
+def approve_all(world: World, vm: str) -> None:
+    """Approve everything that a VM sees."""
+    ids = [event["EventId"] for event in world.vm(vm).get().events]
+    assert world.vm(vm).approve(*ids).status == 200
+
+
+class WorldClient:
+    """A VM of a world as a client of checks: no sockets between."""
+
+    def __init__(self, world: World, vm: str) -> None:
+        self._vm = world.vm(vm)
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Headers = METADATA,
+        body: bytes | None = None,
+        patient: bool = True,
+    ) -> Answer:
+        sent: dict[str, tuple[str, ...]] = {}
+        for name, value in headers:
+            sent[name.lower()] = (*sent.get(name.lower(), ()), value)
+        answer = self._vm.ask(method, target, headers=sent, body=body or b"")
+        return Answer(
+            status=answer.status,
+            headers=tuple(answer.headers.items()),
+            body=answer.body,
+        )
+
+    def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
+        return True, self.ask("POST", target, body=body)
+
+
+class _WorldDesk:
+    """The desk over a world's plane; both live in the loop's thread."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def enable(self, vm: str) -> None:
+        self._world.plane.enable(vm, now=self._world.now)
+
+    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
+        approval = Approval(vm=vm, event_ids=tuple(event_ids))
+        return self._world.plane.approve([approval], now=self._world.now)[0]
+
+    async def instance(self, vm: str) -> InstanceFacts | None:
+        return self._world.read(lambda reader: instance_facts(reader, vm))
+
+
+class ServedWorld:
+    """A world behind real sockets on loopback, in a thread of its own."""
+
+    def __init__(self, world: World, loop: asyncio.AbstractEventLoop) -> None:
+        self.world = world
+        self._loop = loop
+        self._server = Server(
+            endpoint=world.endpoint, desk=_WorldDesk(world), clock=world.clock
+        )
+
+    def do(self, act: Callable[[World], T]) -> T:
+        """Do something to the world in its own thread."""
+
+        async def acting() -> T:
+            return act(self.world)
+
+        return asyncio.run_coroutine_threadsafe(acting(), self._loop).result(30)
+
+    def url(self, vm: str) -> str:
+        """Return where the VM reaches its endpoint."""
+
+        async def serve() -> tuple[str, int]:
+            bound = self._server.addresses()
+            return bound.get(vm) or await self._server.serve_guest(vm, "127.0.0.1", 0)
+
+        host, port = asyncio.run_coroutine_threadsafe(serve(), self._loop).result(30)
+        return f"http://{host}:{port}"
+
+    def client(self, vm: str) -> HttpClient:
+        """Return the VM as a client over sockets."""
+        return HttpClient(self.url(vm), timeout_seconds=10)
+
+    def stop(self) -> None:
+        """Stop listening."""
+        asyncio.run_coroutine_threadsafe(
+            self._server.stop(grace_seconds=1), self._loop
+        ).result(30)
+
+
+@contextlib.contextmanager
+def served(world: World) -> Iterator[ServedWorld]:
+    """Serve a world on loopback until the block ends."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="served world")
+    thread.start()
+
+    async def build() -> ServedWorld:
+        return ServedWorld(world, loop)
+
+    try:
+        whole = asyncio.run_coroutine_threadsafe(build(), loop).result(30)
+        yield whole
+        whole.stop()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+        loop.close()

@@ -1,0 +1,405 @@
+"""Section 2: the document."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.instants import parse_instant
+from forewarn.protocol.operations import Action
+from forewarn.sim.world import START, World
+from forewarn.testing.checks import Check, NotCheckableError
+from tests.spec import support
+from tests.spec.support import (
+    FLEET,
+    WEB,
+    ServedWorld,
+    durable_world,
+    each_check,
+    fleet,
+    make_world,
+)
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
+
+ONE_HOST = fleet(
+    hosts=["h1", "h2", "h3"],
+    scopes={"web": WEB},
+    vms={
+        "a": {"host": "h1", "scope": "web"},
+        "b": {"host": "h1", "scope": "web"},
+        "c": {"host": "h2", "scope": "web"},
+    },
+)
+"""Three VMs of one fault domain, two of them on one host."""
+
+
+# 2.1
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.1")
+@each_check("2.1")
+def test_the_form(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+    check.run(endpoint.client("b_0"))
+
+
+@pytest.mark.clause("2.1")
+def test_nothing_to_tell_is_an_empty_list() -> None:
+    answer = make_world().vm("web_0").get()
+    assert (answer.status, answer.body) == (
+        200,
+        b'{"DocumentIncarnation":1,"Events":[]}',
+    )
+
+
+@pytest.mark.clause("2.1")
+def test_the_oldest_event_comes_first() -> None:
+    world = make_world(ONE_HOST, listening=["a"])
+    for name in ("c", "a", "b"):
+        support.reboot(world, name)
+        world.advance("1s")
+    names = [resources for _, _, resources in support.seen(world, "a")]
+    assert names == [["c"], ["a"], ["b"]]
+
+
+# 2.2 to 2.4
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.2")
+@each_check("2.2")
+def test_the_members(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.3")
+@each_check("2.3")
+def test_the_id(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+@pytest.mark.clause("2.3")
+def test_an_id_stays_and_is_never_used_again() -> None:
+    world = make_world(listening=["web_0"])
+    ids: list[str] = []
+    for _ in range(3):
+        support.reboot(world, "web_0")
+        scheduled = support.only_event(world, "web_0")
+        support.approve_all(world, "web_0")
+        started = support.only_event(world, "web_0")
+        assert (scheduled["EventStatus"], started["EventStatus"]) == (
+            "Scheduled",
+            "Started",
+        )
+        assert scheduled["EventId"] == started["EventId"]
+        ids.append(started["EventId"])
+        world.advance("1h")
+        assert support.seen(world, "web_0") == []
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.clause("2.3")
+def test_an_id_is_read_in_any_case() -> None:
+    world = make_world(listening=["web_0"])
+    support.reboot(world, "web_0")
+    event_id = support.only_event(world, "web_0")["EventId"]
+    assert world.vm("web_0").approve(event_id.lower()).status == 200
+    assert support.only_event(world, "web_0")["EventStatus"] == "Started"
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.4")
+@each_check("2.4")
+def test_the_type(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+# 2.5
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.5")
+@each_check("2.5")
+def test_the_resources(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+class WestIds:
+    """Ids that make the example's event the example's."""
+
+    def event(self) -> str:
+        return "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
+
+    def short(self, prefix: str) -> str:
+        return f"{prefix}-west"
+
+
+@pytest.mark.clause("2.5", "2.10")
+def test_the_worked_example_is_served_exactly() -> None:
+    world = make_world(
+        fleet(
+            hosts=["h1", "h2"],
+            scopes={"west": WEB},
+            vms={
+                "WestNO_0": {"host": "h1", "scope": "west"},
+                "WestNO_1": {"host": "h1", "scope": "west"},
+            },
+        ),
+        start=parse_instant("2022-04-11T22:11:58Z"),
+    )
+    world.plane._ids = WestIds()
+    vm = world.vm("WestNO_1")
+    documents = [vm.get().body]
+    support.maintain(world, "h1", action=Action.LIVE_MIGRATE)
+    documents.append(vm.get().body)
+    support.approve_all(world, "WestNO_0")
+    documents.append(vm.get().body)
+    world.advance("10m9s")
+    assert vm.get().body == documents[-1]
+    world.advance("1s")
+    documents.append(vm.get().body)
+    assert documents == [
+        (GOLDEN / f"worked_example_{number}.json").read_bytes()
+        for number in (1, 2, 3, 4)
+    ]
+
+
+@pytest.mark.clause("2.5")
+def test_vms_of_one_host_are_in_one_event_and_of_two_in_two() -> None:
+    world = make_world(ONE_HOST, listening=["a"])
+    support.maintain(world, "h1", "h2")
+    names = [resources for _, _, resources in support.seen(world, "c")]
+    assert sorted(names) == [["a", "b"], ["c"]]
+
+
+@pytest.mark.clause("2.5")
+def test_vms_of_two_scopes_are_in_two_events() -> None:
+    world = make_world(listening=["web_0", "db_0"])
+    support.maintain(world, "h1")
+    assert support.seen(world, "web_1") == [("Scheduled", "Freeze", ["web_0"])]
+    assert support.seen(world, "db_1") == [("Scheduled", "Freeze", ["db_0"])]
+
+
+def without(text: str, name: str) -> str:
+    """Return the fleet file without a VM."""
+    tables = text.split("[[")
+    return "[[".join(table for table in tables if f'name = "{name}"' not in table)
+
+
+@pytest.mark.clause("2.5")
+def test_a_vm_that_leaves_the_fleet_leaves_the_resources() -> None:
+    world = make_world(ONE_HOST, listening=["a"])
+    (operation,) = support.maintain(world, "h1")
+    world.apply_fleet(without(ONE_HOST, "a"))
+    assert support.seen(world, "c") == [("Scheduled", "Freeze", ["b"])]
+    world.advance("15m")
+    assert support.seen(world, "c") == [("Started", "Freeze", ["b"])]
+    world.apply_fleet(without(without(ONE_HOST, "a"), "b"))
+    assert support.seen(world, "c") == []
+    assert world.operation(operation.operation_id).state.value == "Done"
+
+
+@pytest.mark.clause("2.5")
+def test_an_event_that_names_nobody_any_more_is_cancelled() -> None:
+    world = make_world(listening=["web_1"])
+    (operation,) = support.reboot(world, "web_0")
+    world.apply_fleet(without(FLEET, "web_0"))
+    assert support.seen(world, "web_1") == []
+    assert world.operation(operation.operation_id).state.value == "Cancelled"
+
+
+# 2.6 to 2.9
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.6")
+@each_check("2.6")
+def test_the_status(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+@pytest.mark.clause("2.6", "4.1")
+def test_what_is_over_is_not_listed() -> None:
+    world = make_world(listening=["web_0"])
+    support.reboot(world, "web_0")
+    support.approve_all(world, "web_0")
+    world.advance("11m")
+    assert world.vm("web_0").get().events == []
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.7")
+@each_check("2.7")
+def test_not_before(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+@pytest.mark.clause("2.7")
+def test_not_before_is_a_whole_second_that_is_kept() -> None:
+    world = make_world(listening=["web_0"], start=START + 400_000)
+    support.reboot(world, "web_0")
+    event = support.only_event(world, "web_0")
+    assert event["NotBefore"] == "Tue, 01 Jan 2030 00:15:01 GMT"
+    world.advance_to(START + 15 * 60_000_000 + 999_999)
+    assert support.only_event(world, "web_0") == event
+    world.advance_to(START + 15 * 60_000_000 + 1_000_000)
+    started = support.only_event(world, "web_0")
+    assert (started["EventStatus"], started["NotBefore"]) == ("Started", "")
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.8")
+@each_check("2.8")
+def test_source_and_description(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+@pytest.mark.clause("2.8")
+def test_a_description_is_free() -> None:
+    world = make_world(listening=["web_0"])
+    support.reboot(world, "web_0", description='New "fans" für h1 ✓')
+    assert support.only_event(world, "web_0")["Description"] == 'New "fans" für h1 ✓'
+    assert world.vm("web_0").get().body.isascii()
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.9")
+@each_check("2.9")
+def test_the_duration(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+@pytest.mark.clause("2.9")
+@pytest.mark.parametrize(("said", "shown"), [(None, -1), (0, 0), (30, 30)])
+def test_a_duration_is_what_was_said_and_else_unknown(
+    said: int | None, shown: int
+) -> None:
+    world = make_world(listening=["web_0"])
+    support.reboot(world, "web_0", duration_seconds=said)
+    assert support.only_event(world, "web_0")["DurationInSeconds"] == shown
+
+
+# 2.10
+
+
+@pytest.mark.system
+@pytest.mark.clause("2.10")
+@each_check("2.10")
+def test_the_incarnation(endpoint: ServedWorld, check: Check) -> None:
+    check.run(endpoint.client("m_0"))
+
+
+@pytest.mark.clause("2.10")
+def test_one_transaction_raises_once() -> None:
+    world = make_world(ONE_HOST, listening=["a"])
+    support.maintain(world, "h1", "h2")
+    answer = world.vm("a").get()
+    assert (answer.incarnation, len(answer.events)) == (2, 2)
+
+
+@pytest.mark.clause("2.10")
+def test_a_first_document_with_events_is_number_two() -> None:
+    world = make_world()
+    support.maintain(world, "h1")
+    answer = world.vm("web_0").get()
+    assert (answer.incarnation, len(answer.events)) == (2, 1)
+
+
+@pytest.mark.clause("2.10")
+def test_an_approval_that_starts_nothing_changes_nothing() -> None:
+    world = make_world(listening=["web_0", "db_0"])
+    support.maintain(world, "h1")
+    before = world.vm("web_0").get().body
+    support.approve_all(world, "web_0")
+    assert world.vm("web_0").get().body == before
+
+
+@pytest.mark.clause("2.10", "1.5")
+def test_a_hidden_event_raises_and_is_not_seen() -> None:
+    world = make_world(
+        fleet(
+            hosts=["h1"],
+            scopes={"web": {**WEB, "terminate_notice": "5m"}},
+            vms={"a": {"host": "h1", "scope": "web"}},
+        ),
+        listening=["a"],
+    )
+    support.terminate(world, "a")
+    old, new = world.vm("a").get("2017-11-01"), world.vm("a").get()
+    assert (old.incarnation, old.events) == (2, [])
+    assert (new.incarnation, len(new.events)) == (2, 1)
+
+
+def story(world: World) -> list[tuple[int, bytes]]:
+    """Return what one VM is served at each step of a story."""
+    bodies: list[tuple[int, bytes]] = []
+
+    def look() -> None:
+        answer = world.vm("web_0").get()
+        bodies.append((answer.incarnation, answer.body))
+
+    for step in (
+        lambda: support.maintain(world, "h1"),
+        lambda: world.advance("15m"),
+        lambda: support.fail_host(world, "h2"),
+        lambda: world.advance("20m"),
+        lambda: support.restore_host(world, "h2"),
+    ):
+        step()
+        look()
+        look()
+    return bodies
+
+
+@pytest.mark.clause("2.10")
+def test_one_incarnation_has_one_content_and_none_is_lower() -> None:
+    bodies = story(make_world(listening=["web_0"]))
+    numbers = [number for number, _ in bodies]
+    assert numbers == sorted(numbers)
+    assert len(set(bodies)) == len(set(numbers)) == 5
+
+
+@pytest.mark.clause("2.10")
+def test_a_restart_changes_no_incarnation(tmp_path: Path) -> None:
+    with durable_world(tmp_path, listening=["web_0"]) as world:
+        support.maintain(world, "h1")
+        before = world.vm("web_0").get().body
+        world.restart()
+        assert world.vm("web_0").get().body == before
+        world.advance("15m")
+        assert world.vm("web_0").get().incarnation == 3
+
+
+@pytest.mark.clause("2.10")
+def test_a_vm_that_changes_its_scope_sees_a_higher_number() -> None:
+    text = fleet(
+        hosts=["h1"],
+        scopes={"one": WEB, "two": WEB},
+        vms={
+            "a": {"host": "h1", "scope": "one"},
+            "b": {"host": "h1", "scope": "two"},
+        },
+    )
+    world = make_world(text, listening=["a", "b"])
+    for _ in range(3):
+        (operation,) = support.reboot(world, "a")
+        support.cancel(world, operation.operation_id)
+    before = world.vm("a").get().incarnation
+    assert before > world.vm("b").get().incarnation
+    world.apply_fleet(
+        text.replace(
+            'name = "a"\nhost = "h1"\nscope = "one"',
+            'name = "a"\nhost = "h1"\nscope = "two"',
+        )
+    )
+    assert world.vm("a").get().incarnation > before
+
+
+def test_without_events_most_checks_say_so(subtests: pytest.Subtests) -> None:
+    client = support.WorldClient(make_world(), "web_0")
+    for number in range(2, 10):
+        for check in support.checks_of(f"2.{number}"):
+            with subtests.test(check.title), pytest.raises(NotCheckableError):
+                check.run(client)

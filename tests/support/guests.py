@@ -1,0 +1,188 @@
+"""What every VM was ever told, and what must be true of the next answer.
+
+A VM's *stay* is the time in which its numbers must not fall (2.10): it ends when
+its scope is disabled, or the VM comes to a view that nobody has enabled.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from forewarn.fleet.model import Vm, VmState
+from forewarn.instants import format_http_date
+from forewarn.protocol.events import Event, EventStatus, EventType
+from forewarn.protocol.views import View
+from forewarn.sim.world import Answer
+from tests.support.invariants import seen_by
+from tests.support.watched import Change, Mirror
+
+VERSIONS = (
+    "2017-03-01",
+    "2017-08-01",
+    "2017-11-01",
+    "2019-01-01",
+    "2019-04-01",
+    "2019-08-01",
+    "2020-07-01",
+)
+
+
+@dataclass(slots=True)
+class _Guest:
+    stay: int = 0
+    view: str = ""
+    highest: int = 0
+    """The highest incarnation of this stay."""
+    bodies: dict[tuple[int, str], bytes] = field(
+        default_factory=dict[tuple[int, str], bytes]
+    )
+    in_full: set[int] = field(default_factory=set[int])
+    shown: set[str] = field(default_factory=set[str])
+    gone: set[str] = field(default_factory=set[str])
+    known: dict[str, str] = field(default_factory=dict[str, str])
+    """Every EventId that it ever saw, with the scope it was in."""
+    statuses: dict[str, str] = field(default_factory=dict[str, str])
+
+    def begin_stay(self) -> None:
+        self.stay += 1
+        self.highest = 0
+        for forgotten in (self.bodies, self.in_full, self.shown, self.gone):
+            forgotten.clear()
+
+
+class Guests:
+    """All VMs of a fleet, as clients that never forget."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._guests: dict[str, _Guest] = {}
+        self._stood: dict[str, tuple[bool, int]] = {}
+        """Each view before the last commit: whether enabled, and its epoch."""
+
+    def of(self, vm: str) -> _Guest:
+        return self._guests.setdefault(vm, _Guest())
+
+    def committed(self, changes: list[Change]) -> None:
+        """Note which stays end with a commit."""
+        for vm in [each for each in self._guests if each not in self._mirror.vms]:
+            del self._guests[vm]
+        for vm in self._mirror.live_vms:
+            guest = self.of(vm.name)
+            if self._ends_stay(guest.view, vm):
+                guest.begin_stay()
+            elif guest.view != vm.view:
+                # Who sees what has changed with it, and may change back.
+                guest.shown.clear()
+                guest.gone.clear()
+            guest.view = vm.view
+        if any(isinstance(change.before or change.after, View) for change in changes):
+            self._stood = {
+                view.view_id: (view.is_enabled, view.epoch)
+                for view in self._mirror.views.values()
+            }
+
+    def _ends_stay(self, old: str, vm: Vm) -> bool:
+        before, was = self._stood.get(old, (False, 0))
+        view = self._mirror.views[vm.view]
+        if not before or not view.is_enabled:
+            return True
+        return old == vm.view and view.epoch != was
+
+    # Answers
+
+    def heard(self, vm: Vm, version: str, answer: Answer) -> None:
+        """Judge a full document (S6, S7, S8, S9)."""
+        guest = self.of(vm.name)
+        view = self._mirror.views[vm.view]
+        number = answer.incarnation
+        assert number == view.incarnation, (answer, view)
+        assert answer.headers["etag"] == f'"{number}"', answer
+        assert number >= guest.highest, f"S8: {vm.name} fell to {number}: {guest}"
+        known = guest.bodies.setdefault((number, version), answer.body)
+        assert known == answer.body, f"S8: {vm.name} got two documents {number}"
+        guest.highest = number
+        guest.in_full.add(number)
+        shown = [
+            event
+            for event in seen_by(self._mirror, vm)
+            if not is_hidden(event, version)
+        ]
+        assert json.loads(answer.body)["Events"] == [
+            members(event, version) for event in shown
+        ], "S9: not what the scope shows"
+        self._note_events(guest, vm, shown, complete=version >= "2019-01-01")
+
+    def _note_events(
+        self, guest: _Guest, vm: Vm, shown: list[Event], *, complete: bool
+    ) -> None:
+        ids = {event.event_id for event in shown}
+        assert not ids & guest.gone, "S7: an event has come back"
+        if complete:
+            guest.gone |= guest.shown - ids
+            guest.shown = ids
+        for event in shown:
+            before = guest.statuses.get(event.event_id)
+            assert (before, event.status.value) != ("Started", "Scheduled"), "S7"
+            guest.statuses[event.event_id] = event.status.value
+            guest.known[event.event_id] = event.scope
+
+    def heard_nothing_new(self, vm: Vm, tag: str) -> None:
+        """Judge a 304: only to who has the very document (1.10)."""
+        guest = self.of(vm.name)
+        view = self._mirror.views[vm.view]
+        assert tag == str(view.incarnation), (vm, tag)
+        assert int(tag) in guest.in_full, f"1.10: {vm.name} never got {tag}"
+
+    def must_accept(self, vm: Vm) -> set[str]:
+        """Return the EventIds that an approval may name (3.2)."""
+        if vm.state is VmState.DELETED:
+            return set()
+        guest = self.of(vm.name)
+        view = self._mirror.views[vm.view]
+        now = {event.event_id for event in seen_by(self._mirror, vm)}
+        if not view.is_enabled:
+            now = set()
+        remembered = {
+            event_id
+            for event_id, scope in guest.known.items()
+            if scope == vm.scope
+            and event_id in self._mirror.events
+            and (view.is_enabled or not self._mirror.events[event_id].is_live)
+        }
+        return now | remembered
+
+    def must_refuse(self, vm: Vm) -> set[str]:
+        """Return the EventIds that it never could have seen (3.3)."""
+        known = self.of(vm.name).known
+        return {
+            event.event_id
+            for event in self._mirror.events.values()
+            if event.scope != vm.scope and event.event_id not in known
+        }
+
+
+def is_hidden(event: Event, version: str) -> bool:
+    """Tell whether a version is too old for the event's type (1.5)."""
+    since = {EventType.PREEMPT: "2017-11-01", EventType.TERMINATE: "2019-01-01"}
+    return version < since.get(event.event_type, "")
+
+
+def members(event: Event, version: str) -> dict[str, Any]:
+    """Return what a version shows of an event (1.4, 2.2)."""
+    prefix = "_" if version == "2017-03-01" else ""
+    scheduled = event.status is EventStatus.SCHEDULED
+    shown: dict[str, Any] = {
+        "EventId": event.event_id,
+        "EventStatus": event.status.value,
+        "EventType": event.event_type.value,
+        "ResourceType": "VirtualMachine",
+        "Resources": [prefix + each.name for each in event.resources],
+        "NotBefore": format_http_date(event.not_before) if scheduled else "",
+    }
+    if version >= "2019-04-01":
+        shown["Description"] = event.description
+    if version >= "2019-08-01":
+        shown["EventSource"] = event.source.value
+    if version >= "2020-07-01":
+        shown["DurationInSeconds"] = event.duration_seconds
+    return shown

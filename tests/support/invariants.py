@@ -1,0 +1,480 @@
+"""What must hold after every commit: one small function for each invariant.
+
+They are written from the clauses, over the rows as a watched store saw them, and
+share no code with what they judge. S1 to S12 and L1 to L3 are the invariants of
+the service's design; the numbers with a dot are clauses of `docs/protocol.md`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from forewarn.control.policy import Policy
+from forewarn.fleet.model import HostState, ScopeKind, Vm, VmState
+from forewarn.instants import MINUTE, SECOND, Micros
+from forewarn.protocol.events import Event, EventStatus, EventType
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    STARTED_STATES,
+    WAITING_STATES,
+    Action,
+    CallState,
+    Operation,
+    OperationState,
+    RequestState,
+    TargetKind,
+    Verb,
+)
+from forewarn.protocol.views import View
+from tests.support.watched import Change, Mirror
+
+MOVING = frozenset({Action.LIVE_MIGRATE, Action.REDEPLOY})
+ORDER = (
+    EventStatus.NEW,
+    EventStatus.SCHEDULED,
+    EventStatus.STARTED,
+    EventStatus.REMOVED,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Moment:
+    """What an invariant may look at: the rows after a commit, and the change."""
+
+    mirror: Mirror
+    policy: Policy
+    now: Micros
+    changes: list[Change]
+    relabelled: frozenset[str] = field(default_factory=frozenset[str])
+    """Scopes whose author changed fault domains while something was started."""
+    crowded: frozenset[str] = field(default_factory=frozenset[str])
+    """Hosts where a hypervisor put VMs that nobody had sent there."""
+
+    def changed(self) -> Iterator[tuple[Operation | None, Operation]]:
+        """Yield the operations that changed, with how they were."""
+        for change in self.changes:
+            if isinstance(change.after, Operation):
+                before = change.before
+                assert before is None or isinstance(before, Operation)
+                yield before, change.after
+
+    def started(self) -> Iterator[Operation]:
+        """Yield the operations that this commit has started."""
+        for before, after in self.changed():
+            was = before is not None and before.state in STARTED_STATES
+            if after.started_at and not was and (before is None or not before.ended_at):
+                yield after
+
+    def events(self) -> Iterator[tuple[Event | None, Event | None]]:
+        """Yield the events that changed, with how they were."""
+        for change in self.changes:
+            if isinstance(change.before or change.after, Event):
+                assert change.before is None or isinstance(change.before, Event)
+                assert change.after is None or isinstance(change.after, Event)
+                yield change.before, change.after
+
+    def members(self, scope: str) -> list[Vm]:
+        """Return the VMs of a scope that are not deleted."""
+        return [vm for vm in self.mirror.live_vms if vm.scope == scope]
+
+    def open(self) -> Iterator[Operation]:
+        """Yield the operations that have not ended."""
+        for operation in self.mirror.operations.values():
+            if operation.state not in ENDED_STATES:
+                yield operation
+
+
+# Who sees what, said again and independently (6.1, 6.2, 7.2)
+
+
+def is_alone(mirror: Mirror, scope: str) -> bool:
+    """Tell whether each VM of the scope sees its own events only (6.2)."""
+    found = mirror.scopes[scope]
+    domains = {vm.fault_domain for vm in mirror.vms.values() if vm.scope == scope}
+    return found.kind is ScopeKind.SCALE_SET and found.gpu and len(domains) == 1
+
+
+def seen_by(mirror: Mirror, vm: Vm) -> list[Event]:
+    """Return the live events that the VM's document must show, in order (2.1)."""
+    alone = is_alone(mirror, vm.scope)
+    shown = [
+        event
+        for event in mirror.live_events
+        if event.scope == vm.scope
+        and (not alone or vm.name in [each.vm for each in event.resources])
+    ]
+    return sorted(shown, key=lambda event: (event.created, event.event_id))
+
+
+# Safety of starts
+
+
+def s1_one_fault_domain(moment: Moment) -> None:
+    """6.3: routine maintenance never impacts two fault domains of a scope."""
+    routine = {
+        operation.operation_id
+        for operation in moment.open()
+        if operation.routine and operation.state in STARTED_STATES
+    }
+    domains: dict[str, set[int]] = {}
+    for vm in moment.mirror.live_vms:
+        if routine.intersection(vm.started):
+            domains.setdefault(vm.scope, set()).add(vm.fault_domain)
+    for scope, touched in domains.items():
+        assert len(touched) == 1 or scope in moment.relabelled, (scope, touched)
+
+
+def s1b_one_migration(moment: Moment) -> None:
+    """6.3: of live migrations, one operation of a scope at a time."""
+    busy: dict[str, str] = {}
+    for operation in moment.open():
+        if (
+            operation.action is Action.LIVE_MIGRATE
+            and operation.state is OperationState.IMPACTING
+        ):
+            for scope in {moment.mirror.vms[name].scope for name in operation.vms}:
+                other = busy.setdefault(scope, operation.operation_id)
+                assert other == operation.operation_id, (scope, other, operation)
+
+
+def s2_no_start_beside_another(moment: Moment) -> None:
+    """6.3: no routine start while another fault domain of the scope is down."""
+    for operation in moment.started():
+        if not operation.routine:
+            continue
+        vms = [moment.mirror.vms[name] for name in operation.vms]
+        for scope in {vm.scope for vm in vms}:
+            own = {vm.fault_domain for vm in vms if vm.scope == scope}
+            assert len(own) == 1, (operation, own)
+            for vm in moment.members(scope):
+                if vm.fault_domain not in own:
+                    assert vm.state is VmState.RUNNING, (operation, vm)
+                    assert not vm.started, (operation, vm)
+
+
+def s3_start_is_allowed(moment: Moment) -> None:
+    """3.5, 3.6, 4.2: all approved, or NotBefore has come, or a failure."""
+    mirror = moment.mirror
+    for operation in moment.open():
+        if operation.state is OperationState.READY:
+            assert is_released(moment, operation), operation
+    for operation in moment.started():
+        if operation.action is Action.NONE:
+            assert operation.verb is Verb.FAIL, operation
+        else:
+            assert is_released(moment, operation), (
+                operation,
+                mirror.events_of(operation.operation_id),
+            )
+
+
+def is_released(moment: Moment, operation: Operation) -> bool:
+    """Tell whether nobody has to be waited for."""
+    if moment.now >= operation.not_before:
+        return True
+    counting = [operation]
+    if moment.mirror.requests[operation.request].together:
+        counting = [
+            each
+            for each in moment.mirror.operations.values()
+            if each.request == operation.request
+            and each.state is not OperationState.CANCELLED
+        ]
+    return all(
+        event.approved_by
+        for each in counting
+        for event in moment.mirror.events_of(each.operation_id)
+        if event.status is not EventStatus.REMOVED
+    )
+
+
+def s10_impact_is_announced(moment: Moment) -> None:
+    """4.2, 4.7: what starts names everyone it hits, in Started events."""
+    mirror = moment.mirror
+    for operation in moment.started():
+        if operation.target_kind is TargetKind.HOST:
+            there = {vm.name for vm in mirror.live_vms if vm.host == operation.host}
+            assert there <= set(operation.vms), (operation, there)
+        events = mirror.events_of(operation.operation_id)
+        named = {
+            each.vm
+            for event in events
+            if event.status is EventStatus.STARTED
+            for each in event.resources
+        }
+        assert all(event.status is not EventStatus.SCHEDULED for event in events)
+        if operation.verb not in {Verb.TERMINATE, Verb.UPGRADE_OS, Verb.REIMAGE}:
+            assert operation.state in ENDED_STATES or named == set(operation.vms), (
+                operation,
+                named,
+            )
+
+
+# Events
+
+
+def s6_notice(moment: Moment) -> None:
+    """2.7, 5.1: enough notice, a whole second, and it never moves."""
+    for before, after in moment.events():
+        if after is None:
+            continue
+        assert after.not_before % SECOND == 0, after
+        if before is not None:
+            assert after.not_before == before.not_before, (before, after)
+        elif after.status is EventStatus.SCHEDULED:
+            notice = after.not_before - moment.now
+            assert notice >= _least_notice(moment, after), (notice, after)
+
+
+def _least_notice(moment: Moment, event: Event) -> Micros:
+    scope = moment.mirror.scopes[event.scope]
+    verb = moment.mirror.operations[event.operation].verb
+    if event.event_type is EventType.TERMINATE:
+        return scope.terminate_notice or 0
+    if verb in {Verb.UPGRADE_OS, Verb.REIMAGE}:
+        return scope.os_image_notice or 0
+    return {
+        EventType.FREEZE: 15 * MINUTE,
+        EventType.REBOOT: 15 * MINUTE,
+        EventType.REDEPLOY: 10 * MINUTE,
+        EventType.PREEMPT: 30 * SECOND,
+    }[event.event_type]
+
+
+def s7_events_go_forward(moment: Moment) -> None:
+    """2.3, 4.1: never backwards, never again, the same thing to the end."""
+    for before, after in moment.events():
+        if before is None or after is None:
+            assert before is None or before.status is EventStatus.REMOVED, before
+            continue
+        assert ORDER.index(before.status) <= ORDER.index(after.status), (before, after)
+        for one, two in (
+            (before.operation, after.operation),
+            (before.scope, after.scope),
+            (before.event_type, after.event_type),
+            (before.created, after.created),
+        ):
+            assert one == two, (before, after)
+        assert {each.vm for each in after.resources} <= {
+            each.vm for each in before.resources
+        }, (before, after)
+        if before.approved_by:
+            assert after.approved_by == before.approved_by, (before, after)
+
+
+def s8_one_rise_a_commit(moment: Moment) -> None:
+    """2.10: what a document shows and its number change together, by one."""
+    joined = {
+        change.after.view
+        for change in moment.changes
+        if isinstance(change.after, Vm)
+        and (not isinstance(change.before, Vm) or change.before.view != change.after.view)
+    }
+    for change in moment.changes:
+        one, two = change.before, change.after
+        if not isinstance(one, View) or not isinstance(two, View):
+            continue
+        assert two.epoch in {one.epoch, one.epoch + 1}, (one, two)
+        if one.epoch != two.epoch or two.view_id in joined:
+            continue
+        assert two.incarnation in {one.incarnation, one.incarnation + 1}, (one, two)
+        assert (one.digest == two.digest) == (one.incarnation == two.incarnation)
+
+
+def s12_removed_means_over(moment: Moment) -> None:
+    """2.6, 4.3: a removed event's impact is over, or never began."""
+    mirror = moment.mirror
+    for before, after in moment.events():
+        if before is None or after is None or not before.is_live or after.is_live:
+            continue
+        operation = mirror.operations[after.operation]
+        left = not {each.vm for each in after.resources}.intersection(operation.vms)
+        assert left or operation.state in ENDED_STATES, (after, operation)
+        if before.status is EventStatus.SCHEDULED and not left:
+            assert operation.state is OperationState.CANCELLED, operation
+            assert not operation.started_at, operation
+
+
+def s12_down_is_told(moment: Moment) -> None:
+    """4.7, 5.5: who is down is named by a Started event until it runs again."""
+    named = {
+        each.vm
+        for event in moment.mirror.live_events
+        if event.status is EventStatus.STARTED
+        for each in event.resources
+    }
+    for vm in moment.mirror.live_vms:
+        if vm.state is VmState.DOWN:
+            assert vm.name in named, vm
+        elif moment.mirror.hosts[vm.host].state is HostState.DOWN:
+            raise AssertionError(f"{vm} runs on a host that is down")
+
+
+# Rows
+
+
+def rows_capacity(moment: Moment) -> None:
+    """5.2: a place is kept for who moves, and no host is overfull."""
+    for host in moment.mirror.hosts.values():
+        taken = [
+            vm.name
+            for vm in moment.mirror.live_vms
+            for place in {vm.host, vm.moving_to}
+            if place == host.name
+        ]
+        assert (
+            host.capacity is None
+            or len(taken) <= host.capacity
+            or host.name in moment.crowded
+        ), (host, taken)
+
+
+def rows_domains_of_a_host(moment: Moment) -> None:
+    """6.3: no host holds two fault domains of one scope."""
+    held: dict[tuple[str, str], set[int]] = {}
+    for vm in moment.mirror.live_vms:
+        for place in filter(None, {vm.host, vm.moving_to}):
+            held.setdefault((place, vm.scope), set()).add(vm.fault_domain)
+    for (host, scope), domains in held.items():
+        assert len(domains) == 1 or host in moment.crowded, (host, scope, domains)
+
+
+def rows_started(moment: Moment) -> None:
+    """6.3: a VM knows what has started on it, and where it is going."""
+    started: dict[str, set[str]] = {}
+    going: dict[str, str] = {}
+    for operation in moment.open():
+        for move in operation.moves:
+            assert move.vm in moment.mirror.vms, operation
+            if operation.state in STARTED_STATES:
+                started.setdefault(move.vm, set()).add(operation.operation_id)
+            if operation.state is OperationState.IMPACTING and not move.done:
+                going[move.vm] = going.get(move.vm) or move.to_host
+    for vm in moment.mirror.vms.values():
+        assert set(vm.started) == started.get(vm.name, set()), vm
+        assert len(set(vm.started)) == len(vm.started), vm
+        assert vm.moving_to == going.get(vm.name, ""), (vm, going)
+
+
+def rows_operations(moment: Moment) -> None:
+    """4.1, 5.5: an operation's row says one thing, and so do its events."""
+    mirror = moment.mirror
+    for operation in mirror.operations.values():
+        live = {
+            event.status
+            for event in mirror.events_of(operation.operation_id)
+            if event.is_live
+        }
+        if operation.state in WAITING_STATES:
+            assert live <= {EventStatus.SCHEDULED}, operation
+            assert operation.call_state is CallState.NONE, operation
+        elif operation.state in STARTED_STATES:
+            assert live <= {EventStatus.STARTED}, operation
+        else:
+            assert operation.state in ENDED_STATES, operation
+            assert not live, operation
+        if operation.state is OperationState.IMPACTING:
+            failure = operation.action is Action.NONE
+            assert (operation.call_state is CallState.NONE) == failure, operation
+            assert failure or operation.moves, operation
+
+
+def rows_requests(moment: Moment) -> None:
+    """4.5: a request is open as long as something of it is."""
+    states: dict[str, set[OperationState]] = {}
+    for operation in moment.mirror.operations.values():
+        states.setdefault(operation.request, set()).add(operation.state)
+    for name, request in moment.mirror.requests.items():
+        under_way = states[name] - ENDED_STATES
+        if request.state is RequestState.OPEN:
+            assert under_way, request
+        elif request.state is RequestState.CLOSED:
+            assert not under_way, request
+        elif request.is_rollout or request.state is RequestState.CANCELLED:
+            assert not under_way & WAITING_STATES, request
+
+
+def rows_views(moment: Moment) -> None:
+    """6.1, 6.2, 7.2: every VM has its view, and every view its VMs."""
+    mirror = moment.mirror
+    used: set[str] = set()
+    for vm in mirror.live_vms:
+        view = mirror.views[vm.view]
+        used.add(view.view_id)
+        scope = mirror.scopes[vm.scope]
+        zone = mirror.hosts[vm.host].zone if scope.kind is ScopeKind.SCALE_SET else ""
+        key = f"{scope.name}@{zone}" if zone else scope.name
+        assert view.enabling == key, (vm, view)
+        assert view.scope == scope.name, (vm, view)
+        assert vm.tenant == scope.tenant, (vm, scope)
+        assert view.vm == (vm.name if is_alone(mirror, scope.name) else ""), (vm, view)
+    assert used == set(mirror.views), set(mirror.views) ^ used
+    enabled: dict[str, set[bool]] = {}
+    for view in mirror.views.values():
+        enabled.setdefault(view.enabling, set()).add(view.is_enabled)
+    assert all(len(states) == 1 for states in enabled.values()), enabled
+
+
+# Liveness, as far as one moment shows it
+
+
+def l1_something_wakes_it(moment: Moment) -> None:
+    """4.1: every open operation has a timer, or waits for a person."""
+    mirror = moment.mirror
+    for operation in moment.open():
+        if operation.verb is Verb.FAIL:
+            down = [mirror.vms[name].state is VmState.DOWN for name in operation.vms]
+            assert all(down), operation
+            if not down:
+                host = mirror.hosts[operation.host]
+                assert operation.target_kind is TargetKind.HOST, operation
+                assert host.state is HostState.DOWN, operation
+        elif operation.call_state is not CallState.UNKNOWN:
+            assert operation.due_at, operation
+
+
+def l2_approved_goes_at_once(moment: Moment) -> None:
+    """4.2: nothing waits for an approval that is not missing."""
+    for operation in moment.open():
+        if operation.state is OperationState.NOTICED:
+            assert not is_released(moment, operation), operation
+
+
+def l3_holds_are_bounded(moment: Moment) -> None:
+    """4.2: silence and holds last no longer than they may."""
+    for operation in moment.open():
+        due = operation.due_at
+        assert not due or due > moment.now, operation
+        told = moment.mirror.events_of(operation.operation_id)
+        if operation.routine and operation.state is OperationState.READY and told:
+            bound = operation.not_before + moment.policy.hold_bound
+            assert moment.now < bound, operation
+
+
+EVERY_COMMIT: tuple[Callable[[Moment], None], ...] = (
+    s1_one_fault_domain,
+    s1b_one_migration,
+    s2_no_start_beside_another,
+    s3_start_is_allowed,
+    s6_notice,
+    s7_events_go_forward,
+    s8_one_rise_a_commit,
+    s10_impact_is_announced,
+    s12_down_is_told,
+    s12_removed_means_over,
+    rows_capacity,
+    rows_domains_of_a_host,
+    rows_operations,
+    rows_requests,
+    rows_started,
+    rows_views,
+    l1_something_wakes_it,
+)
+"""Asked after every commit."""
+
+SETTLED: tuple[Callable[[Moment], None], ...] = (
+    l2_approved_goes_at_once,
+    l3_holds_are_bounded,
+)
+"""Asked when all that is due has been done."""
+
+

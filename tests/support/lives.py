@@ -1,0 +1,546 @@
+"""A life of a fleet: everything that can befall it, judged at each turn.
+
+A life is a world with witnesses: its store, its driver and its guests. Each
+method is something that somebody does, with numbers that choose whom it befalls,
+so that a life can be written down and lived again. What the rules refuse must
+change nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from forewarn.control import approvals, failures, fleet_changes, outcome, verbs
+from forewarn.control.blockers import Blocker, NoRoom
+from forewarn.control.obstacles import why_not_start
+from forewarn.control.policy import Policy
+from forewarn.control.verbs import Wishes
+from forewarn.control.work import Work
+from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.drivers.port import Call
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.file import read_fleet
+from forewarn.fleet.model import HostState, Vm, VmState
+from forewarn.fleet.problems import FleetFileError
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.events import EventStatus
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    WAITING_STATES,
+    Action,
+    CallState,
+    OperationState,
+    Verb,
+)
+from forewarn.sim.world import CrashError, World
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Store
+from forewarn.store.sqlite import SqliteStore
+from tests.support import invariants
+from tests.support.fleets import FleetPlan, changed
+from tests.support.guests import VERSIONS, Guests
+from tests.support.invariants import Moment
+from tests.support.watched import Change, Mirror, WatchedStore, stored
+from tests.support.witness import WitnessDriver
+
+T = TypeVar("T")
+
+UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
+MAINTENANCE = (Action.FREEZE, Action.LIVE_MIGRATE, Action.REBOOT, Action.REDEPLOY)
+FAULTS = tuple(FaultKind)
+TAGS = ("", "last", "1", "2", "3", "7")
+END_ROUNDS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that somebody does: a method of a life, and its numbers."""
+
+    name: str
+    args: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{key}={value!r}" for key, value in self.args.items())
+        return f"{self.name}({given})"
+
+
+class Life:
+    """A world with witnesses."""
+
+    def __init__(
+        self,
+        plan: FleetPlan,
+        *,
+        policy: Policy | None = None,
+        file: Path | None = None,
+        seed: int = 0,
+        abort_share: float = 1.0,
+    ) -> None:
+        """Begin; `file` keeps the rows in SQLite, else they are in memory."""
+        self.plan = plan
+        self.policy = policy or Policy()
+        self.mirror = Mirror()
+        self.guests = Guests(self.mirror)
+        self.refused = 0
+        self.crashed = 0
+        self.is_broken = False
+        """A judgement has failed: what follows would only repeat it."""
+        self._acknowledged: set[str] = set()
+        self._relabelled: set[str] = set()
+        self._crowded: set[str] = set()
+        self._file = file
+        self._memory = MemoryStore()
+        self.hypervisor = SimulatedDriver(abort_share=abort_share)
+        self.driver = WitnessDriver(self.hypervisor, self._called)
+        self._world: World | None = None
+        self._world = World(
+            store=self._open, driver=self.driver, policy=self.policy, seed=seed
+        )
+        self.world.apply_fleet(plan.text())
+
+    @property
+    def world(self) -> World:
+        """Return the world; there is none while it is being made."""
+        assert self._world is not None
+        return self._world
+
+    def _open(self) -> Store:
+        inner = SqliteStore(self._file) if self._file else self._memory
+        return WatchedStore(
+            inner, self.mirror, self._committed, keep_open=not self._file
+        )
+
+    # Witnesses
+
+    def moment(self, changes: list[Change] | None = None) -> Moment:
+        """Return what the invariants are asked about."""
+        return Moment(
+            mirror=self.mirror,
+            policy=self.policy,
+            now=self.world.now,
+            changes=changes or [],
+            relabelled=frozenset(self._relabelled),
+            crowded=frozenset(self._crowded),
+        )
+
+    def _committed(self, changes: list[Change]) -> None:
+        for change in changes:
+            one, two = change.before, change.after
+            if isinstance(one, Vm) and isinstance(two, Vm):
+                same = one.scope == two.scope and one.fault_domain == two.fault_domain
+                if not same:
+                    self._relabelled |= {one.scope, two.scope}
+        for scope in list(self._relabelled):
+            if not any(vm.started for vm in self.mirror.live_vms if vm.scope == scope):
+                self._relabelled.discard(scope)
+        self.guests.committed(changes)
+        moment = self.moment(changes)
+        for invariant in invariants.EVERY_COMMIT:
+            invariant(moment)
+
+    def _called(self, call: Call) -> None:
+        """S10: the call is durable, its events are served, nobody else is at it."""
+        now = self.world.now
+        content = self.world.read(stored)
+        operation = self.mirror.operations[call.operation_id]
+        assert content == self.mirror.content(), "what was told is not what is durable"
+        assert operation.state is OperationState.IMPACTING, operation
+        assert operation.generation == call.generation, (operation, call)
+        assert operation.call_state is CallState.ISSUED, operation
+        assert operation.action is call.action, (operation, call)
+        for each in call.vms:
+            vm = self.mirror.vms[each.vm]
+            assert vm.state is not VmState.DELETED, (vm, call)
+            assert vm.host == call.host, (vm, call)
+            assert vm.moving_to == each.to_host, (vm, call)
+            for other in self.mirror.operations.values():
+                meets = (
+                    other.operation_id != call.operation_id
+                    and other.state is OperationState.IMPACTING
+                    and other.action is not Action.NONE
+                    and each.vm in other.vms
+                )
+                assert not meets, (call, other)
+        if call.action is Action.LIVE_MIGRATE:
+            assert len(call.vms) == 1, call
+        for event in self.mirror.events_of(call.operation_id):
+            if not event.is_live:
+                continue
+            assert event.status is EventStatus.STARTED, event
+            for view in self.mirror.views.values():
+                if view.scope != event.scope or not view.is_enabled:
+                    continue
+                if view.vm and not event.names(view.vm):
+                    continue
+                served = self.world.endpoint._views[view.view_id].document
+                assert served is not None, view
+                assert now < view.events_from or event in served.events, (event, view)
+
+    def check(self) -> None:
+        """Judge what is served, between two steps (S9)."""
+        endpoint = self.world.endpoint
+        assert set(endpoint.directory.by_vm) == {
+            vm.name for vm in self.mirror.live_vms
+        }
+        for vm in self.mirror.live_vms:
+            view = self.mirror.views[vm.view]
+            assert endpoint.directory.by_vm[vm.name].guest.view_id == vm.view, vm
+            served = endpoint._views[vm.view].document
+            if not view.is_enabled:
+                assert served is None, view
+                continue
+            assert served is not None, view
+            assert served.incarnation == view.incarnation, (served, view)
+            if self.world.now >= max(view.events_from, view.due_at):
+                expected = invariants.seen_by(self.mirror, vm)
+                assert list(served.events) == expected, (vm, served.events, expected)
+
+    def _settled(self) -> None:
+        moment = self.moment()
+        for invariant in invariants.SETTLED:
+            invariant(moment)
+
+    # Whom it befalls
+
+    def _vm(self, number: int) -> str:
+        names = sorted(self.mirror.vms)
+        return names[number % len(names)] if names else "nobody"
+
+    def _vms(self, numbers: list[int]) -> list[str]:
+        return list(dict.fromkeys(self._vm(number) for number in numbers))
+
+    def _host(self, number: int) -> str:
+        names = sorted(self.mirror.hosts)
+        return names[number % len(names)]
+
+    def _operation(self, number: int) -> str:
+        found = sorted(self.mirror.operations.values(), key=lambda op: op.created)
+        live = [op for op in found if op.state not in ENDED_STATES] or found
+        return live[number % len(live)].operation_id if live else "op-none"
+
+    def _event(self, number: int) -> str:
+        found = sorted(
+            self.mirror.events.values(), key=lambda event: (event.created, event.key)
+        )
+        found = [event for event in found if event.is_live] or found
+        return found[number % len(found)].event_id if found else UNKNOWN_ID
+
+    # Orders
+
+    def order(self, decide: Callable[[Work], T]) -> T | None:
+        """Order something; what is refused must change nothing."""
+        commits = self.mirror.commits
+        approved = self._approved()
+        try:
+            result = self.world.order(decide)
+        except (RefusedError, FleetFileError) as refusal:
+            assert self.mirror.commits == commits, f"refused, and changed: {refusal}"
+            self.refused += 1
+            return None
+        assert not self._newly_approved(approved), "S4: an order is no approval"
+        return result
+
+    def _approved(self) -> set[str]:
+        return {key for key, event in self.mirror.events.items() if event.approved_by}
+
+    def _newly_approved(self, before: set[str]) -> set[str]:
+        """Return what a VM or operator has approved; policies have parentheses."""
+        return {
+            key
+            for key in self._approved() - before
+            if self.mirror.events[key].approved_by
+            not in {"(policy)", "(nobody listens)", "(down already)", "(failure)"}
+        }
+
+    def maintain(
+        self, hosts: list[int], impact: int, wish: int = 0, emergency: bool = False
+    ) -> None:
+        names = list(dict.fromkeys(self._host(number) for number in hosts))
+        not_before = self.world.now + wish * SECOND // 4 if wish else None
+        wishes = Wishes(not_before=not_before, emergency=emergency)
+        action = MAINTENANCE[impact % len(MAINTENANCE)]
+        self.order(lambda work: verbs.maintain(work, names, action, wishes))
+
+    def restart(self, vms: list[int], redeploy: bool) -> None:
+        verb = Verb.REDEPLOY if redeploy else Verb.REBOOT
+        names = self._vms(vms)
+        self.order(lambda work: verbs.restart(work, names, verb, Wishes()))
+
+    def evict(self, vms: list[int]) -> None:
+        names = self._vms(vms)
+        self.order(lambda work: verbs.evict(work, names, Wishes()))
+
+    def terminate(self, vms: list[int]) -> None:
+        names = self._vms(vms)
+        self.order(lambda work: verbs.terminate(work, names, Wishes()))
+
+    def renew_image(self, vms: list[int], reimage: bool) -> None:
+        verb = Verb.REIMAGE if reimage else Verb.UPGRADE_OS
+        names = self._vms(vms)
+        self.order(lambda work: verbs.renew_image(work, names, verb, Wishes()))
+
+    def predict_failure(self, host: int, hours: int) -> None:
+        name = self._host(host)
+        notice = hours * HOUR
+        self.order(lambda work: verbs.predict_failure(work, name, notice, Wishes()))
+
+    def fail_host(self, host: int) -> None:
+        name = self._host(host)
+        self.order(lambda work: failures.fail_host(work, name))
+
+    def fail_vm(self, vm: int) -> None:
+        name = self._vm(vm)
+        self.order(lambda work: failures.fail_vm(work, name))
+
+    def restore_host(self, host: int) -> None:
+        name = self._host(host)
+        self.order(lambda work: failures.restore_host(work, name))
+
+    def restore_vm(self, vm: int) -> None:
+        name = self._vm(vm)
+        self.order(lambda work: failures.restore_vm(work, name))
+
+    def cancel(self, number: int, whole: bool) -> None:
+        name = self._operation(number)
+        if whole and name in self.mirror.operations:
+            name = self.mirror.operations[name].request
+        self.order(lambda work: verbs.cancel(work, name, note="changed my mind"))
+
+    def resolve(self, number: int, done: bool, down: list[int]) -> None:
+        lost = sorted(
+            operation.operation_id
+            for operation in self.mirror.operations.values()
+            if operation.call_state is CallState.UNKNOWN
+        )
+        name = lost[number % len(lost)] if lost else self._operation(number)
+        vms = self.mirror.operations[name].vms if lost else ()
+        fallen = tuple({vms[each % len(vms)] for each in down} if vms else ())
+        self.order(lambda work: outcome.resolve(work, name, done=done, down=fallen))
+
+    def change_fleet(self, what: str, one: int, two: int, three: int) -> None:
+        plan = changed(self.plan, what, one, two, three)
+        before = self.mirror.commits
+        self.order(
+            lambda work: fleet_changes.apply(
+                work, read_fleet(plan.text(), name="fleet.toml")
+            )
+        )
+        if self.mirror.commits != before:
+            self.plan = plan
+
+    # What VMs do
+
+    def get(self, vm: int, version: int, tag: int) -> None:
+        name = self._vm(vm)
+        said = TAGS[tag % len(TAGS)]
+        if said == "last":
+            said = str(self.guests.of(name).highest) if name in self.mirror.vms else ""
+        asked = VERSIONS[version % len(VERSIONS)]
+        answer = self.world.vm(name).get(asked, etag=said)
+        found = self.mirror.vms.get(name)
+        if found is None or found.state is VmState.DELETED:
+            assert answer.status == 404, answer
+        elif answer.status == 304:
+            self.guests.heard_nothing_new(found, said)
+        else:
+            assert answer.status == 200, answer
+            self.guests.heard(found, asked, answer)
+
+    def approve(self, vm: int, events: list[int], version: int) -> None:
+        """POST what the VM may see, or not: events of anybody, and unknown ones."""
+        name = self._vm(vm)
+        ids = {self._any_event(name, number) for number in events}
+        self._post(name, sorted(ids), VERSIONS[version % len(VERSIONS)])
+
+    def _any_event(self, name: str, number: int) -> str:
+        vm = self.mirror.vms.get(name)
+        known = self.guests.of(name).known if vm else {}
+        own = [each.event_id for each in invariants.seen_by(self.mirror, vm)] if vm else []
+        if number % 8 == 7:
+            return UNKNOWN_ID
+        if number % 8 == 6:
+            return self._event(number // 8)
+        found = sorted(own) if number % 8 < 4 and own else sorted(known)
+        return found[number // 8 % len(found)] if found else self._event(number // 8)
+
+    def _post(self, name: str, ids: list[str], version: str) -> None:
+        vm = self.mirror.vms.get(name)
+        before = self.mirror.content()
+        approved = self._approved()
+        accept = self.guests.must_accept(vm) if vm else set[str]()
+        refuse = self.guests.must_refuse(vm) if vm else set[str]()
+        answer = self.world.vm(name).approve(*map(str.lower, ids), version=version)
+        new = self._newly_approved(approved)
+        if vm is None or vm.state is VmState.DELETED:
+            assert answer.status == 404, answer
+        elif set(ids) <= accept:
+            assert answer.status == 200, f"3.2: {answer} to {ids}"
+        elif UNKNOWN_ID in ids or refuse.intersection(ids):
+            assert answer.status == 400, f"3.3: {answer} to {ids}"
+        assert new <= set(ids), f"S4: approved besides: {new - set(ids)}"
+        if answer.status != 200:
+            assert before == self.mirror.content(), "3.3: refused, and changed"
+            return
+        self._acknowledged |= set(ids)
+        self._check_acknowledged()
+        if not new:
+            assert before == self.mirror.content(), "S5: no effect, and changed"
+        again = self.mirror.content()
+        repeated = self.world.vm(name).approve(*ids)
+        # It may have been deleted at once by what it approved.
+        if self.mirror.vms[name].state is not VmState.DELETED:
+            assert repeated.status == 200, f"S5: {repeated}"
+        assert again == self.mirror.content(), "S5: repeated, and changed"
+
+    def approve_for(self, number: int, as_vm: int) -> None:
+        """Approve as the operator, or in the place of a VM."""
+        event_id = self._event(number)
+        speaker = self._vm(as_vm) if as_vm >= 0 else ""
+        approved = self._approved()
+        commits = self.mirror.commits
+        try:
+            self.world.order(
+                lambda work: approvals.approve_for(work, event_id, as_vm=speaker)
+            )
+        except RefusedError:
+            assert self.mirror.commits == commits
+            return
+        assert self._newly_approved(approved) <= {event_id}
+
+    def _check_acknowledged(self) -> None:
+        """S11, 3.2: an approval that was answered with 200 stays."""
+        for event_id in self._acknowledged:
+            event = self.mirror.events.get(event_id)
+            if event is not None and event.status is EventStatus.SCHEDULED:
+                assert event.approved_by, event
+
+    # What hypervisors do
+
+    def fault(self, kind: int, vm: int, times: int, how: int) -> None:
+        elsewhere = ""
+        fault_kind = FAULTS[kind % len(FAULTS)]
+        if fault_kind is FaultKind.LIE and how & 4:
+            elsewhere = self._host(how)
+            self._crowded.add(elsewhere)
+        self.hypervisor.inject(
+            Fault(
+                kind=fault_kind,
+                vm=self._vm(vm) if vm >= 0 else "",
+                times=times,
+                leaves_down=how & 1 == 1,
+                abortable=how & 2 == 2,
+                elsewhere=elsewhere,
+            )
+        )
+
+    # Time and crashes
+
+    def advance(self, seconds: float) -> None:
+        self.world.advance(round(seconds * SECOND))
+        self._settled()
+
+    def advance_to_next(self, seconds: int) -> None:
+        """Go to what is due next, or a little before or after."""
+        due = self.world.plane.next_due()
+        if due is not None:
+            self.world.advance(max(0, due - self.world.now + seconds * SECOND))
+            self._settled()
+
+    def restart_service(self, crash_after: int = 0) -> None:
+        """Kill the service and start it; it may crash again as it starts."""
+        content = self.mirror.content()
+        self.driver.process += 1
+        if crash_after:
+            world = self.world
+            world.store.close()
+            world.store = world._open_store()
+            left = crash_after
+
+            def is_time(_place: str, _count: int) -> bool:
+                nonlocal left
+                left -= 1
+                return not left
+
+            world.crash_at = is_time
+            try:
+                world.begin()
+            except CrashError:
+                self.crashed += 1
+            content = self.mirror.content()
+            self.driver.process += 1
+        watched = self.world.read(stored) if not crash_after else content
+        assert watched == content, "S11: the store has lost something"
+        self.world.restart()
+        assert self.world.read(stored) == self.mirror.content(), "S11"
+        self._check_acknowledged()
+
+    def crash(self, step: Step, place: str, count: int) -> None:
+        """Do something, and die at the `count`-th passing of a checkpoint."""
+        at = self.world.passed[place] + count
+        self.world.crash_at = lambda where, passed: where == place and passed == at
+        try:
+            self.do(step)
+        except CrashError:
+            self.crashed += 1
+        self.restart_service()
+
+    def do(self, step: Step) -> None:
+        """Do what a step says."""
+        getattr(self, step.name)(**step.args)
+
+    # The end
+
+    def blockers(self, operation_id: str) -> tuple[Blocker, ...]:
+        """Return what keeps an operation from starting."""
+        return self.world.read(
+            lambda reader: why_not_start(reader, self.world.operation(operation_id))
+        )
+
+    def end(self) -> None:
+        """L1: with a working driver and nothing broken, everything ends."""
+        self.hypervisor.clear()
+        for _ in range(END_ROUNDS):
+            for name, host in sorted(self.mirror.hosts.items()):
+                if host.state is HostState.DOWN:
+                    self.order(lambda work, n=name: failures.restore_host(work, n))
+            for vm in sorted(self.mirror.live_vms, key=lambda vm: vm.name):
+                if vm.state is VmState.DOWN:
+                    self.order(lambda work, n=vm.name: failures.restore_vm(work, n))
+            for operation in list(self.mirror.operations.values()):
+                name = operation.operation_id
+                if operation.call_state is CallState.UNKNOWN:
+                    self.order(lambda work, n=name: outcome.resolve(work, n, done=False))
+                elif operation.state in WAITING_STATES and any(
+                    isinstance(blocker, NoRoom) for blocker in self.blockers(name)
+                ):
+                    # It waits for room for as long as there is none.
+                    self.order(lambda work, n=name: verbs.cancel(work, n, note="end"))
+            if all(op.state in ENDED_STATES for op in self.mirror.operations.values()):
+                break
+            self.advance(12 * HOUR / SECOND)
+            self.check()
+        left = [
+            op for op in self.mirror.operations.values() if op.state not in ENDED_STATES
+        ]
+        assert not left, f"L1: never ended: {left}"
+        for vm in self.mirror.live_vms:
+            answer = self.world.vm(vm.name).get()
+            self.guests.heard(self.mirror.vms[vm.name], VERSIONS[-1], answer)
+            assert answer.events == [], f"L1: {vm.name} still sees {answer.events}"
+        self.close()
+
+    def close(self) -> None:
+        """Let go of files."""
+        self.world.store.close()
+
+
+POLICIES = (
+    Policy(),
+    Policy(),
+    Policy(recovery=0),
+    Policy(driver_attempts=1, failure_notice=2 * DAY),
+    Policy(first_answer_delay=2 * MINUTE, first_events_delay=5 * MINUTE),
+    Policy(hold_bound=HOUR, driver_timeout=5 * MINUTE, recovery=30 * MINUTE),
+)

@@ -1,0 +1,228 @@
+"""A store that is watched: every commit is written down, and shown to a witness.
+
+The mirror is what the store said was durable. After a crash the store must hold
+exactly that.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from forewarn.fleet.model import Host, Scope, Vm, VmState
+from forewarn.instants import Micros
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation, Request
+from forewarn.protocol.views import View
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.kinds import KINDS, Query, Range, Record
+from forewarn.store.port import (
+    PAGE_ROWS,
+    OpenTransaction,
+    Reader,
+    Store,
+    Transaction,
+    every,
+)
+
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One record that a transaction changed."""
+
+    before: Record | None
+    after: Record | None
+
+
+class Mirror:
+    """What was committed, by kind and key; the trail is left out."""
+
+    def __init__(self) -> None:
+        self.tables: dict[type[Record], dict[str, Record]] = {
+            kind: {} for kind in KINDS if kind is not AuditEntry
+        }
+        self.commits = 0
+        """Transactions that wrote anything, the trail included."""
+
+    def table(self, kind: type[R]) -> dict[str, R]:
+        return cast("dict[str, R]", self.tables[kind])
+
+    @property
+    def hosts(self) -> dict[str, Host]:
+        return self.table(Host)
+
+    @property
+    def scopes(self) -> dict[str, Scope]:
+        return self.table(Scope)
+
+    @property
+    def vms(self) -> dict[str, Vm]:
+        return self.table(Vm)
+
+    @property
+    def live_vms(self) -> list[Vm]:
+        return [vm for vm in self.vms.values() if vm.state is not VmState.DELETED]
+
+    @property
+    def views(self) -> dict[str, View]:
+        return self.table(View)
+
+    @property
+    def operations(self) -> dict[str, Operation]:
+        return self.table(Operation)
+
+    @property
+    def requests(self) -> dict[str, Request]:
+        return self.table(Request)
+
+    @property
+    def events(self) -> dict[str, Event]:
+        return self.table(Event)
+
+    @property
+    def live_events(self) -> list[Event]:
+        return [event for event in self.events.values() if event.is_live]
+
+    def events_of(self, operation_id: str) -> list[Event]:
+        return [each for each in self.events.values() if each.operation == operation_id]
+
+    def content(self) -> dict[type[Record], dict[str, Record]]:
+        """Return a copy, to be compared later."""
+        return {kind: dict(table) for kind, table in self.tables.items()}
+
+    def take(self, writes: dict[tuple[type[Record], str], Record | None]) -> list[Change]:
+        """Take over a commit; return what it changed."""
+        changes: list[Change] = []
+        self.commits += bool(writes)
+        for (kind, key), after in writes.items():
+            if kind is AuditEntry:
+                continue
+            table = self.tables[kind]
+            before = table.pop(key, None)
+            if after is not None:
+                table[key] = after
+            changes.append(Change(before, after))
+        return changes
+
+
+class _WatchedTransaction:
+    """Passes everything on, and remembers the writes."""
+
+    def __init__(self, inner: Transaction) -> None:
+        self._inner = inner
+        self.writes: dict[tuple[type[Record], str], Record | None] = {}
+
+    def get(self, kind: type[R], key: str) -> R | None:
+        return self._inner.get(kind, key)
+
+    def select(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        after: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        return self._inner.select(query, value, after=after, limit=limit)
+
+    def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
+        return self._inner.due(over, until, limit=limit)
+
+    def earliest(self, over: Range[R]) -> Micros | None:
+        return self._inner.earliest(over)
+
+    def add(self, record: R) -> R:
+        added = self._inner.add(record)
+        self.writes[type(record), record.key] = added
+        return added
+
+    def replace(self, old: R, new: R) -> R:
+        stored = self._inner.replace(old, new)
+        self.writes[type(old), old.key] = stored
+        return stored
+
+    def remove(self, old: Record) -> None:
+        self._inner.remove(old)
+        self.writes[type(old), old.key] = None
+
+    def take_safety(self, scopes: Iterable[str]) -> None:
+        self._inner.take_safety(scopes)
+
+
+class WatchedStore:
+    """A store whose commits are mirrored and shown to `witness`."""
+
+    def __init__(
+        self,
+        inner: Store,
+        mirror: Mirror,
+        witness: Callable[[list[Change]], None],
+        *,
+        keep_open: bool = False,
+    ) -> None:
+        """Watch `inner`; `keep_open` is for one that would forget at its close."""
+        self.inner = inner
+        self._mirror = mirror
+        self._witness = witness
+        self._keep_open = keep_open
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        writes: dict[tuple[type[Record], str], Record | None] = {}
+
+        def attempt(tx: Transaction) -> T:
+            nonlocal writes
+            watched = _WatchedTransaction(tx)
+            result = work(watched)
+            writes = watched.writes
+            return result
+
+        result = self.inner.transact(attempt)
+        if changes := self._mirror.take(writes):
+            self._witness(changes)
+        return result
+
+    def begin(self) -> OpenTransaction:
+        return self.inner.begin()
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        return self.inner.read(work)
+
+    def close(self) -> None:
+        if not self._keep_open:
+            self.inner.close()
+
+
+_ALL: tuple[Query[Record], ...] = cast(
+    "tuple[Query[Record], ...]",
+    (
+        kinds.ALL_TENANTS,
+        kinds.ALL_SCOPES,
+        kinds.ALL_HOSTS,
+        kinds.ALL_VMS,
+        kinds.ALL_VIEWS,
+        kinds.ALL_OPERATIONS,
+    ),
+)
+
+
+def stored(reader: Reader) -> dict[type[Record], dict[str, Record]]:
+    """Return everything that a store holds, but the trail."""
+    found: dict[type[Record], dict[str, Record]] = {
+        query.kind: {record.key: record for record in every(reader, query)}
+        for query in _ALL
+    }
+    operations = cast("dict[str, Operation]", found[Operation])
+    found[Event] = {
+        event.key: event
+        for key in operations
+        for event in every(reader, kinds.EVENTS_OF_OPERATION, key)
+    }
+    found[Request] = {
+        name: request
+        for name in {operation.request for operation in operations.values()}
+        if (request := reader.get(Request, name)) is not None
+    }
+    return found

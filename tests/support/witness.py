@@ -1,0 +1,55 @@
+"""A driver that asks, at each call, whether the call may be made (S10, S11)."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from forewarn.drivers.port import Call, Driver, Observation, Probe, Report
+from forewarn.instants import Micros
+from forewarn.protocol.operations import Action
+
+
+class WitnessDriver:
+    """Passes everything on to the hypervisor that stands behind it."""
+
+    def __init__(self, inner: Driver, check: Callable[[Call], None]) -> None:
+        self.inner = inner
+        self.check = check
+        self.process = 0
+        """Which process of the service speaks: raised at each restart."""
+        self._begun: dict[tuple[str, int], int] = {}
+
+    def actions(self) -> frozenset[Action]:
+        return self.inner.actions()
+
+    def begin(self, call: Call, *, now: Micros) -> None:
+        name = call.operation_id, call.generation
+        assert self._begun.get(name, -1) < self.process, f"S11: {name} was called twice"
+        later = [
+            generation
+            for operation, generation in self._begun
+            if operation == call.operation_id and generation > call.generation
+        ]
+        assert not later, f"S11: {name} comes after {later}"
+        self._begun[name] = self.process
+        self.check(call)
+        self.inner.begin(call, now=now)
+
+    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+        return self.inner.probe(operation_id, generation, now=now)
+
+    def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
+        return self.inner.abort(operation_id, generation, now=now)
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        return self.inner.observe(vms)
+
+    def reports(self, *, now: Micros) -> Sequence[Report]:
+        return self.inner.reports(now=now)
+
+    def next_report_at(self) -> Micros | None:
+        return self.inner.next_report_at()
+
+    def on_report(self, wake: Callable[[], None]) -> None:
+        self.inner.on_report(wake)
+
+    def close(self) -> None:
+        self.inner.close()

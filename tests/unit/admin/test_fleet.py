@@ -1,0 +1,98 @@
+"""The fleet: listed, exported, checked, planned and applied."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from starlette.testclient import TestClient
+from tests.unit.admin.desk import FLEET
+
+from forewarn.admin import limits
+
+
+def post(client: TestClient, path: str, text: str, status: int = 200) -> Any:
+    body = {"name": "fleet.toml", "text": text}
+    answer = client.post(f"/v1/fleet/{path}", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_the_fleet_is_listed(client: TestClient) -> None:
+    fleet = client.get("/v1/fleet").json()
+    assert [each["name"] for each in fleet["tenants"]] == ["bank", "shop"]
+    assert [each["name"] for each in fleet["scopes"]] == ["db", "same", "web"]
+    assert [each["name"] for each in fleet["hosts"]] == ["h1", "h2", "same"]
+    assert len(fleet["vms"]) == 5
+    assert fleet["next"] is None
+
+
+def test_the_fleet_has_pages(client: TestClient) -> None:
+    found: list[str] = []
+    after = ""
+    while True:
+        page = client.get("/v1/fleet", params={"limit": 2, "after": after}).json()
+        sections = ("tenants", "scopes", "hosts", "vms")
+        assert sum(len(page[section]) for section in sections) <= 2
+        found += [f"{s}:{each['name']}" for s in sections for each in page[s]]
+        if page["next"] is None:
+            break
+        after = page["next"]
+    assert len(found) == len(set(found)) == 13
+    answer = client.get("/v1/fleet", params={"after": "cats:1"})
+    assert answer.status_code == 400
+
+
+def test_what_is_exported_changes_nothing(client: TestClient) -> None:
+    answer = client.get("/v1/fleet/export")
+    assert answer.headers["content-type"].startswith("application/toml")
+    assert post(client, "plan", answer.text)["is_empty"]
+
+
+def test_a_sound_file_is_counted(client: TestClient) -> None:
+    assert post(client, "validate", FLEET) == {
+        "tenants": 2,
+        "scopes": 3,
+        "hosts": 3,
+        "vms": 5,
+    }
+
+
+def test_a_plan_changes_nothing_and_an_application_does(client: TestClient) -> None:
+    text = FLEET + '\n[[host]]\nname = "h9"\n'
+    plan = post(client, "plan", text)
+    assert plan["lines"] == ["+ host h9"]
+    assert not plan["applied"]
+    assert post(client, "plan", text) == plan
+    done = post(client, "apply", text)
+    assert (done["applied"], done["lines"]) == (True, plan["lines"])
+    assert done["changes"] == [
+        {"kind": "host", "action": "add", "name": "h9", "fields": []}
+    ]
+    assert post(client, "apply", text)["is_empty"]
+
+
+def test_every_problem_of_a_bad_file_is_told(client: TestClient) -> None:
+    text = '[[vm]]\nname = "a"\nhost = "h7"\nsize = 3\n'
+    for path in ("validate", "plan", "apply"):
+        refused = post(client, path, text, 400)
+        assert refused["kind"] == "bad-fleet"
+        keys = {(each["line"], each["key"]) for each in refused["problems"]}
+        assert keys == {(3, "vm.host"), (4, "vm.size")}
+        assert refused["problems"][0]["text"].startswith("fleet.toml:3: vm.host: ")
+
+
+def test_a_fleet_file_may_be_longer_than_an_order(client: TestClient) -> None:
+    comment = "#" * limits.ORDER_BYTES_MAX + "\n"
+    assert post(client, "validate", comment + FLEET)["vms"] == 5
+    answer = client.post("/v1/reboot", json={"vms": ["a"], "reason": comment})
+    assert answer.status_code == 413
+    assert answer.json()["kind"] == "too-large"
+
+
+def test_a_body_of_unknown_length_is_measured_as_it_comes(client: TestClient) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(3):
+            yield b" " * (limits.ORDER_BYTES_MAX // 2)
+
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/reboot", content=chunks(), headers=headers)
+    assert answer.status_code == 413

@@ -1,0 +1,183 @@
+"""Who may come in, and what a stranger learns."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from tests.unit.admin.desk import LocalDesk
+
+from forewarn.admin.app import create_app
+from forewarn.admin.gate import is_loopback
+from forewarn.admin.tokens import TokenFileError, parse_tokens, read_tokens
+from forewarn.control.desk import Health
+from forewarn.protocol.errors import ForewarnError
+from forewarn.store.port import StoreError
+
+TOKENS = parse_tokens("# ours\n\nalice: s3cret\nnameless-token\n", file="token")
+
+
+@pytest.fixture
+def guarded(desk: LocalDesk) -> TestClient:
+    app = create_app(desk, tokens=TOKENS, version="1")
+    return TestClient(app, base_url="http://forewarn.example")
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize(
+    ("token", "actor"), [("s3cret", "alice"), ("nameless-token", "operator")]
+)
+def test_a_token_names_who_orders(guarded: TestClient, token: str, actor: str) -> None:
+    answer = guarded.post("/v1/reboot", json={"vms": ["web_0"]}, headers=bearer(token))
+    assert answer.json()["actor"] == actor
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        bearer("wrong"),
+        bearer(""),
+        {"Authorization": "Basic s3cret"},
+        {"Authorization": "s3cret"},
+        {"X-Forewarn-Actor": "alice"},
+    ],
+)
+def test_without_a_good_token_nothing_is_told(
+    guarded: TestClient, headers: dict[str, str]
+) -> None:
+    for path in ("/v1/operations", "/v1/fleet", "/nowhere"):
+        answer = guarded.get(path, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.json()["kind"] == "unauthorized"
+
+
+def test_health_and_the_description_are_open(guarded: TestClient) -> None:
+    for path in ("/", "/docs", "/healthz", "/readyz", "/openapi.json"):
+        assert guarded.get(path).status_code == 200
+
+
+def test_tokens_are_not_shown() -> None:
+    assert "s3cret" not in repr(TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "file: there is no token in this file"),
+        ("# only words\n", "file: there is no token in this file"),
+        ("good\ntwo words\n", "file:2: this is neither TOKEN nor NAME:TOKEN"),
+    ],
+)
+def test_a_bad_token_file_is_told_without_its_tokens(text: str, message: str) -> None:
+    with pytest.raises(TokenFileError) as raised:
+        parse_tokens(text, file="file")
+    assert raised.value.message == message
+    assert "words" not in raised.value.message
+
+
+def test_a_token_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    with pytest.raises(TokenFileError, match="No such file"):
+        read_tokens(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(TokenFileError, match="not UTF-8"):
+        read_tokens(file)
+    file.write_text("bob:abc\n")
+    assert read_tokens(file).name_of("abc") == "bob"
+    assert read_tokens(file).name_of("bob:abc") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "good"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:8200", True),
+        ("127.0.0.1:8200", True),
+        ("127.9.9.9", True),
+        ("[::1]:8200", True),
+        ("", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example:8200", False),
+        ("192.0.2.1", False),
+        ("[::2]", False),
+    ],
+)
+def test_what_names_the_loopback(host: str, *, good: bool) -> None:
+    assert is_loopback(host) is good
+
+
+def test_without_tokens_a_rebound_name_is_refused(client: TestClient) -> None:
+    for path in ("/v1/operations", "/", "/readyz"):
+        answer = client.get(path, headers={"Host": "evil.example"})
+        assert answer.status_code == 403
+        assert answer.json()["kind"] == "forbidden"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_that_any_page_may_send_is_refused(
+    client: TestClient, kind: str
+) -> None:
+    answer = client.post(
+        "/v1/reboot", content=b'{"vms":["web_0"]}', headers={"Content-Type": kind}
+    )
+    assert answer.status_code == 415
+    assert client.get("/v1/operations").json()["operations"] == []
+
+
+def test_health(client: TestClient, desk: LocalDesk) -> None:
+    assert client.get("/readyz").json() == {
+        "alive": True,
+        "ready": True,
+        "problems": [],
+    }
+    desk.state = Health(alive=True, ready=False, problems=("the store is away",))
+    assert client.get("/healthz").status_code == 200
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["problems"] == ["the store is away"]
+    desk.state = Health(alive=False, ready=False)
+    assert client.get("/healthz").status_code == 503
+
+
+def test_what_is_not_there(client: TestClient) -> None:
+    answer = client.get("/v2/x")
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "there is nothing at GET /v2/x"
+    answer = client.get("/v1/reboot")
+    assert answer.status_code == 405
+    assert answer.json()["kind"] == "method-not-allowed"
+    assert answer.headers["allow"] == "POST"
+
+
+class BusyError(ForewarnError):
+    """As the service's own, which this package cannot know."""
+
+
+@pytest.mark.parametrize(
+    "error", [StoreError("the disk is full"), BusyError("later"), TimeoutError()]
+)
+def test_what_cannot_be_done_now(
+    client: TestClient, desk: LocalDesk, error: Exception
+) -> None:
+    desk.broken = error
+    answer = client.post("/v1/reboot", json={"vms": ["web_0"]})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["kind"] == "unavailable"
+
+
+def test_a_fault_of_the_service_is_logged_once_and_not_told(
+    client: TestClient, desk: LocalDesk, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.broken = ZeroDivisionError("inside")
+    with caplog.at_level(logging.ERROR):
+        answer = client.get("/v1/operations")
+    assert answer.status_code == 500
+    assert "inside" not in answer.text
+    assert answer.json()["kind"] == "internal"
+    assert [record.name for record in caplog.records] == ["forewarn.admin"]

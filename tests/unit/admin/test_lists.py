@@ -1,0 +1,164 @@
+"""Lists, pages, histories and explanations."""
+
+from typing import Any
+
+import pytest
+from pytest import MonkeyPatch
+from starlette.testclient import TestClient
+from tests.unit.admin.desk import LocalDesk
+
+from forewarn.admin import limits
+
+
+@pytest.fixture
+def busy(client: TestClient) -> TestClient:
+    """A service with a rollout over two hosts, and a failure that has ended."""
+    client.post("/v1/fail", json={"name": "web_0"})
+    client.post("/v1/restore", json={"name": "web_0"})
+    client.post("/v1/maintain", json={"hosts": ["h1", "h2"], "impact": "freeze"})
+    return client
+
+
+def names(client: TestClient, **params: Any) -> list[tuple[str, str]]:
+    answer = client.get("/v1/operations", params=params)
+    assert answer.status_code == 200, answer.text
+    return sorted(
+        (each["kind"], each["target"]) for each in answer.json()["operations"]
+    )
+
+
+H1, H2, FAILED = ("maintain", "h1"), ("maintain", "h2"), ("fail", "web_0")
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, [H1, H2]),
+        ({"vm": "web_0"}, [H1]),
+        ({"vm": "web_0", "all": True}, [H1]),  # the failure has let go of its VM
+        ({"host": "h2"}, [H2]),
+        ({"host": "h1", "all": True}, [FAILED, H1]),
+        ({"scope": "web"}, [H1, H2]),
+        ({"scope": "web", "host": "h1"}, [H1]),
+        ({"scope": "web", "all": True}, [FAILED, H1, H2]),
+        ({"tenant": "shop", "all": True}, [FAILED, H1, H2]),
+        ({"tenant": "bank", "all": True}, [H1, H2]),
+        ({"state": "noticed"}, [H1, H2]),
+        ({"state": "Done"}, [FAILED]),
+        ({"state": "Recovering"}, []),
+    ],
+)
+def test_operations_are_filtered(
+    busy: TestClient, desk: LocalDesk, params: dict[str, Any], expected: object
+) -> None:
+    if "state" not in params:
+        desk.advance("10m")
+    assert names(busy, **params) == expected
+
+
+def test_events_are_filtered(busy: TestClient, desk: LocalDesk) -> None:
+    def events(**params: Any) -> list[tuple[str, ...]]:
+        found = busy.get("/v1/events", params=params).json()["events"]
+        return sorted((each["scope"], *each["vms"]) for each in found)
+
+    desk.advance("10m")
+    assert events(host="h1") == [("db", "db_0"), ("web", "web_0")]
+    assert events(scope="web") == [("web", "web_0"), ("web", "web_1")]
+    assert events(tenant="bank", host="h1") == [("db", "db_0")]
+    assert events(vm="web_1") == [("web", "web_1")]
+    assert events(state="started") == []
+    assert events(state="removed") == [("web", "web_0")]
+    assert events(scope="web", host="h1", all=True) == [("web", "web_0")] * 2
+
+
+@pytest.mark.parametrize("what", ["operations", "events"])
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_pages_give_everything_once(busy: TestClient, what: str, limit: int) -> None:
+    key = "operation" if what == "operations" else "EventId"
+    found: list[str] = []
+    after = ""
+    while True:
+        page = busy.get(f"/v1/{what}", params={"limit": limit, "after": after}).json()
+        found += [each[key] for each in page[what]]
+        if page["next"] is None:
+            break
+        after = page["next"]
+    whole = busy.get(f"/v1/{what}").json()[what]
+    assert sorted(found) == sorted(each[key] for each in whole)
+
+
+def test_a_page_looks_through_so_many_rows_at_most(
+    busy: TestClient, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.admin.selection.PAGE_ROWS", 1)
+    monkeypatch.setattr(limits, "SCAN_ROWS_MAX", 1)
+    page = busy.get("/v1/operations", params={"host": "h1", "scope": "web"}).json()
+    assert page["next"]
+
+
+def test_a_misspelt_name_is_no_empty_list(client: TestClient) -> None:
+    for params in ({"vm": "web_9"}, {"host": "x"}, {"scope": "x"}, {"tenant": "x"}):
+        for what in ("operations", "events"):
+            answer = client.get(f"/v1/{what}", params=params)
+            assert answer.status_code == 404
+            assert "there is no" in answer.json()["error"]
+    assert client.get("/v1/operations", params={"vm": "web_0"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "params", [{"state": "Sleeping"}, {"limit": 0}, {"limit": 1001}, {"vn": "web_0"}]
+)
+def test_a_bad_filter_is_told(client: TestClient, params: dict[str, Any]) -> None:
+    answer = client.get("/v1/operations", params=params)
+    assert answer.status_code == 400
+    assert next(iter(params)) in answer.json()["error"]
+
+
+def test_one_operation_its_request_and_its_explanation(busy: TestClient) -> None:
+    first, _ = busy.get("/v1/operations").json()["operations"]
+    assert busy.get(f"/v1/operations/{first['operation']}").json() == first
+    request = busy.get(f"/v1/requests/{first['request']}").json()
+    assert first in request["operations"]
+    explained = busy.get(f"/v1/operations/{first['operation']}/explain").json()
+    assert explained["blocked_by"] == first["blocked_by"]
+    assert explained["blocked_by"]
+    for path in ("operations/op-x", "operations/op-x/explain", "requests/ro-x"):
+        answer = busy.get(f"/v1/{path}")
+        assert answer.status_code == 404
+        assert answer.json()["kind"] == "not-found"
+
+
+def test_history(busy: TestClient, desk: LocalDesk) -> None:
+    def what(**params: Any) -> list[str]:
+        answer = busy.get("/v1/history", params=params)
+        assert answer.status_code == 200, answer.text
+        return [each["what"] for each in answer.json()["entries"]]
+
+    (operation, *_) = busy.get("/v1/operations").json()["operations"]
+    assert what(host="h1", vm="web_1") == []
+    assert "maintain ordered" in what(operation=operation["rollout"])
+    assert "operation noticed" in what(operation=operation["operation"])
+    event = operation["events"][0]["EventId"]
+    assert what(event=event.lower()) == ["event scheduled"]
+    assert "event started" in what(vm="web_0", scope="web", tenant="shop")
+    desk.advance("30s")
+    busy.post("/v1/cancel", json={"name": operation["rollout"], "reason": "why not"})
+    late = what(since="10s")
+    assert "operation cancelled" in late
+    assert "maintain ordered" not in late
+    assert what(since="2030-01-01T00:00:30Z") == late
+    assert what(since="1h")[0] == what()[0]
+
+
+def test_history_has_pages_and_says_why(busy: TestClient) -> None:
+    page = busy.get("/v1/history", params={"limit": 2}).json()
+    assert len(page["entries"]) == 2
+    following = busy.get("/v1/history", params={"after": page["next"], "limit": 1})
+    assert following.json()["entries"][0]["id"] > page["entries"][-1]["id"]
+
+
+@pytest.mark.parametrize("since", ["yesterday", "2030-01-01T00:00:00", "1x"])
+def test_a_bad_since_is_told(client: TestClient, since: str) -> None:
+    answer = client.get("/v1/history", params={"since": since})
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("since: ")

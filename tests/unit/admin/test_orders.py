@@ -1,0 +1,216 @@
+"""Orders: what each makes, who is said to have made it, and what is refused."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.unit.admin.desk import LocalDesk
+
+
+def post(client: TestClient, path: str, status: int = 201, **body: Any) -> Any:
+    answer = client.post(f"/v1/{path}", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_maintenance_of_two_hosts_is_one_rollout(client: TestClient) -> None:
+    made = post(
+        client,
+        "maintain",
+        hosts=["h1", "h2"],
+        impact="freeze",
+        duration="4.5s",
+        not_before="+1h",
+        description="new firmware",
+        reason="ticket 12",
+    )
+    assert made["rollout"] == made["request"]
+    assert made["actor"] == "operator"
+    assert made["reason"] == "ticket 12"
+    assert {each["target"] for each in made["operations"]} == {"h1", "h2"}
+    assert {each["not_before"] for each in made["operations"]} == {
+        "2030-01-01T01:00:00Z"
+    }
+    events = client.get("/v1/events", params={"host": "h1"}).json()["events"]
+    assert {event["DurationInSeconds"] for event in events} == {5}
+    assert {event["Description"] for event in events} == {"new firmware"}
+
+
+@pytest.mark.parametrize(
+    ("path", "vms", "kind"),
+    [
+        ("reboot", ["web_0"], "Reboot"),
+        ("redeploy", ["web_0"], "Redeploy"),
+        ("evict", ["db_0"], "Preempt"),
+        ("terminate", ["db_1"], "Terminate"),
+        ("upgrade-os", ["db_1"], "Reboot"),
+        ("reimage", ["db_1"], "Reboot"),
+    ],
+)
+def test_orders_about_vms(
+    client: TestClient, desk: LocalDesk, path: str, vms: list[str], kind: str
+) -> None:
+    for vm in ("web_0", "db_0"):
+        desk.enable(vm)
+    made = post(client, path, vms=vms, reason="asked")
+    assert made["kind"] == path
+    (event,) = client.get("/v1/events").json()["events"]
+    assert (event["EventType"], event["vms"]) == (kind, vms)
+
+
+def test_an_emergency_and_an_absolute_time(client: TestClient) -> None:
+    made = post(
+        client,
+        "maintain",
+        hosts=["h1"],
+        impact="redeploy",
+        emergency=True,
+        not_before="2030-01-02T00:00:00+01:00",
+    )
+    assert made["operations"][0]["not_before"] == "2030-01-01T23:00:00Z"
+    (event, *_) = client.get("/v1/events").json()["events"]
+    assert "emergency" in event["Description"]
+
+
+def test_a_failure_and_its_end(client: TestClient) -> None:
+    made = post(client, "fail", name="h1", reason="smoke")
+    assert made["operations"][0]["state"] == "Impacting"
+    restored = post(client, "restore", 200, name="h1")
+    assert restored == {"kind": "host", "name": "h1", "state": "up"}
+    made = post(client, "fail", name="web_1")
+    assert made["operations"][0]["target_kind"] == "vm"
+    restored = post(client, "restore", 200, name="web_1")
+    assert restored == {"kind": "vm", "name": "web_1", "state": "running"}
+
+
+def test_a_name_of_a_host_and_of_a_vm_must_say_which(client: TestClient) -> None:
+    refused = post(client, "fail", 409, name="same")
+    assert "a host and of a VM" in refused["error"]
+    assert "--kind" in refused["hint"]
+    made = post(client, "fail", name="same", kind="vm")
+    assert made["operations"][0]["target_kind"] == "vm"
+    missing = post(client, "fail", 404, name="other")
+    assert missing["error"] == "there is no host or vm 'other'"
+
+
+def test_a_predicted_failure(client: TestClient) -> None:
+    made = post(client, "predict-failure", host="h1", **{"in": "3d"})
+    assert {each["not_before"] for each in made["operations"]} == {
+        "2030-01-04T00:00:00Z"
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "not_before"),
+    [({}, "2030-01-08T00:00:00Z"), ({"not_before": "+1d"}, "2030-01-02T00:00:00Z")],
+)
+def test_when_a_predicted_failure_comes(
+    client: TestClient, body: dict[str, str], not_before: str
+) -> None:
+    made = post(client, "predict-failure", host="h1", **body)
+    assert made["operations"][0]["not_before"] == not_before
+
+
+def test_a_predicted_failure_comes_once(client: TestClient) -> None:
+    body = {"host": "h1", "in": "3d", "not_before": "+3d"}
+    refused = post(client, "predict-failure", 400, **body)
+    assert refused["error"] == "give `in` or `not_before`, not both"
+
+
+def test_cancelling(client: TestClient) -> None:
+    made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
+    first = made["operations"][0]["operation"]
+    cancelled = post(client, "cancel", 200, name=first, reason="not now")
+    assert [each["state"] for each in cancelled["cancelled"]] == ["Cancelled"]
+    assert cancelled["cancelled"][0]["note"] == "cancelled by operator: not now"
+    cancelled = post(client, "cancel", 200, name=made["rollout"])
+    assert len(cancelled["cancelled"]) == 1
+    refused = post(client, "cancel", 409, name=first)
+    assert refused["kind"] == "refused"
+    assert post(client, "cancel", 404, name="op-none")["kind"] == "not-found"
+
+
+def test_approving(client: TestClient, desk: LocalDesk) -> None:
+    desk.enable("web_0")
+    post(client, "reboot", vms=["web_0"])
+    (event,) = client.get("/v1/events").json()["events"]
+    refused = post(client, "approve", 409, event_id=event["EventId"], as_vm="db_1")
+    assert "db_1" in refused["error"]
+    approved = post(client, "approve", 200, event_id=event["EventId"].lower())
+    assert approved["approved_by"] == "(operator)"
+    assert post(client, "approve", 404, event_id="none")["kind"] == "not-found"
+
+
+def test_resolving_what_nobody_knows(client: TestClient, desk: LocalDesk) -> None:
+    desk.driver.is_silent = True
+    desk.driver.forgets = True
+    made = post(client, "reboot", vms=["web_0"])
+    operation = made["operations"][0]["operation"]
+    refused = post(client, "resolve", 409, operation=operation, outcome="done")
+    assert "not unknown" in refused["error"]
+    desk.advance("31m")
+    explained = client.get(f"/v1/operations/{operation}/explain").json()
+    assert explained["reasons"] == ["driver unknown"]
+    resolved = post(client, "resolve", 200, operation=operation, outcome="done")
+    assert resolved["state"] == "Recovering"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("reboot", {}, "vms: Field required"),
+        ("reboot", {"vms": []}, "vms: List should have at least 1 item"),
+        ("reboot", {"vms": ["a" * 257]}, "vms.0: String should have at most 256"),
+        ("reboot", {"vms": ["a"], "why": "x"}, "why: Extra inputs are not permitted"),
+        ("maintain", {"hosts": ["h1"], "impact": "burn"}, "impact: Input should be"),
+        (
+            "maintain",
+            {"hosts": ["h1"], "impact": "freeze", "duration": "soon"},
+            "duration: 'soon' is not a duration",
+        ),
+        (
+            "maintain",
+            {"hosts": ["h1"], "impact": "freeze", "duration": -2},
+            "duration: Input should be greater than or equal to -1",
+        ),
+        (
+            "reboot",
+            {"vms": ["web_0"], "not_before": "tomorrow"},
+            "not_before: 'tomorrow' is not a time",
+        ),
+        (
+            "reboot",
+            {"vms": ["web_0"], "not_before": "+soon"},
+            "not_before: 'soon' is not a duration",
+        ),
+        (
+            "reboot",
+            {"vms": ["web_0"], "not_before": "2099-01-01T00:00:00Z"},
+            "not_before: '2099-01-01T00:00:00Z' is more than ten years ahead",
+        ),
+    ],
+)
+def test_a_malformed_order_says_where(
+    client: TestClient, path: str, body: dict[str, Any], sentence: str
+) -> None:
+    refused = post(client, path, 400, **body)
+    assert refused["error"].startswith(sentence)
+    assert refused["kind"] == "bad-request"
+
+
+def test_a_body_that_is_not_json(client: TestClient) -> None:
+    answer = client.post(
+        "/v1/reboot", content=b"{", headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("this is not JSON: ")
+
+
+def test_what_the_rules_refuse_changes_nothing(client: TestClient) -> None:
+    refused = post(client, "reboot", 409, vms=["web_0"], not_before="+1m")
+    assert refused == {
+        "error": "Reboot needs a notice of at least 15 m (5.1)",
+        "hint": "give a later time, or none",
+        "kind": "refused",
+    }
+    assert client.get("/v1/operations").json() == {"operations": [], "next": None}

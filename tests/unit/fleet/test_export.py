@@ -1,0 +1,157 @@
+"""The actual fleet as a fleet file."""
+
+from forewarn.fleet.export import export_fleet, export_tables
+from forewarn.fleet.fields import derived_vm_id
+from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
+from forewarn.instants import MINUTE
+
+
+def vm(name: str, **values: str) -> Vm:
+    return Vm(
+        name=name,
+        wire_name=name,
+        host="h",
+        scope=values.get("scope", name),
+        tenant="t",
+        view="",
+        vm_id=derived_vm_id(name),
+    )
+
+
+def own_scope(name: str, tenant: str) -> Scope:
+    return Scope(name=name, tenant=tenant, kind=ScopeKind.STANDALONE, implied=True)
+
+
+WRITTEN = """\
+[[tenant]]
+name = "default"
+
+[[tenant]]
+name = "t"
+
+[[scope]]
+name = "web"
+tenant = "t"
+kind = "scale-set"
+terminate_notice = "5m1us"
+gpu = true
+
+[[host]]
+name = "g"
+
+[[host]]
+name = "h"
+zone = "1"
+capacity = 4
+
+[[vm]]
+name = "a"
+host = "h"
+scope = "web"
+fault_domain = 2
+wire_name = "odd \\"\\\\ \\u007fname"
+id = "01234567-89ab-8cde-8f01-23456789abcd"
+memory_preserving = false
+spot = true
+tags = { "k" = "v", "k 2" = "" }
+address = ["192.0.2.1", "192.0.2.2"]
+
+[[vm]]
+name = "b"
+host = "h"
+tenant = "t"
+"""
+
+
+def test_only_what_must_be_said_is_written() -> None:
+    text = export_fleet(
+        [Tenant(name="t"), Tenant(name="default")],
+        [
+            Scope(
+                name="web",
+                tenant="t",
+                kind=ScopeKind.SCALE_SET,
+                gpu=True,
+                terminate_notice=5 * MINUTE + 1,
+            ),
+            own_scope("b", "t"),
+            own_scope("gone", "t"),
+        ],
+        [Host(name="h", zone="1", capacity=4), Host(name="g", applied="{}")],
+        [
+            vm("b"),
+            Vm(
+                name="a",
+                wire_name='odd "\\ \x7fname',
+                host="h",
+                scope="web",
+                tenant="t",
+                view="web@1",
+                fault_domain=2,
+                spot=True,
+                memory_preserving=False,
+                vm_id="01234567-89ab-8cde-8f01-23456789abcd",
+                tags=(("k", "v"), ("k 2", "")),
+                addresses=("192.0.2.1", "192.0.2.2"),
+                state=VmState.DOWN,
+                moving_to="g",
+                started=("op-1",),
+                revision=7,
+            ),
+            Vm(
+                name="gone",
+                wire_name="gone",
+                host="h",
+                scope="gone",
+                tenant="t",
+                view="gone",
+                vm_id="",
+                state=VmState.DELETED,
+            ),
+        ],
+    )
+    assert text == WRITTEN
+
+
+def test_a_fleet_without_tenants_stays_without() -> None:
+    text = export_fleet(
+        [Tenant(name="default")],
+        [
+            Scope(name="s", tenant="default", kind=ScopeKind.CLOUD_SERVICE),
+            own_scope("a", "default"),
+        ],
+        [],
+        [vm("a"), vm("x", scope="s")],
+    )
+    assert (
+        text
+        == """\
+[[scope]]
+name = "s"
+kind = "cloud-service"
+
+[[vm]]
+name = "a"
+host = "h"
+
+[[vm]]
+name = "x"
+host = "h"
+scope = "s"
+"""
+    )
+
+
+def test_a_tenant_that_owns_nothing_is_written() -> None:
+    text = export_fleet([Tenant(name="default")], [], [], [])
+    assert text == '[[tenant]]\nname = "default"\n'
+
+
+def test_vms_are_streamed_in_their_order() -> None:
+    parts = list(
+        export_tables(
+            [], [own_scope("b", "t"), own_scope("a", "t")], [], [vm("b"), vm("a")]
+        )
+    )
+    assert [part.splitlines()[-3] for part in parts] == ['name = "b"', 'name = "a"']
+    assert len(parts) == 2

@@ -1,0 +1,106 @@
+"""Where a VM can go, and why it cannot."""
+
+import pytest
+
+from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
+from forewarn.fleet.placement import Candidate, choose_host, why_none
+
+VM = Vm(
+    name="v",
+    wire_name="v",
+    host="here",
+    scope="s",
+    tenant="t",
+    view="s",
+    fault_domain=1,
+    vm_id="an id",
+)
+SET = Scope(name="s", tenant="t", kind=ScopeKind.AVAILABILITY_SET)
+SCALE_SET = Scope(name="s", tenant="t", kind=ScopeKind.SCALE_SET)
+
+
+def candidate(
+    name: str,
+    *,
+    load: int = 0,
+    domains: frozenset[int] = frozenset(),
+    busy: bool = False,
+    zone: str = "1",
+    capacity: int | None = 10,
+    state: HostState = HostState.UP,
+) -> Candidate:
+    host = Host(name=name, zone=zone, capacity=capacity, state=state)
+    return Candidate(host=host, load=load, domains=domains, busy=busy)
+
+
+HERE = candidate("here", capacity=None)
+OWN = frozenset({1})
+OTHER = frozenset({0})
+BOTH = frozenset({0, 1})
+
+
+@pytest.mark.clause("2.4", "6.3")
+@pytest.mark.parametrize(
+    ("candidates", "expected"),
+    [
+        ([], None),
+        ([HERE], None),
+        ([HERE, candidate("a")], "a"),
+        ([candidate("a", state=HostState.DOWN), candidate("b")], "b"),
+        ([candidate("a", busy=True), candidate("b")], "b"),
+        ([candidate("a", load=10), candidate("b", load=9)], "b"),
+        ([candidate("a", domains=OTHER), candidate("b", load=9)], "b"),
+        ([candidate("a", load=2, domains=BOTH)], None),
+        # Its own fault domain is worth more than room, and than emptiness.
+        ([candidate("a"), candidate("b", load=9, domains=OWN)], "b"),
+        # An empty host is worth more than one with more room.
+        ([candidate("a", load=1, capacity=None), candidate("b", capacity=2)], "b"),
+        ([candidate("a", load=3), candidate("b", load=2)], "b"),
+        ([candidate("a", load=3), candidate("b", load=1, capacity=None)], "b"),
+        ([candidate("b"), candidate("a"), candidate("c")], "a"),
+        # The same zone comes first, but another is better than none.
+        ([candidate("a", zone="2", domains=OWN), candidate("b", load=9)], "b"),
+        ([HERE, candidate("a", zone="2")], "a"),
+    ],
+)
+def test_the_best_host_is_chosen(
+    candidates: list[Candidate], expected: str | None
+) -> None:
+    assert choose_host(VM, SET, zone="1", candidates=candidates) == expected
+
+
+@pytest.mark.clause("7.2")
+def test_a_scale_set_keeps_to_the_zone() -> None:
+    candidates = [candidate("a", zone="2"), candidate("b", zone="")]
+    assert choose_host(VM, SCALE_SET, zone="1", candidates=candidates) is None
+    assert choose_host(VM, SCALE_SET, zone="", candidates=candidates) == "b"
+
+
+def test_why_there_is_no_place_is_said() -> None:
+    candidates = [
+        HERE,
+        candidate("a", state=HostState.DOWN),
+        candidate("b", busy=True),
+        candidate("c", load=10),
+        candidate("d", domains=OTHER),
+        candidate("e", zone="2"),
+        *(candidate(f"f{n}", busy=True) for n in range(6)),
+    ]
+    assert why_none(VM, SCALE_SET, zone="1", candidates=candidates) == (
+        "there is no place for v: it is on here; down: a;"
+        " under maintenance, or soon to be: b, f0, f1, f2, f3 and 2 more;"
+        " full: c; holding another fault domain of its scope: d;"
+        " in another zone than its scale set's VMs there: e"
+    )
+
+
+@pytest.mark.parametrize(
+    ("candidates", "expected"),
+    [
+        ([], "there is no place for v: there are no other hosts"),
+        ([HERE], "there is no place for v: it is on here; there are no other hosts"),
+        ([candidate("a", busy=True), candidate("b")], ""),
+    ],
+)
+def test_few_hosts_need_few_words(candidates: list[Candidate], expected: str) -> None:
+    assert why_none(VM, SET, zone="1", candidates=candidates) == expected

@@ -1,0 +1,178 @@
+"""Who asks, and that nobody gets another's document."""
+
+import hmac
+import logging
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+
+from forewarn.control.messages import Publication
+from forewarn.metadata.endpoint import Enable, Endpoint
+from forewarn.metadata.http import Request
+from forewarn.metadata.identity import Source, normal_address
+from tests.unit.metadata.support import (
+    EVENT,
+    GUESTS,
+    NOW,
+    WEST_0,
+    WEST_1,
+    ask,
+    get,
+    make_endpoint,
+    published,
+    read,
+    snapshot,
+)
+
+SECRET = b"proxy secret"
+PROXY = Source(address="198.51.100.1")
+VM_ID = GUESTS[0].vm_id
+
+
+def signed(vm_id: str = VM_ID, *, secret: bytes = SECRET, **headers: str) -> Request:
+    signature = hmac.new(secret, vm_id.encode(), sha256).hexdigest()
+    proof = {"x_instance_id": vm_id, "x_instance_id_signature": signature}
+    return get(**{**proof, **headers})
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("192.0.2.4", "192.0.2.4"),
+        ("::ffff:192.0.2.4", "192.0.2.4"),
+        ("::FFFF:c000:204", "192.0.2.4"),
+        ("2001:DB8:0:0::7", "2001:db8::7"),
+        ("fe80::1%eth0", "fe80::1"),
+        ("not:an address", "not:an address"),
+        ("", ""),
+    ],
+)
+def test_an_address_has_one_spelling(text: str, normal: str) -> None:
+    assert normal_address(text) == normal
+
+
+@pytest.mark.clause("1.1")
+def test_a_vm_is_known_by_any_of_its_addresses_and_by_its_listener() -> None:
+    endpoint = make_endpoint()
+    assert endpoint.identify(get(), Source(address="192.0.2.4")) == "w0"
+    assert endpoint.identify(get(), Source(address="127.0.0.1")) == "w1"
+    assert endpoint.identify(get(), Source(address="2001:db8::7")) == "alone"
+    assert endpoint.identify(get(), Source(address="192.0.2.4", vm="alone")) == "alone"
+    assert endpoint.identify(get(), Source(address="192.0.2.4", vm="gone")) is None
+
+
+@pytest.mark.clause("1.1")
+def test_each_vm_gets_its_own_views_document() -> None:
+    endpoint = make_endpoint()
+    endpoint.publish(published(snapshot(2, EVENT), snapshot(view="alone")))
+    assert read(ask(endpoint, get())).json["DocumentIncarnation"] == 2
+    alone = ask(endpoint, get(), Source(address="x", vm="alone"))
+    assert read(alone).json == {"DocumentIncarnation": 1, "Events": []}
+
+
+@pytest.mark.clause("1.1")
+def test_a_stranger_gets_404_and_the_log_one_line_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    endpoint = make_endpoint()
+    stranger = Source(address="203.0.113.9\n")
+    with caplog.at_level(logging.WARNING, logger="forewarn.metadata"):
+        for second in (0.0, 1.0, 59.0, 60.0, 61.0):
+            answer = endpoint.handle(get(), stranger, now=NOW, monotonic=second)
+            assert (read(answer).status, read(answer).json["error"]) == (
+                404,
+                "Not found",
+            )
+    assert [record.getMessage()[:68] for record in caplog.records] == [
+        r"a request from '203.0.113.9\n' is of no known VM and got 404; 1 such",
+        r"a request from '203.0.113.9\n' is of no known VM and got 404; 4 such",
+    ]
+    assert endpoint.counters.strangers == 5
+
+
+@pytest.mark.clause("1.1")
+def test_an_address_changes_hands_in_one_publication_in_either_order() -> None:
+    moved = (
+        replace(GUESTS[0], addresses=("192.0.2.5",)),
+        replace(GUESTS[1], addresses=("192.0.2.4",)),
+    )
+    for guests in (moved, moved[::-1]):
+        endpoint = make_endpoint()
+        endpoint.publish(Publication(guests=guests))
+        assert endpoint.identify(get(), WEST_0) == "w1"
+        assert endpoint.identify(get(), WEST_1) == "w0"
+        assert endpoint.identify(get(), Source(address="127.0.0.1")) is None
+
+
+@pytest.mark.clause("1.1")
+def test_one_that_has_gone_does_not_take_a_claimed_address_with_it() -> None:
+    endpoint = make_endpoint()
+    heir = replace(GUESTS[2], vm="heir", addresses=("192.0.2.4",), vm_id=VM_ID)
+    endpoint.publish(Publication(guests=(heir,)))
+    endpoint.publish(Publication(guests_gone=("w0",)))
+    assert endpoint.identify(get(), WEST_0) == "heir"
+    assert set(endpoint.directory.by_vm_id) >= {VM_ID}
+
+
+# -- a metadata proxy's signature
+
+
+@pytest.mark.clause("1.1", "1.7")
+def test_a_signed_request_is_the_signed_vms() -> None:
+    endpoint = make_endpoint(secret=SECRET)
+    assert read(ask(endpoint, signed(), PROXY)).status == 200
+    assert endpoint.identify(signed(), PROXY) == "w0"
+    assert endpoint.identify(signed(GUESTS[2].vm_id), PROXY) == "alone"
+    assert ask(endpoint, signed(GUESTS[2].vm_id), PROXY) == Enable()
+    upper = signed(VM_ID.upper())
+    assert endpoint.identify(upper, PROXY) == "w0"
+    assert endpoint.repeatable(signed(), PROXY) is None
+
+
+@pytest.mark.clause("1.7")
+def test_only_a_signature_makes_up_for_a_forwarded_request() -> None:
+    endpoint = make_endpoint(secret=SECRET)
+    forwarded = signed(x_forwarded_for="10.0.0.4")
+    assert read(ask(endpoint, forwarded, PROXY)).status == 200
+    assert read(ask(endpoint, get(x_forwarded_for="10.0.0.4"))).status == 400
+
+
+@pytest.mark.clause("1.1")
+@pytest.mark.parametrize(
+    "request_",
+    [
+        signed(secret=b"other"),
+        signed(x_instance_id_signature=""),
+        signed(x_instance_id_signature="a|b"),
+        signed(x_instance_id_signature="\xe9"),
+        signed(x_instance_id=GUESTS[1].vm_id),
+        signed(x_instance_id=f"{VM_ID}|{VM_ID}"),
+        signed("99999999-2222-3333-4444-555555555555"),
+        get(x_instance_id_signature="00"),
+    ],
+)
+def test_a_bad_signature_is_nobody_even_at_a_known_address(request_: Request) -> None:
+    endpoint = make_endpoint(secret=SECRET)
+    assert read(ask(endpoint, request_)).status == 404
+    assert endpoint.identify(request_, WEST_0) is None
+
+
+@pytest.mark.clause("1.1", "1.7")
+def test_without_a_secret_the_proxys_headers_mean_nothing() -> None:
+    endpoint = make_endpoint()
+    assert endpoint.identify(signed(secret=b""), WEST_1) == "w1"
+    assert read(ask(endpoint, signed(), PROXY)).status == 404
+    assert read(ask(endpoint, signed(x_forwarded_for="a"))).status == 400
+
+
+@pytest.mark.clause("1.1")
+def test_a_vms_own_listener_outranks_a_signature() -> None:
+    endpoint = make_endpoint(secret=SECRET)
+    own = Source(address="192.0.2.4", vm="w1")
+    assert endpoint.identify(signed(), own) == "w1"
+
+
+def test_without_a_proxy_or_with_one() -> None:
+    assert not Endpoint().directory.trusts_proxy
+    assert make_endpoint(secret=SECRET).directory.trusts_proxy

@@ -1,0 +1,301 @@
+"""Bytes in, requests out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.metadata import answers, limits
+from forewarn.metadata.http import Request, Response
+from forewarn.metadata.reader import Received, Refused, RequestReader
+
+PLAIN = (
+    b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
+    b"Host: 169.254.169.254\r\n"
+    b"metadata:  True \t\r\n"
+    b"X-Twice: a\r\nx-twice: b\r\n"
+    b"\r\n"
+)
+CHUNKED = (
+    b"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n"
+    b"3;name=value\r\nabc\r\n2\r\nde\r\n0\r\nTrailer: t\r\n\r\n"
+)
+SIZED = b"POST /p?q HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabcde"
+
+
+def make_reader(refusal: Response | None = None) -> RequestReader:
+    return RequestReader(lambda _request: refusal)
+
+
+def read(data: bytes) -> list[Received | Refused]:
+    reader = make_reader()
+    reader.feed(data)
+    return list(reader.ready)
+
+
+def refusal(data: bytes) -> Response:
+    *_, last = read(data)
+    assert isinstance(last, Refused)
+    return last.response
+
+
+def head(*lines: str, first: str = "POST /p HTTP/1.1") -> bytes:
+    return "\r\n".join([first, "Host: h", *lines, "", ""]).encode("latin-1")
+
+
+def test_a_request_is_read() -> None:
+    assert read(PLAIN) == [
+        Received(
+            request=Request(
+                method="GET",
+                path="/metadata/scheduledevents",
+                query="api-version=2020-07-01",
+                headers={
+                    "host": ("169.254.169.254",),
+                    "metadata": ("True",),
+                    "x-twice": ("a", "b"),
+                },
+            ),
+            keep=True,
+        )
+    ]
+
+
+@pytest.mark.parametrize("data", [PLAIN, CHUNKED, SIZED, PLAIN + CHUNKED + SIZED])
+def test_where_it_is_cut_makes_no_difference(data: bytes) -> None:
+    whole = read(data)
+    for at in range(1, len(data)):
+        reader = make_reader()
+        reader.feed(data[:at])
+        reader.feed(data[at:])
+        assert list(reader.ready) == whole
+        assert reader.is_between
+    reader = make_reader()
+    for byte in data:
+        reader.feed(bytes([byte]))
+    assert list(reader.ready) == whole
+
+
+def test_a_body_comes_by_length_or_in_chunks() -> None:
+    for data in (CHUNKED, SIZED):
+        (received,) = read(data)
+        assert isinstance(received, Received)
+        assert received.request.body == b"abcde"
+        assert "trailer" not in received.request.headers
+
+
+@pytest.mark.parametrize(
+    ("data", "keep"),
+    [
+        (PLAIN, True),
+        (head("Connection: close"), False),
+        (b"GET / HTTP/1.0\r\n\r\n", False),
+        (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", True),
+        (head("Connection: upgrade", "Upgrade: h2c", first="GET / HTTP/1.1"), False),
+        (head(first="CONNECT h:80 HTTP/1.1"), False),
+    ],
+)
+def test_whether_the_connection_stays(data: bytes, keep: bool) -> None:
+    reader = make_reader()
+    # What follows a request that closes is not read, and is no error.
+    reader.feed(data + b"\x16\x03 noise" * (not keep))
+    (received,) = reader.ready
+    assert isinstance(received, Received)
+    assert received.keep is keep
+    assert reader.is_done is not keep
+    if not keep:
+        reader.feed(PLAIN)
+        assert len(reader.ready) == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        head("Content-Length: 5", "Transfer-Encoding: chunked"),
+        head("Transfer-Encoding: chunked", "Content-Length: 5"),
+        head("Content-Length: 5", "Content-Length: 5"),
+        head("Content-Length: 5", "Content-Length: 6"),
+        head("Content-Length: 5, 5"),
+        head("Content-Length: +5"),
+        head("Content-Length: -1"),
+        head("Content-Length: "),
+        head("Content-Length: 0x5"),
+        head("Content-Length: 99999999999999999999999"),
+        head("Transfer-Encoding: gzip"),
+        head("Transfer-Encoding: gzip, chunked"),
+        head("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
+        head("Transfer-Encoding: chunked", first="POST / HTTP/1.0"),
+        head("Transfer-Encoding: chunked") + b"x\r\n",
+        head("Transfer-Encoding: chunked") + b"-1\r\n",
+        head("Host: other"),
+        head("Host : h"),
+        head(" folded"),
+        b"GET / HTTP/1.1\r\nMetadata: true\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: h\n\n",
+        b"GET /a b HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /\x00 HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /\r\nHost: h\r\n\r\n",
+        b"get / HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"{}",
+    ],
+)
+def test_whatever_is_doubtful_is_refused(data: bytes) -> None:
+    answer = refusal(data)
+    assert answer is answers.MALFORMED
+    assert answer.close
+
+
+def test_a_refusal_follows_the_good_requests_before_it() -> None:
+    received, refused = read(SIZED + b"\x00")
+    assert isinstance(received, Received)
+    assert refused == Refused(answers.MALFORMED)
+    reader = make_reader()
+    reader.feed(b"\x00")
+    reader.feed(SIZED)
+    assert list(reader.ready) == [Refused(answers.MALFORMED)]
+
+
+@pytest.mark.clause("1.2")
+@pytest.mark.parametrize("verb", ["BREW", "FOO", "X"])
+def test_a_verb_that_nobody_knows_is_405(verb: str) -> None:
+    assert refusal(head(first=f"{verb} / HTTP/1.1")) is answers.STRANGE_VERB
+
+
+def test_other_versions_of_http() -> None:
+    assert refusal(head(first="GET / HTTP/2.0")) is answers.HTTP_VERSION
+    assert refusal(head(first="GET / HTTP/1.2")) in {
+        answers.HTTP_VERSION,
+        answers.MALFORMED,
+    }
+    http2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    assert refusal(http2).status in {400, 405, 505}
+
+
+# -- limits
+
+
+def test_the_target_is_limited() -> None:
+    longest = "/" + "x" * (limits.TARGET_BYTES_MAX - 1)
+    (received,) = read(head(first=f"GET {longest} HTTP/1.1"))
+    assert isinstance(received, Received)
+    assert refusal(head(first=f"GET {longest}x HTTP/1.1")) is answers.TARGET_TOO_LONG
+
+
+def test_headers_are_limited_in_number_and_in_size() -> None:
+    most = [f"x-{n}: 1" for n in range(limits.HEADERS_MAX - 1)]
+    assert isinstance(read(head(*most))[0], Received)
+    assert refusal(head(*most, "y: 1")) is answers.HEAD_TOO_LARGE
+    value = "v" * (limits.HEAD_BYTES_MAX // 2)
+    assert refusal(head(f"a: {value}", f"b: {value}")) is answers.HEAD_TOO_LARGE
+    assert refusal(head(f"a: {value * 3}")) is answers.HEAD_TOO_LARGE
+
+
+def test_a_header_without_end_is_given_up() -> None:
+    reader = make_reader()
+    reader.feed(b"GET / HTTP/1.1\r\nHost: h\r\nx: ")
+    sent = 0
+    while not reader.is_done:
+        reader.feed(b"v" * 1000)
+        sent += 1000
+        assert sent <= limits.HEAD_BYTES_MAX + 1000
+    assert list(reader.ready) == [Refused(answers.HEAD_TOO_LARGE)]
+
+
+def test_trailers_count_too() -> None:
+    start = head("Transfer-Encoding: chunked") + b"0\r\n"
+    trailer = b"t: " + b"v" * limits.HEAD_BYTES_MAX + b"\r\n\r\n"
+    assert refusal(start + trailer) is answers.HEAD_TOO_LARGE
+    reader = make_reader()
+    reader.feed(start + b"t: ")
+    for _ in range(limits.MESSAGE_BYTES_MAX // 65536):
+        reader.feed(b"v" * 65536)
+    assert not reader.is_done
+    reader.feed(b"v")
+    assert list(reader.ready) == [Refused(answers.BODY_TOO_LARGE)]
+
+
+def test_a_body_is_limited_before_it_comes_or_as_it_comes() -> None:
+    limit = limits.BODY_BYTES_MAX
+    assert refusal(head(f"Content-Length: {limit + 1}")) is answers.BODY_TOO_LARGE
+    (received,) = read(head(f"Content-Length: {limit}") + b"x" * limit)
+    assert isinstance(received, Received)
+    chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    start = head("Transfer-Encoding: chunked")
+    assert len(read(start + chunk * 4 + b"0\r\n\r\n")) == 1
+    assert refusal(start + chunk * 5) is answers.BODY_TOO_LARGE
+
+
+# -- Expect
+
+
+@pytest.mark.clause("1.12")
+def test_a_body_may_be_waited_for() -> None:
+    reader = make_reader()
+    reader.feed(head("Content-Length: 5", "Expect: 100-Continue"))
+    assert reader.awaits_continue
+    assert not reader.ready
+    reader.feed(b"abcde")
+    assert not reader.awaits_continue
+    assert len(reader.ready) == 1
+
+
+@pytest.mark.clause("1.12")
+def test_a_body_that_comes_unasked_is_not_waited_for() -> None:
+    reader = make_reader()
+    reader.feed(head("Content-Length: 5", "Expect: 100-continue") + b"a")
+    assert not reader.awaits_continue
+    reader = make_reader()
+    reader.feed(head("Content-Length: 0", "Expect: 100-continue"))
+    assert not reader.awaits_continue
+    old = b"POST / HTTP/1.0\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+    reader = make_reader()
+    reader.feed(old)
+    assert not reader.awaits_continue
+
+
+@pytest.mark.clause("1.12")
+def test_a_bad_head_is_refused_instead() -> None:
+    reader = make_reader(answers.HEADER_MISSING)
+    reader.feed(head("Content-Length: 5", "Expect: 100-continue"))
+    assert list(reader.ready) == [Refused(answers.HEADER_MISSING)]
+    assert not reader.awaits_continue
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["Expect: 200-ok"], ["Expect: "], ["Expect: 100-continue"] * 2],
+)
+def test_no_other_expectation_is_met(lines: list[str]) -> None:
+    assert refusal(head("Content-Length: 5", *lines)) is answers.EXPECTATION
+
+
+# -- noise
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.sampled_from([b"", PLAIN]))
+def test_noise_never_raises(pieces: list[bytes], start: bytes) -> None:
+    reader = make_reader()
+    reader.feed(start)
+    for piece in pieces:
+        reader.feed(piece)
+    assert all(isinstance(item, Received | Refused) for item in reader.ready)
+
+
+@given(st.data())
+def test_a_damaged_request_never_raises(data: st.DataObject) -> None:
+    damaged = bytearray(PLAIN + CHUNKED + SIZED)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
+    whole = read(bytes(damaged))
+    reader = make_reader()
+    for byte in damaged:
+        reader.feed(bytes([byte]))
+    # Only the verdict on an unknown verb looks at the chunk as a whole.
+    statuses = [i.response.status if isinstance(i, Refused) else i for i in whole]
+    cut = [i.response.status if isinstance(i, Refused) else i for i in reader.ready]
+    assert [s if s != 405 else 400 for s in statuses] == [
+        s if s != 405 else 400 for s in cut
+    ]

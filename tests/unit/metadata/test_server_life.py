@@ -1,0 +1,360 @@
+"""The server over time: waits, faults, stalled clients, crowds, the end."""
+
+import asyncio
+import logging
+import socket
+import struct
+
+import pytest
+
+from forewarn.instants import SECOND
+from forewarn.metadata import limits
+from forewarn.metadata.desk import BusyError
+from forewarn.metadata.endpoint import Approve
+from forewarn.metadata.limits import Limits
+from tests.unit.metadata.support import (
+    EMPTY,
+    EVENT_ID,
+    GET,
+    INSTANCE,
+    NOW,
+    POST,
+    Play,
+    approval,
+    post,
+    published,
+    running,
+    snapshot,
+)
+
+pytestmark = pytest.mark.system
+
+
+# -- control
+
+
+@pytest.mark.clause("7.1")
+def test_the_first_answer_waits_for_its_time_on_the_models_clock(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            world.endpoint.publish(published(snapshot(1, enabled=False)))
+            world.desk.enabled.append("an earlier epoch")
+            world.desk.ready_at = NOW + 120 * SECOND
+            first, second, gone = [await world.connect() for _ in range(3)]
+            for wire in (first, second, gone):
+                wire.send(GET)
+            await asyncio.sleep(0.02)
+            gone.writer.transport.abort()
+            await asyncio.sleep(0.01)
+            assert world.endpoint.counters.responses == {}
+            world.clock.advance_to(NOW + 120 * SECOND)
+            world.server.wake()
+            assert (await first.answer()).json == EMPTY
+            assert (await second.answer()).json == EMPTY
+            assert world.endpoint.counters.responses == {200: 2}
+
+    play(story)
+
+
+@pytest.mark.clause("7.1")
+def test_a_client_that_shuts_its_side_is_not_held(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            ready_at = NOW + SECOND
+            world.endpoint.publish(published(snapshot(1, enabled=False)))
+            world.desk.enabled.append("an earlier epoch")
+            world.desk.ready_at = ready_at
+            gate = asyncio.Event()
+            world.desk.before = gate.wait
+            wire = await world.connect()
+            wire.send(GET)
+            wire.writer.write_eof()
+            await asyncio.sleep(0.01)
+            gate.set()
+            assert await wire.is_closed()
+
+    play(story)
+
+
+@pytest.mark.clause("7.1")
+def test_a_held_answer_notices_the_time_by_itself(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            ready_at = NOW + SECOND
+            world.endpoint.publish(published(snapshot(epoch=2, ready_at=ready_at)))
+            wire = await world.connect()
+            wire.send(GET)
+            await asyncio.sleep(0.01)
+            world.clock.advance_to(ready_at)
+            assert (await wire.answer()).json == EMPTY
+
+    play(story)
+
+
+@pytest.mark.clause("1.8")
+def test_a_busy_or_silent_control_is_503(play: Play) -> None:
+    async def story() -> None:
+        async with running(bounds=Limits(desk_seconds=0.02)) as world:
+
+            def busy() -> None:
+                raise BusyError("not now")
+
+            for before in (busy, asyncio.Event().wait):
+                world.desk.before = before
+                for data in (POST, INSTANCE):
+                    answer = await world.ask(data)
+                    assert answer.status == 503
+                    assert answer.headers["Retry-After"] == "1"
+                    assert "error" in answer.json
+
+    play(story)
+
+
+def test_control_that_never_publishes_is_503_in_the_end(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            world.endpoint.publish(published(snapshot(1, enabled=False)))
+            world.desk.publishes = False
+            assert (await world.ask(GET)).status == 503
+            assert len(world.desk.enabled) == limits.ROUNDS_MAX
+
+    play(story)
+
+
+def test_a_vm_that_goes_while_control_thinks_is_a_stranger(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            world.endpoint.publish(published(snapshot(1, enabled=False)))
+            world.desk.publishes = False
+            world.desk.before = lambda: world.endpoint.directory.drop("w1")
+            assert (await world.ask(GET)).status == 404
+
+    play(story)
+
+
+def test_a_vm_that_has_gone_is_not_asked_about(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            wire = await world.connect()
+            wire.send(GET)
+            assert (await wire.answer()).status == 200
+            hub = world.server._hub
+            (party,) = hub.connections
+            world.endpoint.directory.drop("w1")
+            question = Approve(event_ids=(EVENT_ID,))
+            answer = await hub.settle(post(approval(EVENT_ID)), party, question)
+            assert answer.status == 404
+            assert world.desk.approved == []
+
+    play(story)
+
+
+@pytest.mark.parametrize("where", ["control", "here"])
+def test_a_fault_is_logged_once_and_told_and_never_hangs(
+    where: str, caplog: pytest.LogCaptureFixture, play: Play
+) -> None:
+    def fail(*_args: object, **_named: object) -> None:
+        raise ZeroDivisionError
+
+    async def story() -> None:
+        async with running() as world:
+            wire = await world.connect()
+            wire.send(GET)
+            assert (await wire.answer()).status == 200
+            if where == "here":
+                world.endpoint._views["west"].document = fail  # pyright: ignore[reportAttributeAccessIssue]
+                wire.send(GET)
+            else:
+                world.desk.before = fail
+                wire.send(POST)
+            answer = await wire.answer()
+            assert answer.status == 500
+            assert answer.json == {"error": "Internal server error"}
+            assert await wire.is_closed()
+
+    with caplog.at_level(logging.ERROR):
+        play(story)
+    (record,) = caplog.records
+    assert record.name == "forewarn.metadata"
+    assert record.exc_info
+
+
+@pytest.mark.clause("3.2")
+def test_an_approval_is_carried_through_when_its_client_has_gone(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            gate = asyncio.Event()
+            world.desk.before = gate.wait
+            wire = await world.connect()
+            wire.send(POST)
+            await asyncio.sleep(0.01)
+            sock = wire.writer.get_extra_info("socket")
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            wire.writer.transport.abort()
+            await asyncio.wait_for(world.server._hub.is_empty.wait(), 5)
+            gate.set()
+            await asyncio.sleep(0.01)
+            assert world.desk.approved == [("w1", (EVENT_ID,))]
+
+    play(story)
+
+
+# -- time-outs and crowds
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [(b"", False), (GET[:30], True), (POST[:-3], True), (GET + GET[:5], True)],
+)
+def test_a_client_that_stalls_is_given_up(data: bytes, told: bool, play: Play) -> None:
+    async def story() -> None:
+        bounds = Limits(head_seconds=0.03, body_seconds=0.03, linger_seconds=0.01)
+        async with running(bounds=bounds) as world:
+            wire = await world.connect()
+            wire.send(data)
+            if data.startswith(GET):
+                assert (await wire.answer()).status == 200
+            if told:
+                assert (await wire.answer()).status == 408
+            assert await wire.is_closed()
+
+    play(story)
+
+
+def test_dribbling_does_not_buy_time(play: Play) -> None:
+    async def story() -> None:
+        bounds = Limits(head_seconds=0.04, linger_seconds=0.01)
+        async with running(bounds=bounds) as world:
+            wire = await world.connect()
+            answer = asyncio.ensure_future(wire.answer())
+            for byte in GET[:40]:
+                if answer.done():
+                    break
+                wire.send(bytes([byte]))
+                await asyncio.sleep(0.005)
+            assert (await answer).status == 408
+
+    play(story)
+
+
+def test_an_idle_connection_is_closed_and_a_polling_one_is_not(play: Play) -> None:
+    async def story() -> None:
+        bounds = Limits(head_seconds=0.02, idle_seconds=0.04)
+        async with running(bounds=bounds) as world:
+            wire = await world.connect()
+            for _ in range(12):
+                wire.send(GET)
+                assert (await wire.answer()).status == 200
+                await asyncio.sleep(0.01)
+            assert await wire.is_closed()
+
+    play(story)
+
+
+def test_a_slow_control_does_not_make_the_client_late(play: Play) -> None:
+    async def story() -> None:
+        bounds = Limits(head_seconds=0.02, body_seconds=0.02, idle_seconds=0.02)
+        async with running(bounds=bounds) as world:
+            gate = asyncio.Event()
+            world.desk.before = gate.wait
+            wire = await world.connect()
+            wire.send(POST + GET[:10])
+            await asyncio.sleep(0.07)
+            gate.set()
+            assert (await wire.answer()).status == 200
+            wire.send(GET[10:])
+            assert (await wire.answer()).status == 200
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "secret", "admitted"),
+    [
+        (Limits(connections_per_source=2), b"", 2),
+        (Limits(connections=3), b"", 3),
+        (Limits(connections=3, connections_per_source=2), b"proxy", 3),
+    ],
+)
+def test_there_is_room_for_so_many(
+    bounds: Limits, secret: bytes, admitted: int, play: Play
+) -> None:
+    async def story() -> None:
+        async with running(bounds=bounds, secret=secret) as world:
+            wires = [await world.connect() for _ in range(admitted)]
+            for wire in wires:
+                wire.send(GET)
+                assert (await wire.answer()).status == 200
+            extra = await world.connect()
+            answer = await extra.answer()
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+            assert await extra.is_closed()
+            wires[0].writer.close()
+            await asyncio.sleep(0.01)
+            assert (await world.ask(GET)).status == 200
+
+    play(story)
+
+
+@pytest.mark.clause("1.9")
+def test_the_rate_is_limited_over_all_connections_of_a_vm(play: Play) -> None:
+    async def story() -> None:
+        async with running(rate_limit=4) as world:
+            statuses = [(await world.ask(GET)).status for _ in range(3)]
+            wire = await world.connect()
+            for _ in range(3):
+                wire.send(GET)
+                statuses.append((await wire.answer()).status)
+            assert statuses == [200] * 4 + [429] * 2
+            world.clock.advance_to(NOW + SECOND)
+            wire.send(GET)
+            assert (await wire.answer()).status == 200
+
+    play(story)
+
+
+# -- the end
+
+
+def test_a_stop_finishes_what_is_under_way(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            gate = asyncio.Event()
+            world.desk.before = gate.wait
+            idle, busy, half = [await world.connect() for _ in range(3)]
+            idle.send(GET)
+            assert (await idle.answer()).status == 200
+            busy.send(POST)
+            half.send(GET[:20])
+            await asyncio.sleep(0.01)
+            stop = asyncio.ensure_future(world.server.stop(grace_seconds=5))
+            assert await idle.is_closed()
+            assert not stop.done()
+            half.send(GET[20:])
+            assert (await half.answer()).headers["Connection"] == "close"
+            gate.set()
+            answer = await busy.answer()
+            assert (answer.status, answer.headers["Connection"]) == (200, "close")
+            await stop
+            with pytest.raises(OSError):
+                await world.connect()
+
+    play(story)
+
+
+def test_a_stop_tells_the_held_and_cuts_the_endless(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            ready_at = NOW + SECOND
+            world.endpoint.publish(published(snapshot(epoch=2, ready_at=ready_at)))
+            held, endless = await world.connect(), await world.connect()
+            held.send(GET)
+            endless.send(GET[:20])
+            await asyncio.sleep(0.01)
+            await world.server.stop(grace_seconds=0.03)
+            assert (await held.answer()).status == 503
+            assert await endless.is_closed()
+
+    play(story)

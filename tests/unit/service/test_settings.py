@@ -1,0 +1,263 @@
+"""Settings: where they come from, what is refused, and what the page says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND
+from forewarn.protocol.events import EventType
+from forewarn.protocol.operations import Action
+from forewarn.service import options
+from forewarn.service.settings import (
+    Settings,
+    SettingsError,
+    describe,
+    impacts,
+    load_settings,
+    policy,
+    value_of,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "settings.md"
+
+
+def load(*, environ: dict[str, str] | None = None, **flags: str) -> Settings:
+    return load_settings(
+        file=None,
+        environ=environ or {},
+        flags={name.replace("__", "."): value for name, value in flags.items()},
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "forewarn.toml"
+
+
+def problems(file: Path, text: str) -> list[str]:
+    file.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file=file, environ={}, flags={})
+    return [str(each).removeprefix(str(file)) for each in caught.value.problems]
+
+
+def test_without_anything_there_are_the_defaults() -> None:
+    settings = load()
+    assert settings == Settings()
+    assert {row.origin for row in describe(settings)} == {"default"}
+
+
+def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
+    file.write_text(
+        '[metadata]\nlisten = "127.0.0.1:1"\nrate_limit = 7\n'
+        'disable_after = "2h"\n[driver.simulated]\nfreeze = "3s"\n'
+    )
+    settings = load_settings(
+        file=file,
+        environ={
+            "FOREWARN_METADATA_LISTEN": "127.0.0.1:2",
+            "FOREWARN_METADATA_RATE_LIMIT": "8.5",
+            "FOREWARN_URL": "http://elsewhere",
+        },
+        flags={"metadata.listen": "127.0.0.1:3"},
+    )
+    assert settings.metadata.listen == "127.0.0.1:3"
+    assert settings.metadata.rate_limit == 8.5
+    assert settings.metadata.disable_after == 2 * HOUR
+    assert settings.simulated.freeze == 3 * SECOND
+    rows = {row.key: row for row in describe(settings)}
+    assert rows["metadata.listen"].origin == "flag metadata.listen"
+    assert (
+        rows["metadata.rate_limit"].origin == "environment FOREWARN_METADATA_RATE_LIMIT"
+    )
+    assert rows["metadata.disable_after"].origin == f"{file}:4"
+    assert rows["driver.simulated.freeze"].origin == f"{file}:6"
+    assert rows["driver.simulated.freeze"].value == "3s"
+    assert rows["admin.listen"].origin == "default"
+    assert settings.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "\n[metadata]\nlisen = 1\n",
+            ':3: metadata.lisen: there is no such setting (did you mean "listen"?)',
+        ),
+        (
+            "[metadta]\nlisten = 1\n",
+            ':1: metadta: there is no such table (did you mean "metadata"?)',
+        ),
+        (
+            "[metadata]\nspeed = 2\n",
+            ":2: metadata.speed: there is no such setting (it belongs to [timing])",
+        ),
+        ("speed = 2\n", ":1: speed: there is no such table"),
+        ("metadata = 2\n", ":1: metadata: must be a table: [metadata]"),
+        (
+            "[timing]\nspeed = 0\n",
+            ":2: timing.speed: must be 0.001 to 1e+06, not 0",
+        ),
+        ("[timing]\nspeed = nan\n", ":2: timing.speed: must be 0.001 to 1e+06"),
+        ('[timing]\nspeed = "2"\n', ":2: timing.speed: must be a number"),
+        ("[timing]\nspeed = true\n", ":2: timing.speed: must be a number"),
+        (
+            "[timing]\nrecovery = 10\n",
+            ":2: timing.recovery: must be a duration in quotes",
+        ),
+        (
+            '[timing]\nrecovery = "soon"\n',
+            ":2: timing.recovery: 'soon' is not a duration such as",
+        ),
+        (
+            '[metadata]\ndisable_after = "1ms"\n',
+            ":2: metadata.disable_after: must be at least 1s, not 1ms",
+        ),
+        (
+            '[metadata]\nfirst_answer_delay = "3m"\n',
+            ":2: metadata.first_answer_delay: must be at most 2m",
+        ),
+        (
+            '[timing]\nfailure_event = "Freeze"\n',
+            ":2: timing.failure_event: must be Reboot or Redeploy",
+        ),
+        (
+            '[driver]\nkind = "libvirt"\n',
+            ":2: driver.kind: this version of forewarn has no driver 'libvirt'",
+        ),
+        (
+            "[driver.command]\nfreeze = []\n",
+            ":1: driver.command: this version of forewarn has no command driver",
+        ),
+        ("[driver]\nattempts = 1.5\n", ":2: driver.attempts: must be a whole number"),
+        ("[driver]\nattempts = 0\n", ":2: driver.attempts: must be 1 to 100, not 0"),
+        ('[store]\nurl = "redis://x"\n', ":2: store.url: 'redis://x' is not the URL"),
+        ('[admin]\nlisten = ""\n', ":2: admin.listen: '' is no address"),
+        ('[admin]\nlisten = "8200"\n', ":2: admin.listen: '8200' is no address"),
+        ("[admin\n", ":1: this is not TOML"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_key(
+    file: Path, text: str, expected: str
+) -> None:
+    [found] = problems(file, text)
+    assert found.startswith(expected)
+
+
+def test_all_mistakes_are_told_together(file: Path) -> None:
+    file.write_text("[timing]\nspeed = 0\nrecovery = 1\n")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(
+            file=file,
+            environ={"FOREWARN_DRIVER_ATTEMPTS": "many"},
+            flags={"store.url": "", "timing.spede": "1"},
+        )
+    assert len(caught.value.problems) == 5
+    assert "environment FOREWARN_DRIVER_ATTEMPTS: 'many'" in caught.value.message
+    assert (
+        'flag timing.spede: there is no such setting (did you mean "timing.speed"'
+        in (caught.value.message)
+    )
+
+
+@pytest.mark.parametrize("text", ["nan", "x", "-1", "0", "inf"])
+def test_a_number_from_a_text_is_bounded_too(text: str) -> None:
+    with pytest.raises(SettingsError):
+        load(timing__speed=text)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        load_settings(file=tmp_path / "missing", environ={}, flags={})
+    other = tmp_path / "latin1"
+    other.write_bytes(b"# \xe4")
+    with pytest.raises(SettingsError, match="is not UTF-8"):
+        load_settings(file=other, environ={}, flags={})
+
+
+def test_a_variable_that_nearly_names_a_setting_is_warned_of() -> None:
+    settings = load(
+        environ={
+            "FOREWARN_METADATA_LISTN": "x",
+            "FOREWARN_ADMIN_SERVICE_HOST_OF_KUBERNETES": "10.0.0.1",
+        }
+    )
+    [warning] = settings.warnings
+    assert warning == (
+        'the variable "FOREWARN_METADATA_LISTN" is not used '
+        '(did you mean "FOREWARN_METADATA_LISTEN"?)'
+    )
+
+
+def test_an_api_that_others_reach_needs_tokens() -> None:
+    with pytest.raises(SettingsError, match=r"admin\.token_file must name a file"):
+        load(admin__listen="0.0.0.0:8200")
+    for listen in ("127.0.0.1:1", "[::1]:1", "localhost:1", "127.1.2.3:1"):
+        load(admin__listen=listen)
+    load(admin__listen="0.0.0.0:8200", admin__token_file="token")
+
+
+def test_speed_divides_notices_impacts_recovery_and_holds_and_nothing_else() -> None:
+    settings = load(timing__speed="60", timing__terminate_notice="5m")
+    found = policy(settings)
+    assert found.freeze_notice == found.reboot_notice == 15 * SECOND
+    assert found.redeploy_notice == found.recovery == 10 * SECOND
+    assert found.preempt_notice == SECOND // 2
+    assert found.terminate_notice == 5 * SECOND
+    assert found.failure_notice == 7 * DAY // 60
+    assert found.hold_bound == 24 * MINUTE
+    assert found.speed == 60
+    assert found.failure_event is EventType.REBOOT
+    assert impacts(settings)[Action.REBOOT] == SECOND
+    assert impacts(settings)[Action.LIVE_MIGRATE] == 5 * SECOND // 60
+    assert found.disable_after == 24 * HOUR
+    assert found.driver_timeout == 30 * MINUTE
+    assert found.retry_delay == 10 * SECOND
+    assert found.retention == 30 * DAY
+
+
+def test_a_password_is_never_shown() -> None:
+    settings = load(store__url="postgresql://forewarn:s3cret@db/forewarn")
+    shown = {row.key: row.value for row in describe(settings)}["store.url"]
+    assert shown == "postgresql://forewarn:***@db/forewarn"
+
+
+def test_what_is_shown_can_be_read_again() -> None:
+    rows = describe(load())
+    again = load_settings(
+        file=None, environ={}, flags={row.key: row.value for row in rows}
+    )
+    assert [row.value for row in describe(again)] == [row.value for row in rows]
+
+
+def test_the_page_tells_of_each_setting_and_of_no_other() -> None:
+    rows = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", PAGE.read_text(), re.MULTILINE)
+    assert [name for name, _ in rows] == list(options.OPTIONS)
+    for name, told in rows:
+        text = told.strip("`").replace("empty", "")
+        found = options.from_text(options.OPTIONS[name], text)
+        assert found == value_of(Settings(), name), name
+
+
+def test_the_page_marks_what_speed_divides() -> None:
+    marked = set(
+        re.findall(r"^\| `([a-z_.]+)` \| \S+ \| ÷", PAGE.read_text(), re.MULTILINE)
+    )
+    plain, fast = load(), load(timing__speed="2", timing__terminate_notice="5m")
+    at_once = {
+        f"timing.{name}"
+        for name in [
+            "freeze_notice",
+            "reboot_notice",
+            "redeploy_notice",
+            "preempt_notice",
+            "failure_notice",
+            "recovery",
+            "hold_bound",
+        ]
+        if getattr(policy(fast), name) * 2 == getattr(policy(plain), name)
+    }
+    simulated = {name for name in options.OPTIONS if name.startswith("driver.simu")}
+    assert marked == at_once | simulated | {"timing.terminate_notice"}

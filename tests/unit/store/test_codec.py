@@ -1,0 +1,155 @@
+"""Rows are decoded strictly; the contract suite sees that they come back."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
+from forewarn.protocol.operations import (
+    Action,
+    Move,
+    Operation,
+    OperationState,
+    TargetKind,
+    Verb,
+)
+from forewarn.store.codec import CODECS, Codec, Value, column_for
+from forewarn.store.port import StoreError
+
+VM = Vm(
+    name="web_0",
+    wire_name="web_0",
+    host="h1",
+    scope="web",
+    tenant="shop",
+    view="web",
+    vm_id="0f5b4d1e-0000-4000-8000-000000000000",
+    tags=(("role", "wéb"),),
+    addresses=("192.0.2.4", "192.0.2.5"),
+)
+SCOPE = Scope(name="web", tenant="shop", kind=ScopeKind.SCALE_SET, gpu=True)
+OPERATION = Operation(
+    operation_id="op-1",
+    request="rq-1",
+    verb=Verb.MAINTAIN,
+    action=Action.LIVE_MIGRATE,
+    target_kind=TargetKind.HOST,
+    target="h1",
+    host="h1",
+    state=OperationState.NOTICED,
+    routine=True,
+    not_before=5,
+    moves=(Move(vm="web_0", to_host="h2", done=True),),
+    scopes=("web",),
+    duration_seconds=-1,
+    description="kernel",
+    created=1,
+)
+
+
+def codec_of(record: object) -> Codec[Any]:
+    return next(codec for codec in CODECS if codec.kind is type(record))
+
+
+def decoded(record: object, **changes: Value) -> Any:
+    """Encode a record, change the row, and decode it."""
+    codec = codec_of(record)
+    row = codec.encode(record) | changes
+    return codec.decoder(list(row))(tuple(row.values()))
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "value"),
+    [
+        (VM, "tags", '[["role","wéb"]]'),
+        (VM, "addresses", '["192.0.2.4","192.0.2.5"]'),
+        (VM, "state", "running"),
+        (VM, "spot", 0),
+        (SCOPE, "gpu", 1),
+        (SCOPE, "terminate_notice", None),
+        (SCOPE, "kind", "scale-set"),
+        (OPERATION, "moves", '[{"vm":"web_0","to_host":"h2","done":true}]'),
+        (replace(OPERATION, moves=()), "moves", "[]"),
+        (OPERATION, "duration_seconds", -1),
+    ],
+)
+def test_a_person_can_read_the_rows(record: object, name: str, value: Value) -> None:
+    assert codec_of(record).encode(record)[name] == value
+    assert decoded(record) == record
+
+
+def test_flags_come_back_as_flags() -> None:
+    assert decoded(SCOPE).gpu is True
+    assert decoded(SCOPE).implied is False
+
+
+def test_columns_may_stand_in_any_order() -> None:
+    codec = codec_of(VM)
+    row = dict(reversed(codec.encode(VM).items()))
+    assert codec.decoder(list(row))(tuple(row.values())) == VM
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "value"),
+    [
+        (VM, "name", 7),
+        (VM, "name", None),
+        (VM, "name", b"web_0"),
+        (VM, "fault_domain", "0"),
+        (VM, "fault_domain", 0.0),
+        (VM, "spot", 2),
+        (VM, "state", "Running"),
+        (VM, "tags", ""),
+        (VM, "tags", "{}"),
+        (VM, "tags", '[["role"]]'),
+        (VM, "tags", '[["role",1]]'),
+        (VM, "tags", "[7]"),
+        (VM, "addresses", '["192.0.2.4",null]'),
+        (VM, "addresses", '["192.0.2.4"'),
+        (OPERATION, "moves", '["web_0"]'),
+        (OPERATION, "moves", '[{"vm":"web_0"}]'),
+        (OPERATION, "moves", '[{"vm":"web_0","to_host":"h2","done":1}]'),
+        (OPERATION, "moves", '[{"vm":"a","to_host":"b","done":true,"more":1}]'),
+        (SCOPE, "terminate_notice", "5m"),
+        (SCOPE, "kind", None),
+    ],
+)
+def test_a_row_that_was_not_written_by_us_is_refused(
+    record: object, name: str, value: Value
+) -> None:
+    with pytest.raises(StoreError, match=f"row of {type(record).__name__}") as caught:
+        decoded(record, **{name: value})
+    assert "backup" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda names: names[1:],
+        lambda names: [*names, "more"],
+        lambda names: [*names, names[0]],
+    ],
+)
+def test_a_table_with_other_columns_is_refused(
+    change: Callable[[list[str]], list[str]],
+) -> None:
+    codec = codec_of(VM)
+    with pytest.raises(StoreError, match="table of Vm"):
+        codec.decoder(change(list(codec.columns)))
+
+
+@pytest.mark.parametrize("hint", [float, object, list[str], str | int, dict[str, str]])
+def test_a_field_that_no_column_can_hold_is_found_at_once(hint: Any) -> None:
+    with pytest.raises(TypeError, match="no column can hold"):
+        column_for(hint)
+
+
+def test_a_guard_names_key_revision_and_state() -> None:
+    host = Host(name="h1", revision=3)
+    assert codec_of(host).guard(host) == {
+        "name": "h1",
+        "old_revision": 3,
+        "old_state": "up",
+    }

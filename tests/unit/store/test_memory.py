@@ -1,0 +1,58 @@
+"""The memory store, where it is more than the contract asks."""
+
+import pytest
+
+from forewarn.fleet.model import Tenant
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import TRANSACTION_ATTEMPTS, ConflictError, Transaction
+
+
+def test_it_meets_other_writers_when_a_test_says_so() -> None:
+    answers = [True, True, False]
+    store = MemoryStore(conflict=lambda: answers.pop(0))
+    attempts: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        attempts.append(1)
+        tx.add(Tenant(name="shop"))
+
+    store.transact(work)
+    assert len(attempts) == 3
+    assert store.read(lambda reader: len(reader.select(kinds.ALL_TENANTS))) == 1
+
+
+def test_it_gives_up_when_others_always_come_first() -> None:
+    asked: list[bool] = []
+
+    def always() -> bool:
+        asked.append(True)
+        return True
+
+    store = MemoryStore(conflict=always)
+    with pytest.raises(ConflictError):
+        store.transact(lambda tx: tx.add(Tenant(name="shop")))
+    assert len(asked) == TRANSACTION_ATTEMPTS
+    assert store.read(lambda reader: reader.get(Tenant, "shop")) is None
+
+
+def test_transactions_ended_by_hand_are_not_asked_about() -> None:
+    store = MemoryStore(conflict=lambda: True)
+    tx = store.begin()
+    tx.add(Tenant(name="shop"))
+    tx.commit()
+    assert store.read(lambda reader: reader.get(Tenant, "shop"))
+
+
+def test_an_open_view_keeps_only_what_was_replaced() -> None:
+    """The past is kept for open views, and goes with them."""
+    store = MemoryStore()
+    store.transact(lambda tx: tx.add(Tenant(name="shop")))
+    view = store.begin()
+    for number in range(3):
+        store.transact(
+            lambda tx, number=number: tx.add(Tenant(name=f"tenant {number}"))
+        )
+    assert len(view.select(kinds.ALL_TENANTS)) == 1
+    view.rollback()
+    assert store._state.views == set()

@@ -1,0 +1,122 @@
+"""Old files become equal to new ones, and newer ones are left alone."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from forewarn.store.connection import Connection
+from forewarn.store.migrate import Step, count_done, load_steps, migrate, statements
+from forewarn.store.port import StoreError, StoreTooNewError
+from forewarn.store.sqlite import SqliteStore
+
+STEPS = load_steps()
+NEXT = Step(
+    number=len(STEPS) + 1,
+    name="9999_next.sql",
+    sql="""
+-- Colours of tenants.
+ALTER TABLE tenants ADD COLUMN colour TEXT NOT NULL DEFAULT '';
+CREATE INDEX tenants_by_colour ON tenants (colour, name);
+""",
+)
+BROKEN = Step(
+    number=len(STEPS) + 1,
+    name="9999_broken.sql",
+    sql="CREATE TABLE half (done TEXT);\nCREATE TABLE tenants (name TEXT);\n",
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[Connection]:
+    connection = Connection(path)
+    yield connection
+    connection.close()
+
+
+def bring(connection: Connection, path: Path, steps: Sequence[Step]) -> None:
+    migrate(connection, steps[count_done(connection, path, steps) :])
+
+
+def schema(path: Path) -> list[tuple[object, ...]]:
+    """Return everything that makes a schema, and the steps that were noted."""
+    database = sqlite3.connect(path)
+    found = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    found += database.execute("SELECT * FROM schema_steps").fetchall()
+    database.close()
+    return sorted(found, key=repr)
+
+
+def test_an_old_file_becomes_equal_to_a_new_one(tmp_path: Path) -> None:
+    everything = (*STEPS, NEXT)
+    fresh = tmp_path / "fresh.db"
+    connection = Connection(fresh)
+    bring(connection, fresh, everything)
+    connection.close()
+    for age in range(len(everything)):
+        old = tmp_path / f"old{age}.db"
+        connection = Connection(old)
+        bring(connection, old, everything[:age])
+        bring(connection, old, everything)
+        connection.close()
+        assert schema(old) == schema(fresh)
+
+
+def test_a_store_has_the_schema_of_all_steps(tmp_path: Path, path: Path) -> None:
+    SqliteStore(path).close()
+    stepped = tmp_path / "stepped.db"
+    connection = Connection(stepped)
+    bring(connection, stepped, STEPS)
+    connection.close()
+    assert schema(path) == schema(stepped)
+
+
+def test_a_step_is_done_once(connection: Connection, path: Path) -> None:
+    bring(connection, path, STEPS)
+    before = schema(path)
+    bring(connection, path, STEPS)
+    assert schema(path) == before
+
+
+def test_a_step_that_fails_leaves_nothing(connection: Connection, path: Path) -> None:
+    bring(connection, path, STEPS)
+    before = schema(path)
+    with pytest.raises(StoreError, match="already exists"):
+        bring(connection, path, (*STEPS, BROKEN))
+    assert schema(path) == before
+    bring(connection, path, (*STEPS, NEXT))
+
+
+def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
+    connection = Connection(path)
+    bring(connection, path, (*STEPS, NEXT))
+    connection.close()
+    before = path.read_bytes()
+    for _ in range(2):  # the first did not keep the lock
+        with pytest.raises(StoreTooNewError, match="newer forewarn") as caught:
+            SqliteStore(path)
+        assert "backup" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+def test_the_file_of_another_program_is_refused_and_left_as_it_is(path: Path) -> None:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE recipes (name TEXT)")
+    database.commit()
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program") as caught:
+        SqliteStore(path)
+    assert "another file" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+def test_statements_are_split_where_they_end() -> None:
+    text = "-- One; and\nSELECT ';' ;\nSELECT\n  2;\n"
+    assert list(statements(text)) == ["-- One; and\nSELECT ';' ;\n", "SELECT\n  2;\n"]

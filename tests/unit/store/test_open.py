@@ -1,0 +1,63 @@
+"""Stores by their URL."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.fleet.model import Tenant
+from forewarn.store.memory import MemoryStore
+from forewarn.store.open import open_store
+from forewarn.store.port import StoreError
+from forewarn.store.sqlite import SqliteStore
+
+
+def test_a_store_in_memory() -> None:
+    assert isinstance(open_store("memory://"), MemoryStore)
+
+
+def test_a_file_by_its_absolute_path(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/my store #1?.db")
+    assert isinstance(store, SqliteStore)
+    store.close()
+    assert (tmp_path / "my store #1?.db").exists()
+
+
+def test_a_file_by_its_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store("sqlite:///forewarn.db")
+    assert (tmp_path / "forewarn.db").exists()
+    # What comes later is written there too, wherever the process has gone.
+    monkeypatch.chdir("/")
+    store.transact(lambda tx: tx.add(Tenant(name="shop")))
+    assert store.read(lambda reader: reader.get(Tenant, "shop"))
+    store.close()
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_what_this_version_cannot_do_is_said(scheme: str) -> None:
+    with pytest.raises(StoreError, match="PostgreSQL") as caught:
+        open_store(f"{scheme}://db.example/forewarn")
+    assert "sqlite:///" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "forewarn.db",
+        "mysql://db.example/forewarn",
+        "memory:",
+        "memory://x",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite://forewarn.db",
+        "sqlite:forewarn.db",
+        "sqlite:///:memory:",
+        "sqlite:////var/lib/forewarn/",
+    ],
+)
+def test_what_is_no_url_of_a_store_is_refused_with_examples(url: str) -> None:
+    with pytest.raises(ValueError, match="is not the URL of a store: write"):
+        open_store(url)

@@ -1,0 +1,142 @@
+"""The statements: that each is known, used, quick and whole."""
+
+import dataclasses
+import re
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from forewarn.store import codec, kinds, queries
+from forewarn.store.kinds import Query, Range
+from forewarn.store.migrate import load_steps
+
+STATEMENTS = queries.load()
+CODECS: tuple[codec.Codec[Any], ...] = codec.CODECS
+
+
+@pytest.fixture
+def database() -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(":memory:")
+    for step in load_steps():
+        connection.executescript(step.sql)
+    yield connection
+    connection.close()
+
+
+def wanted_names() -> Iterator[str]:
+    for item in vars(kinds).values():
+        if isinstance(item, Query):
+            yield item.name
+        elif isinstance(item, Range):
+            yield item.name
+            yield f"earliest_{item.name}"
+    for known in CODECS:
+        yield from (f"{verb}_{known.noun}" for verb in ("get", "add", "replace"))
+        yield f"remove_{known.noun}"
+        for links in known.links:
+            yield from (f"add_{links.noun}", f"remove_{links.noun}")
+    yield "take_safety"
+
+
+def parameters(statement: str) -> set[str]:
+    return set(re.findall(r":(\w+)", statement))
+
+
+def test_every_question_has_a_statement_and_every_statement_a_question() -> None:
+    assert sorted(STATEMENTS) == sorted(wanted_names())
+
+
+def test_every_kind_has_a_codec() -> None:
+    assert tuple(known.kind for known in CODECS) == kinds.KINDS
+
+
+@pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
+def test_writes_name_every_field(known: codec.Codec[Any]) -> None:
+    fields = {field.name for field in dataclasses.fields(known.kind)}
+    guard = {known.key, "old_revision"}
+    if known.status:
+        guard.add(f"old_{known.status}")
+    assert parameters(STATEMENTS[f"add_{known.noun}"]) == fields
+    assert parameters(STATEMENTS[f"replace_{known.noun}"]) == fields | guard
+    assert parameters(STATEMENTS[f"remove_{known.noun}"]) == guard
+    for name in fields - {known.key}:
+        assert f"    {name} = :{name}" in STATEMENTS[f"replace_{known.noun}"]
+
+
+@pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
+def test_what_has_a_state_is_guarded_by_it(known: codec.Codec[Any]) -> None:
+    fields = {field.name for field in dataclasses.fields(known.kind)}
+    assert {known.status} - {""} == fields & {"state", "status"}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_what_a_statement_costs_is_what_it_touches(
+    database: sqlite3.Connection, name: str
+) -> None:
+    """No statement reads a whole table, or sorts what it has read."""
+    statement = STATEMENTS[name]
+    given = dict.fromkeys(parameters(statement), "")
+    plan = database.execute(f"EXPLAIN QUERY PLAN {statement}", given).fetchall()
+    for *_, detail in plan:
+        if name.startswith("earliest_"):
+            assert re.match(r"SCAN \w+ USING (COVERING )?INDEX", detail)
+        else:
+            assert detail.startswith("SEARCH "), detail
+            assert " USING " in detail
+
+
+def test_what_is_open_or_due_is_found_by_an_index_of_just_that(
+    database: sqlite3.Connection,
+) -> None:
+    """An index with a condition is used only if the query repeats it."""
+    partial = [
+        name
+        for (name,) in database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'index' AND sql LIKE '%WHERE%'"
+        )
+    ]
+    plans = " ".join(
+        detail
+        for statement in STATEMENTS.values()
+        for *_, detail in database.execute(
+            f"EXPLAIN QUERY PLAN {statement}", dict.fromkeys(parameters(statement), "")
+        )
+    )
+    assert len(partial) > 10
+    assert [name for name in partial if f"INDEX {name} " not in f"{plans} "] == []
+
+
+def test_no_table_has_rowids(database: sqlite3.Connection) -> None:
+    tables = database.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+    ).fetchall()
+    assert len(tables) > len(kinds.KINDS)
+    assert [name for name, sql in tables if "WITHOUT ROWID" not in sql] == []
+
+
+def test_every_table_says_what_it_is_for() -> None:
+    for step in load_steps():
+        for block in step.sql.split("\n\n"):
+            if "CREATE TABLE" in block:
+                assert block.startswith("-- "), block
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-- name: a\nSELECT 1;\n",
+        "-- name: a\n-- It has no end.\nSELECT 1\n",
+        "-- name: a\n-- There are two.\nSELECT 1;\nSELECT 2;\n",
+        "-- name: a\n-- One.\nSELECT 1;\n\n-- name: a\n-- Again.\nSELECT 1;\n",
+    ],
+)
+def test_a_file_that_is_not_well_formed_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^a (is|stands)"):
+        queries.parse(text)
+
+
+def test_statements_are_taken_by_name_without_their_comments() -> None:
+    text = "-- About.\n\n-- name: a\n-- Say\n-- one.\nSELECT\n  1;\n\n-- name: b\n-- Two.\nSELECT 2;\n"
+    assert queries.parse(text) == {"a": "SELECT\n  1;", "b": "SELECT 2;"}
