@@ -24,14 +24,14 @@ DAY: Micros = 24 * HOUR
 DURATION_MAX: Micros = 3650 * DAY
 """Ten years: more than any notice, and far below where dates overflow."""
 
+QUOTED_MAX = 20
+"""Characters of a wrong text that a message repeats."""
+
 _UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
-# Numbers have at most 15 digits, so that no sum of them leaves what a float holds.
-_PART = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)(us|ms|s|m|h|d)", re.ASCII)
-_SHORT = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)", re.ASCII)
+_SHORT = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+", re.ASCII)
 _ISO = re.compile(
-    r"P(?:(\d{1,15})D)?"
-    r"(?:T(?:(\d{1,15})H)?(?:(\d{1,15})M)?(?:(\d{1,15}(?:\.\d{1,15})?)S)?)?",
-    re.ASCII,
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -45,22 +45,28 @@ def parse_duration(text: str) -> Micros:
     if short == "0":
         return 0
     if _SHORT.fullmatch(short):
-        micros = round(
-            sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(short))
+        micros = sum(
+            float(number) * _UNITS[unit] for number, unit in _PART.findall(short)
         )
     elif (iso := _ISO.fullmatch(short)) and any(iso.groups()):
         sizes = (DAY, HOUR, MINUTE, SECOND)
-        micros = round(
-            sum(
-                float(number) * size
-                for number, size in zip(iso.groups(default="0"), sizes, strict=True)
-            )
+        micros = sum(
+            float(number) * size
+            for number, size in zip(iso.groups(default="0"), sizes, strict=True)
         )
     else:
-        raise ValueError(f"{text!r} is not a duration such as 500ms, 7s, 15m or PT5M")
+        raise ValueError(
+            f"{_brief(text)} is not a duration such as 500ms, 7s, 15m or PT5M"
+        )
+    # Compared before it is rounded: a long number is infinite as a float.
     if micros > DURATION_MAX:
-        raise ValueError(f"{text!r} is longer than ten years")
-    return micros
+        raise ValueError(f"{_brief(text)} is longer than ten years")
+    return round(micros)
+
+
+def _brief(text: str) -> str:
+    """Return a text in quotes for a message, cut where it is no use any more."""
+    return repr(text) if len(text) <= QUOTED_MAX else f"{text[:QUOTED_MAX]!r}…"
 
 
 def format_duration(duration: Micros) -> str:

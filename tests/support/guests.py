@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from forewarn.fleet.model import Vm, VmState
-from forewarn.instants import format_http_date
+from forewarn.instants import Micros, format_http_date
 from forewarn.protocol.events import Event, EventStatus, EventType
 from forewarn.protocol.views import View
 from forewarn.sim.world import Answer
@@ -90,7 +90,14 @@ class Guests:
 
     # Answers
 
-    def heard(self, vm: Vm, version: str, answer: Answer) -> None:
+    def shown_to(self, vm: Vm, *, now: Micros) -> list[Event]:
+        """Return the events of the VM's document; none in the first minutes (7.1)."""
+        view = self._mirror.views[vm.view]
+        if not view.is_enabled or now < view.events_from:
+            return []
+        return seen_by(self._mirror, vm)
+
+    def heard(self, vm: Vm, version: str, answer: Answer, *, now: Micros) -> None:
         """Judge a full document (S6, S7, S8, S9)."""
         guest = self.of(vm.name)
         view = self._mirror.views[vm.view]
@@ -104,7 +111,7 @@ class Guests:
         guest.in_full.add(number)
         shown = [
             event
-            for event in seen_by(self._mirror, vm)
+            for event in self.shown_to(vm, now=now)
             if not is_hidden(event, version)
         ]
         assert json.loads(answer.body)["Events"] == [
@@ -133,23 +140,22 @@ class Guests:
         assert tag == str(view.incarnation), (vm, tag)
         assert int(tag) in guest.in_full, f"1.10: {vm.name} never got {tag}"
 
-    def must_accept(self, vm: Vm) -> set[str]:
+    def must_accept(self, vm: Vm, *, now: Micros) -> set[str]:
         """Return the EventIds that an approval may name (3.2)."""
         if vm.state is VmState.DELETED:
             return set()
         guest = self.of(vm.name)
         view = self._mirror.views[vm.view]
-        now = {event.event_id for event in seen_by(self._mirror, vm)}
-        if not view.is_enabled:
-            now = set()
+        shows = view.is_enabled and now >= view.events_from
+        shown = {event.event_id for event in self.shown_to(vm, now=now)}
         remembered = {
             event_id
             for event_id, scope in guest.known.items()
             if scope == vm.scope
             and event_id in self._mirror.events
-            and (view.is_enabled or not self._mirror.events[event_id].is_live)
+            and (shows or not self._mirror.events[event_id].is_live)
         }
-        return now | remembered
+        return shown | remembered
 
     def must_refuse(self, vm: Vm) -> set[str]:
         """Return the EventIds that it never could have seen (3.3)."""

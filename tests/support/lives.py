@@ -346,7 +346,7 @@ class Life:
             self.guests.heard_nothing_new(found, said)
         else:
             assert answer.status == 200, answer
-            self.guests.heard(found, asked, answer)
+            self.guests.heard(found, asked, answer, now=self.world.now)
 
     def approve(self, vm: int, events: list[int], version: int) -> None:
         """POST what the VM may see, or not: events of anybody, and unknown ones."""
@@ -369,7 +369,7 @@ class Life:
         vm = self.mirror.vms.get(name)
         before = self.mirror.content()
         approved = self._approved()
-        accept = self.guests.must_accept(vm) if vm else set[str]()
+        accept = self.guests.must_accept(vm, now=self.world.now) if vm else set[str]()
         refuse = self.guests.must_refuse(vm) if vm else set[str]()
         answer = self.world.vm(name).approve(*map(str.lower, ids), version=version)
         new = self._newly_approved(approved)
@@ -527,7 +527,9 @@ class Life:
         assert not left, f"L1: never ended: {left}"
         for vm in self.mirror.live_vms:
             answer = self.world.vm(vm.name).get()
-            self.guests.heard(self.mirror.vms[vm.name], VERSIONS[-1], answer)
+            self.guests.heard(
+                self.mirror.vms[vm.name], VERSIONS[-1], answer, now=self.world.now
+            )
             assert answer.events == [], f"L1: {vm.name} still sees {answer.events}"
         self.close()
 

@@ -17,6 +17,12 @@ _ERRORS = {
 }
 
 
+ANY_ERROR: Documented = {
+    "default": {"model": shapes.ProblemShape, "description": "Any other error."}
+}
+"""With it the framework does not tell of errors that it would answer by itself."""
+
+
 def documented(model: type[Any], *errors: int, status: int = 200) -> Documented:
     """Return the answers of a route, for /openapi.json."""
     return {
@@ -25,6 +31,7 @@ def documented(model: type[Any], *errors: int, status: int = 200) -> Documented:
             code: {"model": shapes.ProblemShape, "description": _ERRORS[code]}
             for code in (*errors, 401, 503)
         },
+        **ANY_ERROR,
     }
 
 

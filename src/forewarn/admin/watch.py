@@ -10,7 +10,7 @@ watcher is bounded, since only the ids of what changed wait.
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from forewarn.admin import limits, problems, selection
+from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import EventFilters, OperationFilters
 from forewarn.admin.selection import Scopes, Wanted
@@ -36,7 +37,8 @@ _STREAM: dict[int | str, dict[str, Any]] = {
         "description": "Server-sent events: `data` is one object as in the list; "
         "`event: ready` follows the objects that are there at the beginning.",
         "content": {"text/event-stream": {}},
-    }
+    },
+    **ANY_ERROR,
 }
 
 Page = tuple[list[dict[str, Any]], str]
@@ -99,7 +101,7 @@ async def watch_operations(
     query: Annotated[OperationFilters, Query()], desk: Desk, request: Request
 ) -> Response:
     """Stream operations: the open ones, then each that changes."""
-    return _stream(request, desk, query.wanted(), OPERATIONS)
+    return _begin(request, desk, query.wanted(), OPERATIONS)
 
 
 @router.get("/watch/events", response_class=Response, responses=_STREAM)
@@ -107,10 +109,10 @@ async def watch_events(
     query: Annotated[EventFilters, Query()], desk: Desk, request: Request
 ) -> Response:
     """Stream events: the live ones, then each that changes; last it is Removed."""
-    return _stream(request, desk, query.wanted(), EVENTS)
+    return _begin(request, desk, query.wanted(), EVENTS)
 
 
-def _stream(
+def _begin(
     request: Request, desk: OperatorDesk, wanted: Wanted, subject: Subject
 ) -> Response:
     watchers: Watchers = request.app.state.watchers
@@ -121,15 +123,16 @@ def _stream(
             hint="close another one, or ask now and then instead of watching",
         )
     return StreamingResponse(
-        _watched(desk, wanted, subject, watchers),
+        stream(desk, wanted, subject, watchers),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
-async def _watched(
+async def stream(
     desk: OperatorDesk, wanted: Wanted, subject: Subject, watchers: Watchers
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
+    """Yield the text of one watcher's stream, until it or the service ends."""
     watchers.count += 1
     changes = Changes()
     feed = asyncio.create_task(changes.follow(desk.changes()))
@@ -159,7 +162,7 @@ async def _texts(
             yield _event({}, name="anew")
             async for text in _everything(desk, wanted, subject):
                 yield text
-        elif not ids:
+        elif not ids and not changes.is_over:
             yield ": still here\n\n"
         for start in range(0, len(ids or ()), limits.PAGE_OBJECTS):
             some = (ids or ())[start : start + limits.PAGE_OBJECTS]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from forewarn.cli import parser
 from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.words import Call
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
@@ -46,7 +47,9 @@ def _run(words: Sequence[str]) -> int:
     except SystemExit as ended:
         # argparse has printed its help, the version, or what is wrong.
         return ended.code if isinstance(ended.code, int) else Exit.USAGE
-    call = parser.call_of(arguments, os.environ)
+    call = Call(
+        command=arguments.command, arguments=arguments, environ=dict(os.environ)
+    )
     try:
         run = parser.load(call.command.run)
     except ModuleNotFoundError as error:

@@ -1,5 +1,6 @@
 """The command line's way to the service, and what each of its errors means."""
 
+import contextlib
 import json
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Self, cast
@@ -45,7 +46,9 @@ class Client:
         if address.scheme not in {"http", "https"} or not address.host:
             raise _bad_url(url)
         if not token.isascii() or not token.isprintable():
-            raise CommandError(Exit.USAGE, "the token has characters that none may have")
+            raise CommandError(
+                Exit.USAGE, "the token has characters that none may have"
+            )
         self._url = url.rstrip("/")
         self._http = httpx.Client(
             base_url=self._url + "/",
@@ -94,9 +97,7 @@ class Client:
                 return
             asked["after"] = page["next"]
 
-    def watch(
-        self, path: str, params: Mapping[str, str]
-    ) -> Generator[tuple[str, Any]]:
+    def watch(self, path: str, params: Mapping[str, str]) -> Generator[tuple[str, Any]]:
         """Yield what a stream tells: the event's name, or nothing, and its data.
 
         Raises CommandError when the service goes away.
@@ -132,7 +133,11 @@ class Client:
             )
         except httpx.ConnectTimeout as error:
             raise self._unreachable(error) from error
-        except (httpx.TimeoutException, httpx.ReadError, httpx.RemoteProtocolError) as error:
+        except (
+            httpx.TimeoutException,
+            httpx.ReadError,
+            httpx.RemoteProtocolError,
+        ) as error:
             if method == "GET":
                 raise self._unreachable(error) from error
             raise CommandError(
@@ -189,10 +194,8 @@ def _stranger(url: str) -> CommandError:
 def _error_of(answer: httpx.Response, url: str) -> CommandError:
     """Return what an answer that is no success means."""
     body: Any = None
-    try:
+    with contextlib.suppress(ValueError):
         body = answer.json()
-    except ValueError:
-        pass
     if not isinstance(body, dict) or "kind" not in body or "error" not in body:
         return _stranger(url)
     told = cast("dict[str, Any]", body)

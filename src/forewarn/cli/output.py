@@ -10,9 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-COLUMNS_UNBOUNDED = 10_000
-"""A width for what is no terminal: a line of a table must stay a line."""
-
 STYLES = {
     "Noticed": "cyan",
     "Scheduled": "cyan",
@@ -50,25 +47,32 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table, or its title and that there is nothing."""
-    # rich itself looks at NO_COLOR and TERM.
-    is_terminal = sys.stdout.isatty()
-    console = Console(
-        highlight=False,
-        soft_wrap=not is_terminal,
-        width=None if is_terminal else COLUMNS_UNBOUNDED,
-    )
-    shown = Table(box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
+def table(empty: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table, or that there is nothing."""
+    cells = [tuple(plain(cell) for cell in row) for row in rows]
+    if not cells:
+        line(empty)
+    elif sys.stdout.isatty():
+        _for_terminal(columns, cells)
+    else:
+        _for_pipe(columns, cells)
+
+
+def _for_terminal(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         shown.add_column(column, overflow="fold")
-    count = 0
     for row in rows:
-        count += 1
-        shown.add_row(
-            *(Text(plain(cell), style=STYLES.get(cell, "")) for cell in row)
-        )
-    if count:
-        console.print(shown)
-    else:
-        line(title)
+        shown.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    # rich itself looks at NO_COLOR and TERM.
+    Console(highlight=False).print(shown)
+
+
+def _for_pipe(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a line for each row, however long, as other programs want it."""
+    widths = [
+        max(len(cell) for cell in column) for column in zip(columns, *rows, strict=True)
+    ]
+    for row in (columns, *rows):
+        padded = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        print("  ".join(padded).rstrip())

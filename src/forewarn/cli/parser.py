@@ -2,12 +2,16 @@
 
 import argparse
 import importlib
+import textwrap
 from collections.abc import Callable, Collection
 from typing import Any, TypeAlias, cast
 
 from forewarn import __version__
 from forewarn.cli.commands import COMMANDS, GROUPS
-from forewarn.cli.words import GLOBAL, Call, Command, Option
+from forewarn.cli.words import GLOBAL, Command, Option
+
+HELP_COLUMNS = 78
+"""Of a page of help, whatever the terminal has."""
 
 ABOUT = (
     "Notice of maintenance for virtual machines, as Azure Scheduled Events gives it: "
@@ -26,7 +30,8 @@ examples:
 exit status: 0 done; 1 the work failed; 2 wrong usage, settings or file;
 3 the service cannot be reached; 4 the service refused"""
 
-_Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_AddParser: TypeAlias = Callable[..., argparse.ArgumentParser]
+"""How a command is added to the program, or to a group."""
 
 
 def load(reference: str) -> Callable[..., Any]:
@@ -44,7 +49,7 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
     """Return the parser; late options are there for commands named in `words`."""
     parser = argparse.ArgumentParser(
         prog="forewarn",
-        description=ABOUT,
+        description=_filled(ABOUT),
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -57,10 +62,10 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
     top = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="word", required=True
     )
-    groups: dict[str, _Parsers] = {}
+    groups: dict[str, _AddParser] = {}
     for command in COMMANDS:
         first, *rest = command.path
-        into = top
+        add: _AddParser = top.add_parser
         if rest:
             if first not in groups:
                 group = top.add_parser(
@@ -68,21 +73,26 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
                 )
                 groups[first] = group.add_subparsers(
                     title="commands", metavar="COMMAND", dest="second", required=True
-                )
-            into = groups[first]
+                ).add_parser
+            add = groups[first]
         late = bool(set(command.path) & set(words))
-        _add_command(into, command, options_of(command) if late else command.options)
+        _add_command(add, command, options_of(command) if late else command.options)
     return parser
 
 
+def _filled(text: str) -> str:
+    """Break lines here, since the examples below must keep theirs."""
+    return textwrap.fill(text, HELP_COLUMNS)
+
+
 def _add_command(
-    into: _Parsers, command: Command, options: tuple[Option, ...]
+    add: _AddParser, command: Command, options: tuple[Option, ...]
 ) -> None:
     examples = "\n".join(f"  {each}" for each in command.examples)
-    parser = into.add_parser(
+    parser = add(
         command.path[-1],
         help=command.summary,
-        description=command.text,
+        description=_filled(command.text),
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -116,8 +126,3 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     if option.repeated:
         keywords["action"] = "append"
     parser.add_argument(option.name, **keywords)
-
-
-def call_of(arguments: argparse.Namespace, environ: Any) -> Call:
-    """Return the command that was given."""
-    return Call(command=arguments.command, arguments=arguments, environ=environ)

@@ -5,7 +5,7 @@ operations and one event for each scope, publishes them, and lets go at once wha
 nobody has to wait for (clauses 4.1, 5.3, 7.4). All in the caller's transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.control import release
@@ -96,7 +96,20 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
                 hint="choose another impact, or configure the driver for it",
             )
     work.secure(vm.scope for draft in drafts for vm in draft.vms)
-    made = [_make(work, request, draft) for draft in drafts]
+    # Ids are random, and things are shown and woken in the order of their ids. So
+    # they are drawn and sorted first: what was named first then comes first.
+    operation_ids = sorted(work.ids.short("op") for _ in drafts)
+    event_ids = iter(
+        sorted(
+            work.ids.event()
+            for draft in drafts
+            for _ in {vm.scope for vm in draft.vms}
+        )
+    )
+    made = [
+        _make(work, request, draft, operation_id, event_ids)
+        for draft, operation_id in zip(drafts, operation_ids, strict=True)
+    ]
     for operation in made:
         release.let_go(work, operation.operation_id)
     for operation in made:
@@ -104,9 +117,15 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
     return [work.operation(operation.operation_id) for operation in made]
 
 
-def _make(work: Work, request: Request, draft: Draft) -> Operation:
+def _make(
+    work: Work,
+    request: Request,
+    draft: Draft,
+    operation_id: str,
+    event_ids: Iterator[str],
+) -> Operation:
     planned = Operation(
-        operation_id=work.ids.short("op"),
+        operation_id=operation_id,
         request=request.request_id,
         verb=draft.verb,
         action=draft.action,
@@ -135,16 +154,22 @@ def _make(work: Work, request: Request, draft: Draft) -> Operation:
         scope = work.scope(name)
         named = [vm for vm in members if is_announced(draft.verb, scope, vm)]
         if named:
-            work.add_event(_event(work, draft, operation, scope, named))
+            event_id = next(event_ids)
+            work.add_event(_event(work, draft, operation, scope, named, event_id))
     return operation
 
 
 def _event(
-    work: Work, draft: Draft, operation: Operation, scope: Scope, vms: Sequence[Vm]
+    work: Work,
+    draft: Draft,
+    operation: Operation,
+    scope: Scope,
+    vms: Sequence[Vm],
+    event_id: str,
 ) -> Event:
     approved_by = _approved_already(work, draft.verb, scope, vms)
     return Event(
-        event_id=work.ids.event(),
+        event_id=event_id,
         operation=operation.operation_id,
         scope=scope.name,
         tenant=scope.tenant,

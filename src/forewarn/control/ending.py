@@ -31,6 +31,8 @@ def impact_over(work: Work, operation: Operation) -> None:
     work.save_operation(
         recovering, replace(recovering, due_at=work.now + work.policy.recovery)
     )
+    # Its VMs are no longer in the driver's hands, and others may wait for that.
+    work.free(operation.scopes)
 
 
 def finish(work: Work, operation: Operation, *, note: str = "") -> None:

@@ -65,6 +65,8 @@ def fail_vm(work: Work, name: str) -> Operation:
         operation
         for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, name)
         if operation.target_kind is TargetKind.VM
+        # Its host will fail all the same: what is predicted stays announced.
+        and not (operation.is_host_bound and operation.state in WAITING_STATES)
     ]
     work.secure(leaving.scopes_of_vm(work, vm))
     for operation in operations:
@@ -95,7 +97,7 @@ def restore_host(work: Work, name: str) -> Host:
     for vm in vms:
         current = work.vm(vm.name)
         if current.state is VmState.DOWN:
-            leaving.vm_runs_again(work, current)
+            leaving.vm_runs_again(work, current, note=f"host {name} was restored")
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name)):
         if ending.is_failure(operation) and operation.target_kind is TargetKind.HOST:
             ending.finish(work, operation, note=f"host {name} was restored")

@@ -17,8 +17,10 @@ from dataclasses import replace
 from forewarn.control import calls, ending, leaving, room
 from forewarn.control.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.protocol.events import EventStatus
 from forewarn.protocol.lifecycle import EventInput, OperationInput
 from forewarn.protocol.operations import (
+    KEEPING_ACTIONS,
     MOVING_ACTIONS,
     Action,
     CallState,
@@ -36,7 +38,9 @@ def start(work: Work, operation: Operation) -> None:
         work.save_vm(vm, replace(vm, started=(*vm.started, operation.operation_id)))
     started = work.step(operation, OperationInput.START)
     for event in work.events_of(started):
-        work.step_event(event, EventInput.START)
+        # One whose VMs have all gone was removed before, and stays so (4.3).
+        if event.status is not EventStatus.REMOVED:
+            work.step_event(event, EventInput.START)
     if started.action is Action.NONE:
         work.save_operation(started, replace(started, due_at=0))
     elif not started.moves:
@@ -81,6 +85,7 @@ def call_done(work: Work, operation: Operation) -> None:
             operation,
             call_state=CallState.NONE,
             attempts=0,
+            note="",
             moves=tuple(
                 replace(move, done=move.done or move.vm in finished)
                 for move in operation.moves
@@ -104,5 +109,5 @@ def _vm_done(work: Work, operation: Operation, move: Move) -> None:
         host = work.tx.get(Host, move.to_host)
         if host is not None:
             vm = leaving.move_vm(work, vm, host, besides=operation.operation_id)
-    if vm.state is VmState.DOWN and operation.action is not Action.FREEZE:
+    if vm.state is VmState.DOWN and operation.action not in KEEPING_ACTIONS:
         leaving.vm_runs_again(work, vm)

@@ -57,11 +57,12 @@ def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
     return seated
 
 
-def vm_runs_again(work: Work, vm: Vm) -> Vm:
+def vm_runs_again(work: Work, vm: Vm, *, note: str = "") -> Vm:
     """Note that a VM that was down runs; its failure events let go of it (5.5)."""
+    note = note or f"vm {vm.name} runs again"
     running = work.save_vm(vm, replace(vm, state=VmState.RUNNING))
     work.note("vm runs again", (f"vm:{vm.name}", f"scope:{vm.scope}"))
-    leave_failures(work, running, note=f"vm {vm.name} runs again")
+    leave_failures(work, running, note=note)
     work.free([vm.scope])
     return work.vm(vm.name)
 

@@ -19,7 +19,7 @@ from forewarn.control.guard import Cause, Unsteady, guard
 from forewarn.control.work import describe
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
-from forewarn.protocol.events import Event
+from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
     WAITING_STATES,
@@ -38,16 +38,25 @@ def counting_events(reader: Reader, operation: Operation) -> list[Event]:
     """Return the events whose approval lets the operation go.
 
     They are its own, or those of its whole request where its operations go
-    together (clause 3.6).
+    together (clause 3.6). An event that was removed because its VMs have gone is
+    not waited for: nobody could approve it.
     """
     request = reader.get(Request, operation.request)
-    if request is None or not request.together:
-        return list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
-    events: list[Event] = []
-    for sibling in every(reader, kinds.OPERATIONS_OF_REQUEST, operation.request):
-        if sibling.state in WAITING_STATES:
-            events += every(reader, kinds.EVENTS_OF_OPERATION, sibling.operation_id)
-    return events
+    together = [operation]
+    if request is not None and request.together:
+        together = [
+            sibling
+            for sibling in every(
+                reader, kinds.OPERATIONS_OF_REQUEST, operation.request
+            )
+            if sibling.state in WAITING_STATES
+        ]
+    return [
+        event
+        for each in together
+        for event in every(reader, kinds.EVENTS_OF_OPERATION, each.operation_id)
+        if event.status is not EventStatus.REMOVED
+    ]
 
 
 def why_waiting(

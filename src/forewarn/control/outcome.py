@@ -16,6 +16,7 @@ from forewarn.drivers.port import Observation, Report, Verdict
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import (
+    KEEPING_ACTIONS,
     CallState,
     Move,
     Operation,
@@ -127,16 +128,25 @@ def _contradictions(
     for move in calls.current_moves(operation):
         seen = observed.get(move.vm, Observation())
         gone = operation.action.value == "delete"
-        if seen.running is gone:
+        if seen.running is gone and not _was_down(work, operation, move):
             wrong.append(f"vm {move.vm} {'runs' if gone else 'does not run'}")
         if not move.to_host:
             continue
         if seen.host not in {None, move.to_host}:
             wrong.append(f"vm {move.vm} is on {seen.host}, not on {move.to_host}")
-        host = work.tx.get(Host, move.to_host)
-        if host is None or host.state is HostState.DOWN:
+        if _is_down(work, move.to_host):
             wrong.append(f"host {move.to_host}, where vm {move.vm} went, is down")
     return wrong
+
+
+def _was_down(work: Work, operation: Operation, move: Move) -> bool:
+    """Tell whether the VM was known to be down, and the action leaves it so."""
+    vm = work.tx.get(Vm, move.vm)
+    return (
+        vm is not None
+        and vm.state is VmState.DOWN
+        and operation.action in KEEPING_ACTIONS
+    )
 
 
 def _down(
@@ -162,7 +172,8 @@ def _call_failed(
 ) -> None:
     note = reason[:NOTE_CHARACTERS_MAX]
     work.note("driver failed", subjects_of(operation), note)
-    if operation.attempts < work.policy.driver_attempts:
+    again = operation.attempts < work.policy.driver_attempts
+    if again and not _is_destination_lost(work, operation):
         work.save_operation(
             operation,
             replace(
@@ -176,9 +187,26 @@ def _call_failed(
     for move in calls.current_moves(operation):
         _settle_where_seen(work, operation, move, observed)
     current = work.operation(operation.operation_id)
-    _give_up(
-        work, current, f"the driver failed {operation.attempts} times: {note}", down
-    )
+    stranded = _on_down_hosts(work, current)
+    often = "once" if operation.attempts == 1 else f"{operation.attempts} times"
+    _give_up(work, current, f"the driver failed {often}: {note}", (*down, *stranded))
+
+
+def _is_destination_lost(work: Work, operation: Operation) -> bool:
+    """Tell whether a host that VMs are being moved to has gone down meanwhile."""
+    destinations = {move.to_host for move in calls.current_moves(operation)} - {""}
+    return any(_is_down(work, name) for name in destinations)
+
+
+def _on_down_hosts(work: Work, operation: Operation) -> tuple[str, ...]:
+    """Return the VMs of the call that ended up where nothing runs."""
+    vms = (work.tx.get(Vm, move.vm) for move in calls.current_moves(operation))
+    return tuple(vm.name for vm in vms if vm is not None and _is_down(work, vm.host))
+
+
+def _is_down(work: Work, name: str) -> bool:
+    host = work.tx.get(Host, name)
+    return host is None or host.state is HostState.DOWN
 
 
 def _settle_where_seen(

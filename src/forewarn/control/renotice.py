@@ -18,7 +18,7 @@ def notice_anew(work: Work, operation: Operation) -> Operation | None:
 
     The new one is made before the old one ends, so that the request stays open.
     """
-    events = work.events_of(operation)
+    events = [event for event in work.events_of(operation) if event.is_live]
     if not events:
         return None
     work.secure(operation.scopes)

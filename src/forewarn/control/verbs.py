@@ -429,10 +429,13 @@ def _check_host(work: Work, host: Host) -> None:
         )
     for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
         if operation.is_host_bound:
+            # A prediction has an operation for each VM: its request is the whole.
+            predicted = operation.verb is Verb.PREDICT_FAILURE
+            whole = operation.request if predicted else operation.operation_id
             raise RefusedError(
                 f"host {host.name} has {operation.operation_id} "
                 f"({operation.verb.value}, {operation.state.value}) under way",
-                hint=f"wait for it, or `forewarn cancel {operation.operation_id}`",
+                hint=f"wait for it, or `forewarn cancel {whole}`",
             )
 
 

@@ -207,8 +207,6 @@ def read_value(form: Form, value: object) -> object:
 def _read_duration(text: str) -> int:
     try:
         return parse_duration(text)
-    except OverflowError:
-        raise UnfitError(f"{text[:20]!r}… is longer than ten years") from None
     except ValueError as error:
         raise UnfitError(str(error)) from None
 

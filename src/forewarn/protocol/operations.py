@@ -28,6 +28,9 @@ class Action(enum.Enum):
 MOVING_ACTIONS = frozenset({Action.LIVE_MIGRATE, Action.REDEPLOY})
 """Actions that end with the VM on another host."""
 
+KEEPING_ACTIONS = frozenset({Action.FREEZE, Action.LIVE_MIGRATE})
+"""Actions that keep memory, and so leave a VM that is down as it is."""
+
 
 class Verb(enum.Enum):
     """What was asked for (table 5.9)."""

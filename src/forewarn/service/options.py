@@ -18,7 +18,6 @@ from forewarn.instants import (
 )
 from forewarn.protocol.events import EventType
 from forewarn.service import values
-from forewarn.store.open import is_path
 
 RATE_MAX = 1_000_000
 """Requests a second: more than any machine answers."""
@@ -36,6 +35,7 @@ FIRST_EVENTS_MAX = 5 * MINUTE
 FAILURE_EVENTS = {"Reboot": EventType.REBOOT, "Redeploy": EventType.REDEPLOY}
 
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
+_STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]|postgres(?:ql)?://.*")
 _EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
 
 
@@ -185,13 +185,8 @@ def _listener(option: Option, text: str) -> str:
 
 
 def _url(_option: Option, text: str) -> str:
-    scheme, separator, rest = text.partition("://")
-    file = scheme == "sqlite" and rest.startswith("/") and is_path(rest[1:])
-    if (
-        text == "memory://"
-        or file
-        or (separator and scheme in {"postgres", "postgresql"})
-    ):
+    # Whether the store is there, and may be used, is seen when it is opened.
+    if text == "memory://" or _STORE_URL.fullmatch(text):
         return text
     raise ValueError(
         f"{without_password(text)!r} is not the URL of a store: write memory://, "

@@ -17,6 +17,10 @@ class Watchers:
         self._watchers: WeakSet[_Watcher] = WeakSet()
         self._is_closed = False
 
+    def __len__(self) -> int:
+        """Return how many watch."""
+        return len(self._watchers)
+
     def tell(self, operations: Sequence[str]) -> None:
         """Tell everybody that these operations changed."""
         for watcher in self._watchers:

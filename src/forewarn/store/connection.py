@@ -124,17 +124,14 @@ class Connection:
         self.run("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     def commit(self) -> None:
-        """Make the open transaction durable, or roll it back and raise.
+        """Make the open transaction durable, or raise: then roll it back.
 
         A transaction in which a statement failed is never committed, whoever
         caught the error.
         """
-        try:
-            if self._failure:
-                raise self._failure
-            self.run("COMMIT")
-        finally:
-            self.rollback()
+        if self._failure:
+            raise self._failure
+        self.run("COMMIT")
 
     def rollback(self) -> None:
         """Forget the open transaction, if there is one."""

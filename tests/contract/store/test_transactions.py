@@ -22,7 +22,6 @@ from forewarn.store.port import (
     Reader,
     StaleWriteError,
     Store,
-    StoreError,
     Transaction,
 )
 
@@ -369,42 +368,3 @@ def test_an_error_of_a_reader_is_passed_on(store: Store) -> None:
     with pytest.raises(LookupError, match="work failed"):
         store.read(work)
     assert store.read(lambda reader: reader.get(Host, "h1")) is None
-
-
-# -- the end -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_a_transaction_that_has_ended_does_nothing_more(store: Store, end: str) -> None:
-    tx = store.begin()
-    getattr(tx, end)()
-    with pytest.raises(StoreError):
-        tx.add(Host(name="h1"))
-    with pytest.raises(StoreError):
-        tx.get(Host, "h1")
-    with pytest.raises(StoreError):
-        tx.commit()
-    tx.rollback()
-
-
-def test_a_closed_store_does_nothing_more(store: Store) -> None:
-    add_hosts(store, "h1")
-    tx = store.begin()
-    tx.add(Host(name="h2"))
-    store.close()
-    store.close()
-    with pytest.raises(StoreError):
-        tx.commit()
-    with pytest.raises(StoreError, match="closed"):
-        store.begin()
-    with pytest.raises(StoreError, match="closed"):
-        add_hosts(store, "h3")
-    with pytest.raises(StoreError, match="closed"):
-        capacity(store, "h1")
-
-
-def test_a_store_is_not_closed_by_its_own_transaction(store: Store) -> None:
-    with pytest.raises(AssertionError):
-        store.transact(lambda tx: store.close())
-    add_hosts(store, "h1")
-    assert capacity(store, "h1") == 0

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
-from tests.unit.admin.desk import LocalDesk
 
 from forewarn.admin.app import create_app
+from tests.unit.admin.desk import LocalDesk
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from starlette.testclient import TestClient
-from tests.unit.admin.desk import FLEET
 
 from forewarn.admin import limits
+from tests.unit.admin.desk import FLEET
 
 
 def post(client: TestClient, path: str, text: str, status: int = 200) -> Any:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.unit.admin.desk import LocalDesk
 
 from forewarn.admin.app import create_app
 from forewarn.admin.gate import is_loopback
@@ -13,6 +12,7 @@ from forewarn.admin.tokens import TokenFileError, parse_tokens, read_tokens
 from forewarn.control.desk import Health
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import StoreError
+from tests.unit.admin.desk import LocalDesk
 
 TOKENS = parse_tokens("# ours\n\nalice: s3cret\nnameless-token\n", file="token")
 

@@ -3,11 +3,10 @@
 from typing import Any
 
 import pytest
-from pytest import MonkeyPatch
 from starlette.testclient import TestClient
-from tests.unit.admin.desk import LocalDesk
 
 from forewarn.admin import limits
+from tests.unit.admin.desk import LocalDesk
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def test_pages_give_everything_once(busy: TestClient, what: str, limit: int) -> 
 
 
 def test_a_page_looks_through_so_many_rows_at_most(
-    busy: TestClient, monkeypatch: MonkeyPatch
+    busy: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forewarn.admin.selection.PAGE_ROWS", 1)
     monkeypatch.setattr(limits, "SCAN_ROWS_MAX", 1)

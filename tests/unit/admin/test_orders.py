@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+
 from tests.unit.admin.desk import LocalDesk
 
 
-def post(client: TestClient, path: str, status: int = 201, **body: Any) -> Any:
+def post(client: TestClient, path: str, status: int = 201, /, **body: Any) -> Any:
     answer = client.post(f"/v1/{path}", json=body)
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -94,7 +95,7 @@ def test_a_name_of_a_host_and_of_a_vm_must_say_which(client: TestClient) -> None
 
 
 def test_a_predicted_failure(client: TestClient) -> None:
-    made = post(client, "predict-failure", host="h1", **{"in": "3d"})
+    made = post(client, "predict-failure", 201, host="h1", **{"in": "3d"})
     assert {each["not_before"] for each in made["operations"]} == {
         "2030-01-04T00:00:00Z"
     }
@@ -107,7 +108,7 @@ def test_a_predicted_failure(client: TestClient) -> None:
 def test_when_a_predicted_failure_comes(
     client: TestClient, body: dict[str, str], not_before: str
 ) -> None:
-    made = post(client, "predict-failure", host="h1", **body)
+    made = post(client, "predict-failure", 201, host="h1", **body)
     assert made["operations"][0]["not_before"] == not_before
 
 

@@ -62,7 +62,10 @@ LISTS = (
             _WATCH,
             *CLIENT,
         ),
-        examples=("forewarn events --vm web_0", "forewarn events --tenant shop --watch"),
+        examples=(
+            "forewarn events --vm web_0",
+            "forewarn events --tenant shop --watch",
+        ),
     ),
     Command(
         path=("history",),
@@ -83,7 +86,9 @@ LISTS = (
                 name="--scope", metavar="SCOPE", help="Only what concerns this scope."
             ),
             Option(
-                name="--tenant", metavar="TENANT", help="Only what concerns this tenant."
+                name="--tenant",
+                metavar="TENANT",
+                help="Only what concerns this tenant.",
             ),
             Option(
                 name="--since",

@@ -1,0 +1,145 @@
+"""The orders: each is one POST, and what it made is printed with what to try next."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forewarn.cli import output
+from forewarn.cli.client import Client
+from forewarn.cli.failure import Exit
+from forewarn.cli.lists import what
+from forewarn.cli.words import Call
+
+Json = Mapping[str, Any]
+
+EVENTS_SHOWN_MAX = 20
+"""Events of one operation that are printed: more scroll away; `events` has all."""
+
+
+def order(call: Call) -> int:
+    """Give an order about VMs."""
+    return _give(call, _wishes(call, vms=call.texts("vm")), _print_made)
+
+
+def maintain(call: Call) -> int:
+    """Maintain hosts."""
+    body = _wishes(call, hosts=call.texts("host"), impact=call.text("impact"))
+    if duration := call.text("duration"):
+        body["duration"] = -1 if duration == "-1" else duration
+    if call.flag("emergency"):
+        body["emergency"] = True
+    return _give(call, body, _print_made)
+
+
+def predict_failure(call: Call) -> int:
+    """Announce that a host will fail."""
+    body = _wishes(call, host=call.text("host"))
+    if ahead := call.text("in"):
+        body["in"] = ahead
+    return _give(call, body, _print_made)
+
+
+def fail(call: Call) -> int:
+    """Say that a host or VM is down."""
+    return _give(call, _target(call), _print_made)
+
+
+def restore(call: Call) -> int:
+    """Say that a host or VM is up again."""
+
+    def show(told: Json) -> None:
+        output.line(f"{told['kind']} {told['name']} is {told['state']}")
+
+    return _give(call, _target(call), show)
+
+
+def cancel(call: Call) -> int:
+    """Cancel what has not started."""
+
+    def show(told: Json) -> None:
+        for each in told["cancelled"]:
+            output.line(f"{each['operation']} is cancelled: {what(each)}")
+
+    return _give(call, _body(call, name=call.text("id")), show)
+
+
+def approve(call: Call) -> int:
+    """Approve an event."""
+
+    def show(told: Json) -> None:
+        output.line(f"event {told['EventId']} is approved by {told['approved_by']}")
+        _next(told["operation"])
+
+    body = _body(call, event_id=call.text("event"))
+    if vm := call.text("as"):
+        body["as_vm"] = vm
+    return _give(call, body, show)
+
+
+def resolve(call: Call) -> int:
+    """Say how an operation ended that nobody knows of."""
+
+    def show(told: Json) -> None:
+        output.line(f"{told['operation']} is {told['state']}: {what(told)}")
+
+    body = _body(call, operation=call.text("operation"), outcome=call.text("outcome"))
+    if down := call.texts("down"):
+        body["down"] = down
+    return _give(call, body, show)
+
+
+def _give(call: Call, body: Json, show: Callable[[Json], None]) -> int:
+    with Client.of(call) as client:
+        told = client.post(call.command.name, body)
+    if call.flag("json"):
+        output.document(told)
+    else:
+        show(told)
+    return Exit.DONE
+
+
+def _body(call: Call, **members: Any) -> dict[str, Any]:
+    if reason := call.text("reason"):
+        members["reason"] = reason
+    return members
+
+
+def _wishes(call: Call, **members: Any) -> dict[str, Any]:
+    for key in ("not_before", "description"):
+        if getattr(call.arguments, key, None) is not None:
+            members[key] = call.text(key)
+    return _body(call, **members)
+
+
+def _target(call: Call) -> dict[str, Any]:
+    body = _body(call, name=call.text("name"))
+    if kind := call.text("kind"):
+        body["kind"] = kind
+    return body
+
+
+def _print_made(request: Json) -> None:
+    operations = request["operations"]
+    word = "rollout" if request["rollout"] else "request"
+    output.line(f"{request['kind']}: {word} {request['request']}")
+    for operation in operations:
+        output.line(
+            f"  {operation['operation']}  {what(operation)}: {operation['state']}, "
+            f"not before {operation['not_before']}"
+        )
+        events = operation["events"]
+        for event in events[:EVENTS_SHOWN_MAX]:
+            output.line(
+                f"    event {event['EventId']}  {event['status']} for scope "
+                f"{event['scope']} of {event['tenant']}: "
+                + " ".join(event["resources"])
+            )
+        if len(events) > EVENTS_SHOWN_MAX:
+            output.line(f"    and {len(events) - EVENTS_SHOWN_MAX} more events")
+        if not events:
+            output.line("    no event: nobody is told")
+    if operations:
+        _next(operations[0]["operation"])
+
+
+def _next(operation: str) -> None:
+    output.line(f"next: forewarn explain {operation}")

@@ -1,0 +1,95 @@
+"""The reference of the command line, written from the commands themselves."""
+
+from collections.abc import Iterator
+
+from forewarn.cli.commands import COMMANDS
+from forewarn.cli.failure import Exit
+from forewarn.cli.parser import ABOUT, options_of
+from forewarn.cli.words import GLOBAL, Command, Option
+
+_ENDINGS = {
+    Exit.DONE: "done",
+    Exit.FAILED: "the work failed",
+    Exit.USAGE: "wrong usage, settings or file",
+    Exit.UNREACHABLE: "the service cannot be reached, or cannot do it now",
+    Exit.REFUSED: "the service refused",
+}
+
+
+def markdown() -> str:
+    """Return `docs/cli.md`."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# The command line"
+    yield ""
+    yield "<!-- Written by forewarn.cli.reference; `pytest --rewrite` renews it. -->"
+    yield ""
+    yield ABOUT
+    yield ""
+    yield "| command | what it does |"
+    yield "|---|---|"
+    for command in COMMANDS:
+        anchor = f"forewarn-{'-'.join(command.path)}"
+        yield f"| [`{command.name}`](#{anchor}) | {command.summary} |"
+    yield ""
+    yield "## Everywhere"
+    yield ""
+    yield "These may stand before the command as well as after it, where it takes them."
+    yield ""
+    yield from _table(GLOBAL)
+    yield ""
+    yield "`--help` says more about any command, `--version` which one this is."
+    yield "`NO_COLOR` turns colour off; there is none but on a terminal."
+    yield ""
+    yield "| exit status | meaning |"
+    yield "|---|---|"
+    for status, meaning in _ENDINGS.items():
+        yield f"| {status.value} | {meaning} |"
+    for command in COMMANDS:
+        yield ""
+        yield from _page(command)
+
+
+def _page(command: Command) -> Iterator[str]:
+    yield f"## forewarn {command.name}"
+    yield ""
+    yield command.text
+    yield ""
+    options = options_of(command)
+    yield "```"
+    yield f"forewarn {command.name}{_usage(options)}"
+    yield "```"
+    yield ""
+    own = tuple(option for option in options if option not in GLOBAL)
+    if own:
+        yield from _table(own)
+        yield ""
+    shared = [f"`{option.name}`" for option in options if option in GLOBAL]
+    if shared:
+        yield f"And, as everywhere: {', '.join(shared)}."
+        yield ""
+    yield "```sh"
+    yield from command.examples
+    yield "```"
+
+
+def _usage(options: tuple[Option, ...]) -> str:
+    words = [
+        f" [{option.usage}]" if option.is_optional else f" {option.usage}"
+        for option in options
+        if option.is_word
+    ]
+    needed = [f" {option.usage}" for option in options if option.is_needed]
+    many = ["…" if option.many else "" for option in options if option.is_word]
+    shown = "".join(word + dots for word, dots in zip(words, many, strict=True))
+    return shown + "".join(needed) + " [OPTION…]"
+
+
+def _table(options: tuple[Option, ...]) -> Iterator[str]:
+    yield "| option | meaning |"
+    yield "|---|---|"
+    for option in options:
+        usage = option.usage.replace("|", "\\|")
+        yield f"| `{usage}` | {option.help} |"

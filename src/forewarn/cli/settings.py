@@ -1,0 +1,96 @@
+"""Settings as flags, and `config show`: where each value in force came from."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.words import Call, Option
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service.options import OPTIONS, environment_name
+from forewarn.service.settings import Settings, SettingsError, describe, load_settings
+
+USUAL_FILE = Path("forewarn.toml")
+"""What is read where no file is named, if it is there."""
+
+_METAVARS = {
+    "a text": "TEXT",
+    "HOST:PORT": "HOST:PORT",
+    "the URL of a store": "URL",
+    "a number": "NUMBER",
+    "a whole number": "NUMBER",
+    "a duration": "DURATION",
+    "an event type": "TYPE",
+    "a driver": "KIND",
+}
+
+
+def flag_of(name: str) -> str:
+    """Return the flag of a setting: `--timing-speed` of `timing.speed`."""
+    return "--" + name.replace(".", "-").replace("_", "-")
+
+
+def options() -> tuple[Option, ...]:
+    """Return a flag for every setting."""
+    return tuple(
+        Option(
+            name=flag_of(name),
+            metavar=_METAVARS.get(option.form.value, "VALUE"),
+            help=f"Setting {name}; or {environment_name(name)}.",
+        )
+        for name, option in OPTIONS.items()
+    )
+
+
+def settings_of(call: Call) -> Settings:
+    """Return the settings in force; raises CommandError."""
+    flags: Mapping[str, str] = {
+        name: text
+        for name in OPTIONS
+        if (text := getattr(call.arguments, flag_of(name)[2:].replace("-", "_"), None))
+        is not None
+    }
+    named = call.text("config")
+    file = Path(named) if named else USUAL_FILE
+    try:
+        return load_settings(
+            file=file if named or file.exists() else None,
+            environ=call.environ,
+            flags=flags,
+        )
+    except SettingsError as error:
+        raise refused(error) from error
+
+
+def refused(error: ForewarnError) -> CommandError:
+    """Return the failure for what a settings or fleet file has wrong."""
+    return CommandError(
+        Exit.USAGE,
+        "nothing was started",
+        hint=error.hint,
+        lines=error.message.splitlines(),
+    )
+
+
+def show(call: Call) -> int:
+    """Print every setting in force, and where it came from."""
+    settings = settings_of(call)
+    rows = describe(settings)
+    if call.flag("json"):
+        print(
+            json.dumps(
+                [
+                    {"key": row.key, "value": row.value, "origin": row.origin}
+                    for row in rows
+                ],
+                indent=2,
+            )
+        )
+        return Exit.DONE
+    widest = max(len(f"{row.key} = {row.value}") for row in rows)
+    for row in rows:
+        print(f"{f'{row.key} = {row.value}':<{widest}}  # {row.origin}")
+    for warning in settings.warnings:
+        print(f"forewarn: {warning}", file=sys.stderr)
+    return Exit.DONE

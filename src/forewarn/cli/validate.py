@@ -1,0 +1,34 @@
+"""`fleet validate`: without a service, and without any extra."""
+
+import json
+
+from forewarn.cli import files
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.words import Call
+from forewarn.fleet.file import read_fleet
+from forewarn.fleet.problems import FleetFileError
+
+
+def validate(call: Call) -> int:
+    """Check a fleet file by itself."""
+    text, name = files.read_text(call.text("file"))
+    try:
+        wanted = read_fleet(text, name=name)
+    except FleetFileError as error:
+        raise CommandError(
+            Exit.USAGE,
+            "the fleet file cannot be used",
+            lines=error.message.splitlines(),
+        ) from error
+    counts = {
+        "tenants": len(wanted.tenants),
+        "scopes": len(wanted.scopes),
+        "hosts": len(wanted.hosts),
+        "vms": len(wanted.vms),
+    }
+    if call.flag("json"):
+        print(json.dumps(counts, indent=2))
+    else:
+        shown = ", ".join(f"{count} {what}" for what, count in counts.items())
+        print(f"{name} is sound: {shown}")
+    return Exit.DONE

@@ -1,0 +1,50 @@
+"""What a store promises of transactions that have ended, and of its own end."""
+
+import pytest
+
+from forewarn.fleet.model import Host
+from forewarn.store.port import Store, StoreError
+
+
+def add_host(store: Store) -> None:
+    store.transact(lambda tx: tx.add(Host(name="h1")))
+
+
+def get_host(store: Store) -> Host | None:
+    return store.read(lambda reader: reader.get(Host, "h1"))
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_transaction_that_has_ended_does_nothing_more(store: Store, end: str) -> None:
+    tx = store.begin()
+    getattr(tx, end)()
+    with pytest.raises(StoreError):
+        tx.add(Host(name="h1"))
+    with pytest.raises(StoreError):
+        tx.get(Host, "h1")
+    with pytest.raises(StoreError):
+        tx.commit()
+    tx.rollback()
+
+
+def test_a_closed_store_does_nothing_more(store: Store) -> None:
+    add_host(store)
+    tx = store.begin()
+    tx.add(Host(name="h2"))
+    store.close()
+    store.close()
+    with pytest.raises(StoreError):
+        tx.commit()
+    with pytest.raises(StoreError, match="closed"):
+        store.begin()
+    with pytest.raises(StoreError, match="closed"):
+        add_host(store)
+    with pytest.raises(StoreError, match="closed"):
+        get_host(store)
+
+
+def test_a_store_is_not_closed_by_its_own_transaction(store: Store) -> None:
+    with pytest.raises(AssertionError):
+        store.transact(lambda tx: store.close())
+    add_host(store)
+    assert get_host(store)

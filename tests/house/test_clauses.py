@@ -1,0 +1,183 @@
+"""Every clause of sections 1 to 7 has a test, and every test's clause exists.
+
+What a test covers is read from its text, not from a run: marks on functions,
+classes and parameters, `pytestmark` of a module, and `# clauses:` lines at the top
+of transcripts.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+PROTOCOL = ROOT / "docs" / "protocol.md"
+
+LAST_SECTION_TESTED = 7
+"""Sections after it are about what stands around the protocol."""
+
+HEADING = re.compile(r"^### (\d+\.\d+) ", re.MULTILINE)
+ROW = re.compile(r"^\| (\d+\.\d+) \|", re.MULTILINE)
+BLOCK = re.compile(
+    r"^<!-- tests (\d+\.\d+) -->\n.*?^<!-- /tests -->$", re.MULTILINE | re.DOTALL
+)
+TRANSCRIPT_LINE = re.compile(r"#\s*clauses:\s*(.*)")
+
+Cited = dict[str, dict[str, list[str]]]
+"""Of each clause the files that cite it, and in them the tests."""
+
+
+def protocol() -> str:
+    return PROTOCOL.read_text(encoding="utf-8")
+
+
+def clauses() -> list[str]:
+    return HEADING.findall(protocol())
+
+
+def marks(node: ast.AST) -> Iterator[str]:
+    """Yield the clauses of every `pytest.mark.clause(...)` below a node."""
+    for call in ast.walk(node):
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "clause"
+            and isinstance(call.func.value, ast.Attribute)
+            and call.func.value.attr == "mark"
+        ):
+            for argument in call.args:
+                assert isinstance(argument, ast.Constant), ast.unparse(call)
+                yield str(argument.value)
+
+
+def tests_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield each test of a file with each clause that it cites."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    everywhere: list[str] = []
+    for node in module.body:
+        if isinstance(node, ast.Assign):
+            everywhere += marks(node)
+    yield from _tests_in(module.body, above=everywhere, prefix="")
+
+
+def _tests_in(
+    body: list[ast.stmt], *, above: list[str], prefix: str
+) -> Iterator[tuple[str, str]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            own = [c for decorator in node.decorator_list for c in marks(decorator)]
+            yield from _tests_in(
+                node.body, above=above + own, prefix=f"{prefix}{node.name}."
+            )
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            own = [c for decorator in node.decorator_list for c in marks(decorator)]
+            if node.name.startswith("test"):
+                for clause in dict.fromkeys(above + own):
+                    yield f"{prefix}{node.name}", clause
+
+
+def transcript_clauses(path: Path) -> Iterator[str]:
+    """Yield what the comment lines at the top of a transcript cite."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            return
+        if found := TRANSCRIPT_LINE.match(line):
+            yield from re.findall(r"\d+\.\d+", found[1])
+
+
+def cited() -> Cited:
+    found: Cited = defaultdict(dict)
+    for path in sorted(TESTS.rglob("test_*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        for test, clause in tests_of(path):
+            found[clause].setdefault(name, []).append(test)
+    for path in sorted((TESTS / "scenarios").rglob("*.txt")):
+        for clause in transcript_clauses(path):
+            found[clause].setdefault(path.relative_to(ROOT).as_posix(), [])
+    return dict(found)
+
+
+def tests_block(clause: str, found: Cited) -> str:
+    lines = [f"<!-- tests {clause} -->"]
+    for name, tests in found.get(clause, {}).items():
+        listed = "".join(f"\n  - `{test}`" for test in tests)
+        lines.append(f"- [{name}](../{name}){listed}")
+    return "\n".join([*lines, "<!-- /tests -->"])
+
+
+def test_every_clause_has_a_test() -> None:
+    found = cited()
+    bare = [
+        clause
+        for clause in clauses()
+        if int(clause.partition(".")[0]) <= LAST_SECTION_TESTED and clause not in found
+    ]
+    assert not bare, f"no test cites {bare}"
+
+
+def test_every_clause_that_a_test_cites_exists() -> None:
+    known = {*clauses(), *ROW.findall(protocol())}
+    unknown = {
+        clause: files for clause, files in cited().items() if clause not in known
+    }
+    assert not unknown, f"docs/protocol.md has no such clauses: {unknown}"
+
+
+def test_the_clauses_are_numbered_without_a_gap() -> None:
+    by_section: dict[int, list[int]] = defaultdict(list)
+    for clause in clauses():
+        section, number = clause.split(".")
+        by_section[int(section)].append(int(number))
+    assert list(by_section) == list(range(1, LAST_SECTION_TESTED + 1))
+    for section, numbers in by_section.items():
+        assert numbers == list(range(1, len(numbers) + 1)), section
+    counts = [len(numbers) for numbers in by_section.values()]
+    assert counts == [12, 10, 6, 7, 9, 3, 4]
+
+
+def test_each_clause_lists_its_tests(request: pytest.FixtureRequest) -> None:
+    text = protocol()
+    assert BLOCK.findall(text) == clauses()
+    found = cited()
+    wanted = BLOCK.sub(lambda block: tests_block(block[1], found), text)
+    if request.config.getoption("--rewrite"):
+        PROTOCOL.write_text(wanted, encoding="utf-8")
+        text = wanted
+    assert text == wanted, "run `pytest --rewrite tests/house`"
+
+
+def test_marks_are_found_wherever_they_may_stand(tmp_path: Path) -> None:
+    path = tmp_path / "test_x.py"
+    path.write_text(
+        "import pytest\n"
+        "pytestmark = pytest.mark.clause('1.1')\n"
+        "@pytest.mark.clause('1.2', '1.3')\n"
+        "def test_a(): ...\n"
+        "@pytest.mark.clause('1.4')\n"
+        "class TestB:\n"
+        "    @pytest.mark.parametrize('x', [\n"
+        "        pytest.param(1, marks=pytest.mark.clause('1.5'))])\n"
+        "    async def test_c(self): ...\n"
+        "def helper(): ...\n",
+        encoding="utf-8",
+    )
+    assert list(tests_of(path)) == [
+        ("test_a", "1.1"),
+        ("test_a", "1.2"),
+        ("test_a", "1.3"),
+        ("TestB.test_c", "1.1"),
+        ("TestB.test_c", "1.4"),
+        ("TestB.test_c", "1.5"),
+    ]
+
+
+def test_a_transcript_says_at_its_top_what_it_covers(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(
+        "# A story.\n# clauses: 1.1, 2.10\n\nget\n# clauses: 9.9\n", encoding="utf-8"
+    )
+    assert list(transcript_clauses(path)) == ["1.1", "2.10"]

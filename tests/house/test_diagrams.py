@@ -1,0 +1,45 @@
+"""The page of the states says what the tables say."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.protocol import diagrams
+from forewarn.protocol.diagrams import MACHINES, Machine
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "state-machine.md"
+
+
+def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    page = diagrams.page()
+    if request.config.getoption("--rewrite"):
+        PAGE.write_text(page, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page, "run `pytest --rewrite tests/house`"
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.title)
+def test_every_state_has_a_paragraph(machine: Machine) -> None:
+    assert list(machine.states) == list(type(machine.first)) == list(machine.table)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.title)
+def test_every_arrow_is_drawn_once(machine: Machine) -> None:
+    text = diagrams.mermaid(machine)
+    for state, steps in machine.table.items():
+        for given, target in steps.items():
+            (line,) = (
+                line
+                for line in text.splitlines()
+                if line.startswith(f"    {state.value} --> {target.value}: ")
+            )
+            assert given.value in line.split(": ")[1].split(" / ")
+
+
+def test_ends_are_drawn_as_ends() -> None:
+    text = diagrams.mermaid(diagrams.OPERATION)
+    assert text.splitlines()[:2] == ["stateDiagram-v2", "    [*] --> Planned"]
+    for state in ("Done", "Cancelled", "Failed"):
+        assert f"    {state} --> [*]" in text
+    assert text.count("--> [*]") == 3
+    assert "    Removed --> [*]" in diagrams.mermaid(diagrams.EVENT)
+    assert "[*]" not in diagrams.mermaid(diagrams.VIEW).split("Disabled", 1)[1]

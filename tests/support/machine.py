@@ -1,0 +1,201 @@
+"""The state machine that lives random lives, and what it may do at each turn."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from tests.support.fleets import CHANGES, FleetPlan, fleets
+from tests.support.lives import POLICIES, Life, Step
+
+NUMBER = st.integers(0, 11)
+SOME = st.lists(NUMBER, min_size=1, max_size=3)
+FLAG = st.booleans()
+SECONDS = st.one_of(
+    st.sampled_from((0.25, 1, 5, 7, 30, 60, 61, 299, 300, 601, 900, 3600)),
+    st.sampled_from((86_399, 86_401, 90_000, 7 * 86_400)),
+)
+
+
+def _step(name: str, **args: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+    return st.fixed_dictionaries(args).map(lambda chosen: Step(name, chosen))
+
+
+MAINTAIN = _step(
+    "maintain",
+    hosts=SOME,
+    impact=st.integers(0, 3),
+    wish=st.sampled_from((0, 0, 0, 2397, 2399, 3597, 3599, 3600, 4001, 400_000)),
+    emergency=FLAG,
+)
+RESTART = _step("restart", vms=SOME, redeploy=FLAG)
+DELETE = st.one_of(_step("evict", vms=SOME), _step("terminate", vms=SOME))
+RENEW = _step("renew_image", vms=SOME, reimage=FLAG)
+PREDICT = _step("predict_failure", host=NUMBER, hours=st.sampled_from((1, 24, 168)))
+FAIL = st.one_of(_step("fail_host", host=NUMBER), _step("fail_vm", vm=NUMBER))
+RESTORE = st.one_of(
+    _step("restore_host", host=NUMBER), _step("restore_vm", vm=NUMBER)
+)
+CANCEL = _step("cancel", number=NUMBER, whole=FLAG)
+RESOLVE = _step("resolve", number=NUMBER, done=FLAG, down=st.lists(NUMBER, max_size=2))
+CHANGE = _step(
+    "change_fleet", what=st.sampled_from(CHANGES), one=NUMBER, two=NUMBER, three=NUMBER
+)
+GET = _step("get", vm=NUMBER, version=st.integers(0, 6), tag=st.integers(0, 5))
+APPROVE = _step(
+    "approve",
+    vm=NUMBER,
+    events=st.lists(st.integers(0, 39), min_size=1, max_size=3),
+    version=st.integers(0, 6),
+)
+APPROVE_FOR = _step("approve_for", number=NUMBER, as_vm=st.integers(-1, 11))
+FAULT = _step(
+    "fault",
+    kind=st.integers(0, 4),
+    vm=st.integers(-1, 11),
+    times=st.integers(1, 3),
+    how=st.integers(0, 7),
+)
+ADVANCE = st.one_of(
+    _step("advance", seconds=SECONDS),
+    _step("advance_to_next", seconds=st.sampled_from((-1, 0, 0, 0, 1))),
+)
+ACTIONS = st.one_of(
+    MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CANCEL, RESOLVE,
+    CHANGE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
+)  # fmt: skip
+
+
+class Lives(RuleBasedStateMachine):
+    """Lives in memory."""
+
+    in_file = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.life: Life | None = None
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @initialize(
+        plan=fleets(),
+        policy=st.sampled_from(range(len(POLICIES))),
+        abort_share=st.sampled_from((1.0, 1.0, 0.0)),
+    )
+    def begin(self, plan: FleetPlan, policy: int, abort_share: float) -> None:
+        if self.in_file:
+            self.folder = tempfile.TemporaryDirectory()
+        self.life = Life(
+            plan,
+            policy=POLICIES[policy],
+            file=Path(self.folder.name) / "forewarn.db" if self.folder else None,
+            abort_share=abort_share,
+        )
+
+    def _do(self, step: Step) -> None:
+        assert self.life is not None
+        try:
+            self.life.do(step)
+        except BaseException:
+            self.life.is_broken = True
+            raise
+
+    @rule(step=MAINTAIN)
+    def maintain(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=st.one_of(RESTART, RENEW))
+    def renew(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=DELETE)
+    def delete(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=PREDICT)
+    def predict(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=FAIL)
+    def fail(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=RESTORE)
+    def restore(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=CANCEL)
+    def cancel(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=CHANGE)
+    def change(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(steps=st.lists(GET, min_size=1, max_size=4))
+    def get(self, steps: list[Step]) -> None:
+        for step in steps:
+            self._do(step)
+
+    @rule(steps=st.lists(APPROVE, min_size=1, max_size=4))
+    def approve(self, steps: list[Step]) -> None:
+        for step in steps:
+            self._do(step)
+
+    @rule(step=APPROVE_FOR)
+    def approve_for(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=st.one_of(FAULT, FAULT, RESOLVE))
+    def disturb(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(steps=st.lists(ADVANCE, min_size=1, max_size=3))
+    def advance(self, steps: list[Step]) -> None:
+        for step in steps:
+            self._do(step)
+
+    @rule(
+        step=ACTIONS,
+        place=st.sampled_from(("committed", "published", "called")),
+        count=st.integers(1, 5),
+    )
+    def crash(self, step: Step, place: str, count: int) -> None:
+        self._do(Step("crash", {"step": step, "place": place, "count": count}))
+
+    @rule(crash_after=st.sampled_from((0, 0, 1, 2, 3)))
+    def restart_service(self, crash_after: int) -> None:
+        self._do(Step("restart_service", {"crash_after": crash_after}))
+
+    @invariant()
+    @precondition(lambda self: self.life is not None)
+    def is_served_as_it_is(self) -> None:
+        assert self.life is not None
+        try:
+            self.life.check()
+        except BaseException:
+            self.life.is_broken = True
+            raise
+
+    def teardown(self) -> None:
+        try:
+            if self.life is not None and not self.life.is_broken:
+                self.life.end()
+        finally:
+            if self.life is not None:
+                self.life.close()
+            if self.folder is not None:
+                self.folder.cleanup()
+
+
+class LivesInFile(Lives):
+    """Lives in SQLite files: what a crash leaves is what was written."""
+
+    in_file = True

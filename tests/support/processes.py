@@ -1,0 +1,142 @@
+"""Services as real processes, and how to talk to them."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from forewarn.clock import SystemClock
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 20.0
+"""For anything that will surely come: far above the slowest machine's need."""
+
+POLL_SECONDS = 0.02
+
+_SERVING = re.compile(r"serving (.+) at (http://\S+)")
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def eventually(
+    ask: Callable[[], T], is_right: Callable[[T], bool], *, what: str = ""
+) -> T:
+    """Return the first answer that is right; fail with the last if none is."""
+    clock, pause = SystemClock(), threading.Event()
+    deadline = clock.monotonic() + PATIENCE_SECONDS
+    while True:
+        answer = ask()
+        if is_right(answer):
+            return answer
+        assert clock.monotonic() < deadline, f"{what or 'it'} did not come: {answer!r}"
+        pause.wait(POLL_SECONDS)
+
+
+def http(
+    url: str, body: object = None, *, seconds: float = PATIENCE_SECONDS
+) -> tuple[int, Any]:
+    """Return the status and the JSON of an answer; a POST where there is a body."""
+    request = urllib.request.Request(
+        url,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Metadata": "true", "Content-Type": "application/json"},
+    )
+    try:
+        with _DIRECT.open(request, timeout=seconds) as answer:
+            text = answer.read()
+            return answer.status, json.loads(text) if text else None
+    except urllib.error.HTTPError as error:
+        with error:
+            text = error.read()
+            return error.code, json.loads(text) if text else None
+
+
+class Serving:
+    """A process of `forewarn serve`."""
+
+    def __init__(self, folder: Path, fleet: str, **settings: str) -> None:
+        """Start it in `folder`; settings are named `timing_speed`."""
+        folder.mkdir(exist_ok=True)
+        (folder / "fleet.toml").write_text(fleet, encoding="utf-8")
+        usual = {"metadata_listen": "", "admin_listen": "127.0.0.1:0"}
+        flags = [
+            f"--{name.replace('_', '-')}={text}"
+            for name, text in {**usual, **settings}.items()
+        ]
+        self._log = folder / "log"
+        self._offset = self._log.stat().st_size if self._log.exists() else 0
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "forewarn",
+                    "serve",
+                    "--fleet=fleet.toml",
+                    *flags,
+                ],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.urls: dict[str, str] = {}
+
+    def log(self) -> str:
+        """Return what this process has logged."""
+        return self._log.read_text(encoding="utf-8")[self._offset :]
+
+    def wait_ready(self) -> "Serving":
+        """Return when it is ready; fail with its log if it ends instead."""
+        log = eventually(
+            self.log,
+            lambda log: "ready;" in log or self.process.poll() is not None,
+            what="a ready service",
+        )
+        assert self.process.poll() is None, log
+        self.urls = dict(_SERVING.findall(log))
+        return self
+
+    def ended(self) -> int:
+        """Return its exit status when it has ended."""
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def kill(self) -> None:
+        """End it without a warning."""
+        self.process.kill()
+        self.ended()
+
+    def terminate(self) -> int:
+        """Ask it to end; return its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended()
+
+    # What VMs and operators ask
+
+    def vm_url(self, vm: str) -> str:
+        """Return where the VM finds its document."""
+        base = self.urls[f"VM {vm}"]
+        return f"{base}/metadata/scheduledevents?api-version=2020-07-01"
+
+    def document(self, vm: str) -> dict[str, Any]:
+        """Return the VM's document."""
+        status, document = http(self.vm_url(vm))
+        assert status == 200, document
+        return document
+
+    def approve(self, vm: str, event_id: str) -> int:
+        """Approve as the VM; return the status."""
+        return http(self.vm_url(vm), {"StartRequests": [{"EventId": event_id}]})[0]
+
+    def admin(self, path: str, body: object = None) -> Any:
+        """Return what the operator API answers; fail unless it is good."""
+        status, answer = http(self.urls["operators"] + path, body)
+        assert status < 300, answer
+        return answer

@@ -1,0 +1,219 @@
+"""`forewarn serve` as a real process: orders, crashes and ends."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Serving, eventually, http
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+FLEET = """
+[[scope]]
+name = "web"
+kind = "availability-set"
+[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[vm]]
+name = "web_0"
+host = "h1"
+scope = "web"
+listen = "127.0.0.1:0"
+[[vm]]
+name = "web_1"
+host = "h2"
+scope = "web"
+fault_domain = 1
+listen = "127.0.0.1:0"
+"""
+
+Start = Callable[..., Serving]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Serving] = []
+
+    def begin(fleet: str = FLEET, **settings: str) -> Serving:
+        started.append(Serving(tmp_path, fleet, **settings))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def test_a_maintenance_from_order_to_end(start: Start) -> None:
+    service = start(timing_speed="600").wait_ready()
+    assert service.document("web_0") == {"DocumentIncarnation": 1, "Events": []}
+    service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
+    [event] = service.document("web_1")["Events"]
+    assert event["EventStatus"] == "Scheduled"
+    assert event["Resources"] == ["web_0"]
+    assert service.approve("web_1", event["EventId"]) == 200
+    [started] = service.document("web_0")["Events"]
+    assert started["EventStatus"] == "Started"
+    eventually(lambda: service.document("web_0")["Events"], lambda events: not events)
+    assert service.document("web_0") == {"DocumentIncarnation": 4, "Events": []}
+    assert service.admin("/readyz")["ready"] is True
+    assert service.terminate() == 0
+    assert "Traceback" not in service.log()
+
+
+def test_a_second_service_on_the_same_file_is_refused(start: Start) -> None:
+    first = start().wait_ready()
+    second = start()
+    assert second.ended() == 1
+    assert f"is in use by process {first.process.pid}" in second.log()
+    assert "Traceback" not in second.log()
+    assert http(first.vm_url("web_0"))[0] == 200
+
+
+def test_a_fleet_that_is_wrong_stops_the_start(start: Start) -> None:
+    service = start(FLEET.replace('host = "h2"', 'host = "h3"'))
+    assert service.ended() == 2
+    assert "fleet.toml:16: vm.host" in service.log()
+    assert "Traceback" not in service.log()
+
+
+def test_a_port_that_is_taken_stops_the_start(start: Start) -> None:
+    first = start().wait_ready()
+    taken = first.urls["operators"].removeprefix("http://")
+    second = start(admin_listen=taken, store_url="memory://")
+    assert second.ended() == 1
+    assert f"cannot listen at {taken}" in second.log()
+    assert "Traceback" not in second.log()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_at_once_with_a_request_under_way(
+    start: Start, number: signal.Signals
+) -> None:
+    service = start(metadata_first_answer_delay="2m").wait_ready()
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(http, service.vm_url("web_0"))
+        # The order is done after the enabling that the request has caused.
+        eventually(
+            lambda: service.admin("/v1/history?vm=web_0"),
+            lambda history: "scope enabled" in str(history),
+        )
+        began = time.monotonic()
+        service.process.send_signal(number)
+        assert held.result(timeout=5)[0] == 503
+        assert service.ended() == 0
+    assert time.monotonic() - began < 2
+    assert "Traceback" not in service.log()
+
+
+def test_a_watch_does_not_hold_up_the_end(start: Start) -> None:
+    service = start().wait_ready()
+    url = service.urls["operators"].removeprefix("http://")
+    connection = HTTPConnection(url, timeout=10)
+    connection.request("GET", "/v1/watch/operations")
+    answer = connection.getresponse()
+    assert answer.readline() == b"event: ready\n"
+    began = time.monotonic()
+    assert service.terminate() == 0
+    assert time.monotonic() - began < 2
+    answer.read()
+    connection.close()
+    assert "Traceback" not in service.log()
+
+
+def test_what_was_ordered_is_there_after_a_restart(start: Start) -> None:
+    service = start().wait_ready()
+    before = service.document("web_0")
+    service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
+    ordered = service.document("web_0")
+    assert ordered["DocumentIncarnation"] == before["DocumentIncarnation"] + 1
+    service.terminate()
+    assert start().wait_ready().document("web_0") == ordered
+
+
+def _many(vms: int) -> str:
+    return "".join(
+        f'[[host]]\nname = "h{number}"\n[[vm]]\nname = "vm_{number}"\n'
+        f'host = "h{number}"\nlisten = "127.0.0.1:0"\n'
+        for number in range(vms)
+    )
+
+
+def test_no_acknowledged_approval_is_lost_in_a_crash(start: Start) -> None:
+    fleet, count = _many(40), 40
+    fast = {"driver_simulated_reboot": "1s", "timing_recovery": "200ms"}
+    service = start(fleet, **fast).wait_ready()
+    names = [f"vm_{number}" for number in range(count)]
+    for name in names:
+        service.document(name)
+    service.admin(
+        "/v1/maintain",
+        {"hosts": [f"h{number}" for number in range(count)], "impact": "reboot"},
+    )
+    documents = {name: service.document(name) for name in names}
+    events = {name: documents[name]["Events"][0]["EventId"] for name in names}
+    acknowledged: list[str] = []
+    some = threading.Event()
+
+    def approve(name: str) -> None:
+        try:
+            status = service.approve(name, events[name])
+        except (OSError, HTTPException):
+            return
+        if status == 200:
+            acknowledged.append(name)
+        if len(acknowledged) >= count // 4:
+            some.set()
+
+    with ThreadPoolExecutor(8) as clients:
+        for name in names:
+            clients.submit(approve, name)
+        assert some.wait(10)
+        service.kill()
+    assert len(acknowledged) < count, "the crash came too late to tell anything"
+    service = start(fleet, **fast).wait_ready()
+    approved = {
+        event["EventId"]
+        for event in service.admin("/v1/events?all=true&limit=100")["events"]
+        if event["approved_by"]
+    }
+    assert {events[name] for name in acknowledged} <= approved
+    for name in names:
+        now = service.document(name)
+        if now["Events"] == documents[name]["Events"]:
+            assert now == documents[name], name
+        else:
+            assert events[name] in approved
+            assert now["DocumentIncarnation"] > documents[name]["DocumentIncarnation"]
+    for name in acknowledged:
+        eventually(
+            lambda name=name: service.document(name)["Events"],
+            lambda events: not events,
+            what=f"the end of the maintenance of {name}",
+        )
+    assert "Traceback" not in service.log()
+
+
+def test_an_impact_goes_on_while_the_service_is_dead(start: Start) -> None:
+    fast = {"timing_recovery": "1s", "driver_simulated_reboot": "1s"}
+    service = start(**fast).wait_ready()
+    service.document("web_0")
+    service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
+    [event] = service.document("web_0")["Events"]
+    assert service.approve("web_0", event["EventId"]) == 200
+    service.kill()
+    service = start(**fast).wait_ready()
+    [event] = service.document("web_0")["Events"]
+    assert event["EventStatus"] == "Started"
+    eventually(lambda: service.document("web_0")["Events"], lambda events: not events)
+    history = str(service.admin("/v1/history?vm=web_0"))
+    assert "driver done" in history
+    assert "driver failed" not in history

@@ -1,0 +1,129 @@
+"""/openapi.json teaches, and says what is."""
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from starlette.testclient import TestClient
+
+from forewarn.admin import shapes
+from tests.unit.admin.desk import LocalDesk
+
+PATHS = {
+    "/v1/maintain", "/v1/reboot", "/v1/redeploy", "/v1/evict", "/v1/terminate",
+    "/v1/upgrade-os", "/v1/reimage", "/v1/fail", "/v1/restore",
+    "/v1/predict-failure", "/v1/cancel", "/v1/approve", "/v1/resolve",
+    "/v1/operations", "/v1/operations/{name}", "/v1/operations/{name}/explain",
+    "/v1/requests/{name}", "/v1/events", "/v1/history", "/v1/fleet",
+    "/v1/fleet/export", "/v1/fleet/validate", "/v1/fleet/plan", "/v1/fleet/apply",
+    "/v1/watch/operations", "/v1/watch/events", "/healthz", "/readyz",
+}  # fmt: skip
+
+
+@pytest.fixture
+def description(client: TestClient) -> Any:
+    return client.get("/openapi.json").json()
+
+
+def test_every_path_is_described(description: Any) -> None:
+    assert set(description["paths"]) == PATHS
+    assert description["info"]["version"] == "1.2.3"
+    for path, verbs in description["paths"].items():
+        for verb, each in verbs.items():
+            assert each["description"], (path, verb)
+            for parameter in each.get("parameters", []):
+                if parameter["in"] == "query" and parameter["name"] != "limit":
+                    assert parameter["description"], (path, parameter)
+
+
+def test_every_order_has_an_example_and_says_what_its_members_are(
+    description: Any,
+) -> None:
+    schemas = description["components"]["schemas"]
+    for path, verbs in description["paths"].items():
+        if "post" not in verbs:
+            continue
+        body = verbs["post"]["requestBody"]["content"]["application/json"]
+        schema = schemas[body["schema"]["$ref"].rpartition("/")[2]]
+        assert schema["examples"], path
+        for name, member in schema["properties"].items():
+            assert member["description"], (path, name)
+
+
+def test_the_examples_are_good(client: TestClient, description: Any) -> None:
+    schemas = description["components"]["schemas"]
+    for path, verbs in description["paths"].items():
+        if "post" in verbs:
+            body = verbs["post"]["requestBody"]["content"]["application/json"]
+            schema = schemas[body["schema"]["$ref"].rpartition("/")[2]]
+            for example in schema["examples"]:
+                answer = client.post(path, json=example)
+                assert answer.json().get("kind") != "bad-request", answer.text
+
+
+def check(value: Any, model: type[BaseModel]) -> None:
+    """Check that an answer has exactly the members that are described."""
+    assert set(value) == set(model.model_fields)
+    model.model_validate(value)
+
+
+def test_answers_are_as_described(client: TestClient, desk: LocalDesk) -> None:
+    desk.enable("web_0")
+    made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "redeploy"})
+    check(made.json(), shapes.RequestShape)
+    (operation,) = made.json()["operations"]
+    check(operation, shapes.OperationShape)
+    check(operation["events"][0], shapes.EventInOperation)
+    check(operation["moves"][0], shapes.MoveShape)
+    name = operation["operation"]
+    explained = client.get(f"/v1/operations/{name}/explain").json()
+    check(explained, shapes.ExplanationShape)
+    page = client.get("/v1/operations").json()
+    check(page, shapes.OperationPage)
+    page = client.get("/v1/events").json()
+    check(page, shapes.EventPage)
+    check(page["events"][0], shapes.EventShape)
+    page = client.get("/v1/history").json()
+    check(page, shapes.HistoryPage)
+    check(page["entries"][0], shapes.EntryShape)
+    check(client.get("/v1/fleet").json(), shapes.FleetPage)
+    plan = client.post("/v1/fleet/plan", json={"text": '[[host]]\nname = "h1"\n'})
+    check(plan.json(), shapes.PlanShape)
+    check(plan.json()["changes"][0], shapes.ChangeShape)
+    check(client.get("/healthz").json(), shapes.HealthShape)
+    check(client.post("/v1/cancel", json={"name": name}).json(), shapes.CancelledShape)
+    client.post("/v1/fail", json={"name": "h1"})
+    restored = client.post("/v1/restore", json={"name": "h1"}).json()
+    check(restored, shapes.RestoredShape)
+
+
+class Links(HTMLParser):
+    """Collects what a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [
+            value or "" for name, value in attrs if name in {"src", "href", "action"}
+        ]
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_the_page_needs_nothing_from_elsewhere(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    links = Links()
+    links.feed(answer.text)
+    assert links.found == ["openapi.json"]
+    assert not re.search(r"https?://", answer.text)
+    assert "innerHTML" not in answer.text
+
+
+def test_the_description_is_json_without_framework_errors(description: Any) -> None:
+    assert "HTTPValidationError" not in json.dumps(description)

@@ -1,0 +1,216 @@
+"""Streams: first what is, then what changes, and never without bound."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.admin import limits, watch
+from forewarn.admin.selection import Wanted
+from forewarn.admin.watch import EVENTS, OPERATIONS, Changes, Subject, Watchers
+from forewarn.control import failures
+from forewarn.control.work import Who
+from forewarn.fleet.model import Vm
+from forewarn.protocol.operations import Operation
+from forewarn.store.port import StoreError
+from tests.unit.admin.desk import LocalDesk
+
+
+class Watcher:
+    """Reads a stream, event by event."""
+
+    def __init__(self, texts: AsyncIterator[str]) -> None:
+        self.texts = texts
+
+    async def next(self) -> tuple[str, Any]:
+        """Return the next event's name and data, or a comment."""
+        text = await anext(self.texts)
+        assert text.endswith("\n\n")
+        if text.startswith(":"):
+            return ("comment", text[1:].strip())
+        *head, data = text.strip().split("\n")
+        name = head[0].removeprefix("event: ") if head else ""
+        return name, json.loads(data.removeprefix("data: "))
+
+    async def until(self, name: str) -> list[Any]:
+        """Return the objects that come before an event of this name."""
+        found: list[Any] = []
+        while (each := await self.next())[0] != name:
+            assert each[0] == ""
+            found.append(each[1])
+        return found
+
+
+def run(
+    desk: LocalDesk,
+    story: Callable[[Watcher], Awaitable[None]],
+    *,
+    wanted: Wanted | None = None,
+    subject: Subject = OPERATIONS,
+) -> Watchers:
+    """Let a story read a stream; return who watches after it."""
+    watchers = Watchers()
+
+    async def play() -> None:
+        texts = watch.stream(desk, wanted or Wanted(), subject, watchers)
+        await story(Watcher(texts))
+        await texts.aclose()
+
+    asyncio.run(play())
+    return watchers
+
+
+def fail(desk: LocalDesk, vm: str) -> Operation:
+    return desk.plane.order(
+        Who(actor="test"), lambda work: failures.fail_vm(work, vm), now=desk.now()
+    )
+
+
+def restore(desk: LocalDesk, vm: str) -> Vm:
+    return desk.plane.order(
+        Who(actor="test"), lambda work: failures.restore_vm(work, vm), now=desk.now()
+    )
+
+
+def test_what_is_comes_first_then_what_changes(desk: LocalDesk) -> None:
+    first = fail(desk, "web_0")
+
+    async def story(watcher: Watcher) -> None:
+        before = await watcher.until("ready")
+        assert [each["operation"] for each in before] == [first.operation_id]
+        second = fail(desk, "db_0")
+        _, told = await watcher.next()
+        assert (told["operation"], told["state"]) == (
+            second.operation_id,
+            "Impacting",
+        )
+        restore(desk, "web_0")
+        _, told = await watcher.next()
+        assert (told["operation"], told["state"]) == (first.operation_id, "Done")
+
+    assert run(desk, story).count == 0
+    assert desk.watchers == []
+
+
+def test_a_change_while_the_first_objects_are_read_is_not_lost(
+    desk: LocalDesk,
+) -> None:
+    fail(desk, "web_0")
+
+    async def story(watcher: Watcher) -> None:
+        await watcher.next()
+        late = fail(desk, "db_0")
+        assert await watcher.until("ready") == []
+        _, told = await watcher.next()
+        assert told["operation"] == late.operation_id
+
+    run(desk, story)
+
+
+def test_filters_hold_for_both(desk: LocalDesk) -> None:
+    fail(desk, "db_0")
+
+    async def story(watcher: Watcher) -> None:
+        assert await watcher.until("ready") == []
+        fail(desk, "db_1")
+        mine = fail(desk, "web_1")
+        _, told = await watcher.next()
+        assert told["operation"] == mine.operation_id
+
+    run(desk, story, wanted=Wanted(tenant="shop"))
+
+
+def test_events_are_watched_until_they_are_removed(desk: LocalDesk) -> None:
+    fail(desk, "db_0")
+
+    async def story(watcher: Watcher) -> None:
+        (event,) = await watcher.until("ready")
+        assert event["EventStatus"] == "Started"
+        restore(desk, "db_0")
+        _, told = await watcher.next()
+        assert told["EventId"] == event["EventId"]
+        assert (told["EventStatus"], told["outcome"]) == ("Removed", "completed")
+
+    run(desk, story, subject=EVENTS)
+
+
+def test_who_is_too_slow_gets_everything_anew(desk: LocalDesk) -> None:
+    async def story(watcher: Watcher) -> None:
+        await watcher.until("ready")
+        operation = fail(desk, "web_0")
+        desk.watchers[0].put_nowait(())
+        assert await watcher.until("anew") == []
+        (told,) = await watcher.until("ready")
+        assert told["operation"] == operation.operation_id
+
+    run(desk, story)
+
+
+def test_what_waits_for_a_watcher_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PENDING_IDS_MAX", 3)
+
+    async def feed() -> AsyncIterator[tuple[str, ...]]:
+        yield ("a", "b")
+        yield ("b", "c")
+        yield ("d",)
+
+    async def story() -> None:
+        changes = Changes()
+        await changes.follow(feed())
+        assert await changes.take(seconds=1) is None
+        assert changes.is_over
+
+    asyncio.run(story())
+
+
+def test_a_silent_stream_shows_that_it_lives(
+    desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "KEEP_ALIVE_SECONDS", 0.01)
+
+    async def story(watcher: Watcher) -> None:
+        await watcher.until("ready")
+        assert await watcher.next() == ("comment", "still here")
+
+    run(desk, story)
+
+
+def test_a_stream_ends_when_the_service_has_no_more_to_tell(desk: LocalDesk) -> None:
+    class Ending(LocalDesk):
+        async def changes(self) -> AsyncIterator[tuple[str, ...]]:
+            await asyncio.sleep(0)
+            return
+            yield ()
+
+    async def story(watcher: Watcher) -> None:
+        await watcher.until("ready")
+        with pytest.raises(StopAsyncIteration):
+            await watcher.next()
+
+    run(Ending(), story)
+
+
+def test_a_store_that_fails_is_told_at_the_end(desk: LocalDesk) -> None:
+    async def story(watcher: Watcher) -> None:
+        await watcher.until("ready")
+        desk.broken = StoreError("the disk is full")
+        fail(desk, "web_0")
+        name, told = await watcher.next()
+        assert (name, told["error"]) == ("error", "the disk is full")
+        with pytest.raises(StopAsyncIteration):
+            await watcher.next()
+
+    assert run(desk, story).count == 0
+
+
+def test_watchers_are_counted(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "WATCHERS_MAX", 0)
+    for path in ("operations", "events"):
+        answer = client.get(f"/v1/watch/{path}")
+        assert answer.status_code == 503
+        assert "watchers" in answer.json()["error"]

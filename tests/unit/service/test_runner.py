@@ -1,0 +1,345 @@
+"""The control thread: who waits for whom, and what ends it."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TypeVar
+
+import pytest
+
+from forewarn.clock import SystemClock
+from forewarn.control import fleet_changes, verbs
+from forewarn.control.desk import BusyError
+from forewarn.control.messages import Publication
+from forewarn.control.plane import Plane
+from forewarn.control.policy import Policy
+from forewarn.control.verbs import Wishes
+from forewarn.control.work import Who, Work
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.file import read_fleet
+from forewarn.ids import RandomIds
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.errors import NotFoundError
+from forewarn.protocol.operations import Action, Operation
+from forewarn.service import limits
+from forewarn.service.inbox import StoppedError
+from forewarn.service.parts import Voice
+from forewarn.service.runner import Runner
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import ConflictError, Reader, StoreError, Transaction
+from tests.support.loops import in_loop
+
+T = TypeVar("T")
+
+FLEET = """
+[[host]]
+name = "h1"
+[[vm]]
+name = "web_0"
+host = "h1"
+"""
+OPERATOR = Who(actor="test")
+
+
+class Bed:
+    """A runner over a plane in memory, with everything that it says."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.said: list[str] = []
+        self.publications: list[Publication] = []
+        self.failures: list[BaseException] = []
+        self.sightings: dict[str, Micros] = {}
+        self.store = _Store()
+        loop = asyncio.get_running_loop()
+        self.runner = Runner(
+            plane=Plane(
+                store=self.store,
+                driver=SimulatedDriver(impacts=dict.fromkeys(Action, SECOND // 100)),
+                policy=policy,
+                ids=RandomIds(seed=1),
+                listener=Voice(loop, publish=self._publish, changed=self._changed),
+            ),
+            clock=SystemClock(),
+            loop=loop,
+            take_sightings=self._take_sightings,
+            on_failure=self.failures.append,
+        )
+
+    def _publish(self, publication: Publication) -> None:
+        self.publications.append(publication)
+        self.said.append("published")
+
+    def _changed(self, operations: Sequence[str]) -> None:
+        self.said.append(f"changed {len(operations)}")
+
+    def _take_sightings(self) -> Mapping[str, Micros]:
+        self.said.append("sightings taken")
+        return self.sightings
+
+    async def order(self, decide: Callable[[Work], T]) -> T:
+        return await self.runner.call(
+            lambda plane, now: plane.order(OPERATOR, decide, now=now)
+        )
+
+    def shown(self) -> list[str]:
+        """Return the ids of the events that were published last."""
+        for publication in reversed(self.publications):
+            for view in publication.views:
+                return [event.event_id for event in view.events]
+        return []
+
+
+class _Store(MemoryStore):
+    """A store that can be told to fail."""
+
+    failure: Exception | None = None
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        if self.failure is not None:
+            raise self.failure
+        return super().transact(work)
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        if self.failure is not None:
+            raise self.failure
+        return super().read(work)
+
+
+@contextlib.asynccontextmanager
+async def bed(policy: Policy | None = None) -> AsyncGenerator[Bed]:
+    made = Bed(policy or Policy(freeze_notice=0, recovery=SECOND // 100))
+    made.runner.start()
+    try:
+        await made.runner.call(lambda plane, now: plane.start(now=now))
+        await made.order(
+            lambda work: fleet_changes.apply(work, read_fleet(FLEET, name="fleet"))
+        )
+        made.runner.tick()
+        yield made
+    finally:
+        assert await made.runner.stop()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what is awaited has no event
+            await asyncio.sleep(0.002)
+
+
+@contextlib.asynccontextmanager
+async def held_up(made: Bed) -> AsyncGenerator[threading.Event]:
+    """Keep the thread busy, so that what follows waits together."""
+    gate, entered = threading.Event(), threading.Event()
+
+    def hold(_plane: Plane, _now: Micros) -> None:
+        entered.set()
+        gate.wait(5)
+
+    holding = asyncio.create_task(made.runner.call(hold))
+    await until(entered.is_set)
+    try:
+        yield gate
+    finally:
+        gate.set()
+        await holding
+
+
+def freeze(work: Work) -> None:
+    verbs.maintain(work, ["h1"], Action.FREEZE, Wishes())
+
+
+async def announced(made: Bed) -> str:
+    """Enable the VM's scope, order a freeze far ahead, and return its event."""
+    await made.runner.enable("web_0")
+    await made.order(freeze)
+    [event_id] = made.shown()
+    return event_id
+
+
+@in_loop
+async def test_what_changed_is_published_before_the_answer() -> None:
+    async with bed(Policy()) as made:
+        event_id = await announced(made)
+        made.said.clear()
+        assert await made.runner.approve("web_0", (event_id,)) is None
+        assert made.said[:2] == ["published", "changed 1"]
+        [view] = made.publications[-1].views
+        assert view.events[0].status.value == "Started"
+
+
+@in_loop
+async def test_a_refusal_is_the_askers_own() -> None:
+    async with bed(Policy()) as made:
+        event_id = await announced(made)
+        unknown = "00000000-0000-0000-0000-000000000000"
+        async with held_up(made):
+            answers = asyncio.gather(
+                made.runner.approve("web_0", (unknown,)),
+                made.runner.approve("web_0", (event_id,)),
+                made.runner.approve("stranger", (event_id,)),
+            )
+            await asyncio.sleep(0)
+        refused, accepted, stranger = await answers
+        assert refused is not None
+        assert unknown in refused
+        assert accepted is None
+        assert stranger is not None
+
+
+@in_loop
+async def test_posts_that_wait_together_are_one_transaction() -> None:
+    async with bed(Policy()) as made:
+        event_id = await announced(made)
+        async with held_up(made):
+            answers = asyncio.gather(
+                *(made.runner.approve("web_0", (event_id,)) for _ in range(50))
+            )
+            await asyncio.sleep(0)
+            made.said.clear()
+        assert set(await answers) == {None}
+        assert made.said.count("published") == 1
+
+
+@in_loop
+async def test_first_requests_that_wait_together_enable_together() -> None:
+    async with bed() as made:
+        async with held_up(made):
+            asked = asyncio.gather(
+                made.runner.enable("web_0"),
+                made.runner.enable("web_0"),
+                made.runner.enable("gone"),
+            )
+            await asyncio.sleep(0)
+            made.said.clear()
+        await asked
+        assert made.said.count("published") == 1
+        entries = made.store.read(
+            lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0")
+        )
+        assert [each.actor for each in entries if each.what == "scope enabled"] == [
+            "vm web_0"
+        ]
+
+
+@in_loop
+async def test_an_order_raises_to_who_gave_it_only() -> None:
+    async with bed() as made:
+        with pytest.raises(NotFoundError):
+            await made.order(
+                lambda work: verbs.maintain(work, ["h9"], Action.FREEZE, Wishes())
+            )
+        await made.order(freeze)
+        assert made.runner.is_alive()
+
+
+@in_loop
+async def test_timers_and_reports_run_by_themselves() -> None:
+    async with bed() as made:
+        await made.runner.enable("web_0")
+        await made.order(freeze)
+        await until(
+            lambda: "Done" in {operation.state.value for operation in _all(made)}
+        )
+        assert made.shown() == []
+
+
+def _all(made: Bed) -> list[Operation]:
+    return made.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+
+
+@in_loop
+async def test_a_full_inbox_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "QUEUE_MAX", 2)
+    async with bed() as made, held_up(made):
+        waiting = [asyncio.create_task(made.runner.enable("web_0")) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError):
+            await made.runner.approve("web_0", ())
+        with pytest.raises(BusyError):
+            await made.order(freeze)
+        for task in waiting:
+            task.cancel()
+
+
+@in_loop
+async def test_what_waits_is_done_when_it_stops_and_nothing_after() -> None:
+    async with bed() as made:
+        async with held_up(made):
+            last = asyncio.create_task(made.order(freeze))
+            await asyncio.sleep(0)
+            stopping = asyncio.create_task(made.runner.stop())
+            await asyncio.sleep(0)
+            with pytest.raises(StoppedError):
+                await made.order(freeze)
+        await last
+        assert await stopping
+        assert len(_all(made)) == 1
+
+
+@pytest.mark.parametrize("failure", [StoreError("disk full"), ValueError("a bug")])
+@in_loop
+async def test_a_failure_ends_the_thread_and_everybody_is_told(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bed() as made:
+        async with held_up(made):
+            waiting = [
+                asyncio.create_task(made.order(freeze)),
+                asyncio.create_task(made.runner.approve("web_0", ("x",))),
+                asyncio.create_task(made.runner.enable("web_0")),
+            ]
+            await asyncio.sleep(0)
+            made.store.failure = failure
+        for task in waiting:
+            with pytest.raises(StoppedError):
+                await task
+        await until(lambda: not made.runner.is_alive())
+        assert made.failures == [failure]
+        with pytest.raises(StoppedError):
+            await made.order(freeze)
+        logged = [each for each in caplog.records if each.levelname == "CRITICAL"]
+        assert len(logged) == 1
+        assert logged[0].exc_info is not None
+
+
+@in_loop
+async def test_a_failure_in_a_timer_ends_the_thread_too() -> None:
+    async with bed() as made:
+        made.store.failure = StoreError("disk full")
+        made.runner.wake()
+        await until(lambda: made.failures != [])
+        assert isinstance(made.runner.failure, StoreError)
+
+
+@in_loop
+async def test_another_programs_write_makes_everybody_wait_and_ends_nothing() -> None:
+    async with bed(Policy()) as made:
+        event_id = await announced(made)
+        made.store.failure = ConflictError("another writer")
+        for ask in (
+            made.order(freeze),
+            made.runner.approve("web_0", (event_id,)),
+            made.runner.enable("web_0"),
+        ):
+            with pytest.raises(BusyError):
+                await ask
+        made.runner.wake()
+        made.store.failure = None
+        assert await made.runner.approve("web_0", (event_id,)) is None
+
+
+@in_loop
+async def test_the_latest_sightings_are_taken_before_silence_is_judged() -> None:
+    async with bed(Policy(disable_after=SECOND // 5)) as made:
+        await made.runner.enable("web_0")
+        [view] = made.publications[-1].views
+        clock = SystemClock()
+        for _ in range(30):
+            made.sightings = {view.view_id: clock.now()}
+            await asyncio.sleep(0.01)
+        assert "sightings taken" in made.said
+        assert all(v.enabled for p in made.publications[-1:] for v in p.views)
+        made.sightings = {}
+        await until(lambda: any(not v.enabled for v in made.publications[-1].views))

@@ -1,0 +1,238 @@
+"""A service in this process: its health, its listeners, and how it ends."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from forewarn.admin.tokens import TokenFileError
+from forewarn.fleet.file import read_fleet
+from forewarn.fleet.problems import FleetFileError
+from forewarn.metadata.server import Address
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service import limits
+from forewarn.service.assembly import Service, StartError, read_fleet_file
+from forewarn.service.settings import SettingsError, load_settings
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Reader, StoreError
+from tests.support.loops import in_loop
+
+T = TypeVar("T")
+
+FLEET = """
+[[host]]
+name = "h1"
+[[vm]]
+name = "web_0"
+host = "h1"
+listen = "127.0.0.1:0"
+"""
+MORE = """
+[[vm]]
+name = "web_1"
+host = "h1"
+listen = "127.0.0.1:0"
+"""
+
+
+class _Store(MemoryStore):
+    """A store that can be told to fail."""
+
+    is_broken = False
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        if self.is_broken:
+            raise StoreError("the disk has gone")
+        return super().read(work)
+
+
+def service_of(store: MemoryStore | None = None, **flags: str) -> Service:
+    usual = {
+        "metadata.listen": "",
+        "admin.listen": "127.0.0.1:0",
+        "store.url": "memory://",
+    }
+    flags = {name.replace("__", "."): text for name, text in flags.items()}
+    settings = load_settings(file=None, environ={}, flags={**usual, **flags})
+    return Service(settings, store=store)
+
+
+@contextlib.asynccontextmanager
+async def running(service: Service, fleet: str = FLEET) -> AsyncGenerator[Service]:
+    await service.start(fleet=read_fleet(fleet, name="fleet.toml"))
+    try:
+        yield service
+    finally:
+        await service.stop()
+
+
+async def get(address: Address, path: str) -> tuple[int, Any]:
+    """Return the status and the JSON of an answer."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nMetadata: true\r\n"
+        "Connection: close\r\n\r\n".encode()
+    )
+    answer = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+async def document(service: Service, vm: str) -> dict[str, Any]:
+    path = "/metadata/scheduledevents?api-version=2020-07-01"
+    status, found = await get(service.addresses()[vm], path)
+    assert status == 200
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what is awaited has no event
+            await asyncio.sleep(0.002)
+
+
+@in_loop
+async def test_it_is_ready_when_it_has_started_and_not_after() -> None:
+    service = service_of()
+    assert not service.health().ready
+    async with running(service):
+        assert service.health().ready
+        assert await get(service.admin_address, "/readyz") == (
+            200,
+            {"alive": True, "ready": True, "problems": []},
+        )
+        assert (await document(service, "web_0"))["DocumentIncarnation"] == 1
+    assert not service.health().ready
+    await service.stop()
+
+
+@in_loop
+async def test_a_dead_ticker_is_told_and_fails_the_service() -> None:
+    store = _Store()
+    async with running(service_of(store)) as service:
+        store.is_broken = True
+        service.wake()
+        assert isinstance(await service.wait_failed(), StoreError)
+        status, body = await get(service.admin_address, "/healthz")
+        assert status == 503
+        assert body["alive"] is False
+        assert "the disk has gone" in str(body["problems"])
+        assert (await get(service.admin_address, "/readyz"))[0] == 503
+        # It was never enabled, and nobody can enable it now.
+        path = "/metadata/scheduledevents?api-version=2020-07-01"
+        assert (await get(service.addresses()["web_0"], path))[0] == 503
+
+
+@in_loop
+async def test_a_stuck_ticker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(service_of()) as service:
+        monkeypatch.setattr(limits, "STUCK_SECONDS", -1)
+        health = service.health()
+        assert not health.alive
+        assert not health.ready
+        assert "no sign of life" in health.problems[0]
+
+
+@in_loop
+async def test_listeners_follow_the_fleet_while_it_runs() -> None:
+    async with running(service_of()) as service:
+        first = service.addresses()["web_0"]
+        await service.apply(read_fleet(FLEET + MORE, name="fleet.toml"))
+        await until(lambda: "web_1" in service.addresses())
+        assert (await document(service, "web_1"))["Events"] == []
+        assert service.addresses()["web_0"] == first
+        await service.apply(read_fleet(FLEET, name="fleet.toml"))
+        await until(lambda: "web_1" not in service.addresses())
+        assert (await document(service, "web_0"))["DocumentIncarnation"] == 1
+
+
+@in_loop
+async def test_a_vms_port_that_is_taken_is_told_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "LISTENERS_RETRY_SECONDS", 0.01)
+    holder = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
+    port = holder.sockets[0].getsockname()[1]
+    fleet = FLEET.replace("127.0.0.1:0", f"127.0.0.1:{port}")
+    async with running(service_of(), fleet) as service:
+        assert service.health().ready
+        assert service.health().problems[0].startswith("no listener for vm web_0")
+        holder.close()
+        await until(lambda: "web_0" in service.addresses())
+        assert service.health().problems == ()
+
+
+@in_loop
+async def test_many_services_live_in_one_process() -> None:
+    async with running(service_of()) as one, running(service_of()) as other:
+        assert one.admin_address != other.admin_address
+        await document(one, "web_0")
+        assert one.endpoint.take_sightings() != {}
+        assert other.endpoint.take_sightings() == {}
+
+
+@in_loop
+async def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'forewarn.db'}"
+    async with running(service_of()) as other:
+        host, port = other.admin_address
+        with pytest.raises(StartError, match="cannot listen at"):
+            await service_of(store__url=url, admin__listen=f"{host}:{port}").start()
+    async with running(service_of(store__url=url)) as service:
+        assert service.health().ready
+
+
+@in_loop
+async def test_a_fleet_that_does_not_fit_stops_the_start(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'forewarn.db'}"
+    async with running(service_of(store__url=url), FLEET + MORE):
+        pass
+    full = FLEET.replace('name = "h1"', 'name = "h1"\nzone = "a/b"')
+    service = service_of(store__url=url)
+    with pytest.raises(ForewarnError):
+        await service.start(fleet=read_fleet(full, name="fleet.toml"))
+    with pytest.raises(FleetFileError, match="cannot be read"):
+        read_fleet_file(tmp_path / "missing")
+
+
+@in_loop
+async def test_files_of_secrets_must_be_there(tmp_path: Path) -> None:
+    missing, empty = tmp_path / "missing", tmp_path / "empty"
+    empty.write_text("")
+    for flags, error in (
+        ({"admin__token_file": str(missing)}, TokenFileError),
+        ({"metadata__signed_secret_file": str(missing)}, SettingsError),
+        ({"metadata__signed_secret_file": str(empty)}, SettingsError),
+    ):
+        with pytest.raises(error):
+            await service_of(**flags).start()
+
+
+@in_loop
+async def test_sightings_are_stored_at_the_end() -> None:
+    store = MemoryStore()
+    async with running(service_of(store)) as service:
+        await document(service, "web_0")
+        await asyncio.sleep(0.01)
+        asked = service.clock.now()
+        await document(service, "web_0")
+    [view] = store.read(lambda reader: reader.select(kinds.ALL_VIEWS))
+    assert view.last_seen >= asked
+
+
+@in_loop
+async def test_what_waits_for_its_first_answer_is_told_to_come_again() -> None:
+    service = service_of(metadata__first_answer_delay="2m")
+    await service.start(fleet=read_fleet(FLEET, name="fleet.toml"))
+    path = "/metadata/scheduledevents?api-version=2020-07-01"
+    held = asyncio.create_task(get(service.addresses()["web_0"], path))
+    await until(lambda: service.server.open_connections == 1)
+    await service.stop()
+    status, _ = await held
+    assert status == 503

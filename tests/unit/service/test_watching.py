@@ -1,0 +1,70 @@
+"""Watchers: told in order, bounded, and free to stop waiting."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+
+import pytest
+
+from forewarn.service import limits
+from forewarn.service.watching import Watchers
+from tests.support.loops import in_loop
+
+
+@in_loop
+async def test_everybody_is_told_in_order_from_now_on() -> None:
+    watchers = Watchers()
+    watchers.tell(["op-0"])
+    one, other = watchers.watch(), watchers.watch()
+    watchers.tell(["op-1"])
+    watchers.tell(["op-2", "op-3"])
+    for watcher in (one, other):
+        assert await anext(watcher) == ("op-1",)
+        assert await anext(watcher) == ("op-2", "op-3")
+
+
+@in_loop
+async def test_who_is_too_slow_is_told_to_read_anew() -> None:
+    watchers = Watchers()
+    slow = watchers.watch()
+    for number in range(limits.CHANGES_KEPT + 2):
+        watchers.tell([f"op-{number}"])
+    assert await anext(slow) == ()
+    assert await anext(slow) == (f"op-{limits.CHANGES_KEPT + 1}",)
+
+
+@in_loop
+async def test_to_stop_waiting_is_not_to_end() -> None:
+    watchers = Watchers()
+    watcher = watchers.watch()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await anext(watcher)
+    watchers.tell(["op-1"])
+    assert await anext(watcher) == ("op-1",)
+
+
+@in_loop
+async def test_what_nobody_holds_is_not_kept() -> None:
+    watchers = Watchers()
+    watcher = watchers.watch()
+    assert len(watchers) == 1
+    del watcher
+    gc.collect()
+    assert len(watchers) == 0
+
+
+@in_loop
+async def test_all_end_when_it_is_closed() -> None:
+    watchers = Watchers()
+    watcher = watchers.watch()
+    waiting = asyncio.ensure_future(_rest(watcher))
+    await asyncio.sleep(0)
+    watchers.tell(["op-1"])
+    watchers.close()
+    assert await waiting == [("op-1",)]
+    assert await _rest(watchers.watch()) == []
+
+
+async def _rest(watcher: AsyncIterator[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [change async for change in watcher]
