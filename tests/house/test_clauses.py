@@ -6,6 +6,7 @@ of transcripts.
 """
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def marks(node: ast.AST) -> Iterator[str]:
                 yield str(argument.value)
 
 
-def tests_of(path: Path) -> Iterator[tuple[str, str]]:
+def citations_of(path: Path) -> Iterator[tuple[str, str]]:
     """Yield each test of a file with each clause that it cites."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     everywhere: list[str] = []
@@ -89,11 +90,12 @@ def transcript_clauses(path: Path) -> Iterator[str]:
             yield from re.findall(r"\d+\.\d+", found[1])
 
 
+@functools.cache
 def cited() -> Cited:
     found: Cited = defaultdict(dict)
     for path in sorted(TESTS.rglob("test_*.py")):
         name = path.relative_to(ROOT).as_posix()
-        for test, clause in tests_of(path):
+        for test, clause in citations_of(path):
             found[clause].setdefault(name, []).append(test)
     for path in sorted((TESTS / "scenarios").rglob("*.txt")):
         for clause in transcript_clauses(path):
@@ -101,14 +103,16 @@ def cited() -> Cited:
     return dict(found)
 
 
-def tests_block(clause: str, found: Cited) -> str:
-    lines = [f"<!-- tests {clause} -->"]
-    for name, tests in found.get(clause, {}).items():
-        listed = "".join(f"\n  - `{test}`" for test in tests)
-        lines.append(f"- [{name}](../{name}){listed}")
-    return "\n".join([*lines, "<!-- /tests -->"])
+def block_of(clause: str, found: Cited) -> str:
+    files = found.get(clause, {})
+    lines = [f"<!-- tests {clause} -->", "<details><summary>Tests</summary>", ""]
+    for name, tests in files.items():
+        listed = ", ".join(f"`{test}`" for test in tests)
+        lines.append(f"- [{name}](../{name}){': ' if listed else ''}{listed}")
+    return "\n".join([*lines, "", "</details>", "<!-- /tests -->"])
 
 
+@pytest.mark.slow
 def test_every_clause_has_a_test() -> None:
     found = cited()
     bare = [
@@ -143,7 +147,7 @@ def test_each_clause_lists_its_tests(request: pytest.FixtureRequest) -> None:
     text = protocol()
     assert BLOCK.findall(text) == clauses()
     found = cited()
-    wanted = BLOCK.sub(lambda block: tests_block(block[1], found), text)
+    wanted = BLOCK.sub(lambda block: block_of(block[1], found), text)
     if request.config.getoption("--rewrite"):
         PROTOCOL.write_text(wanted, encoding="utf-8")
         text = wanted
@@ -165,7 +169,7 @@ def test_marks_are_found_wherever_they_may_stand(tmp_path: Path) -> None:
         "def helper(): ...\n",
         encoding="utf-8",
     )
-    assert list(tests_of(path)) == [
+    assert list(citations_of(path)) == [
         ("test_a", "1.1"),
         ("test_a", "1.2"),
         ("test_a", "1.3"),

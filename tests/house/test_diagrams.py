@@ -14,7 +14,9 @@ def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
     page = diagrams.page()
     if request.config.getoption("--rewrite"):
         PAGE.write_text(page, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == page, "run `pytest --rewrite tests/house`"
+    assert PAGE.read_text(encoding="utf-8") == page, (
+        "run `pytest --rewrite tests/house`"
+    )
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.title)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -100,7 +100,7 @@ def make_world(
 
 
 @contextlib.contextmanager
-def durable_world(folder: Path, **options: Any) -> Iterator[World]:
+def durable_world(folder: Path, **options: Any) -> Generator[World]:
     """Yield a world that can be restarted: its store is in a file."""
     world = make_world(store=lambda: SqliteStore(folder / "world.db"), **options)
     try:
@@ -304,7 +304,7 @@ class ServedWorld:
 
 
 @contextlib.contextmanager
-def served(world: World) -> Iterator[ServedWorld]:
+def served(world: World) -> Generator[ServedWorld]:
     """Serve a world on loopback until the block ends."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="served world")

@@ -464,4 +464,3 @@ def test_an_operator_may_say_otherwise() -> None:
     support.maintain(world, "h1", duration_seconds=30, description="New fans.")
     event = only_event(world, "a")
     assert (event["DurationInSeconds"], event["Description"]) == (30, "New fans.")
-

@@ -88,8 +88,11 @@ class Lives(RuleBasedStateMachine):
         plan=fleets(),
         policy=st.sampled_from(range(len(POLICIES))),
         abort_share=st.sampled_from((1.0, 1.0, 0.0)),
+        listen=st.sampled_from(("all", "all", "none", "first")),
     )
-    def begin(self, plan: FleetPlan, policy: int, abort_share: float) -> None:
+    def begin(
+        self, plan: FleetPlan, policy: int, abort_share: float, listen: str
+    ) -> None:
         if self.in_file:
             self.folder = tempfile.TemporaryDirectory()
         self.life = Life(
@@ -98,6 +101,9 @@ class Lives(RuleBasedStateMachine):
             file=Path(self.folder.name) / "forewarn.db" if self.folder else None,
             abort_share=abort_share,
         )
+        count = {"all": len(plan.vms), "none": 0, "first": 1}[listen]
+        for vm in range(count):
+            self._do(Step("get", {"vm": vm, "version": 6, "tag": 0}))
 
     def _do(self, step: Step) -> None:
         assert self.life is not None

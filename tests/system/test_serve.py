@@ -14,6 +14,10 @@ from tests.support.processes import Serving, eventually, http
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
+STOP_SECONDS = 6
+"""It takes a third of a second; a machine that runs many tests at once is slower,
+but nothing may wait for the two minutes of a held answer."""
+
 FLEET = """
 [[scope]]
 name = "web"
@@ -110,7 +114,7 @@ def test_it_stops_at_once_with_a_request_under_way(
         service.process.send_signal(number)
         assert held.result(timeout=5)[0] == 503
         assert service.ended() == 0
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < STOP_SECONDS
     assert "Traceback" not in service.log()
 
 
@@ -123,7 +127,7 @@ def test_a_watch_does_not_hold_up_the_end(start: Start) -> None:
     assert answer.readline() == b"event: ready\n"
     began = time.monotonic()
     assert service.terminate() == 0
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < STOP_SECONDS
     answer.read()
     connection.close()
     assert "Traceback" not in service.log()

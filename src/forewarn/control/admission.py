@@ -101,9 +101,7 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
     operation_ids = sorted(work.ids.short("op") for _ in drafts)
     event_ids = iter(
         sorted(
-            work.ids.event()
-            for draft in drafts
-            for _ in {vm.scope for vm in draft.vms}
+            work.ids.event() for draft in drafts for _ in {vm.scope for vm in draft.vms}
         )
     )
     made = [

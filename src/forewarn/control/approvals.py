@@ -77,14 +77,16 @@ def _apply(work: Work, waiting: Iterable[tuple[str, str]]) -> None:
         for operation_id in operations
         for scope in release.scopes_of(work, operation_id)
     )
+    speaker = work.who
+    last: dict[str, Who] = {}
     for by, seen in pairs:
         # Read again: an earlier POST of this transaction may have approved it.
         event = need(work.tx, Event, seen.event_id)
-        speaker = work.who
-        work.who = Who(actor=by if by.startswith("(") else f"vm {by}")
+        work.who = speaker if by.startswith("(") else Who(actor=f"vm {by}")
         work.step_event(event, EventInput.APPROVE, by=by)
-        work.who = speaker
+        last[event.operation] = work.who
     for operation_id in operations:
+        work.who = last[operation_id]
         operation = work.operation(operation_id)
         # The revision rises, so that two last approvals cannot miss each other.
         work.save_operation(operation, operation)
@@ -92,6 +94,7 @@ def _apply(work: Work, waiting: Iterable[tuple[str, str]]) -> None:
         if request.together:
             work.tx.replace(request, request)
         release.let_go(work, operation_id)
+    work.who = speaker
 
 
 def _events_for(

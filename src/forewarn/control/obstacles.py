@@ -46,9 +46,7 @@ def counting_events(reader: Reader, operation: Operation) -> list[Event]:
     if request is not None and request.together:
         together = [
             sibling
-            for sibling in every(
-                reader, kinds.OPERATIONS_OF_REQUEST, operation.request
-            )
+            for sibling in every(reader, kinds.OPERATIONS_OF_REQUEST, operation.request)
             if sibling.state in WAITING_STATES
         ]
     return [

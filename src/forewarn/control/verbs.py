@@ -437,6 +437,11 @@ def _check_host(work: Work, host: Host) -> None:
                 f"({operation.verb.value}, {operation.state.value}) under way",
                 hint=f"wait for it, or `forewarn cancel {whole}`",
             )
+    for vm in every(work.tx, kinds.VMS_MOVING_TO, host.name):
+        raise RefusedError(
+            f"vm {vm.name} is on its way to host {host.name}: it would get no notice",
+            hint="order it again when the VM has arrived",
+        )
 
 
 DELETING_VERBS = frozenset({Verb.EVICT, Verb.TERMINATE})
@@ -450,8 +455,7 @@ def _check_vm(work: Work, vm: Vm, verb: Verb) -> None:
             raise RefusedError(
                 f"vm {vm.name} has {operation.operation_id} "
                 f"({operation.verb.value}, {operation.state.value}) under way",
-                hint=f"approve it, wait for it, or `forewarn cancel "
-                f"{operation.operation_id}`",
+                hint=_way_out(operation),
             )
         if (
             operation.state is OperationState.IMPACTING
@@ -462,3 +466,9 @@ def _check_vm(work: Work, vm: Vm, verb: Verb) -> None:
                 f"({operation.verb.value})",
                 hint="try again when it has finished",
             )
+
+
+def _way_out(operation: Operation) -> str:
+    if operation.state in WAITING_STATES:
+        return f"wait for it, or `forewarn cancel {operation.operation_id}`"
+    return "wait until it has ended"

@@ -307,9 +307,17 @@ def need(reader: Reader, kind: type[R], key: str) -> R:
     if record is None:
         raise NotFoundError(
             f"there is no {kind.__name__.lower()} {key!r}",
-            hint="names are case-sensitive; `forewarn fleet show` lists them",
+            hint=_where_listed(kind),
         )
     return record
+
+
+def _where_listed(kind: type[Record]) -> str:
+    if kind in {Operation, Request}:
+        return "`forewarn operations` lists them"
+    if kind is Event:
+        return "`forewarn events` lists them"
+    return "names are case-sensitive; `forewarn fleet show` lists them"
 
 
 def events_for(reader: Reader, view: views.View, *, now: Micros) -> tuple[Event, ...]:

@@ -148,6 +148,11 @@ VIEW = Machine(
     },
 )
 
+_INTRO = """\
+This page is generated from the tables in `src/forewarn/protocol/lifecycle.py`, which
+decide; `pytest --rewrite tests/house` writes it anew. An input that a table lacks is a
+bug of the program. The clauses are in [protocol.md](protocol.md)."""
+
 MACHINES = (EVENT, OPERATION, REQUEST, VIEW)
 
 
@@ -172,18 +177,14 @@ def mermaid(machine: Machine) -> str:
 
 def page() -> str:
     """Return the whole of `docs/state-machine.md`."""
-    parts = [
-        "# The states and the arrows between them",
-        "This page is generated from the tables in `src/forewarn/protocol/lifecycle.py`, "
-        "which decide; `pytest --rewrite tests/house` writes it anew. An input that a "
-        "table lacks is a bug of the program. The clauses are in "
-        "[protocol.md](protocol.md).",
-    ]
+    parts = ["# The states and the arrows between them", _INTRO]
     for machine in MACHINES:
         parts += [
             f"## {machine.title}",
             machine.intro,
             f"```mermaid\n{mermaid(machine)}\n```",
         ]
-        parts += [f"**{state.value}.** {text}" for state, text in machine.states.items()]
+        parts += [
+            f"**{state.value}.** {text}" for state, text in machine.states.items()
+        ]
     return "\n\n".join(parts) + "\n"

@@ -7,6 +7,7 @@ run in one process. `run` is the process of `forewarn serve`.
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -36,6 +37,7 @@ def run(settings: Settings, *, fleet: Path | None = None) -> int:
     """
     wanted = None if fleet is None else read_fleet_file(fleet)
     _set_up_logging()
+    _allow_connections()
     for warning in settings.warnings:
         logger.warning("%s", warning)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -108,3 +110,9 @@ def _set_up_logging() -> None:
     handler.setFormatter(logging.Formatter(form, dates))
     logging.getLogger().addHandler(handler)
     logging.getLogger("forewarn").setLevel(logging.INFO)
+
+
+def _allow_connections() -> None:
+    """Have as many files open as the system allows: one for each VM that asks."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

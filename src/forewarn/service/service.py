@@ -89,6 +89,9 @@ class Service:
             await self._start(fleet)
         except BaseException:
             await self.stop()
+            if self._runner is not None and self._runner.failure is not None:
+                # Who asked was only told that the thread had ended, not why.
+                raise self._runner.failure from None
             raise
 
     async def _start(self, fleet: WantedFleet | None) -> None:

@@ -124,6 +124,8 @@ def crash(story: Story, words: Words) -> None:
         raise words.error(f"a crash is at one of {', '.join(PLACES)}")
     wanted = arguments[1]
     world = story.world
+    # What VMs have asked so far is noted now, so that only what follows counts.
+    world.settle()
     last = world.passed[wanted] + int(arguments[2] if arguments[2:] else 1)
     world.crash_at = lambda place, count: place == wanted and count == last
 

@@ -125,9 +125,8 @@ class Story:
         """Take a step, which may be refused or meet a crash."""
         try:
             step()
-        except CrashError as crash:
-            self.is_down = True
-            self.tell(f"*** {crash} ***")
+        except CrashError:
+            self.crash()
         except ForewarnError as error:
             if isinstance(error, TranscriptError):
                 raise

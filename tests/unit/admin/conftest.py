@@ -3,10 +3,19 @@
 from collections.abc import Iterator
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
 from tests.unit.admin.desk import LocalDesk
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[tuple[FastAPI, TestClient]]:
+    """Return one application for all tests: it takes long to make."""
+    app = create_app(LocalDesk(), tokens=None, version="1.2.3")
+    with TestClient(app, base_url="http://127.0.0.1:8200") as client:
+        yield app, client
 
 
 @pytest.fixture
@@ -15,7 +24,7 @@ def desk() -> LocalDesk:
 
 
 @pytest.fixture
-def client(desk: LocalDesk) -> Iterator[TestClient]:
-    app = create_app(desk, tokens=None, version="1.2.3")
-    with TestClient(app, base_url="http://127.0.0.1:8200") as client:
-        yield client
+def client(desk: LocalDesk, served: tuple[FastAPI, TestClient]) -> TestClient:
+    app, client = served
+    app.state.desk = desk
+    return client

@@ -3,6 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from forewarn.admin import shapes
+from forewarn.admin.problems import Kind
 from tests.unit.admin.desk import LocalDesk
+
+ROOT = Path(__file__).resolve().parents[3]
 
 PATHS = {
     "/v1/maintain", "/v1/reboot", "/v1/redeploy", "/v1/evict", "/v1/terminate",
@@ -127,3 +131,11 @@ def test_the_page_needs_nothing_from_elsewhere(client: TestClient, path: str) ->
 
 def test_the_description_is_json_without_framework_errors(description: Any) -> None:
     assert "HTTPValidationError" not in json.dumps(description)
+
+
+def test_the_document_names_every_path_and_every_kind_of_error() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for path in PATHS:
+        assert f"{path}`" in text, path
+    for kind in Kind:
+        assert f"| {kind.status} | `{kind.word}` |" in text

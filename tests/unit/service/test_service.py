@@ -14,7 +14,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.fleet.problems import FleetFileError
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import limits
+from forewarn.service import assembly, limits
 from forewarn.service.assembly import Service, StartError, read_fleet_file
 from forewarn.service.settings import SettingsError, load_settings
 from forewarn.store import kinds
@@ -130,6 +130,26 @@ async def test_a_dead_ticker_is_told_and_fails_the_service() -> None:
 
 
 @in_loop
+async def test_a_service_that_failed_ends_with_status_1() -> None:
+    store = _Store()
+    service = service_of(store)
+    serving = asyncio.create_task(
+        assembly._serve(service, read_fleet(FLEET, name="fleet.toml"))
+    )
+    await until(lambda: service.health().ready)
+    store.is_broken = True
+    assert await serving == 1
+
+
+@in_loop
+async def test_a_store_that_fails_at_the_start_is_why_it_does_not_start() -> None:
+    store = _Store()
+    store.is_broken = True
+    with pytest.raises(StoreError, match="the disk has gone"):
+        await service_of(store).start()
+
+
+@in_loop
 async def test_a_stuck_ticker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(service_of()) as service:
         monkeypatch.setattr(limits, "STUCK_SECONDS", -1)
@@ -203,15 +223,13 @@ async def test_a_fleet_that_does_not_fit_stops_the_start(tmp_path: Path) -> None
 
 @in_loop
 async def test_files_of_secrets_must_be_there(tmp_path: Path) -> None:
-    missing, empty = tmp_path / "missing", tmp_path / "empty"
+    missing, empty = str(tmp_path / "missing"), tmp_path / "empty"
     empty.write_text("")
-    for flags, error in (
-        ({"admin__token_file": str(missing)}, TokenFileError),
-        ({"metadata__signed_secret_file": str(missing)}, SettingsError),
-        ({"metadata__signed_secret_file": str(empty)}, SettingsError),
-    ):
-        with pytest.raises(error):
-            await service_of(**flags).start()
+    with pytest.raises(TokenFileError):
+        await service_of(admin__token_file=missing).start()
+    for file in (missing, str(empty)):
+        with pytest.raises(SettingsError, match=r"metadata\.signed_secret_file"):
+            await service_of(metadata__signed_secret_file=file).start()
 
 
 @in_loop

@@ -1,0 +1,86 @@
+"""`python -m bench`: measures, prints each bar, and may write docs/benchmarks.md."""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import durability, latency, machine, record, scale, throughput
+from bench.report import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How much is measured."""
+
+    rounds: int
+    seconds: float
+    approvals: int
+    failures: int
+    hosts: int
+    sizes: tuple[int, ...]
+
+
+FULL = Extent(
+    rounds=7,
+    seconds=3.0,
+    approvals=300,
+    failures=20,
+    hosts=10_000,
+    sizes=(1_000, 10_000, 100_000),
+)
+QUICK = Extent(
+    rounds=3, seconds=1.0, approvals=60, failures=4, hosts=2_000, sizes=(1_000, 10_000)
+)
+
+Part = Callable[[Report, Path, Extent], None]
+
+PARTS: Mapping[str, Part] = {
+    "throughput": lambda report, folder, extent: throughput.measure(
+        report, folder, rounds=extent.rounds, seconds=extent.seconds
+    ),
+    "latency": lambda report, folder, extent: latency.measure(
+        report, folder, approvals=extent.approvals, failures=extent.failures
+    ),
+    "approvals": lambda report, folder, extent: durability.measure(
+        report, folder, hosts=extent.hosts
+    ),
+    "scale": lambda report, folder, extent: scale.measure(
+        report, folder, sizes=list(extent.sizes)
+    ),
+}
+
+
+def main() -> int:
+    """Measure what the arguments name; 1 where a bar was missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a minute, not ten")
+    parser.add_argument(
+        "--only", action="append", choices=[*PARTS], help="one part; may be repeated"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="write docs/benchmarks.md"
+    )
+    wanted = parser.parse_args()
+    report = Report(machine=machine.describe())
+    print(report.machine)
+    if len(machine.CORES) == 1:
+        report.note("one core only: the load and the server share it")
+    machine.pin_this_process()
+    build = Path(".build")
+    build.mkdir(exist_ok=True)
+    # Beside the sources, so that the store is on a disk and not in memory.
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=build) as folder:
+        for name in wanted.only or PARTS:
+            PARTS[name](report, Path(folder).resolve(), QUICK if wanted.quick else FULL)
+    table = report.bars_table()
+    print(f"\n{table.text()}")
+    if wanted.record:
+        record.write(report, quick=wanted.quick)
+    return int(any(bar.verdict == "missed" for bar in report.bars))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Programs to compare with; each gives one answer to whatever is asked."""

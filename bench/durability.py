@@ -1,0 +1,166 @@
+"""Approvals that are on the disk before they are answered, from 64 clients.
+
+The clients are connections of a signing metadata proxy, so that each can speak
+for many VMs. Two VMs share each host: while only the first has approved, an
+approval is stored and nothing starts; the second one's starts the impact too.
+"""
+
+import asyncio
+import hmac
+import itertools
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+
+import uvloop
+
+from bench import client, fleets, machine
+from bench.report import Report, Table, percentile, rounded
+from bench.service import Service, serving
+
+CLIENTS = 64
+SECRET = "bench"
+
+HOSTS_PER_ORDER = 1000
+
+TIMES_MAX = 2000
+"""Approvals of a single client: enough for a p99."""
+
+
+def measure(report: Report, folder: Path, *, hosts: int) -> None:
+    """Measure approvals that are stored, and those that start something."""
+    print(f"\nApprovals, SQLite with synchronous=FULL, {CLIENTS} clients")
+    place = folder / "approvals"
+    place.mkdir()
+    (place / "secret").write_text(SECRET, encoding="ascii")
+    flush = machine.flush_milliseconds(place)
+    settings = {
+        "metadata_rate_limit": "1000000",
+        "metadata_signed_secret_file": "secret",
+        "driver_simulated_reboot": "1h",
+    }
+    table = Table(
+        f"Approvals; fdatasync of the same disk: {flush:.2f} ms",
+        ("what", "a second", "median ms", "p99 ms", "CPU µs of the service"),
+    )
+    with serving(place, fleets.pairs(hosts), **settings) as service:
+        story = _Story(service, table)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(story.run(hosts))
+        _check_stored(place / "forewarn.db", 2 * hosts)
+    report.show(table)
+    rate, p99 = story.found[_STORED]
+    report.judge("durable approvals a second", rate, 10_000, at_most=False)
+    report.judge("durable approvals, p99", p99, 10, "ms")
+
+
+def _check_stored(file: Path, count: int) -> None:
+    """See that what was answered is in the file, as another process reads it."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        [[found]] = database.execute(
+            "SELECT count(*) FROM audit WHERE what = 'event approved'"
+        )
+    assert found == count, f"{found} of {count} approvals are stored"
+
+
+def signed(number: int) -> dict[str, str]:
+    """Return the headers by which the proxy speaks for a VM."""
+    name = fleets.vm_id(number)
+    signature = hmac.new(SECRET.encode(), name.encode(), sha256).hexdigest()
+    return {"x-instance-id": name, "x-instance-id-signature": signature}
+
+
+_ENABLED = "first GET, enabling its scope"
+_STORED = "approval, stored"
+_ALONE = "the same, one client"
+_STARTED = "approval, stored, starts the impact"
+_REPEATED = "approval, repeated"
+
+
+class _Story:
+    def __init__(self, service: Service, table: Table) -> None:
+        self._service = service
+        self._table = table
+        self.found: dict[str, tuple[float, float]] = {}
+
+    async def run(self, hosts: int) -> None:
+        numbers = range(2 * hosts)
+        await self._measure(
+            _ENABLED, [client.get(signed(number)) for number in numbers]
+        )
+        for start in range(0, hosts, HOSTS_PER_ORDER):
+            some = [f"h{each}" for each in range(start, hosts)[:HOSTS_PER_ORDER]]
+            order = {"hosts": some, "impact": "reboot", "not_before": "+24h"}
+            await asyncio.to_thread(self._service.admin, "/v1/maintain", order)
+        posts = await asyncio.to_thread(self._posts)
+        first = [posts[number] for number in numbers[::2]]
+        alone = min(TIMES_MAX, hosts // 4)
+        await self._measure(_ALONE, first[:alone], clients=1)
+        await self._measure(_STORED, first[alone:])
+        await self._measure(_REPEATED, first)
+        await self._measure(_STARTED, [posts[number] for number in numbers[1::2]])
+
+    def _posts(self) -> dict[int, bytes]:
+        """Return the approval of each VM's event."""
+        posts: dict[int, bytes] = {}
+        for event in self._service.pages("/v1/events?state=scheduled", "events"):
+            [name] = event["Resources"]
+            number = int(name.removeprefix("vm_"))
+            posts[number] = client.approve(event["EventId"], signed(number))
+        return posts
+
+    async def _measure(
+        self, what: str, requests: Sequence[bytes], *, clients: int = CLIENTS
+    ) -> None:
+        before = machine.cpu_seconds(self._service.pid)
+        began = time.perf_counter()
+        times = await _send(self._service.address, requests, clients)
+        took = time.perf_counter() - began
+        spent = machine.cpu_seconds(self._service.pid) - before
+        rate, p99 = len(times) / took, percentile(times, 0.99)
+        self.found[what] = rate, p99
+        self._table.rows.append(
+            (
+                f"{what} ({len(times)})",
+                rounded(rate),
+                rounded(percentile(times, 0.5)),
+                rounded(p99),
+                rounded(spent / len(times) * 1e6),
+            )
+        )
+        print(f"  {what}: {rate:.0f}/s, p99 {p99:.1f} ms", flush=True)
+
+
+async def _send(
+    address: tuple[str, int], requests: Iterable[bytes], clients: int
+) -> list[float]:
+    """Send all requests, one at a time over each connection; return milliseconds."""
+    waiting = iter(requests)
+    times: list[float] = []
+
+    async def ask() -> None:
+        wire = await client.connect(*address)
+        for request in waiting:
+            began = time.perf_counter()
+            reply = await wire.ask(request)
+            times.append((time.perf_counter() - began) * 1000)
+            assert reply.status == 200, reply
+        wire.close()
+
+    await asyncio.gather(*(ask() for _ in range(clients)))
+    return times
+
+
+async def enable_all(address: tuple[str, int], numbers: Iterable[int]) -> None:
+    """Have each VM ask once, so that all scopes are enabled."""
+    for some in _chunks(numbers, 10_000):
+        await _send(address, [client.get(signed(number)) for number in some], CLIENTS)
+
+
+def _chunks(numbers: Iterable[int], size: int) -> Iterable[list[int]]:
+    rest = iter(numbers)
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk

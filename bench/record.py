@@ -1,0 +1,41 @@
+"""Writes docs/benchmarks.md: the figures are the run's, the words are kept.
+
+What stands between the two marks is replaced; what people wrote around it, such
+as why a bar is missed, stays.
+"""
+
+from pathlib import Path
+
+from bench import loads
+from bench.report import Report
+
+FILE = Path("docs/benchmarks.md")
+BEGIN = "<!-- begin: written by make bench RECORD=1 -->"
+END = "<!-- end -->"
+
+
+def write(report: Report, *, quick: bool) -> None:
+    """Put what was found into the document."""
+    head, found, rest = FILE.read_text(encoding="utf-8").partition(BEGIN)
+    assert found, f"{FILE} has no mark"
+    _, found, tail = rest.partition(END)
+    assert found, f"{FILE} has no closing mark"
+    FILE.write_text(f"{head}{BEGIN}\n{text(report, quick=quick)}\n{END}{tail}", "utf-8")
+    print(f"\nwritten: {FILE}")
+
+
+def text(report: Report, *, quick: bool) -> str:
+    """Return the figures as Markdown."""
+    extent = "A quick run" if quick else "A full run"
+    parts = [
+        "## Machine",
+        f"{report.machine}. Load by {loads.name()}. {extent}.",
+        "## Bars",
+        report.bars_table().text(),
+        "## Figures",
+    ]
+    for table in report.tables:
+        parts += [f"### {table.title}", table.text()]
+    if report.notes:
+        parts += ["## Notes", "\n".join(f"- {note}." for note in report.notes)]
+    return "\n" + "\n\n".join(parts) + "\n"

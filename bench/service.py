@@ -1,0 +1,133 @@
+"""`forewarn serve` as a process on the server's core, and how to talk to it."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from bench import machine
+
+PATIENCE_SECONDS = 60.0
+
+POLL_SECONDS = 0.01
+
+_SERVING = re.compile(r"serving (.+) at (http://\S+)")
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def eventually(
+    is_so: Callable[[], bool], *, what: str, seconds: float = PATIENCE_SECONDS
+) -> None:
+    """Return when it is so; fail if it does not come to be."""
+    deadline = time.perf_counter() + seconds
+    while not is_so():
+        assert time.perf_counter() < deadline, f"{what} did not come"
+        time.sleep(POLL_SECONDS)
+
+
+def direct_get(url: str) -> bytes:
+    """Return the body at a URL."""
+    request = urllib.request.Request(url, headers={"Metadata": "true"})
+    with _DIRECT.open(request, timeout=PATIENCE_SECONDS) as answer:
+        return answer.read()
+
+
+class Service:
+    """A running service."""
+
+    def __init__(
+        self, folder: Path, fleet: str | None, settings: dict[str, str]
+    ) -> None:
+        """Start it in `folder`; settings are named `timing_speed`."""
+        folder.mkdir(exist_ok=True)
+        flags = [
+            f"--{name.replace('_', '-')}={text}" for name, text in settings.items()
+        ]
+        if fleet is not None:
+            (folder / "fleet.toml").write_text(fleet, encoding="utf-8")
+            flags.append("--fleet=fleet.toml")
+        self._log = folder / "log"
+        command = [sys.executable, "-m", "forewarn", "serve", *flags]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                machine.pinned(machine.SERVER_CORE, command),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.pid = self._process.pid
+        self.urls: dict[str, str] = {}
+        self._wait_ready()
+
+    def _wait_ready(self) -> None:
+        def is_ready() -> bool:
+            assert self._process.poll() is None, self.log()
+            return "ready;" in self.log()
+
+        eventually(is_ready, what="a ready service", seconds=PATIENCE_SECONDS * 5)
+        self.urls = dict(_SERVING.findall(self.log()))
+
+    def log(self) -> str:
+        """Return what it has logged."""
+        return self._log.read_text(encoding="utf-8")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Return where VMs ask."""
+        url = urlsplit(self.urls["VMs, each known by its address"])
+        return url.hostname or "", url.port or 0
+
+    @property
+    def operators(self) -> str:
+        """Return where operators ask."""
+        return self.urls["operators"]
+
+    def admin(self, path: str, body: object = None) -> Any:
+        """Return what the operator API answers; fail unless it is good."""
+        request = urllib.request.Request(
+            self.operators + path,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with _DIRECT.open(request, timeout=PATIENCE_SECONDS) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise AssertionError(f"{path}: {error.read().decode()}") from error
+
+    def pages(self, path: str, member: str) -> Iterator[Any]:
+        """Yield everything that a list of the operator API holds."""
+        after = ""
+        while True:
+            page = self.admin(f"{path}&limit=1000&after={after}")
+            yield from page[member]
+            after = page["next"]
+            if after is None:
+                return
+
+    def end(self) -> None:
+        """Have it end; nothing may have gone wrong."""
+        self._process.terminate()
+        self._process.wait(PATIENCE_SECONDS)
+        assert "Traceback" not in self.log(), self.log()
+
+
+@contextmanager
+def serving(folder: Path, fleet: str | None, **settings: str) -> Generator[Service]:
+    """Run a service on ports of its own."""
+    usual = {"metadata_listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0"}
+    service = Service(folder, fleet, {**usual, **settings})
+    try:
+        yield service
+    finally:
+        service.end()

@@ -1,0 +1,207 @@
+"""What the documents show is true: links, commands, fleet files, error names."""
+
+import ast
+import builtins
+import importlib
+import importlib.util
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from forewarn.fleet.file import read_fleet
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>[\w-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```",
+    re.MULTILINE | re.DOTALL,
+)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]:\s*(\S+)", re.MULTILINE)
+HEADING = re.compile(r"^#+ +(.*?) *#*$", re.MULTILINE)
+ERROR = re.compile(r"(?<![\w.-])[A-Z][a-z]\w*Error\b(?!-)")
+
+SHELLS = frozenset({"sh", "bash", "shell", "console"})
+FLEET_TABLES = frozenset({"tenant", "scope", "host", "vm"})
+
+PARSER = "forewarn.cli.parser"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block, and where it begins."""
+
+    file: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def documents() -> list[Path]:
+    found = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    assert found, "no documents"
+    return found
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def prose_of(path: Path) -> str:
+    return FENCE.sub("", text_of(path))
+
+
+def blocks(*languages: str) -> Iterator[Block]:
+    for path in documents():
+        text = text_of(path)
+        for found in FENCE.finditer(text):
+            if found["language"] in languages:
+                yield Block(
+                    file=name_of(path),
+                    line=text.count("\n", 0, found.start()) + 1,
+                    language=found["language"],
+                    text=found["text"],
+                )
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that a page's headings have, as GitHub makes them."""
+    found: dict[str, int] = {}
+    for heading in HEADING.findall(prose_of(path)):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        count = found.get(slug, 0)
+        found[slug] = count + 1
+        if count:
+            found[f"{slug}-{count}"] = 1
+    return {*found}
+
+
+def broken_links(path: Path) -> Iterator[str]:
+    for inline, reference in LINK.findall(prose_of(path)):
+        target = inline or reference
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        where, _, anchor = target.partition("#")
+        linked = (path.parent / where).resolve() if where else path
+        if not linked.exists():
+            yield f"{name_of(path)}: {target} does not exist"
+        elif anchor and linked.suffix == ".md" and anchor not in anchors(linked):
+            yield f"{name_of(path)}: {target} has no such heading"
+
+
+def commands(block: Block) -> Iterator[list[str]]:
+    """Yield the words after `forewarn` of each such command in a shell's block."""
+    text = block.text.replace("\\\n", " ")
+    if block.language == "console":
+        lines = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+    else:
+        lines = text.splitlines()
+    for line in lines:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.commenters = "#"
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if not set(word) <= set("();<>|&"):
+                words.append(word)
+                continue
+            # Settings may stand before a command, and a path may lead to it.
+            while words and re.match(r"[A-Z_]+=", words[0]):
+                del words[0]
+            if words and Path(words[0]).name == "forewarn":
+                yield words[1:]
+            words = []
+
+
+def error_names() -> set[str]:
+    """Return the name of every exception class of ours."""
+    names: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(text_of(path))):
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Error"):
+                names.add(node.name)
+    return names
+
+
+def test_every_relative_link_leads_somewhere() -> None:
+    broken = [line for path in documents() for line in broken_links(path)]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.slow
+def test_every_command_that_is_shown_can_be_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if importlib.util.find_spec(PARSER) is None:
+        pytest.skip("the command line has no parser yet")
+    parser = importlib.import_module(PARSER)
+    wrong: list[str] = []
+    for block in blocks(*SHELLS):
+        for words in commands(block):
+            try:
+                parser.build(words).parse_args(words)
+            except SystemExit as ended:
+                if ended.code:
+                    said = capsys.readouterr().err.strip().splitlines()[-1:]
+                    wrong.append(f"{block}: forewarn {shlex.join(words)}: {said}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_fleet_file_that_is_shown_is_one() -> None:
+    for block in blocks("toml"):
+        tables = tomllib.loads(block.text)
+        if tables.keys() & FLEET_TABLES:
+            read_fleet(block.text, name=str(block))
+
+
+@pytest.mark.slow
+def test_every_error_that_is_named_exists() -> None:
+    known = error_names() | set(dir(builtins))
+    wrong = [
+        f"{name_of(path)}: {name}"
+        for path in documents()
+        for name in ERROR.findall(text_of(path))
+        if name not in known
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_commands_are_found_in_what_shells_are_given() -> None:
+    block = Block(
+        file="x",
+        line=1,
+        language="sh",
+        text=(
+            "cd x && .venv/bin/forewarn serve --fleet fleet.toml &  # the service\n"
+            "FOREWARN_URL=http://x:1 forewarn maintain h1 \\\n  --impact freeze\n"
+            "curl x | forewarn fleet validate -; echo forewarn\n"
+            "# forewarn nothing\n"
+        ),
+    )
+    assert list(commands(block)) == [
+        ["serve", "--fleet", "fleet.toml"],
+        ["maintain", "h1", "--impact", "freeze"],
+        ["fleet", "validate", "-"],
+    ]
+    console = Block(
+        file="x", line=1, language="console", text="$ forewarn events\nforewarn: no\n"
+    )
+    assert list(commands(console)) == [["events"]]
+
+
+def test_headings_have_the_anchors_that_links_use(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# 1.6 The `Metadata` header\n\n## A, b\n\n## A, b\n")
+    assert anchors(page) == {"16-the-metadata-header", "a-b", "a-b-1"}

@@ -1,0 +1,90 @@
+"""The command line against the operator API on a loopback port."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from forewarn import cli
+from forewarn.admin.app import create_app
+from tests.unit.admin.desk import LocalDesk
+
+
+@dataclass
+class Served:
+    """A service that the commands reach."""
+
+    app: FastAPI
+    url: str
+    desk: LocalDesk
+    loop: asyncio.AbstractEventLoop
+
+    def do(self, act: Callable[[], Any]) -> Any:
+        """Do something in the thread that the service runs in."""
+
+        async def acting() -> Any:
+            return act()
+
+        return asyncio.run_coroutine_threadsafe(acting(), self.loop).result(10)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Served]:
+    """Return a server for all tests: it takes long to start."""
+    desk = LocalDesk()
+    app = create_app(desk, tokens=None, version="1.2.3")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        running = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, lifespan="off", ws="none")
+        )
+        started = threading.Event()
+        loops: list[asyncio.AbstractEventLoop] = []
+
+        async def serve() -> None:
+            loops.append(asyncio.get_running_loop())
+            started.set()
+            await running.serve(sockets=[listener])
+
+        thread = threading.Thread(target=lambda: asyncio.run(serve()))
+        thread.start()
+        started.wait(10)
+        yield Served(app=app, url=url, desk=desk, loop=loops[0])
+        running.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture
+def service(server: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """Return the service with a fleet as if nothing had happened."""
+    server.desk = server.app.state.desk = LocalDesk()
+    monkeypatch.setenv("FOREWARN_URL", server.url)
+    monkeypatch.delenv("FOREWARN_TOKEN", raising=False)
+    return server
+
+
+@dataclass
+class Ended:
+    """How a command ended, and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def forewarn(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Return a way to run a command in this process."""
+
+    def run(*words: str) -> Ended:
+        status = cli.main(list(words))
+        captured = capsys.readouterr()
+        return Ended(status=status, out=captured.out, err=captured.err)
+
+    return run

@@ -1,0 +1,102 @@
+"""What a service may do to its caller, and how a terminal is written to."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Generator
+
+import pytest
+
+from forewarn.cli import client, output
+from tests.unit.cli.conftest import Ended
+
+Run = Callable[..., Ended]
+
+
+@contextlib.contextmanager
+def answering(answer: bytes) -> Generator[str]:
+    """Serve this answer to whoever asks, whatever it is."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+
+
+def http(status: str, body: str, kind: str = "text/plain") -> bytes:
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nConnection: close\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http("200 OK", "<p>welcome</p>"),
+        http("404 Not Found", "nothing"),
+        http("404 Not Found", '{"detail": "nothing"}'),
+    ],
+)
+def test_what_is_no_operator_api(forewarn: Run, answer: bytes) -> None:
+    with answering(answer) as url:
+        ended = forewarn("operations", "--url", url)
+    assert ended.status == 3
+    assert "is not forewarn's operator API" in ended.err
+
+
+def test_an_order_without_an_answer_may_have_been_done(forewarn: Run) -> None:
+    with answering(b"") as url:
+        ended = forewarn("reboot", "web_0", "--url", url)
+        assert ended.status == 3
+        assert "it may have been done" in ended.err
+        ended = forewarn("operations", "--url", url)
+        assert ended.status == 3
+        assert "cannot be reached" in ended.err
+
+
+def test_a_stream_that_tells_of_an_error(forewarn: Run) -> None:
+    body = 'event: error\ndata: {"error": "the disk is full", "hint": "look"}\n\n'
+    with answering(http("200 OK", body, "text/event-stream")) as url:
+        ended = forewarn("events", "--watch", "--url", url)
+    assert (ended.status, ended.err) == (
+        3,
+        "forewarn: the disk is full\n  hint: look\n",
+    )
+
+
+def test_parts_of_paths_stay_parts() -> None:
+    assert client.part("../a?b#c/d") == "..%2Fa%3Fb%23c%2Fd"
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_a_terminal_gets_colour_unless_it_is_unwanted(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    colour: bool,
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if not colour:
+        monkeypatch.setenv("NO_COLOR", "1")
+    output.table("nothing", ("ID", "STATE"), [("op-[red]", "Failed")])
+    printed = capsys.readouterr().out
+    assert "op-[red]" in printed
+    assert ("\x1b[1;31mFailed" in printed) is colour

@@ -1,0 +1,107 @@
+"""Fleet files from the command line."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.admin.desk import FLEET
+from tests.unit.cli.conftest import Ended, Served
+
+Run = Callable[..., Ended]
+
+BAD = '[[vm]]\nname = "a"\nhost = "h7"\nsize = 3\n'
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_sound_file_needs_no_service(here: Path, forewarn: Run) -> None:
+    (here / "fleet.toml").write_text(FLEET)
+    ended = forewarn("fleet", "validate")
+    assert ended.out == "fleet.toml is sound: 2 tenants, 3 scopes, 3 hosts, 5 vms\n"
+    assert json.loads(forewarn("fleet", "validate", "--json").out)["vms"] == 5
+
+
+def test_every_problem_is_told_with_its_place(
+    here: Path, service: Served, forewarn: Run
+) -> None:
+    (here / "bad.toml").write_text(BAD)
+    for words in (["validate"], ["apply"], ["apply", "--dry-run"]):
+        ended = forewarn("fleet", *words, "bad.toml")
+        assert (ended.status, ended.out) == (2, "")
+        first, second, last, *_ = ended.err.splitlines()
+        assert first.startswith("bad.toml:3: vm.host: there is no host")
+        assert second.startswith("bad.toml:4: vm.size: ")
+        assert last == "forewarn: the fleet file cannot be used"
+
+
+def test_applying(here: Path, service: Served, forewarn: Run) -> None:
+    file = here / "fleet.toml"
+    file.write_text(FLEET)
+    assert forewarn("fleet", "apply").out == "nothing to change\n"
+    file.write_text(FLEET + '[[host]]\nname = "h9"\n')
+    ended = forewarn("fleet", "apply", "--dry-run")
+    assert ended.out == "+ host h9\nnot applied: this was a dry run\n"
+    ended = forewarn("fleet", "apply", "--reason", "more room")
+    assert ended.out == "+ host h9\napplied\n"
+    plan = json.loads(forewarn("fleet", "apply", "--json").out)
+    assert plan["is_empty"]
+    assert "more room" in forewarn("history", "--host", "h9").out
+
+
+def test_standard_input(
+    service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in (["validate"], ["apply"]):
+        text = io.TextIOWrapper(io.BytesIO(BAD.encode()))
+        monkeypatch.setattr("sys.stdin", text)
+        ended = forewarn("fleet", *words, "-")
+        assert ended.err.startswith("(standard input):3: ")
+
+
+def test_files_that_cannot_be_read(here: Path, forewarn: Run) -> None:
+    ended = forewarn("fleet", "validate")
+    assert ended.status == 2
+    assert (
+        ended.err == "forewarn: fleet.toml cannot be read: No such file or directory\n"
+    )
+    (here / "fleet.toml").write_bytes(b"\xff")
+    assert "is not UTF-8" in forewarn("fleet", "validate").err
+
+
+def test_exporting(here: Path, service: Served, forewarn: Run) -> None:
+    shown = forewarn("fleet", "export").out
+    assert forewarn("fleet", "export", "now.toml").out == ""
+    assert (here / "now.toml").read_text() == shown
+    assert forewarn("fleet", "apply", "now.toml").out == "nothing to change\n"
+    assert json.loads(forewarn("fleet", "export", "--json").out)["text"] == shown
+    ended = forewarn("fleet", "export", "no/such/folder")
+    assert ended.status == 1
+
+
+def test_showing(service: Served, forewarn: Run) -> None:
+    service.do(lambda: service.desk.enable("web_0"))
+    forewarn("fail", "h1")
+    lines = forewarn("fleet", "show").out.splitlines()
+    assert "h1    -     down   2     db_0 web_0" in lines
+    assert any(
+        line.startswith("web    shop    availability-set  yes") for line in lines
+    )
+    assert any(line.startswith("web_0  h1    web") for line in lines)
+    fleet = json.loads(forewarn("fleet", "show", "--json").out)
+    assert sorted(fleet) == ["hosts", "scopes", "tenants", "vms"]
+
+
+def test_a_fleet_of_several_pages(
+    service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.admin.fleet.limits.PAGE_OBJECTS_MAX", 2)
+    fleet = json.loads(forewarn("fleet", "show", "--json").out)
+    assert len(fleet["vms"]) == 5

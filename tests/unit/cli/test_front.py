@@ -1,0 +1,244 @@
+"""The front door: help, settings, extras, pipes, and the reference."""
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import forewarn as package
+from forewarn import cli
+from forewarn.cli import parser, reference, serve, settings
+from forewarn.cli.client import Client
+from forewarn.cli.commands import COMMANDS
+from forewarn.cli.failure import CommandError
+from forewarn.cli.words import Command
+from forewarn.fleet.problems import FleetFileError, Problem
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service.options import OPTIONS, environment_name
+from tests.unit.cli.conftest import Ended, Served
+
+ROOT = Path(__file__).resolve().parents[3]
+
+Run = Callable[..., Ended]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_teaches(forewarn: Run, command: Command) -> None:
+    ended = forewarn(*command.path, "--help")
+    assert ended.status == 0
+    assert f"usage: forewarn {command.name}" in ended.out
+    assert command.examples
+    for example in command.examples:
+        assert f"  {example}" in ended.out
+    assert callable(parser.load(command.run))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_the_examples_are_good_usage(command: Command) -> None:
+    for example in command.examples:
+        words = shlex.split(example)[1:]
+        arguments = parser.build(words).parse_args(words)
+        assert isinstance(arguments, argparse.Namespace)
+        assert arguments.command is command
+
+
+def test_help_and_version(forewarn: Run) -> None:
+    ended = forewarn("--help")
+    assert ended.status == 0
+    for command in COMMANDS:
+        assert f"    {command.path[0]}" in ended.out
+    assert forewarn("--version").out == f"forewarn {package.__version__}\n"
+
+
+def test_the_reference_is_as_the_parsers(request: pytest.FixtureRequest) -> None:
+    file = ROOT / "docs" / "cli.md"
+    if request.config.getoption("--rewrite"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(reference.markdown(), encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == reference.markdown(), (
+        "renew it with `pytest tests/unit/cli --rewrite`"
+    )
+
+
+@pytest.mark.system
+@pytest.mark.slow
+def test_the_bare_package_has_help_and_checks_fleet_files(tmp_path: Path) -> None:
+    """Without an extra: whatever is not ours or Python's cannot be imported."""
+    file = tmp_path / "fleet.toml"
+    file.write_text('[[host]]\nname = "h1"\n')
+    program = (
+        "import sys\n"
+        "class Bare:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in {'httpx', 'rich', 'fastapi', 'uvicorn',"
+        " 'uvloop', 'httptools', 'pydantic', 'starlette'}:\n"
+        "            raise ModuleNotFoundError(f'No module {name}', name=name)\n"
+        "sys.meta_path.insert(0, Bare())\n"
+        "from forewarn import cli\n"
+        "sys.exit(cli.main())\n"
+    )
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", program, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+
+    assert run("--help").returncode == 0
+    assert run("serve", "--help").returncode == 0
+    assert "is sound" in run("fleet", "validate", str(file)).stdout
+    for words in (["serve"], ["operations"], ["reboot", "web_0"]):
+        ended = run(*words)
+        assert ended.returncode == 2
+        assert "which is not installed" in ended.stderr
+        assert "pip install 'forewarn[server]'" in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.system
+@pytest.mark.slow
+def test_a_reader_that_has_seen_enough() -> None:
+    """`forewarn config show | true` must say nothing."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        ended = subprocess.run(
+            [sys.executable, "-m", "forewarn", "config", "show"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_ctrl_c(forewarn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_call: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parser, "load", lambda _reference: interrupted)
+    assert forewarn("fleet", "validate").status == cli.INTERRUPTED
+
+
+def test_a_bug_is_not_taken_for_a_missing_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_reference: str) -> None:
+        raise ModuleNotFoundError("No module", name="forewarn.cli.nothing")
+
+    monkeypatch.setattr(parser, "load", broken)
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["fleet", "validate"])
+
+
+# Settings
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in an empty folder, with no setting in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in OPTIONS:
+        monkeypatch.delenv(environment_name(name), raising=False)
+    return tmp_path
+
+
+def test_settings_and_where_each_came_from(
+    here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "forewarn.toml").write_text(
+        "[timing]\nspeed = 2\nrecovery = '1m'\nfreeze_notice = '2m'\n"
+    )
+    monkeypatch.setenv("FOREWARN_TIMING_RECOVERY", "2m")
+    monkeypatch.setenv("FOREWARN_TIMING_SPEED", "3")
+    ended = forewarn("config", "show", "--timing-speed", "4", "--json")
+    rows = {row["key"]: (row["value"], row["origin"]) for row in json.loads(ended.out)}
+    assert rows["timing.speed"] == ("4", "flag timing.speed")
+    assert rows["timing.recovery"] == ("2m", "environment FOREWARN_TIMING_RECOVERY")
+    assert rows["timing.freeze_notice"] == ("2m", "forewarn.toml:4")
+    assert rows["admin.listen"] == ("127.0.0.1:8200", "default")
+    shown = forewarn("config", "show").out
+    assert len(shown.splitlines()) == len(rows)
+    assert "timing.speed = 3" in shown
+
+
+def test_bad_settings_are_all_told(here: Path, forewarn: Run) -> None:
+    (here / "other.toml").write_text("[timing]\nspeed = 'fast'\nspede = 1\n")
+    for command in (["config", "show"], ["serve"]):
+        ended = forewarn(*command, "--config", "other.toml", "--timing-recovery", "x")
+        assert (ended.status, ended.out) == (2, "")
+        assert "other.toml:2" in ended.err
+        assert "other.toml:3" in ended.err
+        assert "timing.recovery" in ended.err
+    ended = forewarn("config", "show", "--config", "none.toml")
+    assert ended.status == 2
+
+
+def test_a_misspelt_variable_is_told(
+    here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREWARN_TIMING_SPED", "3")
+    ended = forewarn("config", "show")
+    assert "FOREWARN_TIMING_SPED" in ended.err
+
+
+def test_every_setting_has_a_flag() -> None:
+    flags = {option.name for option in settings.options()}
+    assert len(flags) == len(OPTIONS)
+    assert "--driver-simulated-live-migrate" in flags
+
+
+def test_serving(here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[float, Path | None]] = []
+
+    def run(found: settings.Settings, *, fleet: Path | None = None) -> int:
+        ran.append((found.timing.speed, fleet))
+        return 0
+
+    monkeypatch.setattr(serve, "run", run)
+    assert forewarn("serve").status == 0
+    assert forewarn("serve", "--fleet", "f.toml", "--timing-speed", "9").status == 0
+    assert ran == [(1.0, None), (9.0, Path("f.toml"))]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (FleetFileError([Problem(file="f", line=1, key="k", message="m")]), 2),
+        (serve.TokenFileError("no token", hint="write one"), 2),
+        (ForewarnError("the address is taken", hint="another"), 1),
+    ],
+)
+def test_a_service_that_cannot_start(
+    here: Path,
+    forewarn: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    error: ForewarnError,
+    status: int,
+) -> None:
+    def run(_settings: object, *, fleet: Path | None = None) -> int:
+        raise error
+
+    monkeypatch.setattr(serve, "run", run)
+    ended = forewarn("serve")
+    assert ended.status == status
+    assert error.message in ended.err
+
+
+def test_a_token_reaches_the_service(
+    service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREWARN_TOKEN", "s3cret\n")
+    assert forewarn("operations").status == 0
+    with pytest.raises(CommandError, match="characters"):
+        Client(service.url, "a\nb")

@@ -1,0 +1,157 @@
+"""Lists, explanations, histories and streams as they are printed."""
+
+import json
+import threading
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from forewarn.cli import client as client_module
+from forewarn.cli import lists, output
+from tests.unit.cli.conftest import Ended, Served
+
+Run = Callable[..., Ended]
+
+
+def test_operations_are_a_table(service: Served, forewarn: Run) -> None:
+    assert forewarn("operations").out == "no open operations\n"
+    forewarn("maintain", "h1", "--impact", "freeze")
+    head, row = forewarn("operations").out.splitlines()
+    assert head.split()[:3] == ["OPERATION", "STATE", "WHAT"]
+    assert "maintain (freeze) of host h1  2030-01-01T00:15:00Z  0/2" in row
+    assert row.endswith("(+2 more)")
+
+
+def test_operations_are_an_array(service: Served, forewarn: Run) -> None:
+    assert json.loads(forewarn("operations", "--json").out) == []
+    forewarn("fail", "web_0")
+    forewarn("restore", "web_0")
+    assert json.loads(forewarn("operations", "--json").out) == []
+    for words in (["--all"], ["--state", "done"]):
+        (each,) = json.loads(forewarn("operations", "--json", *words).out)
+        assert each["state"] == "Done"
+
+
+def test_events_are_filtered(service: Served, forewarn: Run) -> None:
+    forewarn("maintain", "h1", "--impact", "freeze")
+    assert len(json.loads(forewarn("events", "--json").out)) == 2
+    (event,) = json.loads(forewarn("events", "--vm", "db_0", "--json").out)
+    assert event["Resources"] == ["db_0"]
+    assert "db_0" in forewarn("events", "--tenant", "bank").out
+    assert forewarn("events", "--state", "started").out == "no events\n"
+    ended = forewarn("events", "--vm", "db_9")
+    assert (ended.status, ended.out) == (4, "")
+
+
+def test_every_page_is_asked_for(service: Served, forewarn: Run) -> None:
+    for vm in ("web_0", "web_1", "db_1"):
+        forewarn("fail", vm)
+    with client_module.Client(service.url) as client:
+        found = list(client.every("operations", "operations", {"limit": "1"}))
+    assert len(found) == 3
+
+
+def test_explaining(service: Served, forewarn: Run) -> None:
+    forewarn("maintain", "h1", "--impact", "freeze")
+    (operation,) = json.loads(forewarn("operations", "--json").out)
+    name = operation["operation"]
+    ended = forewarn("explain", name)
+    assert ended.out.splitlines()[0] == f"{name}, maintain (freeze) of host h1: Noticed"
+    assert ended.out.count("  * ") == 3
+    assert json.loads(forewarn("explain", name, "--json").out)["operation"] == name
+    assert forewarn("explain", "op-none").status == 4
+    assert forewarn("explain", "../fleet").status == 4
+
+
+def test_history(service: Served, forewarn: Run) -> None:
+    assert forewarn("history", "--vm", "web_0").out.count("\n") == 2
+    forewarn("reboot", "web_0", "--reason", "a ticket")
+    ended = forewarn("history", "--vm", "web_0", "--since", "1m")
+    assert "a ticket" in ended.out
+    entries = json.loads(forewarn("history", "--json").out)
+    assert [each["id"] for each in entries] == sorted(each["id"] for each in entries)
+    assert forewarn("history", "--vm", "web_1", "--host", "h1").out == (
+        "nothing has happened\n"
+    )
+
+
+def test_long_details_are_shortened() -> None:
+    assert lists.first_line("") == ""
+    assert lists.first_line("one") == "one"
+    assert lists.first_line("one\ntwo\nthree") == "one (+2 lines)"
+
+
+def test_a_stream_prints_what_is_and_what_changes(
+    service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forewarn("fail", "web_0")
+    printed: list[str] = []
+
+    def printing(value: dict[str, str]) -> None:
+        printed.append(value["state"])
+        if len(printed) == 1:
+            threading.Thread(
+                target=httpx.post,
+                args=[f"{service.url}/v1/restore"],
+                kwargs={"json": {"name": "web_0"}},
+            ).start()
+        else:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, "json_line", printing)
+    ended = forewarn("operations", "--watch", "--json", "--scope", "web")
+    assert (ended.status, ended.err) == (0, "")
+    assert printed == ["Impacting", "Done"]
+
+
+def test_a_stream_that_ends_is_told(
+    service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forewarn("fail", "web_0")
+
+    async def ending() -> object:
+        return
+        yield ()
+
+    monkeypatch.setattr(service.desk, "changes", ending)
+    ended = forewarn("events", "--watch")
+    assert ended.status == 3
+    assert "Started  Reboot  web  web_0" in ended.out
+    assert "has ended the stream" in ended.err
+
+
+def test_a_stream_that_is_refused(service: Served, forewarn: Run) -> None:
+    ended = forewarn("events", "--watch", "--vm", "a" * 300)
+    assert ended.status == 2
+    assert "vm: " in ended.err
+
+
+@pytest.mark.parametrize(
+    "words", [["operations"], ["events", "--watch"], ["fleet", "show"]]
+)
+def test_a_service_that_is_not_there(forewarn: Run, words: list[str]) -> None:
+    ended = forewarn(*words, "--url", "http://127.0.0.1:1")
+    assert (ended.status, ended.out) == (3, "")
+    assert "http://127.0.0.1:1 cannot be reached" in ended.err
+    assert "forewarn serve" in ended.err
+
+
+def test_a_service_that_cannot_do_it_now(service: Served, forewarn: Run) -> None:
+    service.desk.broken = TimeoutError()
+    ended = forewarn("reboot", "web_0")
+    assert ended.status == 3
+    service.desk.broken = ZeroDivisionError()
+    ended = forewarn("reboot", "web_0")
+    assert ended.status == 1
+
+
+def test_another_kind_of_server(service: Served, forewarn: Run) -> None:
+    ended = forewarn("operations", "--url", service.url + "/docs")
+    assert ended.status == 4  # it answers as ours does: there is nothing there
+    ended = forewarn("operations", "--url", service.url + "/v1/fleet/export?")
+    assert ended.status in {3, 4}
+
+
+def test_what_a_terminal_would_obey_is_shown_instead() -> None:
+    assert output.plain("a\x1b[31mb\tö") == "a\\x1b[31mb\\tö"

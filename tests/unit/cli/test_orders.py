@@ -1,0 +1,162 @@
+"""Orders as they are typed: what is printed, and how a command ends."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Ended, Served
+
+Run = Callable[..., Ended]
+
+
+def made(run: Run, *words: str) -> Any:
+    ended = run(*words, "--json")
+    assert ended.status == 0, ended.err
+    return json.loads(ended.out)
+
+
+def test_an_order_prints_what_it_made_and_what_to_try_next(
+    service: Served, forewarn: Run
+) -> None:
+    ended = forewarn("maintain", "h1", "h2", "--impact", "live-migrate")
+    assert (ended.status, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert re.fullmatch(r"maintain: rollout ro-\w{10}", lines[0])
+    assert "maintain (live-migrate) of host h1: Noticed, not before 2030-" in ended.out
+    assert "Scheduled for scope web of shop: web_0" in ended.out
+    assert re.fullmatch(r"next: forewarn explain op-\w{10}", lines[-1])
+    ended = forewarn(*lines[-1].split()[2:])
+    assert ended.status == 0
+    assert "  * NotBefore is in 15 m" in ended.out
+
+
+def test_what_an_order_says_otherwise(service: Served, forewarn: Run) -> None:
+    request = made(
+        forewarn,
+        *("maintain", "h1", "--impact", "freeze", "--duration", "-1"),
+        *("--not-before", "+1h", "--description", "new disks", "--reason", "ticket 1"),
+    )
+    assert request["reason"] == "ticket 1"
+    (event, *_) = made(forewarn, "events")
+    assert event["DurationInSeconds"] == -1
+    assert event["Description"] == "new disks"
+    assert event["NotBefore"] == "Tue, 01 Jan 2030 01:00:00 GMT"
+
+
+def test_an_emergency(service: Served, forewarn: Run) -> None:
+    made(forewarn, "maintain", "h1", "--impact", "redeploy", "--emergency")
+    (event, *_) = made(forewarn, "events")
+    assert "emergency" in event["Description"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["reboot", "web_0"], "reboot"),
+        (["redeploy", "web_0", "web_1"], "redeploy"),
+        (["evict", "db_0"], "evict"),
+        (["terminate", "db_1"], "terminate"),
+        (["upgrade-os", "db_1"], "upgrade-os"),
+        (["reimage", "db_1"], "reimage"),
+        (["fail", "h1"], "fail"),
+        (["predict-failure", "h1"], "predict-failure"),
+        (["predict-failure", "h1", "--in", "3d"], "predict-failure"),
+    ],
+)
+def test_each_order(
+    service: Served, forewarn: Run, words: list[str], kind: str
+) -> None:
+    assert made(forewarn, *words)["kind"] == kind
+    explained = forewarn(
+        "explain", made(forewarn, "operations", "--all")[0]["operation"]
+    )
+    assert kind in explained.out
+
+
+def test_an_order_that_nobody_is_told_of(service: Served, forewarn: Run) -> None:
+    ended = forewarn("terminate", "web_0")
+    assert "    no event: nobody is told" in ended.out
+
+
+def test_a_failure_and_its_end(service: Served, forewarn: Run) -> None:
+    assert forewarn("fail", "same").status == 4
+    assert forewarn("fail", "same", "--kind", "vm").status == 0
+    ended = forewarn("restore", "same", "--kind", "vm")
+    assert ended.out == "vm same is running\n"
+
+
+def test_cancelling(service: Served, forewarn: Run) -> None:
+    request = made(forewarn, "maintain", "h1", "h2", "--impact", "reboot")
+    ended = forewarn("cancel", request["rollout"], "--reason", "late")
+    assert len(ended.out.splitlines()) == 2
+    assert " is cancelled: maintain (reboot) of host h1" in ended.out
+    ended = forewarn("cancel", request["rollout"])
+    assert ended.status == 4
+    assert "nothing of" in ended.err
+
+
+def test_approving(service: Served, forewarn: Run) -> None:
+    made(forewarn, "maintain", "h1", "--impact", "reboot")
+    (event, *_) = made(forewarn, "events", "--scope", "web")
+    ended = forewarn("approve", event["EventId"], "--as", "web_1")
+    assert ended.status == 4
+    assert "may not approve it" in ended.err
+    ended = forewarn("approve", event["EventId"])
+    assert f"event {event['EventId']} is approved by (operator)" in ended.out
+    assert f"next: forewarn explain {event['operation']}" in ended.out
+
+
+def test_resolving(service: Served, forewarn: Run) -> None:
+    service.desk.driver.is_silent = True
+    service.desk.driver.forgets = True
+    operation = made(forewarn, "reboot", "web_0")["operations"][0]["operation"]
+    ended = forewarn("resolve", operation, "done")
+    assert ended.status == 4
+    service.do(lambda: service.desk.advance("31m"))
+    ended = forewarn("resolve", operation, "failed", "--down", "web_0")
+    assert ended.out == f"{operation} is Failed: reboot of vm web_0\n"
+
+
+def test_a_refusal_says_why_and_what_to_do(service: Served, forewarn: Run) -> None:
+    ended = forewarn("reboot", "web_0", "--not-before", "+1m")
+    assert (ended.status, ended.out) == (4, "")
+    assert ended.err == (
+        "forewarn: Reboot needs a notice of at least 15 m (5.1)\n"
+        "  hint: give a later time, or none\n"
+    )
+    ended = forewarn("reboot", "web_9")
+    assert ended.status == 4
+    assert "there is no vm 'web_9'" in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nothing"],
+        ["fleet"],
+        ["maintain", "h1"],
+        ["maintain", "h1", "--impact", "burn"],
+        ["reboot"],
+        ["reboot", "web_0", "--not-before", "tomorrow"],
+        ["maintain", "h1", "--impact", "freeze", "--duration", "soon"],
+        ["resolve", "op-x", "maybe"],
+        ["operations", "--state", "asleep"],
+        ["history", "--since", "ever"],
+        ["operations", "--url", "127.0.0.1:8200"],
+        ["operations", "--url", "http://[::1"],
+        ["operations", "--token", "t\u00f6ken"],
+    ],
+)
+def test_wrong_usage(service: Served, forewarn: Run, words: list[str]) -> None:
+    ended = forewarn(*words)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err
+
+
+def test_options_may_stand_before_the_command(service: Served, forewarn: Run) -> None:
+    ended = forewarn("--json", "--reason", "early", "reboot", "web_0")
+    assert json.loads(ended.out)["reason"] == "early"

@@ -1,0 +1,161 @@
+"""The guard at Started: truth tables."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.control.blockers import Blocker, FaultDomainDown, MigrationUnderWay
+from forewarn.control.guard import Cause, Unsteady, guard
+from forewarn.protocol.operations import (
+    Action,
+    Move,
+    Operation,
+    OperationState,
+    TargetKind,
+    Verb,
+)
+
+OPERATION = Operation(
+    operation_id="op-own",
+    request="rq-1",
+    verb=Verb.MAINTAIN,
+    action=Action.FREEZE,
+    target_kind=TargetKind.HOST,
+    target="h1",
+    host="h1",
+    state=OperationState.READY,
+    routine=True,
+    not_before=0,
+    moves=(Move(vm="a"),),
+    scopes=("web",),
+    duration_seconds=9,
+    description="",
+    created=0,
+)
+MIGRATION = replace(OPERATION, action=Action.LIVE_MIGRATE)
+
+
+def cause(operation: str = "op-other", action: Action = Action.REBOOT) -> Cause:
+    return Cause(operation=operation, action=action, because=f"{operation} has started")
+
+
+def unsteady(fault_domain: int, *causes: Cause, vm: str = "x") -> Unsteady:
+    return Unsteady(vm=vm, fault_domain=fault_domain, causes=causes or (cause(),))
+
+
+def ask(
+    operation: Operation,
+    own: Mapping[str, set[int]],
+    found: Mapping[str, Sequence[Unsteady]],
+) -> tuple[Blocker, ...]:
+    return guard(
+        operation,
+        own={scope: frozenset(domains) for scope, domains in own.items()},
+        unsteady=found,
+    )
+
+
+@pytest.mark.clause("6.3")
+@pytest.mark.parametrize("routine", [True, False])
+@pytest.mark.parametrize("own", [{0}, {1}, {0, 1}])
+@pytest.mark.parametrize("down", [(), (0,), (1,), (0, 1)])
+def test_who_is_held_by_what(
+    routine: bool, own: set[int], down: tuple[int, ...]
+) -> None:
+    operation = replace(OPERATION, routine=routine)
+    blockers = ask(
+        operation, {"web": own}, {"web": [unsteady(domain) for domain in down]}
+    )
+    wanted = [domain for domain in down if own != {domain}] if routine else []
+    assert blockers == tuple(
+        FaultDomainDown(
+            scope="web", fault_domain=domain, because=("op-other has started",)
+        )
+        for domain in wanted
+    )
+
+
+@pytest.mark.clause("6.3")
+@pytest.mark.parametrize("action", [Action.FREEZE, Action.LIVE_MIGRATE])
+@pytest.mark.parametrize("other", Action)
+@pytest.mark.parametrize("domain", [0, 1])
+def test_one_migration_of_a_scope_at_a_time(
+    action: Action, other: Action, domain: int
+) -> None:
+    blockers = ask(
+        replace(OPERATION, action=action),
+        {"web": {0}},
+        {"web": [unsteady(domain, cause(action=other))]},
+    )
+    kinds = [type(blocker) for blocker in blockers]
+    both = action is Action.LIVE_MIGRATE and other is Action.LIVE_MIGRATE
+    assert kinds == [FaultDomainDown] * (domain == 1) + [MigrationUnderWay] * both
+
+
+@pytest.mark.clause("6.3")
+def test_what_it_does_itself_does_not_hold_it() -> None:
+    own = unsteady(0, cause("op-own"))
+    assert ask(OPERATION, {"web": {0}}, {"web": [own]}) == ()
+    assert ask(OPERATION, {"web": {1}}, {"web": [own]}) == ()
+    both = unsteady(0, cause("op-own"), cause())
+    (blocker,) = ask(OPERATION, {"web": {1}}, {"web": [both]})
+    assert blocker == FaultDomainDown(
+        scope="web", fault_domain=0, because=("op-other has started",)
+    )
+
+
+@pytest.mark.clause("6.3")
+def test_every_scope_is_asked_and_every_reason_is_told_once() -> None:
+    down = Cause(operation="", action=Action.NONE, because="it is down")
+    blockers = ask(
+        MIGRATION,
+        {"web": {0}, "db": {1}, "idle": {0}},
+        {
+            "web": [
+                unsteady(2, down, vm="x"),
+                unsteady(1, cause("op-a", Action.LIVE_MIGRATE), cause("op-b"), vm="y"),
+                unsteady(1, cause("op-b"), vm="z"),
+            ],
+            "db": [unsteady(0, cause("op-a", Action.LIVE_MIGRATE))],
+            "foreign": [unsteady(7)],
+        },
+    )
+    assert blockers == (
+        FaultDomainDown(scope="db", fault_domain=0, because=("op-a has started",)),
+        MigrationUnderWay(scope="db", operation="op-a"),
+        FaultDomainDown(
+            scope="web",
+            fault_domain=1,
+            because=("op-a has started", "op-b has started"),
+        ),
+        FaultDomainDown(scope="web", fault_domain=2, because=("it is down",)),
+        MigrationUnderWay(scope="web", operation="op-a"),
+    )
+
+
+@pytest.mark.clause("6.3")
+@given(
+    st.sets(st.integers(0, 3), min_size=1, max_size=2),
+    st.lists(st.integers(0, 3), max_size=4),
+)
+def test_what_passes_never_meets_another_domain(own: set[int], down: list[int]) -> None:
+    found = [unsteady(domain, vm=f"v{at}") for at, domain in enumerate(down)]
+    passes = not ask(OPERATION, {"web": own}, {"web": found})
+    assert passes is (len(own | set(down)) == 1 or not down)
+
+
+@pytest.mark.clause("6.3")
+def test_user_operations_evictions_deletions_and_failures_always_pass() -> None:
+    everything = {
+        "web": [
+            unsteady(domain, cause(action=action))
+            for domain, action in itertools.product((0, 1), Action)
+        ]
+    }
+    for action in Action:
+        operation = replace(OPERATION, action=action, routine=False)
+        assert ask(operation, {"web": {0}}, everything) == ()

@@ -1,0 +1,286 @@
+"""The tables: every status is asked about every input."""
+
+import enum
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.protocol.errors import IllegalTransitionError
+from forewarn.protocol.events import (
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    Outcome,
+    Resource,
+)
+from forewarn.protocol.lifecycle import (
+    EVENT_STEPS,
+    OPERATION_STEPS,
+    REQUEST_STEPS,
+    VIEW_STEPS,
+    EventInput,
+    OperationInput,
+    RequestInput,
+    ViewInput,
+    ViewState,
+    look_up,
+    step_event,
+    step_operation,
+    step_request,
+)
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    Action,
+    Move,
+    Operation,
+    OperationState,
+    Request,
+    RequestState,
+    TargetKind,
+    Verb,
+)
+from forewarn.protocol.views import View, step_view
+
+NOW = 1_000_000
+
+EVENT = Event(
+    event_id="C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+    operation="op-1",
+    scope="web",
+    tenant="shop",
+    status=EventStatus.NEW,
+    event_type=EventType.REBOOT,
+    source=EventSource.USER,
+    resources=(Resource(vm="a", name="a", fault_domain=0),),
+    not_before=900,
+    description="",
+    duration_seconds=-1,
+    created=1,
+)
+OPERATION = Operation(
+    operation_id="op-1",
+    request="rq-1",
+    verb=Verb.REBOOT,
+    action=Action.REBOOT,
+    target_kind=TargetKind.VM,
+    target="a",
+    host="h1",
+    state=OperationState.PLANNED,
+    routine=False,
+    not_before=900,
+    moves=(Move(vm="a"),),
+    scopes=("web",),
+    duration_seconds=-1,
+    description="",
+    created=1,
+)
+REQUEST = Request(
+    request_id="rq-1",
+    verb=Verb.REBOOT,
+    actor="me",
+    reason="",
+    state=RequestState.OPEN,
+    together=False,
+    is_rollout=False,
+    created=1,
+)
+VIEW = View(view_id="web", scope="web", enabling="web")
+
+EVENT_ARROWS = {
+    ("New", "publish"): "Scheduled",
+    ("New", "start"): "Started",
+    ("Scheduled", "approve"): "Scheduled",
+    ("Scheduled", "start"): "Started",
+    ("Scheduled", "cancel"): "Removed",
+    ("Started", "approve"): "Started",
+    ("Started", "finish"): "Removed",
+    ("Removed", "approve"): "Removed",
+}
+OPERATION_ARROWS = {
+    ("Planned", "notice"): "Noticed",
+    ("Noticed", "release"): "Ready",
+    ("Noticed", "cancel"): "Cancelled",
+    ("Ready", "start"): "Impacting",
+    ("Ready", "cancel"): "Cancelled",
+    ("Impacting", "impact over"): "Recovering",
+    ("Impacting", "finish"): "Done",
+    ("Impacting", "fail"): "Failed",
+    ("Recovering", "finish"): "Done",
+    ("Recovering", "fail"): "Failed",
+}
+REQUEST_ARROWS = {
+    ("Open", "cancel"): "Cancelled",
+    ("Open", "operation failed"): "Stopped",
+    ("Open", "all ended"): "Closed",
+    ("Stopped", "operation failed"): "Stopped",
+    ("Stopped", "all ended"): "Stopped",
+    ("Cancelled", "operation failed"): "Cancelled",
+    ("Cancelled", "all ended"): "Cancelled",
+}
+VIEW_ARROWS = {
+    ("Disabled", "asked"): "Enabled",
+    ("Enabled", "asked"): "Enabled",
+    ("Enabled", "approved"): "Enabled",
+    ("Enabled", "silent"): "Disabled",
+}
+
+
+def step_of_event(state: Any, given: Any) -> Any:
+    return step_event(replace(EVENT, status=state), given, now=NOW).status
+
+
+def step_of_operation(state: Any, given: Any) -> Any:
+    return step_operation(replace(OPERATION, state=state), given, now=NOW).state
+
+
+def step_of_request(state: Any, given: Any) -> Any:
+    return step_request(replace(REQUEST, state=state), given).state
+
+
+def step_of_view(state: Any, given: Any) -> Any:
+    return step_view(replace(VIEW, state=state), given, now=NOW).state
+
+
+Step = Callable[[Any, Any], Any]
+
+MACHINES: Sequence[
+    tuple[type[enum.Enum], type[enum.Enum], Step, Mapping[tuple[str, str], str]]
+] = (
+    (EventStatus, EventInput, step_of_event, EVENT_ARROWS),
+    (OperationState, OperationInput, step_of_operation, OPERATION_ARROWS),
+    (RequestState, RequestInput, step_of_request, REQUEST_ARROWS),
+    (ViewState, ViewInput, step_of_view, VIEW_ARROWS),
+)
+
+CASES = [
+    pytest.param(
+        state,
+        given,
+        step,
+        arrows.get((state.value, given.value)),
+        id=f"{states.__name__}-{state.value}-{given.value}",
+    )
+    for states, inputs, step, arrows in MACHINES
+    for state, given in itertools.product(states, inputs)
+]
+
+
+@pytest.mark.clause("4.1")
+@pytest.mark.parametrize(("state", "given", "step", "wanted"), CASES)
+def test_every_status_is_asked_about_every_input(
+    state: enum.Enum, given: enum.Enum, step: Step, wanted: str | None
+) -> None:
+    if wanted is None:
+        with pytest.raises(IllegalTransitionError) as refused:
+            step(state, given)
+        assert str(refused.value) == (
+            f"{type(state).__name__} {state.value} does not take {given.value}"
+        )
+    else:
+        assert step(state, given).value == wanted
+
+
+@pytest.mark.parametrize(
+    ("table", "states"),
+    [
+        (EVENT_STEPS, EventStatus),
+        (OPERATION_STEPS, OperationState),
+        (REQUEST_STEPS, RequestState),
+        (VIEW_STEPS, ViewState),
+    ],
+)
+def test_a_table_has_a_row_for_each_status(
+    table: Mapping[Any, Any], states: type[enum.Enum]
+) -> None:
+    assert list(table) == list(states)
+
+
+def test_what_is_no_status_is_a_bug_too() -> None:
+    with pytest.raises(IllegalTransitionError):
+        look_up({}, EventStatus.NEW, EventInput.PUBLISH)
+
+
+@pytest.mark.clause("4.1", "2.6")
+@given(st.lists(st.sampled_from(EventInput), max_size=12))
+def test_an_event_never_goes_back(inputs: list[EventInput]) -> None:
+    order = list(EventStatus)
+    event = EVENT
+    for number, each in enumerate(inputs):
+        try:
+            after = step_event(event, each, now=number)
+        except IllegalTransitionError:
+            continue
+        assert order.index(after.status) >= order.index(event.status)
+        assert (after.event_id, after.not_before) == (event.event_id, event.not_before)
+        event = after
+
+
+@pytest.mark.clause("3.2")
+@given(st.lists(st.sampled_from(OperationInput), max_size=12))
+def test_an_operation_that_has_ended_stays_so(inputs: list[OperationInput]) -> None:
+    operation = OPERATION
+    for number, each in enumerate(inputs, start=1):
+        try:
+            after = step_operation(operation, each, now=number)
+        except IllegalTransitionError:
+            continue
+        assert operation.state not in ENDED_STATES
+        assert (after.state in ENDED_STATES) is (after.ended_at == number)
+        operation = after
+
+
+# What a step writes down besides the status.
+
+
+@pytest.mark.clause("3.2", "3.4")
+def test_only_the_first_approval_leaves_a_trace() -> None:
+    scheduled = step_event(EVENT, EventInput.PUBLISH, now=1)
+    assert scheduled == replace(EVENT, status=EventStatus.SCHEDULED)
+    approved = step_event(scheduled, EventInput.APPROVE, now=2, by="a")
+    assert approved == replace(scheduled, approved_by="a", approved_at=2)
+    assert step_event(approved, EventInput.APPROVE, now=3, by="b") is approved
+
+
+@pytest.mark.clause("3.2")
+@pytest.mark.parametrize("status", [EventStatus.STARTED, EventStatus.REMOVED])
+def test_a_late_approval_changes_nothing(status: EventStatus) -> None:
+    event = replace(EVENT, status=status)
+    assert step_event(event, EventInput.APPROVE, now=2, by="a") is event
+
+
+def test_start_and_end_of_an_event_are_dated() -> None:
+    started = step_event(EVENT, EventInput.START, now=2)
+    assert started == replace(EVENT, status=EventStatus.STARTED, started_at=2)
+    removed = step_event(started, EventInput.FINISH, now=3, outcome=Outcome.FAILED)
+    assert removed == replace(
+        started, status=EventStatus.REMOVED, removed_at=3, outcome=Outcome.FAILED
+    )
+
+
+def test_an_operation_is_dated_and_its_last_note_kept() -> None:
+    ready = replace(OPERATION, state=OperationState.READY, note="old", due_at=7)
+    started = step_operation(ready, OperationInput.START, now=2)
+    assert (started.started_at, started.note, started.due_at) == (2, "old", 7)
+    over = step_operation(started, OperationInput.IMPACT_OVER, now=3, note="new")
+    assert (over.impact_ended_at, over.note) == (3, "new")
+    done = step_operation(over, OperationInput.FINISH, now=9)
+    assert (done.ended_at, done.impact_ended_at, done.due_at) == (9, 3, 0)
+
+
+def test_an_impact_that_ends_with_its_operation_ends_then() -> None:
+    impacting = replace(OPERATION, state=OperationState.IMPACTING, started_at=2)
+    failed = step_operation(impacting, OperationInput.FAIL, now=5)
+    assert (failed.ended_at, failed.impact_ended_at) == (5, 5)
+
+
+@pytest.mark.clause("4.1")
+def test_what_was_cancelled_had_no_impact() -> None:
+    noticed = replace(OPERATION, state=OperationState.NOTICED)
+    cancelled = step_operation(noticed, OperationInput.CANCEL, now=5)
+    assert (cancelled.ended_at, cancelled.impact_ended_at) == (5, 0)

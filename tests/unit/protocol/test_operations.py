@@ -1,0 +1,76 @@
+"""Operations and requests as values."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    MOVING_ACTIONS,
+    STARTED_STATES,
+    WAITING_STATES,
+    Action,
+    Move,
+    Operation,
+    OperationState,
+    Request,
+    RequestState,
+    TargetKind,
+    Verb,
+)
+
+OPERATION = Operation(
+    operation_id="op-1",
+    request="rq-1",
+    verb=Verb.MAINTAIN,
+    action=Action.FREEZE,
+    target_kind=TargetKind.HOST,
+    target="h1",
+    host="h1",
+    state=OperationState.PLANNED,
+    routine=True,
+    not_before=0,
+    moves=(Move(vm="b"), Move(vm="a")),
+    scopes=("web",),
+    duration_seconds=9,
+    description="",
+    created=0,
+)
+
+
+def test_each_state_is_of_one_kind() -> None:
+    kinds = [{OperationState.PLANNED}, WAITING_STATES, STARTED_STATES, ENDED_STATES]
+    assert sorted(state.value for kind in kinds for state in kind) == sorted(
+        state.value for state in OperationState
+    )
+
+
+def test_an_operation_has_its_vms_in_order() -> None:
+    assert OPERATION.vms == ("b", "a")
+    assert OPERATION.key == "op-1"
+
+
+@pytest.mark.clause("5.4")
+def test_what_is_done_to_a_host_is_bound_to_it() -> None:
+    assert OPERATION.is_host_bound
+    of_vm = replace(OPERATION, target_kind=TargetKind.VM, verb=Verb.REBOOT)
+    assert not of_vm.is_host_bound
+    assert replace(of_vm, verb=Verb.PREDICT_FAILURE).is_host_bound
+
+
+def test_two_actions_move() -> None:
+    assert {action.value for action in MOVING_ACTIONS} == {"live-migrate", "redeploy"}
+
+
+def test_a_request_is_found_by_its_id() -> None:
+    request = Request(
+        request_id="rq-1",
+        verb=Verb.REBOOT,
+        actor="me",
+        reason="",
+        state=RequestState.OPEN,
+        together=False,
+        is_rollout=False,
+        created=0,
+    )
+    assert request.key == "rq-1"

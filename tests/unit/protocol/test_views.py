@@ -1,0 +1,94 @@
+"""Views: who sees what, and what enabling means."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.protocol.events import (
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    Resource,
+)
+from forewarn.protocol.lifecycle import ViewInput, ViewState
+from forewarn.protocol.views import View, sees, step_view
+
+SHARED = View(view_id="web", scope="web", enabling="web")
+ALONE = View(view_id="gpu/g_0", scope="gpu", enabling="gpu", vm="g_0")
+
+
+def event(scope: str, *vms: str) -> Event:
+    return Event(
+        event_id="C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+        operation="op-1",
+        scope=scope,
+        tenant="shop",
+        status=EventStatus.SCHEDULED,
+        event_type=EventType.FREEZE,
+        source=EventSource.PLATFORM,
+        resources=tuple(Resource(vm=vm, name=vm, fault_domain=0) for vm in vms),
+        not_before=0,
+        description="",
+        duration_seconds=0,
+        created=0,
+    )
+
+
+@pytest.mark.clause("6.1")
+def test_a_view_sees_every_event_of_its_scope_and_no_other() -> None:
+    assert sees(SHARED, event("web", "a"))
+    assert not sees(SHARED, event("db", "a"))
+
+
+@pytest.mark.clause("6.2")
+def test_a_view_for_one_vm_sees_what_names_it() -> None:
+    assert sees(ALONE, event("gpu", "g_1", "g_0"))
+    assert not sees(ALONE, event("gpu", "g_1"))
+    assert not sees(ALONE, event("web", "g_0"))
+
+
+@pytest.mark.clause("2.10", "7.1", "7.3")
+def test_each_enabling_is_a_new_epoch_from_one() -> None:
+    old = replace(SHARED, epoch=3, incarnation=9, digest="x", last_seen=1)
+    enabled = step_view(old, ViewInput.ASKED, now=10, ready_at=12, events_from=15)
+    assert enabled == replace(
+        old,
+        state=ViewState.ENABLED,
+        epoch=4,
+        incarnation=1,
+        digest="",
+        ready_at=12,
+        events_from=15,
+        due_at=15,
+        last_seen=10,
+    )
+    assert enabled.is_enabled
+    assert not old.is_enabled
+
+
+@pytest.mark.clause("7.1")
+@pytest.mark.parametrize("events_from", [0, 10])
+def test_without_a_delay_nothing_is_due(events_from: int) -> None:
+    enabled = step_view(SHARED, ViewInput.ASKED, now=10, events_from=events_from)
+    assert enabled.due_at == 0
+
+
+@pytest.mark.clause("7.1")
+@pytest.mark.parametrize("given", [ViewInput.ASKED, ViewInput.APPROVED])
+def test_a_request_keeps_enabled_and_changes_nothing_else(given: ViewInput) -> None:
+    enabled = replace(SHARED, state=ViewState.ENABLED, incarnation=5, last_seen=10)
+    assert step_view(enabled, given, now=20) == replace(enabled, last_seen=20)
+    # Sightings may come late.
+    assert step_view(enabled, given, now=5) == enabled
+
+
+@pytest.mark.clause("7.3")
+def test_silence_disables() -> None:
+    enabled = replace(SHARED, state=ViewState.ENABLED, epoch=2, due_at=9)
+    silent = step_view(enabled, ViewInput.SILENT, now=20)
+    assert silent == replace(enabled, state=ViewState.DISABLED, due_at=0)
+
+
+def test_a_view_is_found_by_its_id() -> None:
+    assert ALONE.key == "gpu/g_0"

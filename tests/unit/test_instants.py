@@ -1,0 +1,168 @@
+"""Instants and durations, and their texts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.instants import (
+    DAY,
+    DURATION_MAX,
+    HOUR,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    describe_duration,
+    format_duration,
+    format_http_date,
+    format_instant,
+    parse_duration,
+    parse_instant,
+    round_up_to_second,
+)
+
+EXAMPLE = parse_instant("2022-04-11T22:26:58Z")
+YEAR_9999 = parse_instant("9999-12-31T23:59:59Z")
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("0", 0),
+        ("0s", 0),
+        ("7us", 7),
+        ("500ms", 500 * MILLISECOND),
+        ("7s", 7 * SECOND),
+        (" 15m ", 15 * MINUTE),
+        ("1h30m", 90 * MINUTE),
+        ("1.5h", 90 * MINUTE),
+        ("7d", 7 * DAY),
+        ("PT5M", 5 * MINUTE),
+        ("PT15M", 15 * MINUTE),
+        ("P1DT2H3M4.5S", DAY + 2 * HOUR + 3 * MINUTE + 4 * SECOND + 500_000),
+        ("P7D", 7 * DAY),
+        ("3650d", DURATION_MAX),
+    ],
+)
+def test_durations_are_read(text: str, duration: int) -> None:
+    assert parse_duration(text) == duration
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "5",
+        "m",
+        "-5m",
+        "5 m",
+        "5M",
+        "5mx",
+        "1e3s",
+        "P",
+        "PT",
+        "pt5m",
+        "P1Y",
+        "5w",
+    ],
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration such as"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["3651d", "P3651D", "99999999999999999d"])
+def test_a_duration_has_a_limit(text: str) -> None:
+    with pytest.raises(ValueError, match="longer than ten years"):
+        parse_duration(text)
+
+
+@given(st.integers(0, DURATION_MAX))
+def test_durations_are_read_back(duration: int) -> None:
+    assert parse_duration(format_duration(duration)) == duration
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (0, "0s"),
+        (15 * MINUTE, "15m"),
+        (90 * MINUTE, "1h30m"),
+        (25 * HOUR + 1, "1d1h1us"),
+        (1_500_000, "1s500ms"),
+    ],
+)
+def test_durations_are_short(duration: int, text: str) -> None:
+    assert format_duration(duration) == text
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (1, "1 s"),
+        (SECOND, "1 s"),
+        (7 * MINUTE + 12 * SECOND, "7 m 12 s"),
+        (7 * DAY, "7 d"),
+        (DAY + HOUR + MINUTE + SECOND, "1 d 1 h"),
+        (DAY + SECOND, "1 d 1 s"),
+    ],
+)
+def test_durations_in_a_sentence(duration: int, text: str) -> None:
+    assert describe_duration(duration) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        (" 1970-01-01T00:00:01.000002Z ", SECOND + 2),
+        ("1970-01-01T02:00:00+02:00", 0),
+        ("1969-12-31T23:59:59Z", -SECOND),
+    ],
+)
+def test_instants_are_read(text: str, instant: int) -> None:
+    assert parse_instant(text) == instant
+
+
+@pytest.mark.parametrize("text", ["", "now", "2026-13-01T00:00:00Z"])
+def test_what_is_no_instant_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a time such as"):
+        parse_instant(text)
+
+
+@pytest.mark.parametrize("text", ["2026-11-21T10:00:00", "2026-11-21"])
+def test_an_instant_needs_its_offset(text: str) -> None:
+    with pytest.raises(ValueError, match="has no offset: add Z for UTC"):
+        parse_instant(text)
+
+
+@given(st.integers(0, YEAR_9999))
+def test_instants_are_read_back(instant: int) -> None:
+    assert parse_instant(format_instant(instant)) == instant
+
+
+def test_an_instant_has_a_fraction_only_if_there_is_one() -> None:
+    assert format_instant(EXAMPLE) == "2022-04-11T22:26:58Z"
+    assert format_instant(EXAMPLE + 5) == "2022-04-11T22:26:58.000005Z"
+
+
+@pytest.mark.clause("2.7")
+def test_the_date_of_the_wire() -> None:
+    assert format_http_date(EXAMPLE) == "Mon, 11 Apr 2022 22:26:58 GMT"
+    assert format_http_date(0) == "Thu, 01 Jan 1970 00:00:00 GMT"
+
+
+@pytest.mark.clause("2.7")
+@given(st.integers(0, YEAR_9999))
+def test_the_date_of_the_wire_has_29_characters(instant: int) -> None:
+    assert len(format_http_date(instant)) == 29
+
+
+@pytest.mark.clause("2.7")
+@given(st.integers(-DAY, YEAR_9999))
+def test_a_whole_second_is_the_first_that_is_not_before(instant: int) -> None:
+    rounded = round_up_to_second(instant)
+    assert rounded % SECOND == 0
+    assert instant <= rounded < instant + SECOND
