@@ -72,6 +72,11 @@ cover: .venv/dev.stamp ## Run every test under coverage.
 	@echo "== coverage of the pure packages: every line and branch"
 	@$(BIN)/coverage report --include='$(PURE)' --fail-under=100
 
+.PHONY: bench
+bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=scale).
+	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(RECORD),--record) \
+		$(addprefix --only=,$(ONLY))
+
 .PHONY: lock
 lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest releases.
 	@echo "Resolving the newest releases"

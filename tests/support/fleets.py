@@ -98,14 +98,10 @@ def _flag(value: bool) -> str:
 def fleets(draw: st.DrawFn) -> FleetPlan:
     """Return a sound fleet of up to four hosts and four scopes."""
     hosts = [
-        HostPlan(
-            name=f"h{number}", zone=draw(st.sampled_from(("", "", "", "1", "2")))
-        )
+        HostPlan(name=f"h{number}", zone=draw(st.sampled_from(("", "", "", "1", "2"))))
         for number in range(draw(st.integers(1, 4)))
     ]
-    scopes = [
-        draw(_scopes(f"s{number}")) for number in range(draw(st.integers(1, 4)))
-    ]
+    scopes = [draw(_scopes(f"s{number}")) for number in range(draw(st.integers(1, 4)))]
     vms: list[VmPlan] = []
     for scope in scopes:
         count = 1 if scope.kind == "standalone" else draw(st.integers(1, 3))

@@ -267,7 +267,9 @@ def s8_one_rise_a_commit(moment: Moment) -> None:
         change.after.view
         for change in moment.changes
         if isinstance(change.after, Vm)
-        and (not isinstance(change.before, Vm) or change.before.view != change.after.view)
+        and (
+            not isinstance(change.before, Vm) or change.before.view != change.after.view
+        )
     }
     for change in moment.changes:
         one, two = change.before, change.after
@@ -476,5 +478,3 @@ SETTLED: tuple[Callable[[Moment], None], ...] = (
     l3_holds_are_bounded,
 )
 """Asked when all that is due has been done."""
-
-

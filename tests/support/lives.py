@@ -185,9 +185,7 @@ class Life:
     def check(self) -> None:
         """Judge what is served, between two steps (S9)."""
         endpoint = self.world.endpoint
-        assert set(endpoint.directory.by_vm) == {
-            vm.name for vm in self.mirror.live_vms
-        }
+        assert set(endpoint.directory.by_vm) == {vm.name for vm in self.mirror.live_vms}
         for vm in self.mirror.live_vms:
             view = self.mirror.views[vm.view]
             assert endpoint.directory.by_vm[vm.name].guest.view_id == vm.view, vm
@@ -365,7 +363,11 @@ class Life:
     def _any_event(self, name: str, number: int) -> str:
         vm = self.mirror.vms.get(name)
         known = self.guests.of(name).known if vm else {}
-        own = [each.event_id for each in invariants.seen_by(self.mirror, vm)] if vm else []
+        own = (
+            [each.event_id for each in invariants.seen_by(self.mirror, vm)]
+            if vm
+            else []
+        )
         if number % 8 == 7:
             return UNKNOWN_ID
         if number % 8 == 6:
@@ -519,7 +521,9 @@ class Life:
             for operation in list(self.mirror.operations.values()):
                 name = operation.operation_id
                 if operation.call_state is CallState.UNKNOWN:
-                    self.order(lambda work, n=name: outcome.resolve(work, n, done=False))
+                    self.order(
+                        lambda work, n=name: outcome.resolve(work, n, done=False)
+                    )
                 elif operation.state in WAITING_STATES and any(
                     isinstance(blocker, NoRoom) for blocker in self.blockers(name)
                 ):

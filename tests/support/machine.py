@@ -41,9 +41,7 @@ DELETE = st.one_of(_step("evict", vms=SOME), _step("terminate", vms=SOME))
 RENEW = _step("renew_image", vms=SOME, reimage=FLAG)
 PREDICT = _step("predict_failure", host=NUMBER, hours=st.sampled_from((1, 24, 168)))
 FAIL = st.one_of(_step("fail_host", host=NUMBER), _step("fail_vm", vm=NUMBER))
-RESTORE = st.one_of(
-    _step("restore_host", host=NUMBER), _step("restore_vm", vm=NUMBER)
-)
+RESTORE = st.one_of(_step("restore_host", host=NUMBER), _step("restore_vm", vm=NUMBER))
 CANCEL = _step("cancel", number=NUMBER, whole=FLAG)
 RESOLVE = _step("resolve", number=NUMBER, done=FLAG, down=st.lists(NUMBER, max_size=2))
 CHANGE = _step(

@@ -93,7 +93,9 @@ class Mirror:
         """Return a copy, to be compared later."""
         return {kind: dict(table) for kind, table in self.tables.items()}
 
-    def take(self, writes: dict[tuple[type[Record], str], Record | None]) -> list[Change]:
+    def take(
+        self, writes: dict[tuple[type[Record], str], Record | None]
+    ) -> list[Change]:
         """Take over a commit; return what it changed."""
         changes: list[Change] = []
         self.commits += bool(writes)

@@ -75,10 +75,16 @@ def fail_vm(work: Work, name: str) -> Operation:
 
 
 def fail_after_call(work: Work, vms: Sequence[str]) -> None:
-    """Give VMs that a failed driver call left down an event of their own."""
+    """Give VMs that a failed driver call left down an event of their own.
+
+    Also to one that was down before: it may have left the failure of its host.
+    """
     for name in vms:
         vm = work.tx.get(Vm, name)
-        if vm is not None and vm.state is VmState.RUNNING:
+        if vm is None or vm.state is VmState.DELETED:
+            continue
+        others = every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, name)
+        if not any(ending.is_failure(operation) for operation in others):
             _begin(work, TargetKind.VM, name, vm.host, [vm])
 
 

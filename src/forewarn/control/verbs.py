@@ -402,14 +402,15 @@ def _not_before(
     earliest = round_up_to_second(work.now + notice)
     if wishes.not_before is None:
         return earliest
-    # A wish on the very second of the least notice is fine; a tick less is too.
+    # A wish for the very second of the least notice is fine, though the clock may
+    # have passed its beginning: it becomes the first second with enough notice.
     if wishes.not_before < work.now + notice - SECOND:
         raise RefusedError(
             f"{event_type.value} needs a notice of at least "
             f"{describe_duration(notice)} (5.1)",
             hint="give a later time, or none",
         )
-    return round_up_to_second(wishes.not_before)
+    return max(earliest, round_up_to_second(wishes.not_before))
 
 
 def _check_targets(names: Sequence[str], what: str) -> None:

@@ -35,6 +35,8 @@ def fleet(story: Story, words: Words, body: Sequence[str]) -> None:
         if story.folder is None:
             raise words.error("there is no folder of fleets here")
         file = story.folder / f"{names[0]}.toml"
+        if not file.is_file():
+            raise words.error(f"there is no fleet {names[0]}")
         tables = fleet_text.read(file.read_text(encoding="utf-8"))
     if body and body[0].startswith("["):
         tables = fleet_text.read("\n".join(body))
@@ -171,7 +173,9 @@ def explain(story: Story, words: Words) -> None:
     said = world.read(
         lambda reader: reports.explanation(reader, operation, now=world.now)
     )
-    story.say(f"{said['operation']} {said['what']}, {said['state']}: {said['standing']}")
+    story.say(
+        f"{said['operation']} {said['what']}, {said['state']}: {said['standing']}"
+    )
     for sentence in said["blocked_by"]:
         story.say(f"  {sentence}")
 

@@ -33,13 +33,17 @@ def read(text: str) -> Tables:
 def edit(tables: Mapping[str, Mapping[str, dict[str, Any]]], line: str) -> Tables:
     """Return the tables after one line of an author."""
     edited: Tables = {kind: dict(tables.get(kind, {})) for kind in KINDS}
-    words = shlex.split(line)
-    if len(words) < 3 or words[0] not in {"+", "~", "-"} or words[1] not in KINDS:
+    try:
+        sign, kind, name, *pairs = shlex.split(line)
+    except ValueError:
+        sign = kind = name = ""
+        pairs = []
+    if sign not in {"+", "~", "-"} or kind not in KINDS:
         raise TranscriptError(f"not a line of a fleet: {line!r}")
-    sign, kind, name, *pairs = words
     objects = edited[kind]
-    if sign != "+" and name not in objects:
-        raise TranscriptError(f"there is no {kind} {name}")
+    if (name in objects) is (sign == "+"):
+        known = "no" if name not in objects else "already a"
+        raise TranscriptError(f"there is {known} {kind} {name}")
     if sign == "-":
         del objects[name]
         return edited
@@ -80,7 +84,9 @@ def _value(text: str) -> object:
 def _toml(value: object) -> str:
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
-        return f"{{{', '.join(f'{key} = {_toml(each)}' for key, each in table.items())}}}"
+        return (
+            f"{{{', '.join(f'{key} = {_toml(each)}' for key, each in table.items())}}}"
+        )
     if isinstance(value, list):
         return f"[{', '.join(_toml(each) for each in cast('list[object]', value))}]"
     return json.dumps(value)

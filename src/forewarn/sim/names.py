@@ -1,6 +1,6 @@
 """Short names for what has random ids: `op1`, `e1`, `ro1`, in order of appearance.
 
-A story reads better with them, and stays the same when ids are drawn otherwise.
+A story reads better with them, and a command can name what has appeared.
 """
 
 import re

@@ -109,9 +109,7 @@ def _resolve(story: Story, words: Words) -> Decide:
     operation, word = words.all(least=2, most=2)
     if word not in {"done", "failed"}:
         raise words.error("say done or failed")
-    return lambda work: outcome.resolve(
-        work, operation, done=word == "done", down=down
-    )
+    return lambda work: outcome.resolve(work, operation, done=word == "done", down=down)
 
 
 ORDERS: Mapping[str, Callable[[Story, Words], Decide]] = {

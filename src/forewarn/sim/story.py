@@ -154,11 +154,14 @@ class Story:
         self.audience.forget_what_was_told()
         world.restart()
         world.settle()
+        world.ears.has_news = False
         self.audience.look(world)
 
     def _witness(self, place: str) -> None:
         world = self.world
         if place == "committed":
             world.read(lambda reader: self._chronicle.catch_up(reader, now=world.now))
-        elif place == "published":
+        elif place == "published" and world.ears.has_news:
+            # Only then: each look is a sighting, which is a commit again.
+            world.ears.has_news = False
             self.audience.look(world)

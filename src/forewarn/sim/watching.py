@@ -19,7 +19,7 @@ from forewarn.sim.world import Answer, World
 
 
 @dataclass(slots=True)
-class _Known:
+class Known:
     """What is known of one view."""
 
     epoch: int = 0
@@ -37,7 +37,7 @@ class Audience:
         self._names = names
         self._tell = tell
         self._listeners: dict[str, None] = {}
-        self._views: dict[str, _Known] = {}
+        self._views: dict[str, Known] = {}
 
     def join(self, vm: str) -> None:
         """Have a VM listen from now on."""
@@ -46,6 +46,10 @@ class Audience:
     def leave(self, vm: str) -> None:
         """Have a VM listen no longer."""
         self._listeners.pop(vm, None)
+
+    def known(self, view: str) -> Known:
+        """Return what is known of a view that somebody was served."""
+        return self._views[view]
 
     def forget_what_was_told(self) -> None:
         """Tell every document again at the next look, as after a restart."""
@@ -71,9 +75,9 @@ class Audience:
             return
         view = world.read(lambda reader: reader.get(View, world.stored_vm(vm).view))
         assert view is not None, vm
-        known = self._views.setdefault(view.view_id, _Known())
+        known = self._views.setdefault(view.view_id, Known())
         if known.epoch != view.epoch:
-            known = self._views[view.view_id] = _Known(epoch=view.epoch)
+            known = self._views[view.view_id] = Known(epoch=view.epoch)
         number = answer.incarnation
         assert number >= known.incarnation, f"{view.view_id} fell to {number}"
         body = known.bodies.setdefault(number, answer.body)

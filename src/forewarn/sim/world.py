@@ -32,8 +32,8 @@ from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
-from forewarn.store.port import Reader, Store, every
 from forewarn.store import kinds
+from forewarn.store.port import Reader, Store, every
 
 T = TypeVar("T")
 
@@ -82,9 +82,12 @@ class _Ears:
 
     endpoint: Endpoint
     heard: list[str] = field(default_factory=list[str])
+    has_news: bool = False
+    """Something was published since somebody set this back."""
 
     def publish(self, publication: Publication) -> None:
         self.endpoint.publish(publication)
+        self.has_news = True
 
     def changed(self, operations: Sequence[str]) -> None:
         self.heard.extend(operations)
@@ -163,9 +166,7 @@ class World:
         reason: str = "",
     ) -> T:
         """Give an order, as the operator API does."""
-        return self.plane.order(
-            Who(actor=actor, reason=reason), decide, now=self.now
-        )
+        return self.plane.order(Who(actor=actor, reason=reason), decide, now=self.now)
 
     def apply_fleet(self, text: str, *, name: str = "fleet.toml") -> MergePlan:
         """Apply a fleet file."""

@@ -1,0 +1,136 @@
+"""The static half of the model: what one world is, and who may be put in place.
+
+A planted bug is a subclass that decides or does one thing otherwise.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from forewarn.control.blockers import Blocker
+from forewarn.protocol.lifecycle import (
+    EVENT_STEPS,
+    OPERATION_STEPS,
+    REQUEST_STEPS,
+    EventInput,
+    OperationInput,
+    RequestInput,
+)
+from forewarn.protocol.operations import Action, TargetKind
+from tests.search.decisions import Decisions, table
+from tests.search.state import Op, State, Vm, bits
+from tests.search.worlds import Setting
+
+OPERATION_TABLE = table(OPERATION_STEPS, OperationInput)
+EVENT_TABLE = table(EVENT_STEPS, EventInput)
+REQUEST_TABLE = table(REQUEST_STEPS, RequestInput)
+
+
+class Model:
+    """One world: its constants as numbers, and the decisions of the product."""
+
+    renders_on_start = True
+    """Whether a start has the documents rendered anew."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.slots = setting.slots
+        self.decisions = Decisions(setting)
+        self.announced = [self.decisions.announced(slot) for slot in setting.slots]
+        self.members = [
+            sum(1 << vm for vm, plan in enumerate(setting.vms) if plan.scope == scope)
+            for scope in range(len(setting.scopes))
+        ]
+        self.scope_of = [plan.scope for plan in setting.vms]
+        self.domain_of = [plan.fault_domain for plan in setting.vms]
+        groups = 1 + max(slot.group for slot in setting.slots)
+        self.group = [
+            tuple(n for n, slot in enumerate(setting.slots) if slot.group == group)
+            for group in range(groups)
+        ]
+        self.is_failure = [slot.is_failure for slot in setting.slots]
+        self.is_migration = [
+            slot.action is Action.LIVE_MIGRATE for slot in setting.slots
+        ]
+        self.is_host_bound = [slot.kind is TargetKind.HOST for slot in setting.slots]
+        self.failure_of = {
+            (slot.kind, slot.target): number
+            for number, slot in enumerate(setting.slots)
+            if slot.is_failure
+        }
+        self._scopes: dict[int, int] = {}
+
+    def first(self) -> State:
+        """Return the state in which the world begins."""
+        return State(
+            vms=tuple(Vm(0, plan.host) for plan in self.setting.vms),
+            ops=(None,) * len(self.slots),
+            requests=(0,) * len(self.group),
+            down=0,
+            listening=self.setting.listening,
+            unpublished=0,
+        )
+
+    def scopes(self, vms: int) -> int:
+        """Return the scopes that VMs are in."""
+        known = self._scopes.get(vms)
+        if known is None:
+            known = self._scopes[vms] = sum(
+                1 << scope
+                for scope, members in enumerate(self.members)
+                if members & vms
+            )
+        return known
+
+    def current(self, slot: int, op: Op) -> int:
+        """Return the VMs of the call under way: all that are to be done, or one."""
+        return op.todo & -op.todo if self.is_migration[slot] else op.todo
+
+    def content(
+        self, ops: Sequence[Op | None], scope: int
+    ) -> tuple[tuple[int, bool, int], ...]:
+        """Return what a scope's document shows: slot, Started, resources."""
+        return tuple(
+            (slot, op.state >= 3, op.vms & self.members[scope])
+            for slot, op in enumerate(ops)
+            if op is not None and op.events >> scope & 1
+        )
+
+    # Decisions, which a planted bug may replace
+
+    def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
+        """Tell whether a noticed operation is let go."""
+        return self.decisions.is_released(ops, slot)
+
+    def blocked(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+    ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
+        """Return what keeps a ready operation from starting, and its places."""
+        return self.decisions.blocked(vms, ops, down, slot)
+
+    def companions(self, ops: Sequence[Op | None], slot: int) -> tuple[int, ...]:
+        """Return the operations that are let go together with this one."""
+        if not self.slots[slot].together:
+            return (slot,)
+        return tuple(
+            sibling
+            for sibling in self.group[self.slots[slot].group]
+            if (op := ops[sibling]) is not None and op.state == 1
+        )
+
+    def approvable(self, op: Op, scope: int) -> int:
+        """Return the scopes whose event a VM of `scope` approves; 0: refused."""
+        return op.events & 1 << scope
+
+    def calls_again(self, op: Op) -> bool:
+        """Tell whether a restart makes the call of an operation again."""
+        return op.call == 1
+
+    def kept(self, state: State) -> State:
+        """Return what a crash leaves of a state: everything but what is derived."""
+        return state._replace(unpublished=0)
+
+    def hosts_of(self, vms: Sequence[Vm], mask: int) -> int:
+        """Return the hosts that VMs are on."""
+        hosts = 0
+        for vm in bits(mask):
+            hosts |= 1 << vms[vm].host
+        return hosts

@@ -1,0 +1,114 @@
+"""A state of the model: small integers only, so that millions fit.
+
+Instants are kept as the ticks that are left, generations and identifiers not at
+all: what matters about them is checked where it changes. Sets of VMs and scopes
+are bits.
+"""
+
+from typing import NamedTuple
+
+from forewarn.protocol.operations import OperationState
+
+STATES = tuple(OperationState)
+NOTICED = STATES.index(OperationState.NOTICED)
+READY = STATES.index(OperationState.READY)
+IMPACTING = STATES.index(OperationState.IMPACTING)
+RECOVERING = STATES.index(OperationState.RECOVERING)
+DONE = STATES.index(OperationState.DONE)
+CANCELLED = STATES.index(OperationState.CANCELLED)
+FAILED = STATES.index(OperationState.FAILED)
+
+RUNS, DOWN, GONE = range(3)
+"""How a VM is."""
+
+NO_CALL, UNMADE, MADE, RETRY, UNKNOWN = range(5)
+"""The driver call of an operation: none; durable and not made; made and under
+way; failed and to be made again; nobody knows."""
+
+
+class Vm(NamedTuple):
+    """A VM: how it is, and where."""
+
+    how: int
+    host: int
+
+
+class Op(NamedTuple):
+    """An open operation; its slot says what is static about it."""
+
+    state: int
+    left: int
+    """Ticks until its timer: NotBefore, the end of the recovery, the next call.
+    Below zero: how long it has been held."""
+    events: int
+    """Scopes that have a live event of it."""
+    approved: int
+    """Scopes whose event is approved; nothing of it matters after the start."""
+    todo: int
+    """VMs that are still to be done."""
+    done: int
+    call: int
+    tries: int
+    places: int
+    """Where its VMs go: three bits for each, 0 is nowhere."""
+    host: int
+    scopes: int
+    """The scopes that it had at its beginning."""
+
+    @property
+    def vms(self) -> int:
+        """Return its VMs."""
+        return self.todo | self.done
+
+    @property
+    def is_waiting(self) -> bool:
+        """Tell whether it can still be cancelled."""
+        return self.state in {NOTICED, READY}
+
+    @property
+    def has_started(self) -> bool:
+        """Tell whether it is past the point of no return."""
+        return self.state in {IMPACTING, RECOVERING}
+
+
+class State(NamedTuple):
+    """Everything that is durable, and what was not published yet."""
+
+    vms: tuple[Vm, ...]
+    ops: tuple[Op | None, ...]
+    requests: tuple[int, ...]
+    """The state of each group's request while it has open operations."""
+    down: int
+    """Hosts that have failed."""
+    listening: int
+    """Scopes that are enabled."""
+    unpublished: int
+    """Scopes whose documents were committed and are not served yet."""
+
+
+class Label(NamedTuple):
+    """A step, for a trace: what happens, and to whom."""
+
+    what: str
+    first: int = -1
+    second: int = -1
+
+
+def bits(mask: int) -> tuple[int, ...]:
+    """Return the numbers of the bits that are set, lowest first."""
+    return _BITS[mask]
+
+
+_BITS = tuple(
+    tuple(bit for bit in range(8) if mask >> bit & 1) for mask in range(256)
+)
+
+
+def place_of(places: int, vm: int) -> int:
+    """Return the host that a VM goes to, or -1."""
+    return (places >> 3 * vm & 7) - 1
+
+
+def placed(places: int, vm: int, host: int) -> int:
+    """Return the places with one more; host -1 takes it out."""
+    return places & ~(7 << 3 * vm) | host + 1 << 3 * vm

@@ -1,0 +1,143 @@
+"""The sample clients of `examples/clients`, and the fleet that README shows."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+CLIENTS = ROOT / "examples" / "clients"
+SECONDS_MAX = 50
+"""For a client that ends after a few polls; far above what a slow machine needs."""
+
+BASH = ["bash", str(CLIENTS / "watch.sh")]
+PYTHON = [sys.executable, str(CLIENTS / "watch.py")]
+
+
+def _readme_fleet() -> str:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert found is not None, "README shows no fleet"
+    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", found.group(1))
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Serving]:
+    """README's own fleet, at a speed at which fifteen minutes are half a minute."""
+    serving = Serving(tmp_path, _readme_fleet(), timing_speed="30").wait_ready()
+    yield serving
+    serving.kill()
+
+
+def _run(command: list[str], service: Serving, vm: str, *, polls: int) -> str:
+    url = service.urls[f"VM {vm}"]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "FOREWARN_ENDPOINT": url, "FOREWARN_POLLS": str(polls)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.clause("9.3")
+@pytest.mark.parametrize(
+    ("client", "prepare"),
+    [
+        pytest.param(BASH, ['echo "preparing for a $FOREWARN_EVENT_TYPE"'], id="bash"),
+        pytest.param(PYTHON, ["echo", "preparing for a Freeze"], id="python"),
+    ],
+)
+def test_a_client_prepares_and_approves(
+    service: Serving, client: list[str], prepare: list[str]
+) -> None:
+    service.document("web_0")
+    order = service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
+    [event] = service.document("web_0")["Events"]
+
+    said = _run([*client, *prepare], service, "web_0", polls=2)
+
+    assert "I am web_0" in said
+    assert f"Freeze Scheduled {event['EventId']}" in said
+    assert "preparing for a Freeze" in said
+    assert f"approved {event['EventId']}" in said
+    [operation] = order["operations"]
+    path = f"/v1/operations/{operation['operation']}"
+    [shown] = service.admin(path)["events"]
+    assert shown["approved_by"] == "web_0"
+
+
+@pytest.mark.clause("9.3")
+@pytest.mark.parametrize("client", [BASH, PYTHON], ids=["bash", "python"])
+def test_a_client_that_cannot_prepare_does_not_approve(
+    service: Serving, client: list[str]
+) -> None:
+    service.document("web_0")
+    service.admin("/v1/reboot", {"vms": ["web_0"]})
+
+    said = _run([*client, "false"], service, "web_0", polls=1)
+
+    assert "not prepared" in said
+    [event] = service.document("web_0")["Events"]
+    assert event["EventStatus"] == "Scheduled"
+
+
+@pytest.mark.clause("9.3")
+@pytest.mark.parametrize("client", [BASH, PYTHON], ids=["bash", "python"])
+def test_a_client_leaves_its_neighbours_events_alone(
+    service: Serving, client: list[str]
+) -> None:
+    service.document("web_0")
+    service.admin("/v1/reboot", {"vms": ["web_1"]})
+
+    said = _run([*client, "true"], service, "web_0", polls=1)
+
+    assert "Reboot" not in said
+    [event] = service.document("web_0")["Events"]
+    assert event["EventStatus"] == "Scheduled"
+
+
+def test_a_client_waits_for_a_service_that_is_not_there_yet(tmp_path: Path) -> None:
+    serving = Serving(tmp_path, _readme_fleet()).wait_ready()
+    url = serving.urls["VM web_0"]
+    serving.kill()
+    with subprocess.Popen(
+        PYTHON,
+        env={**os.environ, "FOREWARN_ENDPOINT": url, "FOREWARN_POLLS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as client:
+        assert client.stdout is not None
+        assert "waiting for the metadata service" in client.stdout.readline()
+        port = url.rsplit(":", 1)[1]
+        fleet = _readme_fleet().replace("127.0.0.1:0", f"127.0.0.1:{port}", 1)
+        again = Serving(tmp_path / "again", fleet)
+        try:
+            status = eventually(client.poll, lambda status: status is not None)
+            assert status == 0
+            assert "I am web_0" in client.stdout.read()
+        finally:
+            client.kill()
+            again.kill()
+
+
+@pytest.mark.skipif(shutil.which("pwsh") is None, reason="PowerShell is not here")
+def test_the_powershell_client_is_read_without_fault() -> None:
+    check = f"[ScriptBlock]::Create((Get-Content -Raw '{CLIENTS / 'watch.ps1'}'))"
+    done = subprocess.run(
+        ["pwsh", "-NoProfile", "-Command", check], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,134 @@
+"""What whoever writes a story is told, and what a story promises to its reader."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim import fleet_text, moments
+from forewarn.sim.commands import play
+from forewarn.sim.names import Names
+from forewarn.sim.story import Story
+from forewarn.sim.transcript import TranscriptError
+from forewarn.sim.world import START
+
+FLEET = """\
+fleet
++ host h1
++ vm web_0 host=h1
+----
+
+"""
+
+
+def played(commands: str) -> str:
+    """Return what the last block tells."""
+    text = f"{FLEET}{commands}\n----\n"
+    return play(text, name="story").rpartition("----\n")[2].rstrip("\n")
+
+
+def test_ids_have_names_in_order_of_appearance() -> None:
+    names = Names()
+    event = "D4713D60-C8A7-4639-AB11-67B367A9C378"
+
+    assert names.meet("op-0123456789") == "op1"
+    assert names.meet(event) == "e1"
+    assert names.meet("op-abcdefghjk") == "op2"
+    assert names.said(f"op-0123456789 and {event}, not op-zzzzzzzzzz") == (
+        "op1 and e1, not op-zzzzzzzzzz"
+    )
+    assert names.meant("e1") == event
+    assert names.meant("web_0") == "web_0"
+
+
+@pytest.mark.parametrize(
+    "text", ["00:00:00", "00:15:00.5", "23:59:59.000001", "7d 00:00:00"]
+)
+def test_moments_are_told_as_they_are_meant(text: str) -> None:
+    assert moments.told(moments.meant(text, now=START)) == text
+
+
+def test_a_moment_may_be_counted_from_now() -> None:
+    assert moments.told(moments.meant("+15m", now=START)) == "00:15:00"
+    with pytest.raises(ValueError, match="not a time of the story"):
+        moments.meant("soon", now=START)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("dance", "there is no command dance"),
+        ("reboot", "takes another number of arguments"),
+        ("reboot web_0 --fast", "has no option --fast"),
+        ("run soon", "is not a duration"),
+        ("run until 00:00:00 now", "is not a time of the story"),
+        ("maintain h1 --impact dance", "is not a valid Action"),
+        ("maintain h1 --impact", "--impact needs a value"),
+        ("crash at home", "a crash is at one of committed, published, called"),
+        ("fault dance", "is not a valid FaultKind"),
+        ("resolve op1 perhaps", "say done or failed"),
+        ("policy recovery=5m", "settings stand at the beginning"),
+        ("fleet nowhere", "there is no folder of fleets"),
+        ('reboot "web_0', "No closing quotation"),
+        ("fleet\n* vm web_0", "not a line of a fleet"),
+        ("fleet\n+ vm web_0", "there is already a vm web_0"),
+        ("fleet\n- vm web_1", "there is no vm web_1"),
+        ("fleet\n~ vm web_0 host", "is not key=value"),
+        ("fleet\n[[vm]", "this is not TOML"),
+        ("crash\nget web_0", "the service is down"),
+    ],
+)
+def test_a_mistake_of_the_author_has_its_place(command: str, told: str) -> None:
+    with pytest.raises(TranscriptError, match=r"^story:6: ") as caught:
+        played(command)
+
+    assert told in caught.value.message
+
+
+def test_an_unknown_setting_is_a_mistake_too() -> None:
+    with pytest.raises(TranscriptError, match="there is no one setting haste"):
+        play("policy haste=1\n----\n", name="story")
+
+
+def test_a_fleet_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(TranscriptError, match="there is no fleet none"):
+        play("fleet none\n----\n", name="story", folder=tmp_path)
+
+
+def test_a_refusal_is_part_of_the_story() -> None:
+    assert played("reboot web_9").startswith("refused: there is no vm 'web_9'")
+
+
+def test_a_fleet_can_be_written_as_toml() -> None:
+    text = 'fleet\n[[host]]\nname = "h1"\n----\n'
+
+    assert play(text, name="story").endswith("+ host h1\n")
+
+
+def test_a_fleet_in_few_words_becomes_a_fleet_file() -> None:
+    tables = fleet_text.edit({}, "+ vm web_0 host=h1 spot=true tags='{role=\"web\"}'")
+    tables = fleet_text.edit(tables, "~ vm web_0 address='[\"192.0.2.4\"]' spot=")
+
+    assert fleet_text.write(tables) == (
+        '[[vm]]\nname = "web_0"\nhost = "h1"\ntags = {role = "web"}\n'
+        'address = ["192.0.2.4"]\n'
+    )
+
+
+def test_the_trail_of_anything_can_be_shown() -> None:
+    assert played("reboot web_0\nhistory e1").splitlines()[-1] == (
+        "00:00:00 operator, event started"
+    )
+
+
+def test_who_listens_would_notice_a_document_with_two_contents() -> None:
+    story = Story()
+    story.apply_fleet(
+        fleet_text.edit(fleet_text.edit({}, "+ host h1"), "+ vm a host=h1")
+    )
+    story.audience.join("a")
+    story.audience.ask(story.world)
+    known = story.audience.known("a")
+    known.bodies[known.incarnation] = b"something else"
+
+    with pytest.raises(AssertionError, match="a has two documents 1"):
+        story.audience.ask(story.world)

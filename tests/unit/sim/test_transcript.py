@@ -1,0 +1,77 @@
+"""The form of a transcript: blocks, comments, and what is wrong with one."""
+
+import pytest
+
+from forewarn.sim.transcript import Block, TranscriptError, clauses, replay
+
+TEXT = """\
+# Two commands.
+# clauses: 1.1, 2.10
+
+one
+two
+----
+told before
+
+# A comment between the blocks.
+
+three
+----
+"""
+
+
+def echo(block: Block) -> str:
+    return "\n".join(f"{command} at {block.line}" for command in block.commands)
+
+
+def test_outputs_are_replaced_and_all_else_is_kept() -> None:
+    assert (
+        replay(TEXT, echo, name="t")
+        == """\
+# Two commands.
+# clauses: 1.1, 2.10
+
+one
+two
+----
+one at 4
+two at 4
+
+# A comment between the blocks.
+
+three
+----
+three at 11
+"""
+    )
+
+
+def test_a_transcript_that_was_replayed_stays_as_it_is() -> None:
+    def again(block: Block) -> str:
+        return block.commands[0]
+
+    once = replay(TEXT, again, name="t")
+
+    assert replay(once, again, name="t") == once
+
+
+def test_a_command_without_output_says_ok() -> None:
+    assert replay("quiet\n----\n", lambda _block: "", name="t") == "quiet\n----\nok\n"
+
+
+def test_clauses_are_found() -> None:
+    assert clauses(TEXT) == ("1.1", "2.10")
+
+
+@pytest.mark.parametrize("text", ["one\n", "one\n\n----\n"])
+def test_a_block_without_separator_is_refused(text: str) -> None:
+    with pytest.raises(TranscriptError, match=r"^t:1: ---- is missing$"):
+        replay(text, echo, name="t")
+
+
+def test_what_a_block_raises_gets_its_place() -> None:
+    def fail(_block: Block) -> str:
+        raise TranscriptError("no such command")
+
+    with pytest.raises(TranscriptError, match=r"^t:4: no such command$"):
+        replay(TEXT, fail, name="t")
