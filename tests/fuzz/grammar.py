@@ -170,7 +170,7 @@ def chunked(rng: Random, body: bytes) -> bytes:
         extension = rng.choice((b"", b"", b"", b";a", b";a=b", b';a="b;c"'))
         parts.append(number + extension + b"\r\n" + rest[:size] + b"\r\n")
         rest = rest[size:]
-    trailer = rng.choice((b"", b"", b"X-Trailer: t\r\n", b"Content-Length: 9\r\n"))
+    trailer = rng.choice((b"", b"", b"X-Trailer: t\r\n", b"X: y\r\nZ: \r\n"))
     return b"".join(parts) + b"0\r\n" + trailer + b"\r\n"
 
 

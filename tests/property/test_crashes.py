@@ -134,10 +134,10 @@ STORIES: dict[str, list[Step]] = {
     ],
     "predicted failure": [
         *_everybody(),
-        Step("predict_failure", {"host": 0, "hours": 24}),
+        Step("predict_failure", {"host": 0, "hours": 6}),
         _approve(WEB_1),
         _wait(3600),
-        _wait(90_000),
+        _wait(22_000),
     ],
     "cancelled": [
         *_everybody(),
@@ -148,9 +148,15 @@ STORIES: dict[str, list[Step]] = {
     ],
     "failing calls": [
         *_everybody(),
-        _fault(FAIL, times=2),
-        _fault(REFUSE, times=1),
+        _fault(FAIL, times=3),
         _maintain(0, impact=FREEZE),
+        _wait(2400),
+    ],
+    "a call that is refused once": [
+        *_everybody(),
+        # Killed before it was noted, the refusal is not counted as an attempt.
+        _fault(REFUSE),
+        _maintain(1, impact=FREEZE),
         _wait(2400),
     ],
     "a call that leaves VMs down": [
@@ -179,7 +185,8 @@ STORIES: dict[str, list[Step]] = {
     ],
     "silence for a day": [
         *_everybody(),
-        _wait(90_000),
+        # The time in which nobody could ask is no silence, so wait for two days.
+        _wait(180_000),
         _get(WEB_0, tag=1),
         _wait(10),
     ],
@@ -243,9 +250,8 @@ def _end(life: Life) -> dict[str, Any]:
             (each.verb.value, each.state.value) for each in mirror.requests.values()
         ),
         "views": {
-            name: (view.epoch, view.incarnation, view.digest if not view.vm else "")
+            name: (view.epoch, view.incarnation, view.is_enabled)
             for name, view in mirror.views.items()
-            if not mirror.live_events
         },
         "now": life.world.now,
     }

@@ -34,10 +34,20 @@ class BrokenError(Exception):
         """Name the invariant, and say what breaks it."""
         super().__init__(f"{name}: {why}")
         self.name = name
+        self.why = why
 
 
-STATE_CHECKS = 6
-PART_CHECKS = 11
+
+def unsteady(state: State, besides: int, members: int) -> Iterator[int]:
+    """Yield the VMs that are down, or that another operation has started on."""
+    touched = 0
+    for slot, op in enumerate(state.ops):
+        if op is not None and op.state >= IMPACTING and slot != besides:
+            touched |= op.vms
+    for vm in bits(members):
+        how = state.vms[vm].how
+        if how == DOWN or (how != GONE and touched >> vm & 1):
+            yield vm
 
 
 class Invariants:
@@ -47,14 +57,12 @@ class Invariants:
         self.model = model
         self.slots = model.slots
         self.routine = [slot.routine for slot in model.slots]
-        self.checked_states = 0
-        self.checked_parts = 0
+        self.checked = 0
 
     # States
 
     def of_state(self, state: State) -> None:
         """Raise BrokenError if an invariant of states does not hold."""
-        self.checked_states += 1
         begun = [
             (slot, op)
             for slot, op in enumerate(state.ops)
@@ -120,7 +128,7 @@ class Invariants:
 
     def of_part(self, part: Part) -> None:
         """Raise BrokenError if an invariant of steps does not hold."""
-        self.checked_parts += 1
+        self.checked += 1
         old, new, log = part.before, part.after, part.log
         if log.started:
             for slot, moment in log.started:
@@ -160,22 +168,11 @@ class Invariants:
             if not mine:
                 continue
             domains = {self.model.domain_of[vm] for vm in bits(mine)}
-            for vm in self._unsteady(moment, slot, members):
+            for vm in unsteady(moment, slot, members):
                 if domains != {self.model.domain_of[vm]}:
                     raise BrokenError(
                         "S2", f"{self.slots[slot].name} starts while v{vm} is down"
                     )
-
-    def _unsteady(self, state: State, besides: int, members: int) -> Iterator[int]:
-        """Yield the VMs that are down, or that another operation has started on."""
-        touched = 0
-        for slot, op in enumerate(state.ops):
-            if op is not None and op.state >= IMPACTING and slot != besides:
-                touched |= op.vms
-        for vm in bits(members):
-            how = state.vms[vm].how
-            if how == DOWN or (how != GONE and touched >> vm & 1):
-                yield vm
 
     def _s3(self, slot: int, companions: tuple[int, ...], moment: State) -> None:
         """S3: nothing goes before NotBefore that is not approved by everybody.

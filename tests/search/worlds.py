@@ -161,3 +161,29 @@ def ordered(plain: Setting, *orders: list[Slot]) -> Setting:
         for group, (kind, target) in enumerate(targets, start=len(orders))
     ]
     return replace(plain, slots=tuple(slots), orders=tuple(range(len(orders))))
+
+
+PAIR = (ScopePlan(name="shop", tenant="ash"), ScopePlan(name="bank", tenant="bay"))
+
+SHARED = (
+    VmPlan(name="v0", host=0, scope=0, fault_domain=0),
+    VmPlan(name="v1", host=1, scope=0, fault_domain=1),
+    VmPlan(name="v2", host=2, scope=0, fault_domain=2),
+    VmPlan(name="v3", host=0, scope=1, fault_domain=0),
+)
+"""One tenant in three fault domains, and another on the first host."""
+
+FREEZES = ordered(
+    Setting(
+        name="freezes",
+        scopes=PAIR,
+        vms=SHARED,
+        listening=3,
+        crashes=True,
+        cancels=True,
+        hosts_fail=(1,),
+    ),
+    freeze(0),
+    freeze(1),
+    freeze(2),
+)

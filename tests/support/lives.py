@@ -107,7 +107,13 @@ class Life:
         return self._world
 
     def _open(self) -> Store:
-        inner = SqliteStore(self._file) if self._file else self._memory
+        inner: Store = self._memory
+        if self._file:
+            inner = SqliteStore(self._file)
+            # The process is killed here, never the machine: no disk need be waited
+            # for, and that is most of the time that a story takes.
+            assert inner._writer is not None
+            inner._writer.run("PRAGMA synchronous = OFF")
         return WatchedStore(
             inner, self.mirror, self._committed, keep_open=not self._file
         )
@@ -328,13 +334,16 @@ class Life:
     def change_fleet(self, what: str, one: int, two: int, three: int) -> None:
         plan = changed(self.plan, what, one, two, three)
         before = self.mirror.commits
-        self.order(
-            lambda work: fleet_changes.apply(
-                work, read_fleet(plan.text(), name="fleet.toml")
+        try:
+            self.order(
+                lambda work: fleet_changes.apply(
+                    work, read_fleet(plan.text(), name="fleet.toml")
+                )
             )
-        )
-        if self.mirror.commits != before:
-            self.plan = plan
+        finally:
+            # Also after a crash: it is known by what is durable.
+            if self.mirror.commits != before:
+                self.plan = plan
 
     # What VMs do
 

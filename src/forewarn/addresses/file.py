@@ -278,40 +278,24 @@ def _listener(text: str) -> Listener | None:
 
 def _clashes(plan: Plan) -> Iterator[tuple[Port, str, str]]:
     """Yield what two ports cannot both have."""
-    interfaces: dict[str, str] = {}
-    owners: dict[tuple[str, str], str] = {}
-    listeners: dict[int, str] = {}
+    bridges = {port.bridge for port in plan.bridged}
+    taken: dict[tuple[str, str, str], Port] = {}
     for port in plan.ports:
-        if (other := interfaces.setdefault(port.interface, port.vm)) != port.vm or (
-            sum(each.interface == port.interface for each in plan.ports) > 1
-            and port is not _first(plan, port.interface)
-        ):
-            yield port, "interface", f"{port.interface} is already {other}'s"
-        if any(each.bridge == port.interface for each in plan.ports):
+        if port.interface in bridges:
             yield port, "interface", f"{port.interface} is a bridge of this plan"
+        for key, where, what in _claims(port, plan.way):
+            other = taken.setdefault((key, where, what), port)
+            if other is not port:
+                yield port, key, f"{what} is already {other.vm}'s"
+
+
+def _claims(port: Port, way: Way) -> Iterator[tuple[str, str, str]]:
+    """Yield what is one port's alone: the key, where, and what."""
+    yield "interface", "", port.interface
+    if way is Way.LISTENER:
+        yield "listen", "", f"port {port.listener.port}"
+    # Taps are told apart by themselves; on one bridge nothing else is left.
+    if way is Way.SOURCE or port.bridge:
+        where = port.bridge if way is Way.LISTENER else ""
         for address in port.addresses:
-            # Taps are told apart by themselves; on one bridge nothing else is left.
-            where = port.bridge if plan.way is Way.LISTENER else "*"
-            if not where:
-                continue
-            other = owners.setdefault((where, address), port.vm)
-            if other != port.vm:
-                yield port, "address", f"{address} is already {other}'s"
-        if plan.way is Way.LISTENER:
-            other = listeners.setdefault(port.listener.port, port.vm)
-            if other != port.vm or port is not _listening(plan, port):
-                yield (
-                    port,
-                    "listen",
-                    f"port {port.listener.port} is already {other}'s",
-                )
-
-
-def _first(plan: Plan, interface: str) -> Port:
-    return next(port for port in plan.ports if port.interface == interface)
-
-
-def _listening(plan: Plan, port: Port) -> Port:
-    return next(
-        each for each in plan.ports if each.listener.port == port.listener.port
-    )
+            yield "address", where, address

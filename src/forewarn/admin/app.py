@@ -1,5 +1,6 @@
 """The operator API as one application: routes, gate, errors and its own page."""
 
+from collections import Counter
 from importlib import resources
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -12,6 +13,7 @@ from forewarn.admin import (
     health,
     history,
     lists,
+    metrics,
     orders,
     problems,
     watch,
@@ -39,10 +41,13 @@ def create_app(
     tokens: Tokens | None,
     version: str,
     title: str = "forewarn operator API",
+    collect: metrics.Collect | None = None,
+    answered: Counter[str] | None = None,
 ) -> FastAPI:
     """Return the application that asks `desk`.
 
     Without tokens it answers to loopback names only, and must listen nowhere else.
+    `collect` is asked by `/metrics`, and `answered` counts the answers by status.
     """
     app = FastAPI(
         title=title,
@@ -67,6 +72,8 @@ def create_app(
     app.add_middleware(BodyLimit)
     app.add_middleware(problems.LastResort)
     app.add_middleware(Gate, tokens=tokens)
+    if answered is not None:
+        app.add_middleware(metrics.Responses, counts=answered)
     v1 = APIRouter(prefix="/v1")
     for each in (orders, lists, history, fleet, watch):
         v1.include_router(each.router)
@@ -74,6 +81,8 @@ def create_app(
     bearer = [Depends(HTTPBearer(auto_error=False))] if tokens else []
     app.include_router(v1, dependencies=bearer)
     app.include_router(health.router)
+    if collect is not None:
+        app.include_router(metrics.router(collect), dependencies=bearer)
     app.add_api_route("/", page, include_in_schema=False)
     app.add_api_route("/docs", page, include_in_schema=False)
     return app

@@ -111,12 +111,20 @@ def _events_for(
     events: list[Event] = []
     for event_id in approval.event_ids:
         event = reader.get(Event, event_id)
-        if (
-            event is None
-            or event.status is EventStatus.NEW
-            or not sees(view, event)
-            or (event.is_live and not (view.is_enabled and now >= view.events_from))
-        ):
+        if event is None or not _was_shown(event, view, now=now):
             return f"EventId {event_id} is not in this VM's document"
         events.append(event)
     return events
+
+
+def _was_shown(event: Event, view: View, *, now: Micros) -> bool:
+    """Tell whether the event is, or was, in the view's document.
+
+    What ended before the first enabling was in no document. Later it cannot be
+    known any more, and an approval of what has gone does no harm (3.2).
+    """
+    if event.status is EventStatus.NEW or not sees(view, event):
+        return False
+    if event.is_live:
+        return view.is_enabled and now >= view.events_from
+    return view.epoch > 1 or (view.epoch == 1 and event.removed_at > view.events_from)

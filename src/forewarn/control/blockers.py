@@ -137,7 +137,7 @@ class NoRoom(Blocker):
 
     def sentence(self) -> str:
         """Return the reason for a person."""
-        return f"vm {self.vm} has nowhere to go: {self.why}"
+        return self.why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

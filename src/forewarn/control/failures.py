@@ -8,7 +8,7 @@ its VMs run again.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control import admission, ending, leaving
+from forewarn.control import admission, ending, leaving, release
 from forewarn.control.admission import Draft
 from forewarn.control.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
@@ -100,6 +100,7 @@ def restore_host(work: Work, name: str) -> Host:
     work.secure(scope for vm in vms for scope in leaving.scopes_of_vm(work, vm))
     restored = work.tx.replace(host, replace(host, state=HostState.UP))
     work.note("host restored", (f"host:{name}",))
+    release.revisit_held(work)
     for vm in vms:
         current = work.vm(vm.name)
         if current.state is VmState.DOWN:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from forewarn.control import ending, leaving, seating
+from forewarn.control import ending, leaving, release, seating
 from forewarn.control.work import Work
 from forewarn.fleet import merge
 from forewarn.fleet.changes import Action, Change, MergePlan
@@ -66,6 +66,8 @@ def apply(work: Work, wanted: WantedFleet) -> MergePlan:
             _write(work, change)
     for scope in emptied:
         seating.drop_empty_views(work, scope)
+    if any(isinstance(change.after or change.before, Host | Vm) for change in writes):
+        release.revisit_held(work)
     if not merged.is_empty:
         work.note("fleet applied", (FLEET_SUBJECT,), "\n".join(merged.lines()))
     return merged

@@ -80,3 +80,14 @@ def hold_ends(operation: Operation, policy: Policy) -> Micros:
 def sleep(operation: Operation, *, now: Micros) -> Operation:
     """Return the operation, to be looked at again after a while."""
     return replace(operation, due_at=now + LOOK_AGAIN_AFTER)
+
+
+def revisit_held(work: Work) -> None:
+    """Have held operations looked at: hosts changed, and one may have room now.
+
+    A page of them is enough: more than that waits for its own timer.
+    """
+    for operation in work.tx.select(
+        kinds.OPERATIONS_IN_STATE, OperationState.READY.value
+    ):
+        work.revisit(operation.operation_id)

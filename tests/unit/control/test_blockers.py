@@ -45,8 +45,10 @@ SENTENCES = [
     ),
     (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
     (
-        blockers.NoRoom(vm="a", why="there are no other hosts"),
-        "vm a has nowhere to go: there are no other hosts",
+        blockers.NoRoom(
+            vm="a", why="there is no place for a: there are no other hosts"
+        ),
+        "there is no place for a: there are no other hosts",
     ),
     (
         blockers.DriverRetry(remaining=10 * SECOND, note="timed out"),

@@ -1,9 +1,12 @@
 """All commands, in the order in which they are listed."""
 
+from forewarn.cli.commands.addresses import ADDRESSES, GROUP
 from forewarn.cli.commands.lists import LISTS
 from forewarn.cli.commands.orders import ORDERS
-from forewarn.cli.commands.service import GROUPS, SERVICE
+from forewarn.cli.commands.service import GROUPS as SERVICE_GROUPS
+from forewarn.cli.commands.service import SERVICE
 
-COMMANDS = (*SERVICE, *LISTS, *ORDERS)
+COMMANDS = (*SERVICE, *LISTS, *ORDERS, *ADDRESSES)
+GROUPS = {**SERVICE_GROUPS, **GROUP}
 
 __all__ = ["COMMANDS", "GROUPS"]

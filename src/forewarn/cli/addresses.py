@@ -1,0 +1,250 @@
+"""`addresses`: the files, the programs and the right that a plan needs.
+
+What is ours on a host carries our name (nftables) or number (routes and rules),
+so the kernel is the only record. Rules are made first and removed last: what is
+reachable is always guarded.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from forewarn.addresses import file, model, routing, ruleset
+from forewarn.cli import files
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.words import Call
+from forewarn.fleet.file import read_fleet
+from forewarn.fleet.problems import FleetFileError
+
+PROGRAM_SECONDS_MAX = 30
+"""For a call of `nft` or `ip`: each takes milliseconds, unless something is stuck."""
+
+_PACKAGES = {"nft": "nftables", "ip": "iproute2"}
+"""The Debian package of each program."""
+
+_SBIN = ":/usr/sbin:/sbin"
+"""Where they are, which a user's PATH need not name."""
+
+
+def plan(call: Call) -> int:
+    """Print the plan as a shell script."""
+    wanted = _plan(call)
+    commands = routing.changes(routing.Routing(), routing.wanted(wanted))
+    if call.flag("json"):
+        calls = [["ip", *words] for words in commands]
+        print(json.dumps({"nft": ruleset.ruleset(wanted), "commands": calls}, indent=2))
+    else:
+        _print_script(ruleset.ruleset(wanted), commands)
+    return Exit.DONE
+
+
+def apply(call: Call) -> int:
+    """Make this host as the file says."""
+    wanted = _plan(call)
+    host = _Host(call)
+    links = host.links()
+    text = ruleset.ruleset(wanted)
+    wish = routing.wanted(wanted, devices=links)
+    commands = routing.changes(host.routing(), wish)
+    if call.flag("dry_run"):
+        _print_script(text, commands)
+    else:
+        host.load(text)
+        host.change(commands)
+        print(f"applied: {len(wanted.ports)} guests by {wanted.way.value}")
+    for port in wanted.ports:
+        if complaint := _complaint(port, links):
+            print(f"forewarn: {port.vm}: {complaint}", file=sys.stderr)
+    return Exit.DONE
+
+
+def undo(call: Call) -> int:
+    """Remove what is ours."""
+    host = _Host(call)
+    families = host.families()
+    text = ruleset.removal(families)
+    commands = routing.changes(host.routing(), routing.Routing())
+    if call.flag("dry_run"):
+        _print_script(text, commands)
+        return Exit.DONE
+    host.change(commands)
+    if families:
+        host.load(text)
+    print("removed" if families or commands else "nothing to remove")
+    return Exit.DONE
+
+
+def show(call: Call) -> int:
+    """Show each guest of the file as it is."""
+    wanted = _plan(call)
+    host = _Host(call)
+    rows = [*_rows(wanted, host)]
+    if call.flag("json"):
+        print(json.dumps(rows, indent=2))
+        return Exit.DONE
+    cells = [list(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for number, row in enumerate(cells):
+        padded = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        line = "  ".join(padded).rstrip()
+        print(line if number else line.upper())
+    return Exit.DONE
+
+
+def _rows(wanted: model.Plan, host: "_Host") -> Iterator[dict[str, Any]]:
+    links, counts, present = host.links(), host.counters(), host.routing()
+    wish = routing.wanted(wanted, devices=links)
+    is_routed = not routing.changes(present, wish)
+    for port in wanted.ports:
+        if ruleset.asked(port) not in counts:
+            state = "not applied"
+        elif complaint := _complaint(port, links):
+            state = complaint
+        else:
+            state = "ok" if is_routed else "routes differ: apply again"
+        yield {
+            "vm": port.vm,
+            "interface": port.interface,
+            "bridge": port.bridge,
+            "address": " ".join(port.addresses),
+            "listener": f"{port.listener.host}:{port.listener.port}",
+            "asked": counts.get(ruleset.asked(port), 0),
+            "forged": counts.get(ruleset.forged(port), 0),
+            "refused": counts.get(ruleset.refused(port), 0),
+            "state": state,
+        }
+
+
+def _complaint(port: model.Port, links: Mapping[str, str]) -> str:
+    """Return why a guest cannot be reached now; nothing if it can."""
+    if port.device not in links:
+        return f"{port.device} is not there: apply again when it is"
+    if port.interface not in links:
+        return f"{port.interface} is not there yet"
+    master = links[port.interface]
+    # The VLAN of a bridge has its own name, `vmbr0.10`.
+    if port.bridge and master not in {port.bridge, port.bridge.partition(".")[0]}:
+        return f"{port.interface} is not a port of {port.bridge}"
+    if not port.bridge and master:
+        return f"{port.interface} is a port of {master}: write `bridge`"
+    return ""
+
+
+def _plan(call: Call) -> model.Plan:
+    text, name = files.read_text(call.text("file"))
+    vms = None
+    try:
+        if fleet := call.text("fleet"):
+            fleet_text, fleet_name = files.read_text(fleet)
+            vms = read_fleet(fleet_text, name=fleet_name).vms
+        return file.read_plan(text, name=name, vms=vms)
+    except (FleetFileError, file.AddressFileError) as error:
+        raise CommandError(
+            Exit.USAGE, "nothing was changed", lines=error.message.splitlines()
+        ) from error
+
+
+def _print_script(text: str, commands: Sequence[routing.Command]) -> None:
+    print("set -e")
+    if text:
+        print(f"nft -f - <<'END'\n{text}END")
+    for words in commands:
+        print(shlex.join(["ip", *words]))
+
+
+class _Host:
+    """This host's network, by the programs that change it."""
+
+    def __init__(self, call: Call) -> None:
+        """Look whether it may be changed; raises CommandError."""
+        if os.geteuid():
+            name = call.command.name
+            raise CommandError(Exit.FAILED, f"`forewarn {name}` needs root")
+        path = call.environ.get("PATH", os.defpath)
+        self._environ = {**call.environ, "PATH": path + _SBIN, "LC_ALL": "C"}
+
+    def links(self) -> dict[str, str]:
+        """Return every interface, and the bridge that it is a port of."""
+        return {
+            link["ifname"]: link.get("master", "")
+            for link in self._ask("ip", "-j", "link", "show")
+        }
+
+    def routing(self) -> routing.Routing:
+        """Return what is ours of the routes and rules."""
+        number = str(routing.PROTOCOL)
+        return routing.read_routing(
+            self._ask("ip", "-4", "-j", "route", "show", "table", "all", "proto", number),
+            self._ask("ip", "-4", "-j", "rule", "show"),
+        )
+
+    def families(self) -> list[str]:
+        """Return the families in which there is a table of ours."""
+        listed = [each.get("table", {}) for each in self._nft("list", "tables")]
+        return [
+            family
+            for family in ruleset.FAMILIES
+            if any(
+                table.get("family") == family and table.get("name") == ruleset.TABLE
+                for table in listed
+            )
+        ]
+
+    def counters(self) -> dict[str, int]:
+        """Return the packets of each of our counters."""
+        counters = [each.get("counter", {}) for each in self._nft("list", "counters")]
+        return {
+            counter["name"]: counter["packets"]
+            for counter in counters
+            if counter.get("table") == ruleset.TABLE
+        }
+
+    def load(self, text: str) -> None:
+        """Load a ruleset, all of it or nothing."""
+        self._run("nft", "-f", "-", given=text)
+
+    def change(self, commands: Sequence[routing.Command]) -> None:
+        """Change routes and rules, in this order."""
+        for words in commands:
+            self._run("ip", "-4", *words)
+
+    def _nft(self, *words: str) -> list[dict[str, Any]]:
+        return self._ask("nft", "-j", *words)["nftables"]
+
+    def _ask(self, *words: str) -> Any:
+        # `ip` prints nothing at all where there is nothing to list.
+        return json.loads(self._run(*words) or "[]")
+
+    def _run(self, *words: str, given: str = "") -> str:
+        try:
+            done = subprocess.run(  # noqa: S603 - words, no shell
+                words,
+                input=given,
+                env=self._environ,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=PROGRAM_SECONDS_MAX,
+            )
+        except FileNotFoundError as error:
+            package = _PACKAGES[words[0]]
+            raise CommandError(
+                Exit.FAILED,
+                f"{words[0]} is not installed; its Debian package is {package}",
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            raise CommandError(
+                Exit.FAILED, f"`{shlex.join(words)}` did not end"
+            ) from error
+        if done.returncode:
+            raise CommandError(
+                Exit.FAILED,
+                f"`{shlex.join(words)}` failed",
+                hint="`forewarn addresses undo` removes what was done",
+                lines=done.stderr.splitlines(),
+            )
+        return done.stdout

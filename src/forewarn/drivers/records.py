@@ -1,0 +1,284 @@
+"""What the command driver and its shims write down: a folder for each call.
+
+`OPERATION.GENERATION/` has the call as it was accepted (`call.json`), what the
+shim of each VM's program recorded, `stop` if the call is to end early, and `told`
+once control has taken over how it ended. The folder is made as a whole, so a call
+was accepted or it was not. Whoever reads the records knows what became of a call,
+whichever process of the service began it.
+"""
+
+import enum
+import functools
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forewarn.drivers import shim
+from forewarn.drivers.port import Call, DriverError
+from forewarn.instants import SECOND, Micros
+
+TOLD = "told"
+
+DONE_STATUS = 0
+RUNS_STATUS = 1
+DOWN_STATUS = 3
+"""Exit statuses with a meaning: done; failed, and the VM runs; failed, and it does
+not. Others are failures that say nothing about the VM."""
+
+LAST_WORDS_CHARACTERS = 200
+"""Of a program's output that a report repeats: a line or two; the records have more."""
+
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)\.([0-9]{1,9})", re.ASCII)
+
+
+class RunState(enum.Enum):
+    """What is known of the program of one VM."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    LOST = "lost"
+    """It was begun, nobody watches it any more, and nobody wrote down its end."""
+
+
+UNDER_WAY = frozenset({RunState.WAITING, RunState.RUNNING})
+ENDED = frozenset({RunState.DONE, RunState.FAILED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The program of one VM."""
+
+    vm: str
+    to_host: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A call as it was accepted, with everything that its programs are given."""
+
+    call: Call
+    runs: tuple[Run, ...]
+    timeout: float | None
+    """Seconds that each program may take; None: as long as it likes."""
+    grace: float
+    """Seconds between asking a program to end and ending it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How far the program of one VM has come."""
+
+    state: RunState
+    reason: str = ""
+    is_down: bool = False
+    is_watched: bool = False
+    """Its shim lives, so it can be stopped."""
+
+
+_WAITING = Look(state=RunState.WAITING)
+_STOPPED = Look(state=RunState.FAILED, reason="it was stopped before it began")
+
+
+class Folder:
+    """The records of one call."""
+
+    def __init__(self, path: Path, operation_id: str, generation: int) -> None:
+        """Name the call; nothing is read yet."""
+        self.path = path
+        self.operation_id = operation_id
+        self.generation = generation
+        self._ends: dict[int, Look] = {}
+
+    @functools.cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """Return the programs of the call; raises DriverError."""
+        call = _read(self.path / shim.CALL)
+        if call is None:
+            raise DriverError(f"{self.path / shim.CALL} cannot be read")
+        return tuple(
+            Run(vm=run["vm"], to_host=run["to_host"], words=tuple(run["words"]))
+            for run in call["runs"]
+        )
+
+    @functools.cached_property
+    def step(self) -> tuple[str, str]:
+        """Return the action and the host: what is done is done for these only."""
+        call = _read(self.path / shim.CALL) or {}
+        return call.get("action", ""), call.get("host", "")
+
+    # Reading
+
+    def look(self, number: int) -> Look:
+        """Tell how far the program of one VM has come."""
+        known = self._ends.get(number)
+        if known is not None:
+            return known
+        start = self.path / f"{number}.start"
+        if not start.exists():
+            return _STOPPED if self.is_stopped else _WAITING
+        # First who lives, then the record: a shim records and only then ends.
+        is_watched = _is_alive(_read(start))
+        is_running = is_watched or _is_alive(_read(self.path / f"{number}.program"))
+        end = _read(self.path / f"{number}.end")
+        if end is not None:
+            self._ends[number] = _look_of(end)
+            return self._ends[number]
+        if is_running:
+            return Look(state=RunState.RUNNING, is_watched=is_watched)
+        return Look(state=RunState.LOST)
+
+    def looks(self) -> list[Look]:
+        """Tell how far each program has come."""
+        return [self.look(number) for number in range(len(self.runs))]
+
+    @property
+    def is_stopped(self) -> bool:
+        """Tell whether the call is to end early."""
+        return (self.path / shim.STOP).exists()
+
+    @property
+    def is_told(self) -> bool:
+        """Tell whether control has taken over how it ended."""
+        return (self.path / TOLD).exists()
+
+    # Writing
+
+    def settle(self, number: int, *, end: str, status: int | None, output: str) -> None:
+        """Write how a program ended that no shim can tell of; raises OSError."""
+        note = {"end": end, "status": status, "output": output}
+        shim.write(self.path / f"{number}.end", note)
+
+    def settle_unbegun(self, number: int, *, end: str, output: str) -> None:
+        """Write that a program has nothing to do, unless a shim has begun it."""
+        if shim.claim(self.path / f"{number}.start", {"pid": 0, "identity": ""}):
+            self.settle(number, end=end, status=None, output=output)
+
+    def stop(self) -> None:
+        """Have everything of the call end; raises OSError."""
+        shim.write(self.path / shim.STOP, {})
+
+    def note_told(self) -> None:
+        """Remember that control knows; a crash may take it, and it is told again."""
+        (self.path / TOLD).touch()
+
+
+class Shelf:
+    """The folders of all calls, in one folder."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the folder if it is not there; raises DriverError."""
+        self.path = path.absolute()
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            for left in self.path.glob(".new-*"):
+                shutil.rmtree(left, ignore_errors=True)
+        except OSError as error:
+            raise DriverError(
+                f"the command driver's records {path} cannot be used: {error.strerror}",
+                hint="The service's user must be able to write in that directory.",
+            ) from error
+
+    def folders(self) -> Iterator[Folder]:
+        """Yield every call, in no order."""
+        for path in self.path.iterdir():
+            if named := _NAME.fullmatch(path.name):
+                yield Folder(path, named[1], int(named[2]))
+
+    def accept(self, plan: Plan) -> Folder:
+        """Write a call down as a whole; raises DriverError if it was not."""
+        call = plan.call
+        name = f"{call.operation_id}.{call.generation}"
+        if not _NAME.fullmatch(name):
+            raise DriverError(f"{name!r} is no name of a call")
+        fresh, path = self.path / f".new-{name}", self.path / name
+        try:
+            fresh.mkdir()
+            shim.write(fresh / shim.CALL, _note_of(plan))
+            fresh.rename(path)
+            shim.sync_folder(self.path)
+        except OSError as error:
+            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
+            raise DriverError(
+                f"the call cannot be written down in {self.path}: {error.strerror}"
+            ) from error
+        return Folder(path, call.operation_id, call.generation)
+
+    def remove(self, folder: Folder) -> None:
+        """Forget a call."""
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def age(folder: Folder, *, now: Micros) -> Micros:
+    """Return how long nothing has been recorded of a call."""
+    try:
+        return now - round(folder.path.stat().st_mtime * SECOND)
+    except OSError:
+        return 0
+
+
+def _note_of(plan: Plan) -> dict[str, Any]:
+    call = plan.call
+    said = {
+        "action": call.action.value,
+        "operation": call.operation_id,
+        "generation": call.generation,
+        "host": call.host,
+        "seconds": call.duration_seconds,
+    }
+    runs = [
+        {
+            "vm": run.vm,
+            "to_host": run.to_host,
+            "words": run.words,
+            "input": {**said, "vm": run.vm, "to_host": run.to_host or None},
+        }
+        for run in plan.runs
+    ]
+    return {**said, "timeout": plan.timeout, "grace": plan.grace, "runs": runs}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return a record; None where there is none that can be read."""
+    try:
+        note = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return note if isinstance(note, dict) else None
+
+
+def _is_alive(note: dict[str, Any] | None) -> bool:
+    if not note or not note["identity"]:
+        return False
+    return shim.identity(note["pid"]) == note["identity"]
+
+
+def _look_of(end: dict[str, Any]) -> Look:
+    """Return what an end that was recorded means."""
+    how, status, output = end["end"], end.get("status"), end.get("output", "")
+    last = " ".join(output.split())[-LAST_WORDS_CHARACTERS:]
+    last = "".join(letter for letter in last if letter.isprintable())
+    after = f": {last}" if last else ""
+    if how == "carried" or (how in {"exited", "probed"} and status == DONE_STATUS):
+        return Look(state=RunState.DONE)
+    if how == "unstartable":
+        reason = f"the program could not be started{after}"
+    elif how == "stopped":
+        reason = f"it was stopped{after}"
+    elif how == "timed out":
+        reason = f"the program took too long and was ended{after}"
+    elif how == "probed":
+        reason = f"its end was not seen; the probe says that it failed{after}"
+    elif status is not None and status < 0:
+        reason = f"the program was ended by signal {-status}{after}"
+    else:
+        reason = f"exit status {status}{after}"
+    is_down = status == DOWN_STATUS
+    return Look(state=RunState.FAILED, reason=reason, is_down=is_down)

@@ -1,0 +1,66 @@
+"""L2 and L3: who has been let go, and has nothing in the way, starts at once.
+
+L1, that everything ends, is a property of the whole graph; `explore` has it.
+"""
+
+from tests.search.invariants import BrokenError, unsteady
+from tests.search.model import Model
+from tests.search.state import NOTICED, READY, Op, State, bits
+from tests.search.steps import Step
+from forewarn.protocol.operations import MOVING_ACTIONS
+
+
+class Liveness:
+    """What must not wait, in one world."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.asked = 0
+        # Whether there is room for who moves is not said here.
+        self._stays = [slot.action not in MOVING_ACTIONS for slot in model.slots]
+
+    def of_state(self, state: State) -> None:
+        """Raise BrokenError if a steady world has left something waiting."""
+        if not self.model.setting.steady:
+            return
+        for slot, op in enumerate(state.ops):
+            if op is not None and op.state <= READY:
+                self._judge(state, slot, op)
+
+    def of_step(self, state: State, step: Step) -> None:
+        """Raise BrokenError if a look at a free operation does not start it."""
+        label = step.label
+        if label.what == "look":
+            op, after = state.ops[label.first], step.after.ops[label.first]
+            if op is not None and after is not None and after.state <= READY:
+                self._judge(state, label.first, op)
+
+    def _judge(self, state: State, slot: int, op: Op) -> None:
+        """Raise BrokenError if a waiting operation has nothing to wait for."""
+        self.asked += 1
+        if not self._stays[slot]:
+            return
+        if op.state == NOTICED:
+            due, approved = self._let_go(state, slot)
+        else:
+            due, approved = op.left <= 0, op.left > 0
+        if (due or approved) and self._is_clear(state, slot, op):
+            name = self.model.slots[slot].name
+            if due:
+                raise BrokenError("L3", f"{name} waits although NotBefore has come")
+            raise BrokenError("L2", f"{name} waits although everybody has approved")
+
+    def _let_go(self, state: State, slot: int) -> tuple[bool, bool]:
+        """Tell whether NotBefore has come, and whether everybody has approved."""
+        here = self.model.slots[slot]
+        group = self.model.group[here.group] if here.together else (slot,)
+        counted = [op for n in group if (op := state.ops[n]) and op.state <= READY]
+        due = all(op.left <= 0 for op in counted)
+        return due, all(not op.events & ~op.approved for op in counted)
+
+    def _is_clear(self, state: State, slot: int, op: Op) -> bool:
+        """Tell whether every VM of its scopes is steady, and its hosts are up."""
+        members = 0
+        for scope in bits(self.model.scopes(op.vms)):
+            members |= self.model.members[scope]
+        return not any(unsteady(state, slot, members))
