@@ -63,4 +63,4 @@ class Liveness:
         members = 0
         for scope in bits(self.model.scopes(op.vms)):
             members |= self.model.members[scope]
-        return not any(unsteady(state, slot, members))
+        return not any(True for _ in unsteady(state, slot, members))

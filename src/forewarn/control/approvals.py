@@ -127,4 +127,4 @@ def _was_shown(event: Event, view: View, *, now: Micros) -> bool:
         return False
     if event.is_live:
         return view.is_enabled and now >= view.events_from
-    return view.epoch > 1 or (view.epoch == 1 and event.removed_at > view.events_from)
+    return view.epoch > 1 or (view.epoch == 1 and event.removed_at >= view.events_from)
