@@ -89,14 +89,27 @@ def _object_of(kind: type[Any]) -> Callable[[object], Any]:
     return decode
 
 
+# Made once: `json.dumps` makes a new encoder for every call that is not plain.
+_write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 def _dump(items: tuple[object, ...]) -> str:
     if not items:
         return "[]"
-    return json.dumps(items, separators=(",", ":"), ensure_ascii=False)
+    return _write_json(items)
 
 
-def _dump_objects(items: tuple[Any, ...]) -> str:
-    return _dump(tuple(dataclasses.asdict(item) for item in items))
+def _dump_of(kind: type[Any]) -> Callable[[tuple[Any, ...]], str]:
+    """Return what writes `kind`s, whose fields are text, numbers and flags."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    assert len(names) > 1, "of one name alone, attrgetter makes no tuple"
+    values = operator.attrgetter(*names)
+
+    def encode(items: tuple[Any, ...]) -> str:
+        # `dataclasses.asdict` copies deeply what cannot change.
+        return _dump(tuple(dict(zip(names, values(i), strict=True)) for i in items))
+
+    return encode
 
 
 def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
@@ -129,7 +142,7 @@ def column_for(hint: Any) -> Column:
         case (enum.EnumType() as kind, types.NoneType):
             return _choice(cast("type[enum.Enum]", kind), nullable=True)
         case (type() as item, types.EllipsisType()) if dataclasses.is_dataclass(item):
-            return Column((str,), _dump_objects, _list_of(_object_of(item)))
+            return Column((str,), _dump_of(item), _list_of(_object_of(item)))
         case _:
             raise TypeError(f"no column can hold {hint}")
 
@@ -141,6 +154,16 @@ class Links(Generic[R]):
     noun: str
     """Statements are named `add_` and `remove_` with it."""
     rows: Callable[[R], Iterable[Values]]
+    fields: tuple[str, ...] = ()
+    """What the rows are made of: where these are the same, so are the rows."""
+
+    def are_same(self, old: R | None, new: R | None) -> bool:
+        """Tell whether the rows need no look, since nothing of them changed."""
+        return (
+            old is not None
+            and new is not None
+            and all(getattr(old, name) is getattr(new, name) for name in self.fields)
+        )
 
 
 class Codec(Generic[R]):
@@ -257,9 +280,9 @@ CODECS: tuple[Codec[Any], ...] = (
         key="operation_id",
         status="state",
         links=(
-            Links("operation_vm", _vms_of),
-            Links("open_operation_vm", _open_vms_of),
-            Links("open_operation_scope", _open_scopes_of),
+            Links("operation_vm", _vms_of, ("moves",)),
+            Links("open_operation_vm", _open_vms_of, ("moves", "state")),
+            Links("open_operation_scope", _open_scopes_of, ("scopes", "state")),
         ),
     ),
     Codec(Event, "event", key="event_id", status="status"),
@@ -267,7 +290,7 @@ CODECS: tuple[Codec[Any], ...] = (
         AuditEntry,
         "audit_entry",
         key="entry_id",
-        links=(Links("audit_subject", _subjects_of),),
+        links=(Links("audit_subject", _subjects_of, ("subjects",)),),
     ),
 )
 """Every kind, once."""

@@ -103,6 +103,13 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
+    def run_each(self, sql: str, parameters: Sequence[Parameters]) -> None:
+        """Run a statement once for each set of parameters."""
+        try:
+            self._sqlite.executemany(sql, parameters)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows that a statement finds."""
         try:

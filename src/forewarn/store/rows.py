@@ -25,12 +25,23 @@ class Schema:
         """Look at the columns of the file's tables; raises StoreError."""
         self.statements: Mapping[str, str] = queries.load()
         self.codecs: Mapping[type, Codec[Any]] = {codec.kind: codec for codec in CODECS}
-        self.decoders: Mapping[type, Callable[[Row], Any]] = {
-            codec.kind: codec.decoder(
-                connection.columns(self.statements[f"get_{codec.noun}"], {"key": ""})
+        columns = {
+            codec.kind: connection.columns(
+                self.statements[f"get_{codec.noun}"], {"key": ""}
             )
             for codec in CODECS
         }
+        self.decoders: Mapping[type, Callable[[Row], Any]] = {
+            codec.kind: codec.decoder(columns[codec.kind]) for codec in CODECS
+        }
+        self.places: Mapping[type, tuple[int, int]] = {
+            codec.kind: (
+                columns[codec.kind].index(codec.key),
+                columns[codec.kind].index("revision"),
+            )
+            for codec in CODECS
+        }
+        """Where a row has its key and its revision."""
 
 
 class RowReader:
@@ -72,8 +83,11 @@ class RowReader:
         return rows[0][0] if rows else None
 
     def _records(self, name: str, kind: type[R], values: Values) -> list[R]:
-        decode: Callable[[Row], R] = self._schema.decoders[kind]
         rows = self._connection.rows(self._schema.statements[name], values)
+        return self._decoded(kind, rows)
+
+    def _decoded(self, kind: type[R], rows: list[Row]) -> list[R]:
+        decode: Callable[[Row], R] = self._schema.decoders[kind]
         return list(map(decode, rows))
 
 
@@ -115,6 +129,10 @@ class RowTransaction(RowReader):
     def _run(self, name: str, values: Values) -> int:
         return self._connection.run(self._schema.statements[name], values)
 
+    def _run_each(self, name: str, rows: list[Values]) -> None:
+        if rows:
+            self._connection.run_each(self._schema.statements[name], rows)
+
     def _run_guarded(self, verb: str, codec: Codec[R], old: R, values: Values) -> None:
         if not self._run(f"{verb}_{codec.noun}", values | codec.guard(old)):
             raise StaleWriteError(
@@ -123,11 +141,11 @@ class RowTransaction(RowReader):
 
     def _link(self, codec: Codec[R], old: R | None, new: R | None) -> None:
         for links in codec.links:
+            if links.are_same(old, new):
+                continue
             before = [] if old is None else list(links.rows(old))
             after = [] if new is None else list(links.rows(new))
             if before == after:
                 continue
-            for values in before:
-                self._run(f"remove_{links.noun}", values)
-            for values in after:
-                self._run(f"add_{links.noun}", values)
+            self._run_each(f"remove_{links.noun}", before)
+            self._run_each(f"add_{links.noun}", after)

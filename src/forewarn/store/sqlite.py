@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from forewarn.store.cache import Committed, RememberingTransaction
 from forewarn.store.connection import BUSY_MILLISECONDS, Connection
 from forewarn.store.lock import ProcessLock
 from forewarn.store.migrate import count_done, load_steps, migrate
@@ -34,6 +35,7 @@ class SqliteStore:
         # Two names of one file must meet at one lock.
         self._path = path.resolve()
         self._turns = Turns()
+        self._committed = Committed()
         self._guard = threading.Lock()
         self._is_closed = False
         self._writer: Connection | None = None
@@ -67,8 +69,15 @@ class SqliteStore:
             writer = self._take_writer()
             try:
                 writer.begin(immediate=True)
-                result = work(RowTransaction(writer, self._schema))
+                transaction = RememberingTransaction(
+                    writer, self._schema, self._committed
+                )
+                result = work(transaction)
                 writer.commit()
+                self._committed.take(transaction.seen)
+            except StoreError:
+                self._committed.forget()
+                raise
             finally:
                 if writer.settle():
                     self._writer = writer
@@ -97,9 +106,14 @@ class SqliteStore:
         # It waits for nobody: in one thread the other would never end.
         connection = self._connect(busy_milliseconds=0)
         connection.begin()
-        transaction = _HandTransaction(connection, self._schema, self._open.discard)
+        transaction = _HandTransaction(connection, self._schema, self._ended)
         self._open.add(transaction)
         return transaction
+
+    def _ended(self, transaction: "_HandTransaction") -> None:
+        self._open.discard(transaction)
+        # The writer was not told what it wrote.
+        self._committed.forget()
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view; may be called from any thread."""
