@@ -18,9 +18,13 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq
 COLOUR := $(if $(MAKE_TERMOUT),yes,no)
-CODE := src tests $(wildcard examples)
+CODE := src tests $(wildcard examples bench)
 # The packages that decide and do no I/O: every branch of theirs is tested.
-PURE := src/forewarn/protocol/*,src/forewarn/fleet/*
+PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*
+# Programs of Debian that some tests need, and where the unpacked ones are kept.
+PACKAGES := nft=nftables ip=iproute2
+UNPACKED := promtool=prometheus
+TOOLS := .build/tools
 
 .PHONY: help
 help: ## Print this help.
@@ -31,8 +35,34 @@ demo: .venv/server.stamp ## Install what is needed, then show forewarn at work.
 	@$(BIN)/python examples/demo.py
 
 .PHONY: test
-test: lint types layers cover ## Install what is needed, then run every check.
+test: tools lint types layers cover ## Install what is needed, then run every check.
 	@tail -n 1 .build/pytest.log
+
+# Nobody's machine gets a running server from its tests: what would bring one is
+# unpacked, not installed. Without these programs their tests are skipped.
+.PHONY: tools
+tools:
+	@mkdir -p $(TOOLS)
+	@export PATH="$(TOOLS)/usr/bin:$$PATH"; missing=; \
+	for pair in $(PACKAGES); do \
+		command -v $${pair%%=*} >/dev/null || missing+=" $${pair#*=}"; \
+	done; \
+	unpack=; for pair in $(UNPACKED); do \
+		command -v $${pair%%=*} >/dev/null || unpack+=" $${pair#*=}"; \
+	done; \
+	[ -n "$$missing$$unpack" ] || exit 0; \
+	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		echo "Installing Debian packages for some tests (once):$$missing$$unpack"; \
+		{ apt-get -qq update && \
+			{ [ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get -qq install \
+				--no-install-recommends -y $$missing; } && \
+			{ [ -z "$$unpack" ] || (cd $(TOOLS) && apt-get -qq download $$unpack && \
+				for deb in *.deb; do dpkg -x "$$deb" .; done && rm -f -- *.deb); }; } \
+			>.build/tools.log 2>&1 || \
+			echo "They could not be had (.build/tools.log); their tests are skipped"; \
+	else \
+		echo "To run all tests, install the Debian packages$$missing$$unpack"; \
+	fi
 
 .PHONY: unit
 unit: .venv/dev.stamp ## Run the quick tests only, with no coverage.
@@ -65,7 +95,7 @@ cover: .venv/dev.stamp ## Run every test under coverage.
 	@echo "== tests"
 	@mkdir -p .build
 	@rm -f .build/coverage*
-	@$(BIN)/coverage run -m pytest -n auto --color=$(COLOUR) | tee .build/pytest.log
+	@PATH="$(CURDIR)/$(TOOLS)/usr/bin:$$PATH" $(BIN)/coverage run -m pytest -n auto --color=$(COLOUR) | tee .build/pytest.log
 	@echo "== coverage"
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report

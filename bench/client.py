@@ -57,7 +57,8 @@ class Wire(asyncio.Protocol):
         end = buffer.find(b"\r\n\r\n")
         if end < 0:
             return
-        at = buffer.find(b"Content-Length: ", 0, end)
+        # Not all write it as we do: the baselines have their own case.
+        at = buffer[:end].lower().find(b"content-length: ")
         length = int(buffer[at + 16 : buffer.find(b"\r", at)]) if at >= 0 else 0
         if len(buffer) < end + 4 + length:
             return

@@ -125,7 +125,11 @@ class Service:
 @contextmanager
 def serving(folder: Path, fleet: str | None, **settings: str) -> Generator[Service]:
     """Run a service on ports of its own."""
-    usual = {"metadata_listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0"}
+    usual = {
+        "metadata_listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "log_format": "text",
+    }
     service = Service(folder, fleet, {**usual, **settings})
     try:
         yield service

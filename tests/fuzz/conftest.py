@@ -4,6 +4,8 @@
 elsewhere. A failure prints the case, and `--fuzz-case` plays that one alone.
 """
 
+from typing import Any
+
 import pytest
 
 REQUESTS = 20_000
@@ -28,7 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _option(config: pytest.Config, name: str, default: int) -> int:
-    return int(config.getoption(name, default))
+    value: Any = config.getoption(name, default)
+    return int(value)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"fuzz seed: {_option(config, '--fuzz-seed', SEED)}"
 
 
 def pytest_collection_modifyitems(

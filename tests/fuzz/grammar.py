@@ -1,5 +1,6 @@
 """Bytes to send: well-formed, nearly so, hostile, and noise; all from one Random."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from random import Random
@@ -108,6 +109,10 @@ def _headers(rng: Random, *, is_old: bool) -> tuple[tuple[str, str], ...]:
     if rng.random() < 0.08:
         options = ("close", "Close", "keep-alive")
         headers.append(("Connection", rng.choice(options)))
+    elif rng.random() < 0.05:
+        # What Java's client offers with its first request, POSTs included.
+        headers.append(("Connection", "Upgrade, HTTP2-Settings"))
+        headers.append((rng.choice(("Upgrade", "upgrade")), "h2c"))
     elif is_old and rng.random() < 0.5:
         headers.append(("Connection", "keep-alive"))
     if rng.random() < 0.06:
@@ -373,5 +378,5 @@ def cuts(rng: Random, stream: bytes) -> list[bytes]:
     most = min(len(stream), rng.choice((1, 2, 3, 8, 30)))
     at = sorted(rng.sample(range(1, len(stream) + 1), most)) if stream else []
     edges = [0, *at, len(stream)]
-    pieces = [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
     return [piece for piece in pieces if piece]

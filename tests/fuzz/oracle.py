@@ -69,8 +69,15 @@ def promise(ask: Ask, *, tag: str) -> Promise:
 
 
 def _closes(ask: Ask) -> bool:
-    options = [value.lower() for value in ask.values("connection")]
-    return "close" in options or (ask.is_old and "keep-alive" not in options)
+    options = {
+        option.strip().lower()
+        for value in ask.values("connection")
+        for option in value.split(",")
+    }
+    # What follows the offer of another protocol may be in it already.
+    return bool(options & {"close", "upgrade"}) or (
+        ask.is_old and "keep-alive" not in options
+    )
 
 
 def _path(ask: Ask) -> str:

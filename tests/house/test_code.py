@@ -20,7 +20,7 @@ FILE_LINES_MAX = 500  # what one sitting reads
 # Functions that may be longer, as "path:name", each with its reason beside it.
 LONG_FUNCTIONS: frozenset[str] = frozenset()
 
-FOLDERS = ("src", "tests", "examples", "docs", "requirements", ".ci")
+FOLDERS = ("src", "tests", "examples", "deploy", "docs", "requirements", ".ci")
 TEXT_SUFFIXES = frozenset(
     {"", ".cfg", ".in", ".json", ".md", ".py", ".service", ".sh", ".sql", ".toml"}
     | {".txt", ".yaml", ".yml"}

@@ -27,17 +27,15 @@ def _text(node: ast.expr) -> str:
 
 
 def _refusals() -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for path in sorted(CONTROL.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in REFUSALS
-                and (sentence := _text(node.args[0])).strip(GAP)
-            ):
-                found.append((path.name, sentence))
-    return found
+    return [
+        (path.name, sentence)
+        for path in sorted(CONTROL.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in REFUSALS
+        and (sentence := _text(node.args[0])).strip(GAP)
+    ]
 
 
 @pytest.mark.parametrize(("module", "sentence"), _refusals())

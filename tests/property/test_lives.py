@@ -13,10 +13,11 @@ from tests.support.machine import Lives, LivesInFile
 EXAMPLES = settings().max_examples
 """Of the profile: `quick` has 100, `deep` 2000."""
 
-SLOW = list(HealthCheck)
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(3 * EXAMPLES)
 def test_lives_in_memory_keep_every_invariant() -> None:
     run_state_machine_as_test(
@@ -28,6 +29,7 @@ def test_lives_in_memory_keep_every_invariant() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(3 * EXAMPLES)
 def test_lives_in_a_file_keep_every_invariant() -> None:
     run_state_machine_as_test(

@@ -3,11 +3,11 @@
 L1, that everything ends, is a property of the whole graph; `explore` has it.
 """
 
+from forewarn.protocol.operations import MOVING_ACTIONS
 from tests.search.invariants import BrokenError, unsteady
 from tests.search.model import Model
 from tests.search.state import NOTICED, READY, Op, State, bits
 from tests.search.steps import Step
-from forewarn.protocol.operations import MOVING_ACTIONS
 
 
 class Liveness:

@@ -6,22 +6,10 @@ A planted bug is a subclass that decides or does one thing otherwise.
 from collections.abc import Mapping, Sequence
 
 from forewarn.control.blockers import Blocker
-from forewarn.protocol.lifecycle import (
-    EVENT_STEPS,
-    OPERATION_STEPS,
-    REQUEST_STEPS,
-    EventInput,
-    OperationInput,
-    RequestInput,
-)
 from forewarn.protocol.operations import Action, TargetKind
-from tests.search.decisions import Decisions, table
-from tests.search.state import Op, State, Vm, bits
-from tests.search.worlds import Setting
-
-OPERATION_TABLE = table(OPERATION_STEPS, OperationInput)
-EVENT_TABLE = table(EVENT_STEPS, EventInput)
-REQUEST_TABLE = table(REQUEST_STEPS, RequestInput)
+from tests.search.decisions import Decisions
+from tests.search.settings import Setting
+from tests.search.state import IMPACTING, NOTICED, UNMADE, Op, State, Vm
 
 
 class Model:
@@ -29,8 +17,16 @@ class Model:
 
     renders_on_start = True
     """Whether a start has the documents rendered anew."""
+    publishes_first = True
+    """Whether calls wait until what was committed is served."""
+    wakes = True
+    """Whether the end of something has those looked at that wait in its scopes."""
 
     def __init__(self, setting: Setting) -> None:
+        # The code goes by names, the model by numbers.
+        for named in (setting.scopes, setting.vms):
+            names = [each.name for each in named]
+            assert names == sorted(names), names
         self.setting = setting
         self.slots = setting.slots
         self.decisions = Decisions(setting)
@@ -89,7 +85,7 @@ class Model:
     ) -> tuple[tuple[int, bool, int], ...]:
         """Return what a scope's document shows: slot, Started, resources."""
         return tuple(
-            (slot, op.state >= 3, op.vms & self.members[scope])
+            (slot, op.state >= IMPACTING, op.vms & self.members[scope])
             for slot, op in enumerate(ops)
             if op is not None and op.events >> scope & 1
         )
@@ -113,7 +109,7 @@ class Model:
         return tuple(
             sibling
             for sibling in self.group[self.slots[slot].group]
-            if (op := ops[sibling]) is not None and op.state == 1
+            if (op := ops[sibling]) is not None and op.state == NOTICED
         )
 
     def approvable(self, op: Op, scope: int) -> int:
@@ -122,15 +118,18 @@ class Model:
 
     def calls_again(self, op: Op) -> bool:
         """Tell whether a restart makes the call of an operation again."""
-        return op.call == 1
+        return op.call == UNMADE
 
     def kept(self, state: State) -> State:
-        """Return what a crash leaves of a state: everything but what is derived."""
+        """Return what a crash leaves of a state: all but what is derived."""
         return state._replace(unpublished=0)
 
-    def hosts_of(self, vms: Sequence[Vm], mask: int) -> int:
-        """Return the hosts that VMs are on."""
-        hosts = 0
-        for vm in bits(mask):
-            hosts |= 1 << vms[vm].host
-        return hosts
+    def carried(self, op: Op) -> int:
+        """Return the approvals that a new notice takes over from the old one."""
+        del op
+        return 0
+
+    def stale(self, ops: Sequence[Op | None], slot: int) -> Op | None:
+        """Return what a look finds in a slot whose operation has ended."""
+        del ops, slot
+        return None

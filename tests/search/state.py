@@ -99,9 +99,7 @@ def bits(mask: int) -> tuple[int, ...]:
     return _BITS[mask]
 
 
-_BITS = tuple(
-    tuple(bit for bit in range(8) if mask >> bit & 1) for mask in range(256)
-)
+_BITS = tuple(tuple(bit for bit in range(8) if mask >> bit & 1) for mask in range(256))
 
 
 def place_of(places: int, vm: int) -> int:

@@ -7,28 +7,22 @@ world says so a crash comes between the commit, the publication and the call. In
 there nothing may be left waiting that could go.
 """
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from forewarn.protocol.operations import Action
+from tests.search.labels import due, labels, timers
+from tests.search.ledger import Log
 from tests.search.model import Model
 from tests.search.state import (
-    DOWN,
-    GONE,
-    IMPACTING,
     MADE,
     READY,
-    RECOVERING,
-    RETRY,
-    UNKNOWN,
     UNMADE,
     Label,
     State,
-    bits,
 )
 from tests.search.transactions import RefusedError, begin, ticked, transact
-from tests.search.turn import Log
 
 TICK = Label("tick")
 PUBLISH = Label("publish")
@@ -73,15 +67,13 @@ def steps(model: Model, state: State) -> Iterator[Step]:
     if state.unpublished or unmade:
         yield from _effects(model, state, unmade)
         return
-    for label in _orders(model, state):
-        yield from _taken(model, state, label)
-    for label in _reports(model, state):
+    for label in labels(model, state):
         yield from _taken(model, state, label)
     if model.setting.steady:
         if _time_matters(model, state):
             yield _settled_tick(model, state, ())
         return
-    for label in _timers(model, state):
+    for label in timers(model, state):
         yield from _taken(model, state, label)
     if _time_matters(model, state):
         yield _single(TICK, state, ticked(model, state), Log())
@@ -97,7 +89,7 @@ def _effects(model: Model, state: State, unmade: Sequence[int]) -> Iterator[Step
     """Yield what follows a commit: publish, then call; or a crash."""
     if state.unpublished:
         yield _single(PUBLISH, state, state._replace(unpublished=0), Log())
-    else:
+    if unmade and not (state.unpublished and model.publishes_first):
         log = Log()
         label = Label("begin", unmade[0])
         yield _single(label, state, begin(state, unmade[0], log), log)
@@ -127,76 +119,6 @@ def _taken(model: Model, state: State, label: Label) -> Iterator[Step]:
         yield Step(label, after, (part,))
 
 
-# What can be asked
-
-
-def _orders(model: Model, state: State) -> Iterator[Label]:
-    setting = model.setting
-    for group in setting.orders:
-        if all(state.ops[slot] is None for slot in model.group[group]):
-            yield Label("order", group)
-    for slot, op in enumerate(state.ops):
-        if op is None or model.is_failure[slot]:
-            continue
-        for scope in range(len(setting.scopes)):
-            yield Label("approve", scope, slot)
-        if setting.cancels and op.state <= READY:
-            yield Label("cancel", slot)
-    if setting.cancels:
-        for group in setting.orders:
-            slots = model.group[group]
-            if len(slots) > 1 and any(state.ops[slot] for slot in slots):
-                yield Label("cancel all", group)
-    for host in setting.hosts_fail:
-        down = state.down >> host & 1
-        yield Label("restore host" if down else "fail host", host)
-    for vm, each in enumerate(state.vms):
-        if each.how == DOWN and not state.down >> each.host & 1:
-            yield Label("restore vm", vm)
-        elif vm in setting.vms_fail and each.how != GONE:
-            yield Label("fail vm", vm)
-    for scope in range(len(setting.scopes)):
-        if not state.listening >> scope & 1:
-            yield Label("enable", scope)
-        elif setting.listeners_change:
-            yield Label("disable", scope)
-
-
-def _reports(model: Model, state: State) -> Iterator[Label]:
-    setting = model.setting
-    for slot, op in enumerate(state.ops):
-        if op is None or op.call not in {MADE, UNKNOWN}:
-            continue
-        asked = op.call == UNKNOWN
-        yield Label("resolve done" if asked else "done", slot)
-        if setting.driver_fails or asked:
-            fails = "resolve failed" if asked else "failed"
-            yield Label(fails, slot, 0)
-            current = model.current(slot, op)
-            keeps = model.slots[slot].action is not Action.DELETE
-            if setting.leaves_down and current and keeps:
-                yield Label(fails, slot, current)
-                if len(bits(current)) > 1:
-                    yield Label(fails, slot, current & -current)
-        if setting.forgets and not asked:
-            yield Label("lose sight", slot)
-
-
-def _timers(model: Model, state: State) -> Iterator[Label]:
-    for slot, op in enumerate(state.ops):
-        if op is None:
-            continue
-        if op.state <= READY:
-            yield Label("look", slot)
-            hold = model.setting.hold
-            if hold and op.state == READY and op.left <= -hold:
-                yield Label("anew", slot)
-        elif op.state == RECOVERING and op.left <= 0:
-            yield Label("recovered", slot)
-        elif op.call == RETRY and op.left <= 0:
-            yield Label("call again", slot)
-
-
 def _time_matters(model: Model, state: State) -> bool:
     return ticked(model, state) != state
 
@@ -213,7 +135,7 @@ def settle(
     parts: list[Part] = []
     for log in logs:
         revisits.extend(log.revisits)
-        freed.extend(log.freed)
+        freed.extend(log.freed if model.wakes else ())
 
     def look(slot: int) -> None:
         nonlocal state
@@ -221,7 +143,7 @@ def settle(
         state, log = transact(model, state, Label("look", slot), order)
         parts.append(Part(Label("look", slot), before, state, log))
         revisits.extend(log.revisits)
-        freed.extend(log.freed)
+        freed.extend(log.freed if model.wakes else ())
 
     while revisits or freed:
         if revisits:
@@ -255,33 +177,10 @@ def settled_tick(model: Model, state: State, order: Sequence[int]) -> list[Part]
             continue
         now = before = parts[-1].after
         log = Log()
-        if before.ops[slot] is not None:
-            try:
+        # Where what was due has happened meanwhile, nothing changes.
+        with contextlib.suppress(RefusedError):
+            if before.ops[slot] is not None:
                 now, log = transact(model, before, label, order)
-            except RefusedError:
-                pass  # What was due has happened meanwhile; nothing changes.
         parts.append(Part(label, before, now, log))
         parts += settle(model, now, [log], order)
     return parts
-
-
-def due(model: Model, state: State, slot: int) -> Label | None:
-    """Return what is due of an operation as a tick has passed."""
-    op = state.ops[slot]
-    if op is None:
-        return None
-    if op.state == READY:
-        hold = model.setting.hold
-        if hold and model.slots[slot].routine and op.left <= -hold:
-            return Label("anew", slot)
-        # Whoever is held is looked at once a minute, which is a tick.
-        return Label("look", slot)
-    if op.left > 0:
-        return None
-    if op.state < READY:
-        return Label("look", slot)
-    if op.state == RECOVERING:
-        return Label("recovered", slot)
-    if op.state == IMPACTING and op.call == RETRY:
-        return Label("call again", slot)
-    return None

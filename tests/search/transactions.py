@@ -7,28 +7,27 @@ it, or that it cannot happen in this state.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from forewarn.protocol.events import EventStatus
 from forewarn.protocol.lifecycle import (
     VIEW_STEPS,
     EventInput,
     OperationInput,
-    RequestInput,
     ViewInput,
     ViewState,
     look_up,
 )
-from forewarn.protocol.operations import Action, TargetKind, Verb
-from tests.search.model import EVENT_TABLE, Model
+from forewarn.protocol.operations import Action
+from tests.search import falling, orders
+from tests.search.ledger import SCHEDULED, STARTED, Log
+from tests.search.model import Model
+from tests.search.orders import RefusedError, need
 from tests.search.state import (
     DOWN,
     GONE,
     IMPACTING,
     MADE,
-    NO_CALL,
     READY,
     RECOVERING,
     RETRY,
-    RUNS,
     UNKNOWN,
     UNMADE,
     Label,
@@ -37,108 +36,8 @@ from tests.search.state import (
     bits,
     place_of,
 )
-from tests.search.turn import SCHEDULED, STARTED, Log, Turn
-
-
-class RefusedError(Exception):
-    """It cannot be done in this state."""
-
-
-def need(*, so: bool) -> None:
-    """Refuse unless `so`."""
-    if not so:
-        raise RefusedError
-
-
-# Orders
-
-
-def order(turn: Turn, group: int, _second: int) -> None:
-    """Make a request with its operations (`verbs`)."""
-    model = turn.model
-    slots = model.group[group]
-    need(so=all(turn.ops[slot] is None for slot in slots))
-    drafts: list[tuple[int, int, int]] = []
-    for slot in slots:
-        here = model.slots[slot]
-        if here.kind is TargetKind.HOST:
-            _check_host(turn, here.target)
-            vms = _on_host(turn, here.target)
-            drafts.append((slot, vms, here.target))
-        else:
-            _check_vm(turn, here.target, here.verb)
-            host = turn.vms[here.target].host
-            need(so=here.verb is not Verb.REBOOT or not turn.down >> host & 1)
-            drafts.append((slot, 1 << here.target, host))
-    verb = model.slots[slots[0]].verb
-    notice = model.setting.notice
-    if verb is Verb.TERMINATE and not any(
-        model.scopes(vms) & model.announced[slot] for slot, vms, _ in drafts
-    ):
-        notice = 0
-    for slot, vms, host in drafts:
-        approved = _approved_already(turn, verb, vms)
-        turn.make(slot, vms, left=notice, host=host, approved=approved)
-    turn.publish(slots)
-
-
-def _on_host(turn: Turn, host: int) -> int:
-    return sum(
-        1 << number
-        for number, vm in enumerate(turn.vms)
-        if vm.host == host and vm.how != GONE
-    )
-
-
-def _check_host(turn: Turn, host: int) -> None:
-    need(so=not turn.down >> host & 1)
-    for slot in turn.open():
-        op = turn.op(slot)
-        need(so=not (op.host == host and turn.model.is_host_bound[slot]))
-        need(
-            so=not op.has_started
-            or all(place_of(op.places, vm) != host for vm in bits(op.todo))
-        )
-
-
-def _check_vm(turn: Turn, vm: int, verb: Verb) -> None:
-    need(so=turn.vms[vm].how != GONE)
-    for slot in turn.open(1 << vm):
-        op, other = turn.op(slot), turn.model.slots[slot]
-        same = other.verb is verb and op.is_waiting
-        need(so=not same and other.verb is not Verb.TERMINATE)
-        need(so=op.state != IMPACTING or other.action is Action.NONE)
-
-
-def _approved_already(turn: Turn, verb: Verb, vms: int) -> int:
-    """Return -1 if somebody approves in place of the VMs, else 0."""
-    if verb is Verb.MAINTAIN:
-        return 0
-    if verb is not Verb.TERMINATE and all(
-        turn.vms[vm].how == DOWN for vm in bits(vms)
-    ):
-        return -1
-    return 0 if turn.model.scopes(vms) & turn.listening else -1
-
-
-def cancel(turn: Turn, slot: int, _second: int) -> None:
-    """Cancel an operation that waits (`verbs.cancel`)."""
-    op = turn.ops[slot]
-    if op is None or not op.is_waiting:
-        raise RefusedError
-    turn.finish(slot, OperationInput.CANCEL)
-
-
-def cancel_all(turn: Turn, group: int, _second: int) -> None:
-    """Cancel what has not started of a request."""
-    slots = [s for s in turn.siblings(turn.model.group[group][0])]
-    waiting = [slot for slot in slots if turn.op(slot).is_waiting]
-    need(so=bool(waiting))
-    if turn.requests[group] == 0:
-        turn.step_request(group, RequestInput.CANCEL)
-    for slot in waiting:
-        turn.finish(slot, OperationInput.CANCEL)
-
+from tests.search.tables import EVENT_TABLE
+from tests.search.turn import Turn
 
 # What VMs do
 
@@ -175,47 +74,6 @@ def disable(turn: Turn, scope: int, _second: int) -> None:
     turn.listening &= ~(1 << scope)
 
 
-# Failures
-
-
-def fail_host(turn: Turn, host: int, _second: int) -> None:
-    """Note that a host is down (`failures.fail_host`)."""
-    need(so=not turn.down >> host & 1)
-    here = _on_host(turn, host)
-    slots = [slot for slot in turn.open() if turn.op(slot).host == host]
-    turn.down |= 1 << host
-    for slot in slots:
-        turn.overtake(slot, here)
-    turn.begin_failure(TargetKind.HOST, host, host, here)
-
-
-def restore_host(turn: Turn, host: int, _second: int) -> None:
-    """Note that a host is up again, and its VMs with it."""
-    need(so=bool(turn.down >> host & 1))
-    turn.down &= ~(1 << host)
-    for vm in bits(_on_host(turn, host)):
-        if turn.vms[vm].how == DOWN:
-            turn.vm_runs_again(vm)
-    slot = turn.model.failure_of[TargetKind.HOST, host]
-    if turn.ops[slot] is not None:
-        turn.finish(slot, OperationInput.FINISH)
-
-
-def fail_vm(turn: Turn, vm: int, _second: int) -> None:
-    """Note that one VM is down (`failures.fail_vm`)."""
-    need(so=turn.vms[vm].how == RUNS)
-    for slot in turn.open(1 << vm):
-        if turn.model.slots[slot].kind is TargetKind.VM:
-            turn.overtake(slot, 1 << vm)
-    turn.begin_failure(TargetKind.VM, vm, turn.vms[vm].host, 1 << vm)
-
-
-def restore_vm(turn: Turn, vm: int, _second: int) -> None:
-    """Note that a VM runs again."""
-    need(so=turn.vms[vm].how == DOWN and not turn.down >> turn.vms[vm].host & 1)
-    turn.vm_runs_again(vm)
-
-
 # What the driver says
 
 
@@ -241,7 +99,7 @@ def done(turn: Turn, slot: int, _second: int) -> None:
             turn.move_vm(vm, host, besides=slot)
             if turn.vms[vm].how == DOWN:
                 turn.vm_runs_again(vm)
-    turn.give_up(slot, 0)
+    falling.give_up(turn, slot, 0)
 
 
 def failed(turn: Turn, slot: int, down: int) -> None:
@@ -250,7 +108,7 @@ def failed(turn: Turn, slot: int, down: int) -> None:
     need(so=not down & ~turn.model.current(slot, op))
     if turn.model.slots[slot].action is Action.DELETE:
         need(so=not down)
-    turn.call_failed(slot, down)
+    falling.call_failed(turn, slot, down)
 
 
 def lose_sight(turn: Turn, slot: int, _second: int) -> None:
@@ -260,15 +118,16 @@ def lose_sight(turn: Turn, slot: int, _second: int) -> None:
 
 def resolve_done(turn: Turn, slot: int, _second: int) -> None:
     """Settle on an operator's word that it was done."""
-    _called(turn, slot, UNKNOWN)
+    current = turn.model.current(slot, _called(turn, slot, UNKNOWN))
     turn.call_done(slot)
+    falling.fall(turn, falling.stranded(turn, current))
 
 
 def resolve_failed(turn: Turn, slot: int, down: int) -> None:
     """Settle on an operator's word that it failed and left these VMs down."""
     op = _called(turn, slot, UNKNOWN)
     need(so=not down & ~op.vms)
-    turn.give_up(slot, down)
+    falling.give_up(turn, slot, down)
 
 
 # Timers
@@ -292,7 +151,8 @@ def anew(turn: Turn, slot: int, _second: int) -> None:
         turn.requests[turn.model.slots[slot].group] = turn.old.requests[
             turn.model.slots[slot].group
         ]
-        turn.make(slot, op.vms, left=notice, host=op.host, approved=0)
+        carried = turn.model.carried(op)
+        turn.make(slot, op.vms, left=notice, host=op.host, approved=carried)
         turn.publish([slot])
 
 
@@ -315,7 +175,7 @@ def call_again(turn: Turn, slot: int, _second: int) -> None:
 Transaction: TypeAlias = Callable[[Turn, int, int], None]
 
 TRANSACTIONS: Mapping[str, Transaction] = {
-    "order": order,
+    "order": orders.order,
     "approve": approve,
     "look": look,
     "recovered": recovered,
@@ -326,12 +186,12 @@ TRANSACTIONS: Mapping[str, Transaction] = {
     "lose sight": lose_sight,
     "resolve done": resolve_done,
     "resolve failed": resolve_failed,
-    "cancel": cancel,
-    "cancel all": cancel_all,
-    "fail host": fail_host,
-    "restore host": restore_host,
-    "fail vm": fail_vm,
-    "restore vm": restore_vm,
+    "cancel": orders.cancel,
+    "cancel all": orders.cancel_all,
+    "fail host": orders.fail_host,
+    "restore host": orders.restore_host,
+    "fail vm": orders.fail_vm,
+    "restore vm": orders.restore_vm,
     "enable": enable,
     "disable": disable,
 }
@@ -374,7 +234,3 @@ def ticked(model: Model, state: State) -> State:
             op = op._replace(left=op.left - 1)  # noqa: PLW2901
         ops.append(op)
     return state._replace(ops=tuple(ops))
-
-
-assert list(EventStatus)[SCHEDULED] is EventStatus.SCHEDULED
-assert NO_CALL == 0

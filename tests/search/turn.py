@@ -1,4 +1,4 @@
-"""One transaction of the model: the twin of `control.work` and what uses it.
+"""One transaction of the model: the twin of what uses `control.work`.
 
 The names are those of the code: `let_go` is `release.let_go`, `impact_over` is
 `ending.impact_over`, and so on. The conformance walks compare the two after
@@ -6,161 +6,33 @@ every step; every decision in between is the product's own (`decisions`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import Enum
 
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.operations import (
     KEEPING_ACTIONS,
     MOVING_ACTIONS,
     Action,
-    TargetKind,
 )
-from tests.search.model import EVENT_TABLE, OPERATION_TABLE, REQUEST_TABLE, Model
+from tests.search.ledger import NEW, SCHEDULED, STARTED, Ledger
 from tests.search.state import (
     DOWN,
     GONE,
-    IMPACTING,
     NO_CALL,
     NOTICED,
     READY,
-    RECOVERING,
-    RETRY,
     RUNS,
     UNMADE,
     Op,
-    State,
     Vm,
     bits,
     place_of,
     placed,
 )
-
-NEW, SCHEDULED, STARTED, REMOVED = range(4)
-"""The statuses of an event, in the order of the table."""
+from tests.search.tables import EVENT_TABLE, OPERATION_TABLE
 
 
-@dataclass(slots=True)
-class Log:
-    """What a transaction did that its end does not show; invariants read it."""
-
-    raised: int = 0
-    """Scopes whose incarnation rose."""
-    born: list[int] = field(default_factory=list[int])
-    ended: list[tuple[int, int, Op]] = field(default_factory=list[tuple[int, int, Op]])
-    """Slot, last state, and the operation as it was before."""
-    released: list[tuple[int, tuple[int, ...], State]] = field(
-        default_factory=list[tuple[int, tuple[int, ...], State]]
-    )
-    """Who was let go, with whom, and the state that decided it."""
-    started: list[tuple[int, State]] = field(default_factory=list[tuple[int, State]])
-    """Who started, and the state that decided it."""
-    calls: list[int] = field(default_factory=list[int])
-    """Driver calls that were made durable, a new generation each."""
-    begun: list[tuple[int, State]] = field(default_factory=list[tuple[int, State]])
-    """Driver calls that were made, and the state before."""
-    freed: list[int] = field(default_factory=list[int])
-    revisits: list[int] = field(default_factory=list[int])
-
-
-class Turn:
-    """What one transaction reads and changes."""
-
-    def __init__(self, model: Model, state: State, order: Sequence[int] = ()) -> None:
-        """Begin; `order` ranks the slots as their operations' ids are sorted."""
-        self.model = model
-        self.old = state
-        self.vms = list(state.vms)
-        self.ops = list(state.ops)
-        self.requests = list(state.requests)
-        self.down = state.down
-        self.listening = state.listening
-        self.log = Log()
-        self.touched = 0
-        self.order = order or range(len(self.ops))
-
-    def end(self) -> State:
-        """Render the documents that were touched; return the state."""
-        model, old = self.model, self.old
-        changed = 0
-        for scope in bits(self.touched & self.listening):
-            if scope in bits(old.listening):
-                before = model.content(old.ops, scope)
-                after = model.content(self.ops, scope)
-                # An event that takes the place of another in its slot is new.
-                if before != after or any(
-                    op is not None and op.events >> scope & 1
-                    for op in map(self.ops.__getitem__, self.log.born)
-                ):
-                    changed |= 1 << scope
-        self.log.raised |= changed
-        fresh = changed | (self.listening ^ old.listening)
-        return State(
-            tuple(self.vms),
-            tuple(self.ops),
-            tuple(self.requests),
-            self.down,
-            self.listening,
-            fresh if model.setting.crashes else 0,
-        )
-
-    def now(self) -> State:
-        """Return the state in the middle of the transaction."""
-        return State(
-            tuple(self.vms),
-            tuple(self.ops),
-            tuple(self.requests),
-            self.down,
-            self.listening,
-            0,
-        )
-
-    # Rows
-
-    def op(self, slot: int) -> Op:
-        """Return the open operation of a slot."""
-        op = self.ops[slot]
-        assert op is not None, f"{self.model.slots[slot].name} is not open"
-        return op
-
-    def open(self, vms: int = -1) -> list[int]:
-        """Return the slots with open operations of any of the VMs, by their ids."""
-        return [
-            slot
-            for slot in self.order
-            if (op := self.ops[slot]) is not None and (vms == -1 or op.vms & vms)
-        ]
-
-    def siblings(self, slot: int) -> list[int]:
-        """Return the open operations of the same request, by their ids."""
-        group = self.model.group[self.model.slots[slot].group]
-        return [each for each in self.order if each in group and self.ops[each]]
-
-    def step(self, slot: int, given: OperationInput) -> Op:
-        """Take an operation a step through the table."""
-        op = self.op(slot)
-        op = op._replace(state=OPERATION_TABLE.step(op.state, given))
-        self.ops[slot] = op
-        return op
-
-    def step_request(self, group: int, given: RequestInput) -> None:
-        """Take a request a step through the table."""
-        self.requests[group] = REQUEST_TABLE.step(self.requests[group], given)
-
-    def touch(self, scopes: int, status: int, given: Enum) -> None:
-        """Take the events of these scopes a step through the table."""
-        if scopes:
-            EVENT_TABLE.step(status, given)
-            self.touched |= scopes
-
-    def free(self, scopes: int) -> None:
-        """Have what waits in these scopes looked at."""
-        self.log.freed += [s for s in bits(scopes) if s not in self.log.freed]
-
-    def revisit(self, slot: int) -> None:
-        """Have an operation looked at."""
-        if slot not in self.log.revisits:
-            self.log.revisits.append(slot)
+class Turn(Ledger):
+    """What one transaction decides and does."""
 
     # admission
 
@@ -188,6 +60,8 @@ class Turn:
     def let_go(self, slot: int) -> None:
         """Take the operation, and those that go with it, as far as allowed."""
         op = self.ops[slot]
+        if op is None:
+            self.ops[slot] = op = self.model.stale(self.ops, slot)
         if op is None:
             return
         if op.state == NOTICED:
@@ -384,56 +258,3 @@ class Turn:
         if all(self.vms[each].how == GONE for each in bits(self.model.members[scope])):
             self.listening &= ~(1 << scope)
         self.free(1 << scope)
-
-    # failures
-
-    def begin_failure(self, kind: TargetKind, target: int, host: int, vms: int) -> None:
-        """Give VMs that are down an event of their own."""
-        slot = self.model.failure_of[kind, target]
-        assert self.ops[slot] is None, f"{self.model.slots[slot].name} is open"
-        for vm in bits(vms):
-            self.vms[vm] = Vm(DOWN, self.vms[vm].host)
-        self.make(slot, vms, left=0, host=host, approved=-1)
-        self.publish([slot])
-
-    def overtake(self, slot: int, vms: int) -> None:
-        """End an operation that a failure has overtaken; deletions go on."""
-        op = self.ops[slot]
-        if op is None:
-            return
-        if op.is_waiting:
-            if self.model.slots[slot].action is not Action.DELETE:
-                self.finish(slot, OperationInput.CANCEL)
-        elif self.model.is_failure[slot]:
-            for vm in bits(op.vms & vms):
-                self.leave(slot, vm)
-        elif any(
-            not (op.done >> vm & 1 and place_of(op.places, vm) >= 0)
-            for vm in bits(op.vms & vms)
-        ):
-            self.fail(slot)
-
-    def call_failed(self, slot: int, down: int) -> None:
-        """Make a failed call again, or give it up."""
-        op = self.op(slot)
-        places = [place_of(op.places, v) for v in bits(self.model.current(slot, op))]
-        lost = any(host >= 0 and self.down >> host & 1 for host in places)
-        if op.tries < self.model.setting.attempts and not lost:
-            self.ops[slot] = op._replace(call=RETRY, left=1)
-        else:
-            self.give_up(slot, down)
-
-    def give_up(self, slot: int, down: int) -> None:
-        """End a failed operation; what it left down fails by itself."""
-        current = self.model.current(slot, self.op(slot))
-        for vm in bits(current):
-            if self.vms[vm].how != GONE and self.down >> self.vms[vm].host & 1:
-                down |= 1 << vm
-        self.fail(slot)
-        for vm in bits(down):
-            if self.vms[vm].how == RUNS:
-                host = self.vms[vm].host
-                self.begin_failure(TargetKind.VM, vm, host, 1 << vm)
-
-
-assert (IMPACTING, RECOVERING) == (3, 4), "content and states are compared by number"

@@ -1,169 +1,19 @@
-"""The small worlds that are searched: who runs where, and what may be ordered.
+"""The small worlds that are searched: three hosts, two tenants."""
 
-A *slot* is one operation that may be open: what is static about it stands here,
-so that a state holds only what changes. A slot is free or has one operation at a
-time; whoever orders it again waits until it is free.
-"""
+from dataclasses import replace
 
-from dataclasses import dataclass, replace
+from forewarn.protocol.operations import Action
+from tests.search.settings import (
+    ScopePlan,
+    Setting,
+    VmPlan,
+    freeze,
+    ordered,
+    reboot,
+    terminate,
+)
 
-from forewarn.protocol.operations import MOVING_ACTIONS, Action, TargetKind, Verb
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VmPlan:
-    """A VM as a world begins; indexes name its host and scope."""
-
-    name: str
-    host: int
-    scope: int
-    fault_domain: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopePlan:
-    """A scope, an availability set of one tenant."""
-
-    name: str
-    tenant: str
-    terminate: bool = False
-    """Whether deletions of its VMs are events (clause 5.7)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """What is static about an operation."""
-
-    name: str
-    verb: Verb
-    action: Action
-    kind: TargetKind
-    target: int
-    """The index of its host or VM."""
-    group: int
-    """The request it is ordered with."""
-    routine: bool = False
-    together: bool = False
-    rollout: bool = False
-
-    @property
-    def is_failure(self) -> bool:
-        """Tell whether it lasts until something is restored."""
-        return self.verb is Verb.FAIL
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """A world, and what may happen in it."""
-
-    name: str
-    scopes: tuple[ScopePlan, ...]
-    vms: tuple[VmPlan, ...]
-    slots: tuple[Slot, ...] = ()
-    hosts: int = 3
-    notice: int = 2
-    """Ticks from an order until NotBefore."""
-    recovery: int = 1
-    """Ticks from the end of an impact until the event is removed."""
-    hold: int = 0
-    """Ticks after NotBefore until a held operation is noticed anew; 0: never."""
-    attempts: int = 1
-    """Driver calls that are made before an operation fails."""
-    listening: int = 0
-    """The scopes that listen at the beginning, as bits."""
-    steady: bool = False
-    """Whether each step goes on until nothing more follows, as in a service that
-    never crashes; otherwise every transaction is a step, and they come in any
-    order."""
-    crashes: bool = False
-    """Whether publishing and calling are steps, with crashes between them."""
-    forgets: bool = False
-    """Whether a driver may forget a call, so that nobody knows."""
-    driver_fails: bool = False
-    leaves_down: bool = False
-    """Whether a failed call may leave VMs down."""
-    cancels: bool = False
-    listeners_change: bool = False
-    hosts_fail: tuple[int, ...] = ()
-    vms_fail: tuple[int, ...] = ()
-    orders: tuple[int, ...] = ()
-    """The groups that operators and users order."""
-
-
-def freeze(*hosts: int, impact: Action = Action.FREEZE) -> list[Slot]:
-    """Return the maintenance of hosts as one rollout; its group is set later."""
-    return [
-        Slot(
-            name=f"{impact.value} h{host}",
-            verb=Verb.MAINTAIN,
-            action=impact,
-            kind=TargetKind.HOST,
-            target=host,
-            group=-1,
-            routine=True,
-            rollout=True,
-        )
-        for host in hosts
-    ]
-
-
-def terminate(*vms: int) -> list[Slot]:
-    """Return the deletion of VMs by one order."""
-    return [
-        Slot(
-            name=f"terminate v{vm}",
-            verb=Verb.TERMINATE,
-            action=Action.DELETE,
-            kind=TargetKind.VM,
-            target=vm,
-            group=-1,
-            together=True,
-        )
-        for vm in vms
-    ]
-
-
-def reboot(vm: int, *, redeploy: bool = False) -> list[Slot]:
-    """Return a user's reboot, or redeploy, of a VM."""
-    verb = Verb.REDEPLOY if redeploy else Verb.REBOOT
-    return [
-        Slot(
-            name=f"{verb.value} v{vm}",
-            verb=verb,
-            action=Action.REDEPLOY if redeploy else Action.REBOOT,
-            kind=TargetKind.VM,
-            target=vm,
-            group=-1,
-        )
-    ]
-
-
-def ordered(plain: Setting, *orders: list[Slot]) -> Setting:
-    """Return a world with its orders; failures get slots behind those."""
-    slots = [
-        replace(slot, group=group)
-        for group, members in enumerate(orders)
-        for slot in members
-    ]
-    moves = any(slot.action in MOVING_ACTIONS for slot in slots)
-    may_fall = plain.leaves_down or plain.vms_fail or moves
-    targets = [(TargetKind.HOST, host) for host in plain.hosts_fail]
-    targets += [(TargetKind.VM, vm) for vm in range(len(plain.vms)) if may_fall]
-    slots += [
-        Slot(
-            name=f"failure of {kind.value[0]}{target}",
-            verb=Verb.FAIL,
-            action=Action.NONE,
-            kind=kind,
-            target=target,
-            group=group,
-        )
-        for group, (kind, target) in enumerate(targets, start=len(orders))
-    ]
-    return replace(plain, slots=tuple(slots), orders=tuple(range(len(orders))))
-
-
-PAIR = (ScopePlan(name="shop", tenant="ash"), ScopePlan(name="bank", tenant="bay"))
+PAIR = (ScopePlan(name="app", tenant="ash"), ScopePlan(name="bank", tenant="bay"))
 
 SHARED = (
     VmPlan(name="v0", host=0, scope=0, fault_domain=0),
@@ -173,17 +23,140 @@ SHARED = (
 )
 """One tenant in three fault domains, and another on the first host."""
 
-FREEZES = ordered(
+TELLING = (
+    ScopePlan(name="app", tenant="ash", terminate=True),
+    ScopePlan(name="bank", tenant="bay", terminate=True),
+)
+"""The same, with terminate notification."""
+
+SPREAD = (
+    VmPlan(name="v0", host=0, scope=0, fault_domain=0),
+    VmPlan(name="v1", host=1, scope=0, fault_domain=1),
+    VmPlan(name="v2", host=0, scope=1, fault_domain=0),
+)
+"""Two fault domains, another tenant on the first host, and a spare host."""
+
+CRASHES = ordered(
     Setting(
-        name="freezes",
+        name="freezes, a user's reboot and a failure, with crashes",
         scopes=PAIR,
         vms=SHARED,
         listening=3,
+        attempts=2,
         crashes=True,
         cancels=True,
+        driver_fails=True,
+        hosts_fail=(1,),
+    ),
+    freeze(0, 1),
+    freeze(2),
+    reboot(0),
+)
+
+FAILURES = ordered(
+    Setting(
+        name="a driver that leaves VMs down, with crashes",
+        scopes=PAIR,
+        vms=SHARED,
+        listening=3,
+        notice=3,
+        recovery=2,
+        attempts=2,
+        crashes=True,
+        cancels=True,
+        driver_fails=True,
+        leaves_down=True,
+        hosts_fail=(0,),
+    ),
+    freeze(0, 1, impact=Action.REBOOT),
+    freeze(2),
+)
+
+LISTENERS = ordered(
+    Setting(
+        name="scopes that come and go, with crashes",
+        scopes=PAIR,
+        vms=SHARED,
+        crashes=True,
+        listeners_change=True,
         hosts_fail=(1,),
     ),
     freeze(0),
     freeze(1),
+    reboot(0),
+    reboot(3),
+)
+
+DELETIONS = ordered(
+    Setting(
+        name="deletions that go together, with crashes",
+        scopes=TELLING,
+        vms=SHARED,
+        listening=3,
+        notice=3,
+        crashes=True,
+        cancels=True,
+        driver_fails=True,
+        hosts_fail=(0,),
+    ),
+    terminate(0, 3),
+    freeze(0),
+    freeze(1),
+)
+
+MIGRATIONS = ordered(
+    Setting(
+        name="moves to a spare host, by a forgetful driver",
+        scopes=PAIR,
+        vms=SPREAD,
+        listening=3,
+        forgets=True,
+        driver_fails=True,
+        hosts_fail=(2,),
+    ),
+    freeze(0, impact=Action.LIVE_MIGRATE),
+    freeze(1, impact=Action.LIVE_MIGRATE),
+    reboot(0, redeploy=True),
+)
+
+HOLDS = ordered(
+    Setting(
+        name="holds that are noticed anew, in a steady service",
+        scopes=PAIR,
+        vms=SHARED,
+        listening=3,
+        hold=2,
+        steady=True,
+        cancels=True,
+        driver_fails=True,
+        hosts_fail=(1,),
+    ),
+    freeze(0, 1),
+    freeze(2),
+    reboot(0),
+)
+
+LATE_HOLDS = ordered(
+    replace(HOLDS, name="holds, in any order", steady=False, vms_fail=(3,)),
+    freeze(0, 1),
     freeze(2),
 )
+
+WORLDS = (CRASHES, FAILURES, LISTENERS, DELETIONS, MIGRATIONS, HOLDS, LATE_HOLDS)
+
+BIG = ordered(
+    replace(
+        LISTENERS,
+        name="everything at once",
+        notice=3,
+        recovery=2,
+        cancels=True,
+        driver_fails=True,
+    ),
+    freeze(0),
+    freeze(1),
+    freeze(2),
+    reboot(0),
+    reboot(3),
+)
+"""More than anybody waits for; it is searched as far as one says."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from forewarn.control import failures, verbs
+from forewarn.control import failures, reports, verbs
 from forewarn.control.approvals import Approval
 from forewarn.control.policy import Policy
 from forewarn.control.verbs import Wishes
@@ -19,7 +19,7 @@ from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.metadata.server import Server
 from forewarn.protocol.operations import Action, Operation, Request, Verb
-from forewarn.sim.world import START, World, instance_facts
+from forewarn.sim.world import START, World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store, every
@@ -261,7 +261,7 @@ class _WorldDesk:
         return self._world.plane.approve([approval], now=self._world.now)[0]
 
     async def instance(self, vm: str) -> InstanceFacts | None:
-        return self._world.read(lambda reader: instance_facts(reader, vm))
+        return self._world.read(lambda reader: reports.instance_facts(reader, vm))
 
 
 class ServedWorld:

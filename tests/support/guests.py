@@ -40,6 +40,8 @@ class _Guest:
     gone: set[str] = field(default_factory=set[str])
     known: dict[str, str] = field(default_factory=dict[str, str])
     """Every EventId that it ever saw, with the scope it was in."""
+    sure: set[str] = field(default_factory=set[str])
+    """Those that it saw in its present view."""
     statuses: dict[str, str] = field(default_factory=dict[str, str])
 
     def begin_stay(self) -> None:
@@ -69,10 +71,11 @@ class Guests:
             guest = self.of(vm.name)
             if self._ends_stay(guest.view, vm):
                 guest.begin_stay()
-            elif guest.view != vm.view:
-                # Who sees what has changed with it, and may change back.
-                guest.shown.clear()
-                guest.gone.clear()
+            if guest.view != vm.view:
+                # Who sees what has changed with it, and may change back; and what
+                # an approval may name is remembered for each view.
+                for forgotten in (guest.shown, guest.gone, guest.sure):
+                    forgotten.clear()
             guest.view = vm.view
         if any(isinstance(change.before or change.after, View) for change in changes):
             self._stood = {
@@ -130,6 +133,7 @@ class Guests:
             assert (before, event.status.value) != ("Started", "Scheduled"), "S7"
             guest.statuses[event.event_id] = event.status.value
             guest.known[event.event_id] = event.scope
+            guest.sure.add(event.event_id)
 
     def heard_nothing_new(self, vm: Vm, tag: str) -> None:
         """Judge a 304: only to who has the very document (1.10)."""
@@ -148,10 +152,10 @@ class Guests:
         shown = {event.event_id for event in self.shown_to(vm, now=now)}
         remembered = {
             event_id
-            for event_id, scope in guest.known.items()
-            if scope == vm.scope
-            and event_id in self._mirror.events
-            and (shows or not self._mirror.events[event_id].is_live)
+            for event_id in guest.sure
+            if (event := self._mirror.events.get(event_id)) is not None
+            and (shows or not event.is_live)
+            and (not view.vm or event.names(view.vm))
         }
         return shown | remembered
 

@@ -66,6 +66,10 @@ ADVANCE = st.one_of(
     _step("advance", seconds=SECONDS),
     _step("advance_to_next", seconds=st.sampled_from((-1, 0, 0, 0, 1))),
 )
+THEN = st.sampled_from(
+    ("", "", "", "advance_to_next", "approve_all", "approve_all_and_wait", "a quarter")
+)
+"""What follows a step at once, so that no kind of life lacks time or consent."""
 ACTIONS = st.one_of(
     MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CANCEL, RESOLVE,
     CHANGE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
@@ -111,37 +115,46 @@ class Lives(RuleBasedStateMachine):
             self.life.is_broken = True
             raise
 
-    @rule(step=MAINTAIN)
-    def maintain(self, step: Step) -> None:
+    def _turn(self, step: Step, then: str) -> None:
         self._do(step)
+        if then.startswith("approve_all"):
+            self._do(Step("approve_all"))
+        if then in {"advance_to_next", "approve_all_and_wait"}:
+            self._do(Step("advance_to_next", {"seconds": 0}))
+        elif then == "a quarter":
+            self._do(Step("advance", {"seconds": 900}))
 
-    @rule(step=st.one_of(RESTART, RENEW))
-    def renew(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=MAINTAIN, then=THEN)
+    def maintain(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
-    @rule(step=DELETE)
-    def delete(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=st.one_of(RESTART, RENEW), then=THEN)
+    def renew(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
-    @rule(step=PREDICT)
-    def predict(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=DELETE, then=THEN)
+    def delete(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
-    @rule(step=FAIL)
-    def fail(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=PREDICT, then=THEN)
+    def predict(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
-    @rule(step=RESTORE)
-    def restore(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=FAIL, then=THEN)
+    def fail(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
-    @rule(step=CANCEL)
-    def cancel(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=RESTORE, then=THEN)
+    def restore(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
-    @rule(step=CHANGE)
-    def change(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=CANCEL, then=THEN)
+    def cancel(self, step: Step, then: str) -> None:
+        self._turn(step, then)
+
+    @rule(step=CHANGE, then=THEN)
+    def change(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
     @rule(steps=st.lists(GET, min_size=1, max_size=4))
     def get(self, steps: list[Step]) -> None:
@@ -153,13 +166,13 @@ class Lives(RuleBasedStateMachine):
         for step in steps:
             self._do(step)
 
-    @rule(step=APPROVE_FOR)
-    def approve_for(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=APPROVE_FOR, then=THEN)
+    def approve_for(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
-    @rule(step=st.one_of(FAULT, FAULT, RESOLVE))
-    def disturb(self, step: Step) -> None:
-        self._do(step)
+    @rule(step=st.one_of(FAULT, FAULT, RESOLVE), then=THEN)
+    def disturb(self, step: Step, then: str) -> None:
+        self._turn(step, then)
 
     @rule(steps=st.lists(ADVANCE, min_size=1, max_size=3))
     def advance(self, steps: list[Step]) -> None:
@@ -172,6 +185,9 @@ class Lives(RuleBasedStateMachine):
         count=st.integers(1, 5),
     )
     def crash(self, step: Step, place: str, count: int) -> None:
+        if step.name == "advance_to_next":
+            # Something must be waited for.
+            self._do(Step("maintain", {"hosts": [count], "impact": count}))
         self._do(Step("crash", {"step": step, "place": place, "count": count}))
 
     @rule(crash_after=st.sampled_from((0, 0, 1, 2, 3)))

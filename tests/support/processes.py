@@ -65,7 +65,11 @@ class Serving:
         """Start it in `folder`; settings are named `timing_speed`."""
         folder.mkdir(exist_ok=True)
         (folder / "fleet.toml").write_text(fleet, encoding="utf-8")
-        usual = {"metadata_listen": "", "admin_listen": "127.0.0.1:0"}
+        usual = {
+            "metadata_listen": "",
+            "admin_listen": "127.0.0.1:0",
+            "log_format": "text",
+        }
         flags = [
             f"--{name.replace('_', '-')}={text}"
             for name, text in {**usual, **settings}.items()

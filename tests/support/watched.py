@@ -6,7 +6,7 @@ exactly that.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from forewarn.fleet.model import Host, Scope, Vm, VmState
 from forewarn.instants import Micros
@@ -29,12 +29,18 @@ R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 
+Key: TypeAlias = tuple[type[Record], str]
+Writes: TypeAlias = dict[Key, Record | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One record that a transaction changed."""
 
     before: Record | None
     after: Record | None
+    renewed: bool = False
+    """It was removed, and another was made under its key."""
 
 
 class Mirror:
@@ -93,9 +99,7 @@ class Mirror:
         """Return a copy, to be compared later."""
         return {kind: dict(table) for kind, table in self.tables.items()}
 
-    def take(
-        self, writes: dict[tuple[type[Record], str], Record | None]
-    ) -> list[Change]:
+    def take(self, writes: Writes, renewed: set[Key]) -> list[Change]:
         """Take over a commit; return what it changed."""
         changes: list[Change] = []
         self.commits += bool(writes)
@@ -106,7 +110,7 @@ class Mirror:
             before = table.pop(key, None)
             if after is not None:
                 table[key] = after
-            changes.append(Change(before, after))
+            changes.append(Change(before, after, renewed=(kind, key) in renewed))
         return changes
 
 
@@ -115,7 +119,8 @@ class _WatchedTransaction:
 
     def __init__(self, inner: Transaction) -> None:
         self._inner = inner
-        self.writes: dict[tuple[type[Record], str], Record | None] = {}
+        self.writes: Writes = {}
+        self.renewed: set[Key] = set()
 
     def get(self, kind: type[R], key: str) -> R | None:
         return self._inner.get(kind, key)
@@ -138,6 +143,8 @@ class _WatchedTransaction:
 
     def add(self, record: R) -> R:
         added = self._inner.add(record)
+        if (type(record), record.key) in self.writes:
+            self.renewed.add((type(record), record.key))
         self.writes[type(record), record.key] = added
         return added
 
@@ -172,17 +179,18 @@ class WatchedStore:
         self._keep_open = keep_open
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
-        writes: dict[tuple[type[Record], str], Record | None] = {}
+        writes: Writes = {}
+        renewed: set[Key] = set()
 
         def attempt(tx: Transaction) -> T:
-            nonlocal writes
+            nonlocal writes, renewed
             watched = _WatchedTransaction(tx)
             result = work(watched)
-            writes = watched.writes
+            writes, renewed = watched.writes, watched.renewed
             return result
 
         result = self.inner.transact(attempt)
-        if changes := self._mirror.take(writes):
+        if changes := self._mirror.take(writes, renewed):
             self._witness(changes)
         return result
 

@@ -50,9 +50,7 @@ class AddressFileError(ForewarnError):
         super().__init__("\n".join(str(problem) for problem in told))
 
 
-def read_plan(
-    text: str, *, name: str, vms: Mapping[str, Vm] | None = None
-) -> Plan:
+def read_plan(text: str, *, name: str, vms: Mapping[str, Vm] | None = None) -> Plan:
     """Return the plan of `text`; `vms` are the fleet's, where there is one.
 
     Raises AddressFileError with everything that is wrong.
@@ -105,7 +103,9 @@ class _Reader:
             for index, entry in enumerate(self._entries())
         ]
         plan = Plan(
-            way=way, ports=tuple(each for each in ports if each is not None), table=table
+            way=way,
+            ports=tuple(each for each in ports if each is not None),
+            table=table,
         )
         if not self._problems:
             indexes = {id(port): index for index, port in enumerate(ports)}

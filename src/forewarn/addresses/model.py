@@ -19,8 +19,9 @@ ROUTING_TABLE = 16925
 """The first routing table, and the priority of its rule: before `main`, and a
 number that nobody else is likely to have."""
 
-PORTS_MAX = 1_000
-"""Guests of one host: as many as its listeners and routing tables are good for."""
+PORTS_MAX = 400
+"""Of one plan: far more than a host has guests, and as many as `ip` still takes for
+one route where all have the same address."""
 
 
 class Way(enum.Enum):

@@ -7,7 +7,7 @@ nothing. No file can be lost or disagree.
 These only make the service reachable. What keeps guests apart is the ruleset.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,7 +29,8 @@ class Route(NamedTuple):
 
     table: str
     destination: str
-    device: str
+    devices: Command
+    """Where it leads; several where several guests have one address."""
     kind: str = ""
     """`local`, or empty for one that leads to a guest."""
 
@@ -37,8 +38,12 @@ class Route(NamedTuple):
     def words(self) -> Command:
         """Return it as `ip route` takes it."""
         kind = (self.kind,) if self.kind else ()
-        words = (*kind, self.destination, "dev", self.device, "table", self.table)
-        return (*words, "proto", str(PROTOCOL))
+        ours = ("table", self.table, "proto", str(PROTOCOL))
+        first, *others = self.devices
+        if others:
+            hops = [w for device in self.devices for w in ("nexthop", "dev", device)]
+            return (*kind, self.destination, *ours, *hops)
+        return (*kind, self.destination, "dev", first, *ours)
 
 
 class Rule(NamedTuple):
@@ -69,29 +74,40 @@ def wanted(plan: Plan, *, devices: Collection[str] | None = None) -> Routing:
     """Return the routing of a plan, for the devices that are there (None: all)."""
     # A local route makes the address the host's own, as an address on `lo` would,
     # and can be told from others' by its protocol.
-    routes = [Route(LOCAL, SERVICE, "lo", LOCAL)]
+    routes = [Route(LOCAL, SERVICE, ("lo",), LOCAL)]
     rules: list[Rule] = []
-    if plan.way is Way.SOURCE:
-        rules.append(Rule(plan.table, str(plan.table)))
-    for number, port in enumerate(plan.ports, start=plan.table):
-        table = plan.table
-        if plan.way is Way.LISTENER:
-            table = number
+    ports = [port for port in plan.ports if devices is None or port.device in devices]
+    last = plan.table
+    if plan.way is Way.LISTENER:
+        for number, port in enumerate(plan.ports, start=plan.table):
             rules.append(Rule(number, str(number), port.listener.port))
-        if devices is None or port.device in devices:
-            routes += _to_guest(port, str(table))
-    return Routing(routes=tuple(dict.fromkeys(routes)), rules=tuple(rules))
+            if port in ports:
+                routes += _to_guests([port], str(number))
+        last += len(plan.ports)
+    # With listeners of their own this leads no reply. But a host that filters by
+    # reverse path answers a guest's ARP only where some route leads back to it.
+    rules.append(Rule(last, str(last)))
+    routes += _to_guests(ports, str(last))
+    return Routing(routes=tuple(routes), rules=tuple(rules))
 
 
-def _to_guest(port: Port, table: str) -> Iterator[Route]:
-    for address in port.addresses or ("default",):
-        yield Route(table, address, port.device)
+def _to_guests(ports: Iterable[Port], table: str) -> Iterator[Route]:
+    devices: dict[str, dict[str, None]] = {}
+    for port in ports:
+        for address in port.addresses or ("default",):
+            devices.setdefault(address, {})[port.device] = None
+    for address, leading in devices.items():
+        yield Route(table, address, tuple(leading))
 
 
 def changes(present: Routing, wish: Routing) -> tuple[Command, ...]:
     """Return the calls of `ip` that make what is present what is wished."""
     gone = (
-        *(("rule", "del", *rule.words) for rule in present.rules if rule not in wish.rules),
+        *(
+            ("rule", "del", *rule.words)
+            for rule in present.rules
+            if rule not in wish.rules
+        ),
         *(
             ("route", "del", *route.words)
             for route in present.routes
@@ -104,7 +120,11 @@ def changes(present: Routing, wish: Routing) -> tuple[Command, ...]:
             for route in wish.routes
             if route not in present.routes
         ),
-        *(("rule", "add", *rule.words) for rule in wish.rules if rule not in present.rules),
+        *(
+            ("rule", "add", *rule.words)
+            for rule in wish.rules
+            if rule not in present.rules
+        ),
     )
     return (*gone, *new)
 
@@ -121,7 +141,7 @@ def read_routing(
             Route(
                 str(route.get("table", "main")),
                 str(route["dst"]),
-                str(route.get("dev", "")),
+                tuple(str(hop["dev"]) for hop in route.get("nexthops", [route])),
                 str(route.get("type", "")),
             )
             for route in routes

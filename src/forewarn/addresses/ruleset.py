@@ -35,7 +35,11 @@ _BRIDGE_FIRST = -300
 _BRIDGE_FILTER = -200
 _BRIDGE_OUT = 100
 
-_REFUSED_ARP = f"arp saddr ip {LINK_LOCAL}"
+_BROADCAST = "ff:ff:ff:ff:ff:ff"
+_HANDED_UP = f"ether daddr {_BROADCAST} meta pkttype host"
+"""How a frame looks that the bridge table has handed to the host, and no other: the
+kernel calls what comes as a broadcast one. So what a guest hides from the bridge
+table, as inside two VLAN tags, gets no further."""
 
 
 def asked(port: Port) -> str:
@@ -76,7 +80,7 @@ def _inet(plan: Plan) -> Iterator[str]:
     bridges = _quoted(port.bridge for port in plan.bridged)
     listeners = _set(str(port.listener.port) for port in plan.ports)
     yield f"table inet {TABLE} {{"
-    yield from _objects(plan.routed, also=STRANGERS)
+    yield from _objects(plan, plan.routed)
     yield "\tchain prerouting {"
     yield f"\t\ttype filter hook prerouting priority {_RAW}; policy accept;"
     if plan.routed:
@@ -84,8 +88,8 @@ def _inet(plan: Plan) -> Iterator[str]:
     if plan.bridged:
         yield "\t\t# The bridge table has let it through, and chosen the listener."
         yield (
-            f"\t\tiifname {bridges} ip daddr {SERVICE} tcp dport {listeners} "
-            "notrack accept"
+            f"\t\tiifname {bridges} {_HANDED_UP} "
+            f"ip daddr {SERVICE} tcp dport {listeners} notrack accept"
         )
     yield f'\t\tip daddr {SERVICE} counter name "{STRANGERS}" drop'
     if wild := _set(
@@ -93,8 +97,7 @@ def _inet(plan: Plan) -> Iterator[str]:
     ):
         yield "\t\t# The listener is at every address: here is no other way to it."
         yield (
-            f"\t\ttcp dport {wild} fib daddr type local "
-            f'counter name "{STRANGERS}" drop'
+            f'\t\ttcp dport {wild} fib daddr type local counter name "{STRANGERS}" drop'
         )
     yield "\t}"
     for port in plan.routed:
@@ -127,7 +130,7 @@ def _bridge(plan: Plan) -> Iterator[str]:
         return
     interfaces = _quoted(port.interface for port in plan.bridged)
     yield f"table bridge {TABLE} {{"
-    yield from _objects(plan.bridged, also=STRANGERS)
+    yield from _objects(plan, plan.bridged)
     yield "\tchain prerouting {"
     yield f"\t\ttype filter hook prerouting priority {_BRIDGE_FIRST}; policy accept;"
     yield f"\t\tiifname vmap {_verdicts('jump', 'from', plan.bridged)}"
@@ -156,14 +159,14 @@ def _bridge(plan: Plan) -> Iterator[str]:
     yield "}"
 
 
-def _objects(ports: tuple[Port, ...], *, also: str) -> Iterator[str]:
-    addresses = {address: None for port in ports for address in port.addresses}
+def _objects(plan: Plan, ports: tuple[Port, ...]) -> Iterator[str]:
+    addresses = [address for port in plan.ports for address in port.addresses]
     yield "\tset guests {"
     yield "\t\ttype ipv4_addr"
     if addresses:
         yield f"\t\telements = {_set(addresses)}"
     yield "\t}"
-    yield f"\tcounter {also} {{ }}"
+    yield f"\tcounter {STRANGERS} {{ }}"
     for port in ports:
         for name in (asked(port), forged(port), refused(port)):
             yield f"\tcounter {name} {{ }}"
@@ -181,7 +184,7 @@ def _from(port: Port) -> Iterator[str]:
     if port.bridge:
         mine = _set([*port.addresses, "0.0.0.0"])  # noqa: S104 - an ARP probe's
         yield f"\t\tarp saddr ip != {mine} arp saddr ip @guests {liar}"
-        yield f"\t\tarp saddr ip != {mine} {_REFUSED_ARP} {liar}"
+        yield f"\t\tarp saddr ip != {mine} arp saddr ip {LINK_LOCAL} {liar}"
         yield f"\t\tarp daddr ip {SERVICE} accept"
     if own:
         yield f"\t\tip saddr != {own} ip saddr @guests {liar}"
@@ -204,7 +207,7 @@ def _handing_over(port: Port) -> str:
     # The guest may have sent it to its router's MAC. A broadcast is the one frame
     # that a bridge hands to its host whatever the bridge's own MAC is; `forward`
     # drops the copies for others.
-    return f"ether daddr set ff:ff:ff:ff:ff:ff meta pkttype set host {to_listener}"
+    return f"ether daddr set {_BROADCAST} meta pkttype set host {to_listener}"
 
 
 def _to(port: Port) -> Iterator[str]:

@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fastapi import APIRouter
 from prometheus_client.exposition import choose_encoder
@@ -69,7 +69,6 @@ class Histogram:
 
 
 Value: TypeAlias = float | Histogram
-Key: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,8 @@ class Reading:
     """What a metric says now; a series that is left out is at nothing."""
 
     meter: Meter
-    values: Mapping[Key, Value] | Value
+    values: Mapping[Any, Value] | Value
+    """By the labels' values: a tuple, or a text where there is one label."""
 
 
 Collect: TypeAlias = Callable[[], Awaitable[Iterable[Reading]]]
@@ -98,7 +98,7 @@ def router(collect: Collect) -> APIRouter:
     text = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
     @routes.get("/metrics", response_class=Response, responses={**text, **ANY_ERROR})
-    async def metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def metrics(request: Request) -> Response:
         """Tell what Prometheus asks; docs/metrics.md explains each line."""
         accept = request.headers.get("accept", "")
         body, media_type = render(await collect(), accept=accept)
@@ -140,9 +140,7 @@ def _family(reading: Reading) -> Metric:
     meter = reading.meter
     name = meter.name.removesuffix("_total") if meter.kind == "counter" else meter.name
     family = Metric(name, meter.text, meter.kind)
-    given = reading.values
-    values = given if isinstance(given, Mapping) else {(): given}
-    found = {(key,) if isinstance(key, str) else key: values[key] for key in values}
+    found = dict(_by_key(reading.values))
     for key in dict.fromkeys([*meter.keys(), *found]):
         labels = dict(zip(meter.labels, key, strict=True))
         if meter.kind == "histogram":
@@ -152,6 +150,16 @@ def _family(reading: Reading) -> Metric:
             assert not isinstance(value, Histogram), meter
             family.add_sample(meter.name, labels, value)
     return family
+
+
+def _by_key(
+    values: Mapping[Any, Value] | Value,
+) -> Iterator[tuple[tuple[str, ...], Value]]:
+    if not isinstance(values, Mapping):
+        yield (), values
+        return
+    for key, value in values.items():
+        yield ((key,) if isinstance(key, str) else key), value
 
 
 def _add_histogram(

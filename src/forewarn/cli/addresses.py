@@ -49,13 +49,13 @@ def apply(call: Call) -> int:
     links = host.links()
     text = ruleset.ruleset(wanted)
     wish = routing.wanted(wanted, devices=links)
-    commands = routing.changes(host.routing(), wish)
+    commands = routing.changes(host.ours(), wish)
     if call.flag("dry_run"):
         _print_script(text, commands)
     else:
         host.load(text)
         host.change(commands)
-        print(f"applied: {len(wanted.ports)} guests by {wanted.way.value}")
+        print(f"applied: ports {len(wanted.ports)}, way {wanted.way.value}")
     for port in wanted.ports:
         if complaint := _complaint(port, links):
             print(f"forewarn: {port.vm}: {complaint}", file=sys.stderr)
@@ -67,7 +67,7 @@ def undo(call: Call) -> int:
     host = _Host(call)
     families = host.families()
     text = ruleset.removal(families)
-    commands = routing.changes(host.routing(), routing.Routing())
+    commands = routing.changes(host.ours(), routing.Routing())
     if call.flag("dry_run"):
         _print_script(text, commands)
         return Exit.DONE
@@ -86,7 +86,10 @@ def show(call: Call) -> int:
     if call.flag("json"):
         print(json.dumps(rows, indent=2))
         return Exit.DONE
-    cells = [list(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
+    cells = [
+        list(rows[0]),
+        *([str(cell) or "-" for cell in row.values()] for row in rows),
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for number, row in enumerate(cells):
         padded = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
@@ -96,7 +99,7 @@ def show(call: Call) -> int:
 
 
 def _rows(wanted: model.Plan, host: "_Host") -> Iterator[dict[str, Any]]:
-    links, counts, present = host.links(), host.counters(), host.routing()
+    links, counts, present = host.links(), host.counters(), host.ours()
     wish = routing.wanted(wanted, devices=links)
     is_routed = not routing.changes(present, wish)
     for port in wanted.ports:
@@ -174,11 +177,13 @@ class _Host:
             for link in self._ask("ip", "-j", "link", "show")
         }
 
-    def routing(self) -> routing.Routing:
+    def ours(self) -> routing.Routing:
         """Return what is ours of the routes and rules."""
         number = str(routing.PROTOCOL)
         return routing.read_routing(
-            self._ask("ip", "-4", "-j", "route", "show", "table", "all", "proto", number),
+            self._ask(
+                "ip", "-4", "-j", "route", "show", "table", "all", "proto", number
+            ),
             self._ask("ip", "-4", "-j", "rule", "show"),
         )
 

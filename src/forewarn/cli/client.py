@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Self, cast
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call
@@ -40,8 +40,8 @@ class Client:
     def __init__(self, url: str, token: str = "") -> None:
         """Ask the API at `url`; raises CommandError if it is no URL."""
         try:
-            address = httpx.URL(url)
-        except httpx.InvalidURL as error:
+            address = httpx2.URL(url)
+        except httpx2.InvalidURL as error:
             raise _bad_url(url) from error
         if address.scheme not in {"http", "https"} or not address.host:
             raise _bad_url(url)
@@ -50,10 +50,10 @@ class Client:
                 Exit.USAGE, "the token has characters that none may have"
             )
         self._url = url.rstrip("/")
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             base_url=self._url + "/",
             headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
             # A proxy for the web is no way to one's own machine.
             trust_env=not _is_near(address.host),
         )
@@ -102,7 +102,7 @@ class Client:
 
         Raises CommandError when the service goes away.
         """
-        timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
+        timeout = httpx2.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
         try:
             with self._http.stream(
                 "GET", f"v1/{path}", params=dict(params), timeout=timeout
@@ -111,7 +111,7 @@ class Client:
                     answer.read()
                     raise _error_of(answer, self._url)
                 yield from _events(answer.iter_lines())
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise self._unreachable(error) from error
         raise CommandError(
             Exit.UNREACHABLE,
@@ -126,17 +126,17 @@ class Client:
         *,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         try:
             answer = self._http.request(
                 method, f"v1/{path}", params=dict(params or {}), json=body
             )
-        except httpx.ConnectTimeout as error:
+        except httpx2.ConnectTimeout as error:
             raise self._unreachable(error) from error
         except (
-            httpx.TimeoutException,
-            httpx.ReadError,
-            httpx.RemoteProtocolError,
+            httpx2.TimeoutException,
+            httpx2.ReadError,
+            httpx2.RemoteProtocolError,
         ) as error:
             if method == "GET":
                 raise self._unreachable(error) from error
@@ -145,7 +145,7 @@ class Client:
                 f"{self._url} took the order and gave no answer: it may have been done",
                 hint="look before you order it again: `forewarn operations`",
             ) from error
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise self._unreachable(error) from error
         if answer.is_success:
             return answer
@@ -176,7 +176,7 @@ def _bad_url(url: str) -> CommandError:
     )
 
 
-def _json(answer: httpx.Response, url: str) -> Any:
+def _json(answer: httpx2.Response, url: str) -> Any:
     try:
         return answer.json()
     except ValueError as error:
@@ -191,7 +191,7 @@ def _stranger(url: str) -> CommandError:
     )
 
 
-def _error_of(answer: httpx.Response, url: str) -> CommandError:
+def _error_of(answer: httpx2.Response, url: str) -> CommandError:
     """Return what an answer that is no success means."""
     body: Any = None
     with contextlib.suppress(ValueError):

@@ -10,6 +10,7 @@ from forewarn.fleet.problems import FleetFileError
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.assembly import run
 from forewarn.service.settings import SettingsError
+from forewarn.service.supervisor import supervisor_of
 
 
 def serve(call: Call) -> int:
@@ -17,7 +18,11 @@ def serve(call: Call) -> int:
     settings = settings_of(call)
     fleet = call.text("fleet")
     try:
-        return run(settings, fleet=Path(fleet) if fleet else None)
+        return run(
+            settings,
+            fleet=Path(fleet) if fleet else None,
+            supervisor=supervisor_of(call.environ),
+        )
     except (FleetFileError, SettingsError) as error:
         raise refused(error) from error
     except TokenFileError as error:

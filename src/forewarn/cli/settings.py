@@ -23,6 +23,7 @@ _METAVARS = {
     "a duration": "DURATION",
     "an event type": "TYPE",
     "a driver": "KIND",
+    "a word": "WORD",
 }
 
 

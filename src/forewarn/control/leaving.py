@@ -36,15 +36,14 @@ def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
         f"from {old_host} to {host.name}",
     )
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
-        if (
-            operation.operation_id != besides
-            and operation.host == old_host
-            and operation.is_host_bound
-            and (operation.state in WAITING_STATES or ending.is_failure(operation))
+        if operation.operation_id == besides or not (
+            operation.state in WAITING_STATES or ending.is_failure(operation)
         ):
-            leave(work, operation, vm.name, note=f"vm {vm.name} left {old_host}")
-        elif operation.state in WAITING_STATES and not operation.is_host_bound:
+            continue
+        if not operation.is_host_bound:
             work.save_operation(operation, replace(operation, host=host.name))
+        elif operation.host == old_host:
+            leave(work, operation, vm.name, note=f"vm {vm.name} left {old_host}")
     work.free([vm.scope])
     seated = seating.seat(
         work,

@@ -37,7 +37,8 @@ def take_report(
     work.secure(operation.scopes)
     wrong = _contradictions(work, operation, observed)
     if report.verdict is Verdict.DONE and not wrong:
-        work.note("driver done", subjects_of(operation))
+        said = report.reason[:NOTE_CHARACTERS_MAX]
+        work.note("driver done", subjects_of(operation), said)
         impact.call_done(work, operation)
         return
     if report.verdict is Verdict.DONE:
@@ -102,6 +103,8 @@ def resolve(
     work.note("operation resolved", subjects_of(operation), f"the operator says {word}")
     if done:
         impact.call_done(work, operation)
+        # A host that VMs went to may have failed meanwhile, and they with it.
+        failures.fail_after_call(work, _on_down_hosts(work, operation))
     else:
         _give_up(work, operation, "an operator says that it failed", down)
     return work.operation(operation_id)

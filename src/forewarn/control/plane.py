@@ -185,8 +185,10 @@ class Plane:
                 now=now,
             )
         silent = self._disable_silent(now)
-        purged = 0 if due else self._purge(now)
-        return max(len(due), len(views), silent, purged) >= DUE_PER_ROUND
+        if max(len(due), len(views), silent) >= DUE_PER_ROUND:
+            return True
+        # Only who is behind with what is due leaves what is old for later.
+        return self._purge(now) >= retention.ROWS_PER_STEP
 
     def next_due(self) -> Micros | None:
         """Return the instant of the next timer or expected report, or None."""

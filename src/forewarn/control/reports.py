@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from forewarn.control import obstacles
 from forewarn.control.blockers import Blocker
-from forewarn.control.work import describe
-from forewarn.fleet.model import Host, Scope, Tenant, Vm
+from forewarn.control.work import describe, need
+from forewarn.fleet.instance import InstanceFacts
+from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.instants import (
     Micros,
     describe_duration,
@@ -227,6 +228,16 @@ def vm_report(vm: Vm) -> Json:
         "moving_to": vm.moving_to or None,
         "operations": list(vm.started),
     }
+
+
+def instance_facts(reader: Reader, name: str) -> InstanceFacts | None:
+    """Return what the instance endpoint tells a VM of itself; None: no such VM."""
+    vm = reader.get(Vm, name)
+    if vm is None or vm.state is VmState.DELETED:
+        return None
+    return InstanceFacts(
+        vm=vm, scope=need(reader, Scope, vm.scope), host=need(reader, Host, vm.host)
+    )
 
 
 def audit_report(entry: AuditEntry) -> Json:

@@ -230,8 +230,11 @@ class Work:
         self._guests_gone[name] = None
 
     def tell_view(self, view: views.View) -> None:
-        """Have the endpoint know the view as it stands."""
-        self._views_gone.pop(view.view_id, None)
+        """Have the endpoint know the view as it stands.
+
+        One that was deleted before in the same transaction, and made anew, is
+        told as both: its numbers begin again, so the old one must be forgotten.
+        """
         self._snapshots[view.view_id] = snapshot_of(self.tx, view, now=self.now)
 
     def forget_view(self, view: views.View) -> None:

@@ -59,7 +59,7 @@ class Report:
     generation: int
     verdict: Verdict
     reason: str = ""
-    """Why it failed, in words for an operator."""
+    """Why it failed, or what it said: words for an operator, kept in the trail."""
     down: tuple[str, ...] = ()
     """The VMs of the call that do not run now."""
 

@@ -7,6 +7,7 @@ was accepted or it was not. Whoever reads the records knows what became of a cal
 whichever process of the service began it.
 """
 
+import contextlib
 import enum
 import functools
 import json
@@ -15,10 +16,11 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from forewarn.drivers import shim
-from forewarn.drivers.port import Call, DriverError
+from forewarn.drivers import plans, shim
+from forewarn.drivers.plans import Plan, Run
+from forewarn.drivers.port import DriverError
 from forewarn.instants import SECOND, Micros
 
 TOLD = "told"
@@ -51,27 +53,6 @@ ENDED = frozenset({RunState.DONE, RunState.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """The program of one VM."""
-
-    vm: str
-    to_host: str
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A call as it was accepted, with everything that its programs are given."""
-
-    call: Call
-    runs: tuple[Run, ...]
-    timeout: float | None
-    """Seconds that each program may take; None: as long as it likes."""
-    grace: float
-    """Seconds between asking a program to end and ending it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """How far the program of one VM has come."""
 
@@ -97,21 +78,23 @@ class Folder:
         self._ends: dict[int, Look] = {}
 
     @functools.cached_property
-    def runs(self) -> tuple[Run, ...]:
-        """Return the programs of the call; raises DriverError."""
-        call = _read(self.path / shim.CALL)
-        if call is None:
-            raise DriverError(f"{self.path / shim.CALL} cannot be read")
-        return tuple(
-            Run(vm=run["vm"], to_host=run["to_host"], words=tuple(run["words"]))
-            for run in call["runs"]
-        )
+    def plan(self) -> Plan:
+        """Return the call as it was accepted; raises DriverError."""
+        note = _read(self.path / shim.CALL)
+        try:
+            return plans.plan_from(note or {})
+        except (KeyError, ValueError, TypeError) as error:
+            raise DriverError(f"{self.path / shim.CALL} is no record") from error
 
-    @functools.cached_property
-    def step(self) -> tuple[str, str]:
-        """Return the action and the host: what is done is done for these only."""
-        call = _read(self.path / shim.CALL) or {}
-        return call.get("action", ""), call.get("host", "")
+    def number_of(self, plan: Plan, run: Run) -> int | None:
+        """Return which program does here what `run` does in `plan`; None: none."""
+        mine = self.plan
+        if (mine.call.action, mine.call.host) != (plan.call.action, plan.call.host):
+            return None
+        for number, each in enumerate(mine.runs):
+            if (each.vm, each.to_host) == (run.vm, run.to_host):
+                return number
+        return None
 
     # Reading
 
@@ -135,8 +118,8 @@ class Folder:
         return Look(state=RunState.LOST)
 
     def looks(self) -> list[Look]:
-        """Tell how far each program has come."""
-        return [self.look(number) for number in range(len(self.runs))]
+        """Tell how far each program has come; raises DriverError."""
+        return [self.look(number) for number in range(len(self.plan.runs))]
 
     @property
     def is_stopped(self) -> bool:
@@ -177,7 +160,7 @@ class Shelf:
         self.path = path.absolute()
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
-            for left in self.path.glob(".new-*"):
+            for left in (*self.path.glob(".new-*"), *self.path.glob(".old-*")):
                 shutil.rmtree(left, ignore_errors=True)
         except OSError as error:
             raise DriverError(
@@ -200,7 +183,7 @@ class Shelf:
         fresh, path = self.path / f".new-{name}", self.path / name
         try:
             fresh.mkdir()
-            shim.write(fresh / shim.CALL, _note_of(plan))
+            shim.write(fresh / shim.CALL, plans.note_of(plan))
             fresh.rename(path)
             shim.sync_folder(self.path)
         except OSError as error:
@@ -212,8 +195,11 @@ class Shelf:
         return Folder(path, call.operation_id, call.generation)
 
     def remove(self, folder: Folder) -> None:
-        """Forget a call."""
-        shutil.rmtree(folder.path, ignore_errors=True)
+        """Forget a call, as a whole; what a crash leaves of it goes at the start."""
+        old = self.path / f".old-{folder.path.name}"
+        with contextlib.suppress(OSError):
+            folder.path.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def age(folder: Folder, *, now: Micros) -> Micros:
@@ -224,34 +210,13 @@ def age(folder: Folder, *, now: Micros) -> Micros:
         return 0
 
 
-def _note_of(plan: Plan) -> dict[str, Any]:
-    call = plan.call
-    said = {
-        "action": call.action.value,
-        "operation": call.operation_id,
-        "generation": call.generation,
-        "host": call.host,
-        "seconds": call.duration_seconds,
-    }
-    runs = [
-        {
-            "vm": run.vm,
-            "to_host": run.to_host,
-            "words": run.words,
-            "input": {**said, "vm": run.vm, "to_host": run.to_host or None},
-        }
-        for run in plan.runs
-    ]
-    return {**said, "timeout": plan.timeout, "grace": plan.grace, "runs": runs}
-
-
 def _read(path: Path) -> dict[str, Any] | None:
     """Return a record; None where there is none that can be read."""
     try:
         note = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return note if isinstance(note, dict) else None
+    return cast("dict[str, Any]", note) if isinstance(note, dict) else None
 
 
 def _is_alive(note: dict[str, Any] | None) -> bool:
@@ -267,7 +232,7 @@ def _look_of(end: dict[str, Any]) -> Look:
     last = "".join(letter for letter in last if letter.isprintable())
     after = f": {last}" if last else ""
     if how == "carried" or (how in {"exited", "probed"} and status == DONE_STATUS):
-        return Look(state=RunState.DONE)
+        return Look(state=RunState.DONE, reason=last)
     if how == "unstartable":
         reason = f"the program could not be started{after}"
     elif how == "stopped":

@@ -155,13 +155,20 @@ def _attend(
 
 
 def _terminate(process: "subprocess.Popen[bytes]", grace: float) -> None:
-    """End the program and all that it has started, gently first."""
-    os.killpg(process.pid, signal.SIGTERM)
+    """End the program and all that it has started, gently first.
+
+    What runs as another user cannot be ended, and is waited for.
+    """
+    _signal_all(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(grace)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _signal_all(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _signal_all(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
 
 
 def _keep_end(pipe: IO[bytes], tail: bytearray) -> None:
@@ -176,7 +183,7 @@ def watch_over(folder: Path, number: int, ready: int) -> None:
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         # Who stops the service does not mean the programs, nor their witness. A
         # handler, unlike SIG_IGN, is not inherited by the program.
-        signal.signal(name, lambda *_: None)
+        signal.signal(name, _overhear)
     note = {"pid": os.getpid(), "identity": identity(os.getpid())}
     is_first = claim(folder / f"{number}.start", note)
     os.write(ready, b"+")
@@ -184,6 +191,10 @@ def watch_over(folder: Path, number: int, ready: int) -> None:
     if is_first:
         _let_go_of_streams()
         write(folder / f"{number}.end", carry_out(folder, number))
+
+
+def _overhear(_number: int, _frame: object) -> None:
+    """Do nothing."""
 
 
 def _let_go_of_streams() -> None:

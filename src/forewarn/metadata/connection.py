@@ -1,8 +1,8 @@
 """One connection: requests in, answers out, in order, within its limits.
 
 A GET of a prepared document is answered inside `data_received`, without a task.
-When a whole chunk equals the connection's last request, as it does for a poller,
-the parser is skipped; who asks, and everything else, is looked up as ever.
+When a whole chunk is a request that is known by its bytes, as a poller's is, the
+parser is skipped; who asks, and everything else, is looked up as ever.
 """
 
 import asyncio
@@ -15,10 +15,17 @@ from forewarn.metadata.endpoint import Answer, Question
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import Hub
 from forewarn.metadata.identity import Source, normal_address
+from forewarn.metadata.known import Known
 from forewarn.metadata.reader import Received, Refused, RequestReader
 from forewarn.metadata.watchdog import Phase, Watchdog
 
 logger = logging.getLogger("forewarn.metadata")
+
+
+_IDLE = Phase.IDLE
+
+_ANYBODY = Source(address="")
+"""Asks for nobody in particular: what is known of bytes holds for everybody."""
 
 
 class Connection(asyncio.Protocol):
@@ -34,11 +41,6 @@ class Connection(asyncio.Protocol):
         self._admitted = False
         self._task: asyncio.Task[None] | None = None
         self._held: asyncio.Future[None] | None = None
-        # The last request that came alone in its chunk, and, once it came twice,
-        # what it asks for.
-        self._last_bytes = b""
-        self._last: Received | None = None
-        self._route: routes.Read | None = None
         self._is_choked = False
         self._reads = True
         self._has_ended = False
@@ -65,7 +67,10 @@ class Connection(asyncio.Protocol):
         self._hub.connections.discard(self)
         if self._admitted:
             self._hub.dismiss(self._source)
-        self._watchdog.cancel()
+        # What would hold a ring of objects together is cut, so that they go at once
+        # and not at the next search for garbage.
+        self._watchdog.close()
+        self._reader.close()
         if self._held is not None:
             self._held.cancel()
 
@@ -75,17 +80,18 @@ class Connection(asyncio.Protocol):
             return
         self._was_active = True
         is_alone = self.is_free
-        if is_alone and data == self._last_bytes and self._last is not None:
-            last = self._last
-            if self._route is None:
-                endpoint = self._hub.endpoint
-                self._route = endpoint.repeatable(last.request, self._source)
-            if self._route is not None:
-                self._follow(last, self._decide(last.request, self._route))
+        if is_alone and len(data) <= limits.KNOWN_BYTES_MAX:
+            known = self._hub.known.find(data)
+            if known is not None:
+                # The timer is left to run: when it fires, there was no hurry.
+                self._watchdog.phase = _IDLE
+                self._follow(
+                    known.received, self._decide(known.received.request, known.route)
+                )
                 return
         self._reader.feed(data)
         if is_alone:
-            self._remember(data)
+            self._learn(data)
         self._drain()
 
     def eof_received(self) -> bool:
@@ -162,14 +168,15 @@ class Connection(asyncio.Protocol):
         route = routes.route(request, signed=signed)
         return route if isinstance(route, Response) else None
 
-    def _remember(self, data: bytes) -> None:
-        self._last = self._route = None
+    def _learn(self, data: bytes) -> None:
         ready = self._reader.ready
-        if len(ready) == 1 and self._reader.is_between:
-            received = ready[0]
-            if isinstance(received, Received) and received.keep:
-                self._last_bytes = data
-                self._last = received
+        if len(ready) != 1 or self._reader.in_head or self._reader.in_body:
+            return
+        received = ready[0]
+        if isinstance(received, Received) and received.request.method == "GET":
+            route = self._hub.endpoint.repeatable(received.request, _ANYBODY)
+            if route is not None:
+                self._hub.known.learn(data, Known(received, route))
 
     def _drain(self) -> None:
         ready = self._reader.ready

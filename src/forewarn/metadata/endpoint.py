@@ -89,23 +89,31 @@ class Endpoint:
         self._limit = RateLimit(rate_limit)
         self._preparer = Preparer()
         self._views: dict[str, ServedView] = {}
+        self._served = 0
         self._seen: dict[str, Micros] = {}
         self._stranger_logged = -math.inf
 
     def publish(self, publication: Publication) -> None:
         """Serve what control has committed; repeats and old news do no harm."""
         for view_id in publication.views_gone:
-            self._views.pop(view_id, None)
+            gone = self._views.pop(view_id, None)
+            self._served -= gone is not None and gone.enabled
             self._seen.pop(view_id, None)
         for snapshot in publication.views:
             view = self._views.get(snapshot.view_id)
             if view is None:
                 view = self._views[snapshot.view_id] = ServedView(snapshot.view_id)
             if view.is_older_than(snapshot):
+                self._served -= view.enabled
                 view.take(snapshot, preparer=self._preparer)
+                self._served += view.enabled
         for vm in publication.guests_gone:
             self.directory.drop(vm)
         self.directory.put(publication.guests)
+
+    def count_documents(self) -> tuple[int, int]:
+        """Return how many lists of events are served, and how many there are."""
+        return self._served, len(self._views)
 
     def take_sightings(self) -> dict[str, Micros]:
         """Return when each view was last asked for since the last call (7.1)."""

@@ -19,6 +19,7 @@ from forewarn.metadata.endpoint import (
 from forewarn.metadata.holds import Holds
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
+from forewarn.metadata.known import KnownRequests
 from forewarn.metadata.limits import Limits
 
 
@@ -60,6 +61,7 @@ class Hub:
         self.clock = clock
         self.bounds = bounds
         self.holds = Holds(clock)
+        self.known = KnownRequests()
         self.is_stopping = False
         self.is_empty = asyncio.Event()
         self.is_empty.set()

@@ -6,7 +6,6 @@ address that has moved, is never served on the strength of an old connection.
 
 import hmac
 import ipaddress
-from hashlib import sha256
 from typing import NamedTuple
 
 from forewarn.control.messages import Guest
@@ -93,7 +92,7 @@ class Directory:
             return None
         # Headers were read as Latin-1, which gives their bytes back unchanged.
         name = names[0].encode("latin-1")
-        expected = hmac.new(self._secret, name, sha256).hexdigest().encode("ascii")
+        expected = hmac.digest(self._secret, name, "sha256").hex().encode("ascii")
         if not hmac.compare_digest(expected, signatures[0].lower().encode("latin-1")):
             return None
         return self.by_vm_id.get(names[0].lower())

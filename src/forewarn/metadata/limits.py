@@ -19,9 +19,22 @@ TARGET_BYTES_MAX = 8 * 1024
 BODY_BYTES_MAX = 256 * 1024
 """Bytes of a body: a thousand approvals, pretty-printed, are 150 KiB."""
 
+LINE_BYTES_MAX = 8 * 1024
+"""Bytes of the line before a chunk, and of a trailer: nobody sends either."""
+
+CHUNKS_MAX = 10_000
+"""Chunks of one body, so that reading a hostile one takes a loop's pause of some
+ten milliseconds; a client's chunks have kilobytes."""
+
 MESSAGE_BYTES_MAX = 8 * BODY_BYTES_MAX
 """Bytes of a whole request, with what chunks and trailers cost: chunks of a single
 byte are six times their content."""
+
+KNOWN_MAX = 256
+"""Requests that are known by their bytes: a fleet's pollers send about ten."""
+
+KNOWN_BYTES_MAX = 1024
+"""Bytes of such a request, so that a hostile client fills little with them."""
 
 ROUNDS_MAX = 4
 """Questions that one request may lead to: enabling, a wait for the first answer,

@@ -3,16 +3,39 @@
 A reader never raises: what cannot be understood becomes a refusal, after which it
 reads nothing more. Whatever makes the end of a request doubtful is refused, since
 the next request would start where an attacker wants it (RFC 9112, 6.3).
+
+The parser is a little more generous than RFC 9112. So it is given one request at a
+time, its head in one piece, and the lines that say what follows are checked first.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import httptools
 
 from forewarn.metadata import answers, limits
 from forewarn.metadata.http import Request, Response
+
+_LINE_END = b"\r\n"
+_HEAD_END = b"\r\n\r\n"
+
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
+_FIRST_LINE = re.compile(_TOKEN + rb"+ [^\x00-\x20\x7f]+ HTTP/[0-9]\.[0-9]\r\n")
+_BEGINNING = re.compile(_TOKEN)
+_BLANKS = re.compile(rb"[\r\n]*")
+_BARE_LF = re.compile(rb"(?<!\r)\n")
+
+_QUOTED = rb'"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"'
+_CHUNK_LINE = re.compile(
+    rb"([0-9a-fA-F]{1,16})(?:[ \t]*;[ \t]*%b+(?:[ \t]*=[ \t]*(?:%b+|%b))?)*\r\n"
+    % (_TOKEN, _TOKEN, _QUOTED)
+)
+
+_UPGRADE = re.compile(rb"\r\nupgrade:[\t\x20-\x7e\x80-\xff]*(?=\r\n)", re.IGNORECASE)
+"""A server may ignore the offer (RFC 9110, 7.8), but the parser would skip the
+request's body for it. Java's client makes it with every first request."""
 
 
 class Received(NamedTuple):
@@ -36,6 +59,9 @@ class _RefusalError(Exception):
 class RequestReader:
     """The requests of one connection, in their order."""
 
+    # Made at the first byte: many connections send only what is known already.
+    _parser: httptools.HttpRequestParser
+
     def __init__(self, judge: Callable[[Request], Response | None]) -> None:
         """Begin; `judge` tells what is wrong with a head that expects a 100."""
         self.ready: deque[Received | Refused] = deque()
@@ -49,7 +75,16 @@ class RequestReader:
         """Nothing more is read: refused, or the client said that it closes."""
         self._judge = judge
         self._refusal: Response | None = None
-        self._parser = httptools.HttpRequestParser(self)
+        self._has_parser = False
+        self._kept = b""
+        """The beginning of a head or a line whose end has not come."""
+        self._left = 0
+        """Bytes of the body, or of its chunk, that are still to come."""
+        self._chunks = 0
+        self._tail = b""
+        """In the trailers of a body in chunks: the last of what was read."""
+        self._was_offered = False
+        """Another protocol, by an Upgrade header."""
         self._target = b""
         self._headers: dict[str, tuple[str, ...]] = {}
         self._header_count = 0
@@ -68,30 +103,133 @@ class RequestReader:
         """Read `data`; what is complete, or refused, is appended to `ready`."""
         if self.is_done:
             return
-        # The parser gathers a header, or a trailer, until it ends; it may never.
         self._unfinished_bytes += len(data)
-        if self.in_head and self._unfinished_bytes > limits.HEAD_BYTES_MAX:
-            self._end(answers.HEAD_TOO_LARGE)
-            return
         if self.in_body and self._unfinished_bytes > limits.MESSAGE_BYTES_MAX:
             self._end(answers.BODY_TOO_LARGE)
             return
-        begins = self.is_between and not self.ready
+        data = self._kept + data if self._kept else data
+        self._kept = b""
+        at, end = 0, len(data)
         try:
-            self._parser.feed_data(data)
+            while at < end and not self.is_done:
+                at = self._step(data, at)
         except httptools.HttpParserUpgrade:
-            # The request that offered an upgrade is answered as if it had not;
-            # what follows it might be in the other protocol already.
+            # CONNECT: what follows might be in another protocol already.
             self._close_after_last()
         except httptools.HttpParserInvalidMethodError:
-            # A verb that the parser has never heard of is still a verb (1.2);
-            # TLS and other noise is not.
-            is_verb = begins and not self.ready and data[:1].isupper()
+            # A verb that the parser has never heard of is still a verb (1.2).
+            is_verb = data[at : at + 1].isupper()
             self._end(answers.STRANGE_VERB if is_verb else answers.MALFORMED)
-        except httptools.HttpParserError:
-            # Bytes after `Connection: close` are an error to the parser too.
-            if not self.is_done:
-                self._end(self._refusal or answers.MALFORMED)
+        except (httptools.HttpParserError, _RefusalError):
+            self._end(self._refusal or answers.MALFORMED)
+
+    def close(self) -> None:
+        """Read nothing more, and let go of what holds on to the connection."""
+        self.is_done = True
+        self._judge = _judge_nothing
+        if self._has_parser:
+            self._has_parser = False
+            del self._parser
+
+    def _step(self, data: bytes, at: int) -> int:
+        """Read a head or a part of the body at `at`; return where it ends."""
+        if self._left:
+            end = min(len(data), at + self._left)
+            self._left -= end - at
+            self._parser.feed_data(data[at:end] if at or end < len(data) else data)
+            return end
+        if self.in_body:
+            read = self._read_trailers if self._tail else self._read_chunk_line
+            return read(data, at)
+        if not self.in_head:
+            at = _skip_blanks(data, at)
+            if at == len(data):
+                return at
+            self._begin()
+        return self._read_head(data, at)
+
+    def _read_head(self, data: bytes, at: int) -> int:
+        end = data.find(_HEAD_END, at)
+        if end < 0:
+            self._keep(data, at)
+            return len(data)
+        end += len(_HEAD_END)
+        if end - at > limits.HEAD_BYTES_MAX + limits.TARGET_BYTES_MAX:
+            self._refuse(answers.HEAD_TOO_LARGE)
+        if not _FIRST_LINE.match(data, at):
+            self._refuse(answers.MALFORMED)
+        head = data if end - at == len(data) else data[at:end]
+        if _UPGRADE.search(head):
+            self._was_offered = True
+            head = _UPGRADE.sub(b"", head)
+        self._parser.feed_data(head)
+        return end
+
+    def _read_chunk_line(self, data: bytes, at: int) -> int:
+        end = data.find(_LINE_END, at)
+        if end < 0:
+            self._keep(data, at)
+            return len(data)
+        end += len(_LINE_END)
+        line = _CHUNK_LINE.fullmatch(data, at, end)
+        self._chunks += 1
+        if line is None or self._chunks > limits.CHUNKS_MAX:
+            self._refuse(answers.MALFORMED)
+        size = int(line[1], 16)
+        if size > limits.BODY_BYTES_MAX:
+            self._refuse(answers.BODY_TOO_LARGE)
+        # A chunk has the end of a line after it; the last has trailers.
+        self._left = size + len(_LINE_END) if size else 0
+        self._tail = b"" if size else _LINE_END
+        self._parser.feed_data(data[at:end])
+        return end
+
+    def _read_trailers(self, data: bytes, at: int) -> int:
+        # The empty line that ends them may have begun in what came before.
+        window = self._tail + data[at:]
+        found = window.find(_HEAD_END)
+        end = len(data)
+        if found >= 0:
+            end = at + found + len(_HEAD_END) - len(self._tail)
+        self._tail = window[-len(_HEAD_END) + 1 :]
+        self._parser.feed_data(data[at:end])
+        return end
+
+    def _keep(self, data: bytes, at: int) -> None:
+        """Wait for the end of a head or a line, unless it cannot be right."""
+        kept = self._kept = data[at:]
+        # Who is wrong already is told at once, and does not wait for a time-out.
+        if _BARE_LF.search(kept):
+            self._refuse(answers.MALFORMED)
+        if self.in_body:
+            if len(kept) > limits.LINE_BYTES_MAX:
+                self._refuse(answers.HEAD_TOO_LARGE)
+            return
+        if b"\r\n" in kept:
+            if not _FIRST_LINE.match(kept):
+                self._refuse(answers.MALFORMED)
+        elif not _BEGINNING.match(kept):
+            self._refuse(answers.MALFORMED)
+        elif len(kept) > limits.TARGET_BYTES_MAX:
+            self._refuse(answers.TARGET_TOO_LONG)
+        if len(kept) > limits.HEAD_BYTES_MAX:
+            self._refuse(answers.HEAD_TOO_LARGE)
+
+    def _begin(self) -> None:
+        """Forget the last request."""
+        if not self._has_parser:
+            self._has_parser = True
+            self._parser = httptools.HttpRequestParser(self)
+        self.begun += 1
+        self.in_head = True
+        self._left = self._chunks = 0
+        self._tail = b""
+        self._was_offered = False
+        self._target = b""
+        self._headers = {}
+        self._header_count = 0
+        self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
+        self._body = []
 
     def _end(self, response: Response) -> None:
         self.is_done = True
@@ -104,7 +242,7 @@ class RequestReader:
         assert isinstance(last, Received), "an upgrade ends a whole request"
         self.ready.append(Received(request=last.request, keep=False))
 
-    def _refuse(self, response: Response) -> None:
+    def _refuse(self, response: Response) -> NoReturn:
         self._refusal = response
         raise _RefusalError
 
@@ -120,16 +258,6 @@ class RequestReader:
         )
 
     # What follows is called by the parser.
-
-    def on_message_begin(self) -> None:
-        """Forget the last request."""
-        self.begun += 1
-        self.in_head = True
-        self._target = b""
-        self._headers = {}
-        self._header_count = 0
-        self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
-        self._body = []
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the target."""
@@ -176,7 +304,8 @@ class RequestReader:
         if codings and codings[0].lower() != "chunked":
             self._refuse(answers.MALFORMED)
         # The parser has refused everything but digits.
-        if lengths and int(lengths[0]) > limits.BODY_BYTES_MAX:
+        self._left = int(lengths[0]) if lengths else 0
+        if self._left > limits.BODY_BYTES_MAX:
             self._refuse(answers.BODY_TOO_LARGE)
 
     def _check_expectation(self) -> None:
@@ -202,7 +331,24 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """Hand the request out."""
         self.in_body = self.awaits_continue = False
-        keep = self._parser.should_keep_alive()
+        self._left = 0
+        keep = self._parser.should_keep_alive() and not self._is_switching()
         self.ready.append(Received(request=self._make_request(), keep=keep))
         self._body = []
         self.is_done = not keep
+
+    def _is_switching(self) -> bool:
+        """Tell whether what follows might be in another protocol already."""
+        options = ",".join(self._headers.get("connection", ()))
+        return self._was_offered and "upgrade" in options.lower()
+
+
+def _skip_blanks(data: bytes, at: int) -> int:
+    """Return where the next request begins: empty lines before it are nothing."""
+    found = _BLANKS.match(data, at)
+    assert found is not None, "nothing matches too"
+    return found.end()
+
+
+def _judge_nothing(_request: Request) -> None:
+    """Find nothing wrong: in the place of a judge that has gone."""

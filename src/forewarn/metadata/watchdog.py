@@ -58,6 +58,11 @@ class Watchdog:
             self._timer.cancel()
             self._timer = None
 
+    def close(self) -> None:
+        """Watch nothing ever again, and let go of the connection."""
+        self.cancel()
+        self._on_time = _do_nothing
+
     def _seconds(self, phase: Phase) -> float:
         match phase:
             case Phase.IDLE:
@@ -70,3 +75,7 @@ class Watchdog:
                 return self._bounds.write_seconds
             case Phase.LINGER:
                 return self._bounds.linger_seconds
+
+
+def _do_nothing() -> None:
+    """Stand in the place of a connection that has gone."""

@@ -18,8 +18,11 @@ from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.problems import FleetFileError, Problem
 from forewarn.metadata.server import Address
 from forewarn.service import parts
-from forewarn.service.service import Service, StartError
+from forewarn.service.listening import StartError
+from forewarn.service.logs import logging_to
+from forewarn.service.service import Service
 from forewarn.service.settings import Settings
+from forewarn.service.supervisor import Supervisor
 
 __all__ = ["Service", "StartError", "read_fleet_file", "run"]
 
@@ -27,8 +30,16 @@ logger = logging.getLogger("forewarn.service")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
+NOBODY = Supervisor()
+"""Where nobody wants to hear of the service."""
 
-def run(settings: Settings, *, fleet: Path | None = None) -> int:
+
+def run(
+    settings: Settings,
+    *,
+    fleet: Path | None = None,
+    supervisor: Supervisor = NOBODY,
+) -> int:
     """Run a service until a signal stops it; return the exit status.
 
     Raises ForewarnError if it cannot start: SettingsError and FleetFileError for
@@ -36,12 +47,16 @@ def run(settings: Settings, *, fleet: Path | None = None) -> int:
     that the service failed and is to be started again.
     """
     wanted = None if fleet is None else read_fleet_file(fleet)
-    _set_up_logging()
     _allow_connections()
-    for warning in settings.warnings:
-        logger.warning("%s", warning)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(Service(settings), wanted))
+    with (
+        logging_to(sys.stderr, settings.log) as log,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        for warning in settings.warnings:
+            logger.warning("%s", warning)
+        service = Service(settings)
+        service.metrics.lines_dropped = log.lines_dropped
+        return runner.run(_serve(service, wanted, supervisor))
 
 
 def read_fleet_file(file: Path) -> WantedFleet:
@@ -57,7 +72,9 @@ def read_fleet_file(file: Path) -> WantedFleet:
     raise FleetFileError([Problem(file=str(file), line=0, key="", message=message)])
 
 
-async def _serve(service: Service, fleet: WantedFleet | None) -> int:
+async def _serve(
+    service: Service, fleet: WantedFleet | None, supervisor: Supervisor = NOBODY
+) -> int:
     loop = asyncio.get_running_loop()
     told: asyncio.Future[int] = loop.create_future()
 
@@ -70,12 +87,18 @@ async def _serve(service: Service, fleet: WantedFleet | None) -> int:
         loop.add_signal_handler(number, stop, number)
     await service.start(fleet=fleet)
     _greet(service)
+    supervisor.tell("READY=1")
+    telling = asyncio.create_task(
+        supervisor.keep_telling(lambda: service.health().alive, service.status)
+    )
     failure = asyncio.create_task(service.wait_failed())
     await asyncio.wait({told, failure}, return_when=asyncio.FIRST_COMPLETED)
     if told.done():
         logger.info("stopping")
     has_failed = failure.done()
     failure.cancel()
+    telling.cancel()
+    supervisor.tell("STOPPING=1", "STATUS=stopping")
     await service.stop()
     return 1 if has_failed else 0
 
@@ -98,18 +121,6 @@ def _greet(service: Service) -> None:
 
 def _say(who: str, address: Address) -> None:
     logger.info("serving %s at %s", who, parts.url(address))
-
-
-def _set_up_logging() -> None:
-    """Have the log written to standard error: short for people, dated for files."""
-    handler = logging.StreamHandler()
-    if sys.stderr.isatty():
-        form, dates = "%(asctime)s %(message)s", "%H:%M:%S"
-    else:
-        form, dates = "%(asctime)s %(levelname)s %(name)s: %(message)s", None
-    handler.setFormatter(logging.Formatter(form, dates))
-    logging.getLogger().addHandler(handler)
-    logging.getLogger("forewarn").setLevel(logging.INFO)
 
 
 def _allow_connections() -> None:

@@ -1,15 +1,16 @@
 """What VMs and operators may ask, over the control thread."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
 from forewarn.clock import Clock
+from forewarn.control import reports
 from forewarn.control.desk import Health
 from forewarn.control.work import Who, Work
 from forewarn.fleet.instance import InstanceFacts
-from forewarn.fleet.model import Host, Scope, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.metadata import desk as metadata
 from forewarn.protocol.errors import ForewarnError
@@ -37,10 +38,13 @@ class Readings:
 class VmDesk:
     """The metadata endpoint's way to control (metadata.desk.Desk)."""
 
-    def __init__(self, *, runner: Runner, readings: Readings) -> None:
-        """Ask `runner`, and read through `readings`."""
+    def __init__(
+        self, *, runner: Runner, readings: Readings, approvals: Counter[str]
+    ) -> None:
+        """Ask `runner`, read through `readings`, and count answers in `approvals`."""
         self._runner = runner
         self._readings = readings
+        self._approvals = approvals
 
     async def enable(self, vm: str) -> None:
         """Enable what `vm` is served; return after it has been published."""
@@ -52,14 +56,19 @@ class VmDesk:
     async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
         """Approve the events for `vm`: None, or the sentence of a refusal."""
         try:
-            return await self._runner.approve(vm, tuple(event_ids))
+            refusal = await self._runner.approve(vm, tuple(event_ids))
         except ForewarnError as error:
+            self._approvals["unavailable"] += 1
             raise _busy(error) from error
+        self._approvals["accepted" if refusal is None else "refused"] += 1
+        return refusal
 
     async def instance(self, vm: str) -> InstanceFacts | None:
         """Return what the instance endpoint tells `vm` of itself; None: gone."""
         try:
-            return await self._readings.read(lambda reader: _facts(reader, vm))
+            return await self._readings.read(
+                lambda reader: reports.instance_facts(reader, vm)
+            )
         except ForewarnError as error:
             raise _busy(error) from error
 
@@ -108,13 +117,3 @@ class ServiceDesk:
 
 def _busy(error: ForewarnError) -> metadata.BusyError:
     return metadata.BusyError(error.message, hint=error.hint)
-
-
-def _facts(reader: Reader, name: str) -> InstanceFacts | None:
-    vm = reader.get(Vm, name)
-    if vm is None or vm.state is VmState.DELETED:
-        return None
-    scope, host = reader.get(Scope, vm.scope), reader.get(Host, vm.host)
-    assert scope is not None, vm
-    assert host is not None, vm
-    return InstanceFacts(vm=vm, scope=scope, host=host)

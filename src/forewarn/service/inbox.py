@@ -119,3 +119,17 @@ class Inbox:
         self.enablings.clear()
         self.orders.clear()
         return rest
+
+
+def settle(
+    outcomes: list[tuple["asyncio.Future[Any]", Any, ForewarnError | None]],
+) -> None:
+    """Tell who waits: a result, or an error."""
+    for future, result, error in outcomes:
+        # Who does not wait any longer has cancelled it.
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)

@@ -48,3 +48,11 @@ GRACE_SECONDS = 1.5
 
 THREAD_SECONDS = 10.0
 """For the control thread to finish what it has begun when the service stops."""
+
+HELD_LOOKED_AT_MAX = 200
+"""Waiting operations whose reasons one scrape looks for: a tenth of a second's
+work, beside whatever else the machine does."""
+
+HELD_KEPT_SECONDS = 5.0
+"""How long a scrape's findings serve the next: two Prometheus servers cost as
+much as one."""

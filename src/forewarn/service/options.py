@@ -3,11 +3,13 @@
 import enum
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit
 
+from forewarn.drivers.placeholders import OBSERVER_PLACEHOLDERS, known_in
 from forewarn.fleet.values import split_listener
 from forewarn.instants import (
     MINUTE,
@@ -17,7 +19,7 @@ from forewarn.instants import (
     parse_duration,
 )
 from forewarn.protocol.events import EventType
-from forewarn.service import values
+from forewarn.service import values, words
 
 RATE_MAX = 1_000_000
 """Requests a second: more than any machine answers."""
@@ -31,6 +33,14 @@ ATTEMPTS_MAX = 100
 FIRST_ANSWER_MAX = 2 * MINUTE
 FIRST_EVENTS_MAX = 5 * MINUTE
 """Clause 7.1: up to two minutes, and up to five."""
+
+PARALLEL_MAX = 1_000
+"""Programs of one call at once: more than a host has VMs for."""
+
+GRACE_MAX = 10 * MINUTE
+"""Between asking a program to end and ending it: another call may wait for it."""
+
+DRIVERS = ("simulated", "command")
 
 FAILURE_EVENTS = {"Reboot": EventType.REBOOT, "Redeploy": EventType.REDEPLOY}
 
@@ -50,6 +60,9 @@ class Form(enum.Enum):
     DURATION = "a duration"
     EVENT = "an event type"
     DRIVER = "a driver"
+    WORD = "a word"
+    PROGRAM = 'a list of words such as ["/usr/local/bin/pause-vm", "{vm}"]'
+    ACTIONS = 'a list of actions such as ["live_migrate"]'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +73,10 @@ class Option:
     least: float = 0
     most: float = math.inf
     may_be_empty: bool = False
+    words: tuple[str, ...] = ()
+    """Of a word: which there are."""
+    placeholders: tuple[str, ...] = ()
+    """Of a program: what its words may contain."""
 
 
 SECTIONS: Mapping[str, type] = {
@@ -69,6 +86,8 @@ SECTIONS: Mapping[str, type] = {
     "timing": values.TimingSettings,
     "driver": values.DriverSettings,
     "driver.simulated": values.SimulatedSettings,
+    "driver.command": values.CommandSettings,
+    "log": values.LogSettings,
 }
 """The tables of forewarn.toml."""
 
@@ -90,6 +109,26 @@ _SPECIAL: Mapping[str, Option] = {
     "driver.kind": Option(form=Form.DRIVER),
     "driver.timeout": Option(least=SECOND),
     "driver.attempts": Option(form=Form.COUNT, least=1, most=ATTEMPTS_MAX),
+    **{
+        f"driver.command.{name}": Option(
+            form=Form.PROGRAM, placeholders=known_in(action)
+        )
+        for name, action in words.WORKS.items()
+    },
+    **{
+        f"driver.command.{name}timeout": Option(least=SECOND, may_be_empty=True)
+        for name in ("", *(f"{work}_" for work in words.WORKS))
+    },
+    "driver.command.observe": Option(
+        form=Form.PROGRAM, placeholders=OBSERVER_PLACEHOLDERS
+    ),
+    "driver.command.probe": Option(form=Form.PROGRAM, placeholders=known_in(None)),
+    "driver.command.abortable": Option(form=Form.ACTIONS),
+    "driver.command.parallel": Option(form=Form.COUNT, least=1, most=PARALLEL_MAX),
+    "driver.command.grace": Option(most=GRACE_MAX),
+    "driver.command.records": Option(form=Form.TEXT, may_be_empty=True),
+    "log.format": Option(form=Form.WORD, words=("auto", "text", "json")),
+    "log.level": Option(form=Form.WORD, words=("debug", "info", "warning", "error")),
 }
 
 OPTIONS: Mapping[str, Option] = {
@@ -121,6 +160,13 @@ def from_text(option: Option, text: str) -> Any:
         if not _COUNT.fullmatch(text):
             raise ValueError(f"{text!r} is not a whole number")
         return _bounded(option, int(text))
+    if option.form in _LISTS:
+        try:
+            found = tuple(shlex.split(text))
+        except ValueError:
+            raise ValueError("has a quotation mark that is not closed") from None
+        # As a text, nothing at all is how a program is left out.
+        return _LISTS[option.form](option, found) if found else found
     return _READERS[option.form](option, text)
 
 
@@ -132,6 +178,8 @@ def from_toml(option: Option, value: object) -> Any:
             raise ValueError(f"must be {option.form.value}")
         number = float(value) if option.form is Form.NUMBER else value
         return _bounded(option, number)
+    if option.form in _LISTS:
+        return _LISTS[option.form](option, words.listed(value, option.form.value))
     if not isinstance(value, str):
         example = ' in quotes, such as "15m"' if option.form is Form.DURATION else ""
         raise ValueError(f"must be {option.form.value}{example}")  # noqa: TRY004
@@ -150,6 +198,8 @@ def shown(option: Option, value: Any) -> str:
         return f"{value:g}"
     if option.form is Form.URL:
         return without_password(value)
+    if option.form in _LISTS:
+        return shlex.join(value)
     return str(value)
 
 
@@ -214,10 +264,17 @@ def _event(_option: Option, text: str) -> EventType:
 
 
 def _driver(_option: Option, text: str) -> str:
-    if text != "simulated":
+    if text not in DRIVERS:
+        known = " or ".join(f'"{name}"' for name in DRIVERS)
         raise ValueError(
-            f'this version of forewarn has no driver {text!r}: write "simulated"'
+            f"this version of forewarn has no driver {text!r}: write {known}"
         )
+    return text
+
+
+def _word(option: Option, text: str) -> str:
+    if text not in option.words:
+        raise ValueError(f"must be one of {', '.join(option.words)}, not {text!r}")
     return text
 
 
@@ -228,4 +285,10 @@ _READERS: Mapping[Form, Callable[[Option, str], Any]] = {
     Form.DURATION: _duration,
     Form.EVENT: _event,
     Form.DRIVER: _driver,
+    Form.WORD: _word,
+}
+
+_LISTS: Mapping[Form, Callable[[Option, tuple[str, ...]], tuple[str, ...]]] = {
+    Form.PROGRAM: lambda option, found: words.program(found, option.placeholders),
+    Form.ACTIONS: lambda _option, found: words.actions(found),
 }

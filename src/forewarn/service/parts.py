@@ -1,17 +1,23 @@
 """The parts of a service as its settings name them."""
 
 import asyncio
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from forewarn.admin.tokens import Tokens, read_tokens
+from forewarn.clock import SystemClock
 from forewarn.control.messages import Publication
+from forewarn.drivers.command import CommandDriver
 from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
 from forewarn.drivers.port import Driver
+from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.problems import quoted
 from forewarn.metadata.server import Address
 from forewarn.service.options import without_password
 from forewarn.service.settings import Settings, impacts, problem
+from forewarn.service.words import WORKS
 from forewarn.store.open import open_store
 from forewarn.store.port import Store
 
@@ -54,7 +60,17 @@ def open_store_of(settings: Settings) -> Store:
 
 
 def open_driver_of(settings: Settings) -> Driver:
-    """Open the driver, with its memory beside the store; raises DriverError."""
+    """Open the driver, with its memory beside the store.
+
+    Raises DriverError or SettingsError.
+    """
+    if settings.driver.kind == "command":
+        return CommandDriver(
+            _programs(settings),
+            records=_records(settings),
+            clock=SystemClock(),
+            retention=settings.store.retention,
+        )
     return SimulatedDriver(impacts=impacts(settings), journal=_journal(settings))
 
 
@@ -65,6 +81,53 @@ def _journal(settings: Settings) -> Journal:
         return MemoryJournal()
     store = Path(url.removeprefix(SQLITE))
     return FileJournal(store.with_name(f"{store.name}.simulated"))
+
+
+def _programs(settings: Settings) -> Programs:
+    """Return the operator's programs, each with its absolute path."""
+    command = settings.command
+    found = {
+        action: _program(settings, name)
+        for name, action in WORKS.items()
+        if getattr(command, name)
+    }
+    if not found:
+        message = "[driver.command] names no program for any action"
+        raise problem(settings, "driver.kind", message)
+    return Programs(
+        actions=found,
+        abortable=frozenset(WORKS[name] for name in command.abortable),
+        timeouts={
+            action: getattr(command, f"{name}_timeout") or command.timeout
+            for name, action in WORKS.items()
+        },
+        observe=_program(settings, "observe"),
+        probe=_program(settings, "probe"),
+        parallel=command.parallel,
+        grace=command.grace,
+    )
+
+
+def _program(settings: Settings, name: str) -> tuple[str, ...]:
+    words: tuple[str, ...] = getattr(settings.command, name)
+    if not words:
+        return ()
+    program = shutil.which(words[0], path=PATH)
+    if program is None:
+        where = "" if "/" in words[0] else f" in {PATH}"
+        message = f"there is no program {quoted(words[0])}{where} that can be run"
+        raise problem(settings, f"driver.command.{name}", message)
+    return program, *words[1:]
+
+
+def _records(settings: Settings) -> Path:
+    if settings.command.records:
+        return Path(settings.command.records)
+    url = settings.store.url
+    if not url.startswith(SQLITE):
+        return Path("forewarn.command")
+    store = Path(url.removeprefix(SQLITE))
+    return store.with_name(f"{store.name}.command")
 
 
 def read_secret(settings: Settings) -> bytes:

@@ -29,7 +29,14 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits
-from forewarn.service.inbox import Enabling, Inbox, Order, Post, StoppedError
+from forewarn.service.inbox import (
+    Enabling,
+    Inbox,
+    Order,
+    Post,
+    StoppedError,
+    settle,
+)
 from forewarn.store import kinds
 from forewarn.store.port import ConflictError, StoreError
 
@@ -104,8 +111,23 @@ class Runner:
 
     def is_alive(self) -> bool:
         """Tell whether the thread runs and has given a sign of life lately."""
-        silent = self._clock.monotonic() - self._beat
-        return self._thread.is_alive() and silent < limits.STUCK_SECONDS
+        return self._thread.is_alive() and self.silent_seconds() < limits.STUCK_SECONDS
+
+    def silent_seconds(self) -> float:
+        """Return how long ago the thread gave its last sign of life."""
+        return self._clock.monotonic() - self._beat
+
+    def overdue_seconds(self) -> float:
+        """Return how long the next timer has been due."""
+        due = self._next_due
+        if due is None or not self._is_ticking:
+            return 0
+        return max(0, self._clock.now() - due) / SECOND
+
+    @property
+    def waiting(self) -> int:
+        """Return how much waits for the thread."""
+        return self._inbox.waiting
 
     async def stop(self) -> bool:
         """Finish what waits, then end; tell whether the thread has ended."""
@@ -254,7 +276,7 @@ class Runner:
         self, outcomes: list[tuple["asyncio.Future[Any]", Any, ForewarnError | None]]
     ) -> None:
         if outcomes:
-            self._hand_over(_settle, outcomes)
+            self._hand_over(settle, outcomes)
 
     def _hand_over(self, act: Callable[..., object], *arguments: object) -> None:
         try:
@@ -262,19 +284,6 @@ class Runner:
         except RuntimeError:
             # The loop is closed: nobody is left to be told.
             logger.debug("the event loop has gone")
-
-
-def _settle(
-    outcomes: list[tuple["asyncio.Future[Any]", Any, ForewarnError | None]],
-) -> None:
-    for future, result, error in outcomes:
-        # Who does not wait any longer has cancelled it.
-        if future.done():
-            continue
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
 
 
 def _check_askers(error: ForewarnError) -> None:

@@ -9,7 +9,7 @@ the control thread, close driver and store.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from forewarn import __version__
@@ -24,26 +24,24 @@ from forewarn.control.work import Who
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import WantedFleet
-from forewarn.fleet.values import split_listener
 from forewarn.ids import Ids, RandomIds
-from forewarn.instants import SECOND
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Address, Server
-from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits, parts
 from forewarn.service.admin import AdminServer
 from forewarn.service.desks import Readings, ServiceDesk, VmDesk
 from forewarn.service.guests import GuestListeners
+from forewarn.service.listening import address_of, refused
+from forewarn.service.metrics import Metrics, Parts
+from forewarn.service.observed import ObservedStore
 from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
+from forewarn.service.sightings import Sightings
+from forewarn.service.trail import Trail
 from forewarn.service.watching import Watchers
 from forewarn.store.port import Store
 
 logger = logging.getLogger("forewarn.service")
-
-
-class StartError(ForewarnError):
-    """The service could not start; nothing is left running."""
 
 
 class Service:
@@ -73,9 +71,10 @@ class Service:
         self._threads = ThreadPoolExecutor(
             limits.READERS, thread_name_prefix="forewarn-read"
         )
-        self._tasks: list[asyncio.Task[None]] = []
+        self._sightings: Sightings | None = None
         self._admin: AdminServer | None = None
         self._runner: Runner | None = None
+        self.metrics = Metrics(self.clock)
         self.endpoint: Endpoint
         self.server: Server
         self.desk: ServiceDesk
@@ -98,7 +97,8 @@ class Service:
         tokens = parts.read_tokens_of(self.settings)
         secret = parts.read_secret(self.settings)
         loop = asyncio.get_running_loop()
-        store, driver = await loop.run_in_executor(self._threads, self._open)
+        stored, driver = await loop.run_in_executor(self._threads, self._open)
+        store = self._observed(stored)
         self.endpoint = Endpoint(
             rate_limit=self.settings.metadata.rate_limit, secret=secret
         )
@@ -125,9 +125,12 @@ class Service:
         if fleet is not None:
             await self.apply(fleet)
         await self._listen(tokens)
-        self._tasks.append(
-            asyncio.create_task(self._note_sightings_now_and_then(runner))
+        self._sightings = Sightings(
+            runner,
+            take=self.endpoint.take_sightings,
+            disable_after=self.settings.metadata.disable_after,
         )
+        self._sightings.begin()
         runner.tick()
         self._is_ready = True
 
@@ -142,13 +145,21 @@ class Service:
             driver = self._owned.enter_context(
                 contextlib.closing(parts.open_driver_of(self.settings))
             )
+        self.metrics.tally.load(store)
         return store, driver
+
+    def _observed(self, store: Store) -> Store:
+        """Return the store as the plane uses it: the log and the metrics hear of it."""
+        listeners = (Trail(), self.metrics.tally)
+        return ObservedStore(store, clock=self.clock, listeners=listeners)
 
     def _join(self, runner: Runner, store: Store) -> None:
         readings = Readings(store=store, threads=self._threads)
         self.server = Server(
             endpoint=self.endpoint,
-            desk=VmDesk(runner=runner, readings=readings),
+            desk=VmDesk(
+                runner=runner, readings=readings, approvals=self.metrics.approvals
+            ),
             clock=self.clock,
         )
         self._guests = GuestListeners(self.server, on_open=self._tell_of_guest)
@@ -159,19 +170,34 @@ class Service:
             clock=self.clock,
             health=self.health,
         )
+        self._parts = Parts(
+            endpoint=self.endpoint,
+            server=self.server,
+            runner=runner,
+            readings=readings,
+            watchers=self.watchers,
+            is_ready=lambda: self.health().ready,
+            listeners_failed=lambda: len(self._guests.failed),
+        )
 
     async def _listen(self, tokens: Tokens | None) -> None:
         metadata, admin = self.settings.metadata, self.settings.admin
         if metadata.listen:
-            with _refused("metadata.listen", metadata.listen):
-                await self.server.serve_shared(*_address(metadata.listen))
+            with refused("metadata.listen", metadata.listen):
+                await self.server.serve_shared(*address_of(metadata.listen))
         await self._guests.begin()
         self._admin = AdminServer(
-            admin_app.create_app(self.desk, tokens=tokens, version=__version__),
+            admin_app.create_app(
+                self.desk,
+                tokens=tokens,
+                version=__version__,
+                collect=lambda: self.metrics.collect(self._parts),
+                answered=self.metrics.answered,
+            ),
             grace_seconds=limits.GRACE_SECONDS,
         )
-        with _refused("admin.listen", admin.listen):
-            await self._admin.start(*_address(admin.listen))
+        with refused("admin.listen", admin.listen):
+            await self._admin.start(*address_of(admin.listen))
 
     # Running
 
@@ -221,7 +247,13 @@ class Service:
             alive=alive, ready=alive and self._is_ready, problems=tuple(problems)
         )
 
+    def status(self) -> str:
+        """Return in one line what it does, for whoever supervises it."""
+        vms, open_ = len(self.endpoint.directory.by_vm), len(self.metrics.tally.open())
+        return f"serving {vms} VMs; {open_} operations under way"
+
     def _publish(self, publication: Publication) -> None:
+        self.metrics.published += len(publication.views)
         self.endpoint.publish(publication)
         self._guests.follow(publication)
 
@@ -234,39 +266,17 @@ class Service:
         if not self._failed.done():
             self._failed.set_result(error)
 
-    # Sightings
-
-    async def _note_sightings_now_and_then(self, runner: Runner) -> None:
-        quarter = self.settings.metadata.disable_after / SECOND / 4
-        pause = min(limits.SIGHTINGS_SECONDS, quarter)
-        while True:
-            await asyncio.sleep(pause)
-            # What cannot be stored now is seen again at the next request.
-            with contextlib.suppress(ForewarnError):
-                await self._note_sightings(runner)
-
-    async def _note_sightings(self, runner: Runner) -> None:
-        seen = list(self.endpoint.take_sightings().items())
-        for start in range(0, len(seen), limits.SIGHTINGS_TOGETHER_MAX):
-            some = dict(seen[start : start + limits.SIGHTINGS_TOGETHER_MAX])
-            await runner.call(
-                lambda plane, now, some=some: plane.note_sightings(some, now=now)
-            )
-
     # Stopping
 
     async def stop(self) -> None:
         """Stop in order; may be called at any time, and again."""
         self._is_ready = False
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        self._tasks.clear()
         if self._runner is not None:
+            if self._sightings is not None:
+                await self._sightings.end()
             await self._close_listeners()
-            with contextlib.suppress(ForewarnError):
-                await self._note_sightings(self._runner)
+            if self._sightings is not None:
+                await self._sightings.note()
             if not await self._runner.stop():
                 logger.error("the control thread does not end; the store stays open")
                 return
@@ -280,20 +290,3 @@ class Service:
         if self._admin is not None:
             stops.append(self._admin.stop())
         await asyncio.gather(*stops)
-
-
-def _address(listen: str) -> Address:
-    address = split_listener(listen)
-    assert address is not None, listen
-    return address
-
-
-@contextlib.contextmanager
-def _refused(key: str, listen: str) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StartError(
-            f"cannot listen at {listen}: {error.strerror or error}",
-            hint=f"Stop what listens there, or set another address: {key}.",
-        ) from error

@@ -210,8 +210,6 @@ def _leaves(tables: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 def _unknown(name: str) -> str:
     section, _, key = name.rpartition(".")
-    if name == "driver.command":
-        return "this version of forewarn has no command driver: remove the table"
     if name in SECTIONS:
         return f"must be a table: [{name}]"
     if section in SECTIONS:

@@ -72,6 +72,31 @@ class SimulatedSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSettings:
+    """[driver.command]: the operator's own programs, as lists of words."""
+
+    freeze: tuple[str, ...] = ()
+    live_migrate: tuple[str, ...] = ()
+    reboot: tuple[str, ...] = ()
+    redeploy: tuple[str, ...] = ()
+    reimage: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    observe: tuple[str, ...] = ()
+    probe: tuple[str, ...] = ()
+    abortable: tuple[str, ...] = ("live_migrate",)
+    parallel: int = 4
+    timeout: Micros | None = None
+    freeze_timeout: Micros | None = None
+    live_migrate_timeout: Micros | None = None
+    reboot_timeout: Micros | None = None
+    redeploy_timeout: Micros | None = None
+    reimage_timeout: Micros | None = None
+    delete_timeout: Micros | None = None
+    grace: Micros = 10 * SECOND
+    records: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSettings:
     """[driver]: who carries operations out."""
 
@@ -79,6 +104,14 @@ class DriverSettings:
     timeout: Micros = 30 * MINUTE
     attempts: int = 3
     retry_delay: Micros = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """[log]: what the service writes to standard error."""
+
+    format: str = "auto"
+    level: str = "info"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +124,8 @@ class Settings:
     timing: TimingSettings = field(default_factory=TimingSettings)
     driver: DriverSettings = field(default_factory=DriverSettings)
     simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
+    command: CommandSettings = field(default_factory=CommandSettings)
+    log: LogSettings = field(default_factory=LogSettings)
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
     """By the setting's whole name, such as `timing.speed`; absent: its default."""
     warnings: tuple[str, ...] = ()

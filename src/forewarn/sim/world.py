@@ -23,8 +23,7 @@ from forewarn.control.work import Who, Work, need
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.instance import InstanceFacts
-from forewarn.fleet.model import Host, Scope, Vm
+from forewarn.fleet.model import Vm
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.metadata.endpoint import Approve, Describe, Enable, Endpoint, Hold
@@ -316,18 +315,10 @@ class WorldVm:
                         world.endpoint.approved(self.name, refusal, now=world.now)
                     )
                 case Describe():
-                    facts = world.read(lambda reader: instance_facts(reader, self.name))
+                    facts = world.read(
+                        lambda reader: reports.instance_facts(reader, self.name)
+                    )
                     return _taken_apart(world.endpoint.described(answer, facts))
-
-
-def instance_facts(reader: Reader, name: str) -> InstanceFacts | None:
-    """Return what the instance endpoint tells a VM of itself; None: no such VM."""
-    vm = reader.get(Vm, name)
-    if vm is None:
-        return None
-    return InstanceFacts(
-        vm=vm, scope=need(reader, Scope, vm.scope), host=need(reader, Host, vm.host)
-    )
 
 
 def _taken_apart(response: Response) -> Answer:

@@ -5,7 +5,7 @@ says what to do next, and a file that others write to as a ConflictError.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -117,6 +117,13 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
+    def each(self, sql: str) -> Iterator[Row]:
+        """Yield the rows that a statement finds, without holding all of them."""
+        try:
+            yield from self._sqlite.execute(sql)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
     def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
         """Return the names of the columns that a statement gives."""
         try:
@@ -124,6 +131,14 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
         return [column[0] for column in found]
+
+    def copy_to(self, target: "Connection") -> None:
+        """Copy the whole file as it is now; others may go on writing meanwhile."""
+        try:
+            # In one step: it reads one moment, and no writer makes it begin anew.
+            self._sqlite.backup(target._sqlite, pages=-1)  # noqa: SLF001
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
 
     def begin(self, *, immediate: bool = False) -> None:
         """Open a transaction; an immediate one is the only that may write."""

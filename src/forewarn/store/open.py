@@ -18,7 +18,7 @@ def open_store(url: str) -> Store:
     Raises ValueError for what is no URL of a store, StoreError if the store
     cannot be opened.
     """
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, _ = url.partition("://")
     if url == "memory://":
         return MemoryStore()
     if separator and scheme in {"postgres", "postgresql"}:
@@ -26,9 +26,17 @@ def open_store(url: str) -> Store:
             "this version of forewarn cannot keep its store in PostgreSQL",
             hint=f"In [store] url {_EXAMPLES}.",
         )
-    if scheme == "sqlite" and rest.startswith("/") and _is_path(rest[1:]):
-        return SqliteStore(Path(rest[1:]))
+    if (path := path_of(url)) is not None:
+        return SqliteStore(path)
     raise ValueError(f"{url!r} is not the URL of a store: {_EXAMPLES}")
+
+
+def path_of(url: str) -> Path | None:
+    """Return the file that a URL names; None: it names none."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and _is_path(rest[1:]):
+        return Path(rest[1:])
+    return None
 
 
 def _is_path(text: str) -> bool:

@@ -33,6 +33,11 @@ def parse(text: str) -> dict[str, str]:
     return statements
 
 
+def load_checks() -> Mapping[str, str]:
+    """Return the statements of `forewarn store check` by name."""
+    return parse(read_sql("check.sql"))
+
+
 def load() -> Mapping[str, str]:
     """Return all statements by name."""
     return {name: sql for file in _FILES for name, sql in parse(read_sql(file)).items()}

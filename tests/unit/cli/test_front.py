@@ -21,6 +21,7 @@ from forewarn.cli.words import Command
 from forewarn.fleet.problems import FleetFileError, Problem
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.options import OPTIONS, environment_name
+from forewarn.service.supervisor import Supervisor
 from tests.unit.cli.conftest import Ended, Served
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -76,7 +77,7 @@ def test_the_bare_package_has_help_and_checks_fleet_files(tmp_path: Path) -> Non
         "import sys\n"
         "class Bare:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.partition('.')[0] in {'httpx', 'rich', 'fastapi', 'uvicorn',"
+        "        if name.partition('.')[0] in {'httpx2', 'rich', 'fastapi', 'uvicorn',"
         " 'uvloop', 'httptools', 'pydantic', 'starlette'}:\n"
         "            raise ModuleNotFoundError(f'No module {name}', name=name)\n"
         "sys.meta_path.insert(0, Bare())\n"
@@ -201,11 +202,15 @@ def test_every_setting_has_a_flag() -> None:
 def test_serving(here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[float, Path | None]] = []
 
-    def run(found: settings.Settings, *, fleet: Path | None = None) -> int:
+    def run(
+        found: settings.Settings, *, fleet: Path | None, supervisor: Supervisor
+    ) -> int:
+        assert supervisor == Supervisor(address="/run/notify")
         ran.append((found.timing.speed, fleet))
         return 0
 
     monkeypatch.setattr(serve, "run", run)
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/notify")
     assert forewarn("serve").status == 0
     assert forewarn("serve", "--fleet", "f.toml", "--timing-speed", "9").status == 0
     assert ran == [(1.0, None), (9.0, Path("f.toml"))]
@@ -226,7 +231,7 @@ def test_a_service_that_cannot_start(
     error: ForewarnError,
     status: int,
 ) -> None:
-    def run(_settings: object, *, fleet: Path | None = None) -> int:
+    def run(_settings: object, *, fleet: Path | None, supervisor: object) -> int:
         raise error
 
     monkeypatch.setattr(serve, "run", run)

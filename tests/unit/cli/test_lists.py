@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Callable
 
-import httpx
+import httpx2
 import pytest
 
 from forewarn.cli import client as client_module
@@ -92,7 +92,7 @@ def test_a_stream_prints_what_is_and_what_changes(
         printed.append(value["state"])
         if len(printed) == 1:
             threading.Thread(
-                target=httpx.post,
+                target=httpx2.post,
                 args=[f"{service.url}/v1/restore"],
                 kwargs={"json": {"name": "web_0"}},
             ).start()

@@ -129,7 +129,39 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ),
         (
             "[driver.command]\nfreeze = []\n",
-            ":1: driver.command: this version of forewarn has no command driver",
+            ":2: driver.command.freeze: names no program: leave it out",
+        ),
+        (
+            '[driver.command]\nfreeze = "pause {vm}"\n',
+            ":2: driver.command.freeze: must be a list of words such as [",
+        ),
+        (
+            '[driver.command]\nfreeze = ["pause", 7]\n',
+            ":2: driver.command.freeze: must be a list of words such as [",
+        ),
+        (
+            '[driver.command]\nreboot = [\n "/bin/x",\n "{vmm}",\n]\n',
+            ":2: driver.command.reboot: there is no placeholder {vmm} (did you mean",
+        ),
+        (
+            '[driver.command]\nobserve = ["x", "{host}"]\n',
+            ":2: driver.command.observe: there is no placeholder {host}: there are",
+        ),
+        (
+            '[driver.command]\nreboot = ["bin/x"]\n',
+            ':2: driver.command.reboot: "bin/x" must be an absolute path',
+        ),
+        (
+            '[driver.command]\nabortable = ["live-migrate"]\n',
+            ":2: driver.command.abortable: 'live-migrate' is none of freeze, live_",
+        ),
+        (
+            "[driver.command]\nparallel = 0\n",
+            ":2: driver.command.parallel: must be 1 to 1000",
+        ),
+        (
+            '[driver.command]\nfreze = ["x"]\n',
+            ':2: driver.command.freze: there is no such setting (did you mean "freeze"',
         ),
         ("[driver]\nattempts = 1.5\n", ":2: driver.attempts: must be a whole number"),
         ("[driver]\nattempts = 0\n", ":2: driver.attempts: must be 1 to 100, not 0"),
@@ -216,6 +248,25 @@ def test_speed_divides_notices_impacts_recovery_and_holds_and_nothing_else() -> 
     assert found.driver_timeout == 30 * MINUTE
     assert found.retry_delay == 10 * SECOND
     assert found.retention == 30 * DAY
+
+
+def test_a_program_is_a_text_outside_a_file(file: Path) -> None:
+    settings = load(
+        driver__command__freeze="/bin/sh -c 'sleep 1' x {vm}",
+        driver__command__abortable="freeze reboot",
+    )
+    assert settings.command.freeze == ("/bin/sh", "-c", "sleep 1", "x", "{vm}")
+    assert settings.command.abortable == ("freeze", "reboot")
+    rows = {row.key: row.value for row in describe(settings)}
+    assert rows["driver.command.freeze"] == "/bin/sh -c 'sleep 1' x '{vm}'"
+    file.write_text('[driver.command]\nfreeze = ["/bin/x"]\nabortable = []\n')
+    settings = load_settings(
+        file=file, environ={"FOREWARN_DRIVER_COMMAND_FREEZE": ""}, flags={}
+    )
+    assert settings.command.freeze == settings.command.abortable == ()
+    for wrong in ("'x", "/bin/x {y}"):
+        with pytest.raises(SettingsError):
+            load(driver__command__freeze=wrong)
 
 
 def test_a_password_is_never_shown() -> None:

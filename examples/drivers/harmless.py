@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""A program for the command driver that harms nothing: it writes a log, and waits.
+
+    harmless.py FOLDER ACTION VM [--seconds S] [--wait-for FILE]
+    harmless.py FOLDER observe VM
+    harmless.py FOLDER probe VM --operation OPERATION
+
+It reads the call from standard input, appends `begun …` and `done …` to FOLDER/log,
+and remembers in FOLDER where each VM is, so that `observe` can tell. It shows what
+a program of yours is given and must answer; harmless.toml configures it.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+DONE, RUNS, UNKNOWN, DOWN = 0, 1, 2, 3
+
+WAIT_SECONDS = 60.0
+"""For the file of --wait-for, then it has failed."""
+
+
+def main() -> int:
+    """Do as the words say; return the exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("action")
+    parser.add_argument("vm")
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--wait-for", type=Path)
+    parser.add_argument("--operation", default="")
+    words = parser.parse_args()
+    words.folder.mkdir(exist_ok=True)
+    if words.action == "observe":
+        return observe(words.folder, words.vm)
+    if words.action == "probe":
+        return probe(words.folder, words.vm, words.operation)
+    call = json.load(sys.stdin)
+    about = (
+        f"{words.action} {words.vm} for {call['operation']} call {call['generation']}"
+    )
+    note(words.folder, f"begun {about}")
+    time.sleep(max(words.seconds, 0.0))
+    if words.wait_for is not None and not wait_for(words.wait_for):
+        print(f"{words.wait_for} never came")
+        return RUNS
+    where = "" if words.action == "delete" else call["to_host"] or call["host"]
+    (words.folder / f"vm.{words.vm}").write_text(where)
+    note(words.folder, f"done {about}")
+    print(f"{words.vm} is on {where}" if where else f"{words.vm} is gone")
+    return DONE
+
+
+def observe(folder: Path, vm: str) -> int:
+    """Print where the VM is; the exit status says whether it runs."""
+    file = folder / f"vm.{vm}"
+    if not file.exists():
+        return UNKNOWN
+    print(host := file.read_text())
+    return DONE if host else DOWN
+
+
+def probe(folder: Path, vm: str, operation: str) -> int:
+    """Tell by the exit status what became of the work on a VM."""
+    log = folder / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    about = [line for line in lines if f" {vm} for {operation} " in line]
+    return DONE if any(line.startswith("done") for line in about) else UNKNOWN
+
+
+def note(folder: Path, line: str) -> None:
+    """Append a line to the log."""
+    with (folder / "log").open("a") as log:
+        log.write(f"{line}\n")
+
+
+def wait_for(file: Path) -> bool:
+    """Wait until a file is there; tell whether it came."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not file.exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+#!/bin/sh
+# Carries operations out with the openstack command. openstack.toml configures it.
+#
+#   openstack.sh ACTION SERVER HOST [TO_HOST]  openstack.sh freeze SERVER HOST SECONDS
+#   openstack.sh observe SERVER
+#
+# The fleet's VMs are named by the servers' ids, its hosts as Nova's. The cloud
+# `forewarn` is in /etc/openstack/clouds.yaml, with an administrator's rights: the
+# password is there, and neither in our settings nor in anybody's environment.
+# Every step may be repeated.
+#
+# Exit status: as in virsh.sh.
+
+action=$1 vm=$2
+
+FREEZE_SECONDS=5
+
+# --host of a live migration needs 2.30, of another 2.56.
+nova() { openstack --os-cloud forewarn --os-compute-api-version 2.56 server "$@"; }
+
+show() { nova show -f value -c "$1" "$vm" 2>/dev/null; }
+status() { show status; }
+place() { show OS-EXT-SRV-ATTR:host; }
+
+failed() {
+    case $(status) in
+    ACTIVE) exit 1 ;;
+    "") exit 2 ;;
+    *) exit 3 ;;
+    esac
+}
+
+wait_for() { # wait_for STATUS: what has no --wait is polled
+    left=60
+    while [ "$(status)" != "$1" ]; do
+        [ "$left" -gt 0 ] || failed
+        sleep 1
+        left=$((left - 1))
+    done
+}
+
+case $action in
+freeze)
+    seconds=$4
+    [ "$seconds" -gt 0 ] || seconds=$FREEZE_SECONDS
+    trap 'nova unpause "$vm"; failed' TERM
+    [ "$(status)" = PAUSED ] || nova pause "$vm" || failed
+    wait_for PAUSED
+    sleep "$seconds"
+    nova unpause "$vm" || failed
+    wait_for ACTIVE
+    ;;
+live-migrate)
+    to=$4
+    [ "$(place)" = "$to" ] && [ "$(status)" = ACTIVE ] && exit 0
+    nova migrate --live-migration --host "$to" --wait "$vm" || failed
+    [ "$(place)" = "$to" ] || failed
+    ;;
+reboot)
+    nova reboot --hard --wait "$vm" || failed
+    ;;
+redeploy)
+    to=$4
+    if [ "$(place)" != "$to" ]; then
+        nova migrate --host "$to" --wait "$vm" || failed
+    fi
+    [ "$(status)" != VERIFY_RESIZE ] || nova migration confirm "$vm" || failed
+    wait_for ACTIVE
+    [ "$(place)" = "$to" ] || failed
+    ;;
+reimage)
+    nova rebuild --wait "$vm" || failed
+    ;;
+delete)
+    nova list --all-projects -f value -c ID >/dev/null || exit 2
+    [ -n "$(status)" ] || exit 0
+    nova delete --wait "$vm" || failed
+    ;;
+observe)
+    case $(status) in
+    ACTIVE) place ;;
+    "") exit 2 ;;
+    *) exit 3 ;;
+    esac
+    ;;
+*)
+    echo "openstack.sh cannot $action"
+    exit 1
+    ;;
+esac

@@ -1,0 +1,202 @@
+"""`completion`: a script for a shell, written from the table of commands.
+
+The three scripts have the same content: after which words there are which others,
+and which words an option takes. Names of a fleet are not completed: that would ask
+the service at every key.
+"""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from forewarn.cli.commands import COMMANDS, GROUPS
+from forewarn.cli.failure import Exit
+from forewarn.cli.parser import options_of
+from forewarn.cli.words import GLOBAL, Call, Command, Option
+
+FILE_WORDS = frozenset({"FILE"})
+"""Metavariables whose value is a file's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """What may follow the words of a command, or of a group."""
+
+    words: str
+    """`fleet apply`; empty: at the beginning."""
+    follow: tuple[tuple[str, str], ...]
+    """Words that may come next, each with what it does."""
+    values: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Of each option that takes a value: which, nothing where it is free."""
+    takes_files: bool = False
+
+
+def completion(call: Call) -> int:
+    """Print the script."""
+    write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[call.text("shell")]
+    print("\n".join(write(list(levels()))))
+    return Exit.DONE
+
+
+def levels() -> Iterator[Level]:
+    """Yield what may follow what."""
+    top = {command.path[0]: command.summary for command in COMMANDS} | GROUPS
+    shared = [(option.name, option.help) for option in GLOBAL]
+    yield Level(
+        words="",
+        follow=(*top.items(), *shared, ("--help", "Say more."), ("--version", "")),
+        values=_values(GLOBAL),
+    )
+    for group in GROUPS:
+        members = [command for command in COMMANDS if command.path[0] == group]
+        yield Level(
+            words=group,
+            follow=tuple((each.path[-1], each.summary) for each in members),
+        )
+    yield from map(_level, COMMANDS)
+
+
+def _level(command: Command) -> Level:
+    options = options_of(command)
+    named = [(option.name, option.help) for option in options if not option.is_word]
+    chosen = [
+        (choice, option.help)
+        for option in options
+        if option.is_word
+        for choice in option.choices
+    ]
+    return Level(
+        words=command.name,
+        follow=(*chosen, *named, ("--help", "Say more.")),
+        values=_values(options),
+        takes_files=any(
+            option.is_word and option.metavar in FILE_WORDS for option in options
+        ),
+    )
+
+
+def _values(options: tuple[Option, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple(
+        (option.name, ("FILE",) if option.metavar in FILE_WORDS else option.choices)
+        for option in options
+        if not option.is_word and not option.is_flag
+    )
+
+
+# Bash
+
+_BASH_BEGIN = """\
+# bash completion for forewarn; made by `forewarn completion bash`
+_forewarn() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+    local path='' word skip='' i
+    COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ -n $skip ]]; then skip=''; continue; fi
+        case "$path $word" in
+            *' --'*) _forewarn_takes_value "$path" "$word" && skip=1 ;;
+            *) _forewarn_is_path "${path:+$path }$word" && path="${path:+$path }$word" ;;
+        esac
+    done"""
+
+_BASH_END = """\
+}
+complete -F _forewarn forewarn"""
+
+
+def _bash(found: list[Level]) -> Iterator[str]:
+    yield from _bash_helpers(found)
+    yield _BASH_BEGIN
+    yield '    case "$path:$prev" in'
+    for level in found:
+        for name, values in level.values:
+            yield f"        {shlex.quote(f'{level.words}:{name}')})"
+            yield f"            {_bash_reply(values)}; return ;;"
+    yield "    esac"
+    yield '    case "$path" in'
+    for level in found:
+        words = " ".join(name for name, _ in level.follow)
+        files = '; COMPREPLY+=($(compgen -f -- "$cur"))' if level.takes_files else ""
+        yield f"        {shlex.quote(level.words)})"
+        yield f'            COMPREPLY=($(compgen -W "{words}" -- "$cur")){files} ;;'
+    yield "    esac"
+    yield _BASH_END
+
+
+def _bash_helpers(found: list[Level]) -> Iterator[str]:
+    paths = "|".join(shlex.quote(level.words) for level in found if level.words)
+    yield f'_forewarn_is_path() {{ case "$1" in {paths}) return 0 ;; esac; return 1; }}'
+    takes = "|".join(
+        shlex.quote(f"{level.words}:{name}")
+        for level in found
+        for name, _ in level.values
+    )
+    yield (
+        '_forewarn_takes_value() { case "$1:$2" in '
+        f"{takes}) return 0 ;; esac; return 1; }}"
+    )
+
+
+def _bash_reply(values: tuple[str, ...]) -> str:
+    if values == ("FILE",):
+        return 'COMPREPLY=($(compgen -f -- "$cur"))'
+    if not values:
+        return "COMPREPLY=()"
+    return f'COMPREPLY=($(compgen -W "{" ".join(values)}" -- "$cur"))'
+
+
+# Zsh reads what bash does.
+
+
+def _zsh(found: list[Level]) -> Iterator[str]:
+    yield "# zsh completion for forewarn; to be sourced behind compinit"
+    yield "autoload -U +X bashcompinit && bashcompinit"
+    yield from _bash(found)
+
+
+# Fish
+
+
+def _fish(found: list[Level]) -> Iterator[str]:
+    yield "# fish completion for forewarn; made by `forewarn completion fish`"
+    yield "complete -c forewarn -f"
+    for level in found:
+        condition = _fish_condition(level)
+        values = dict(level.values)
+        for name, text in level.follow:
+            yield _fish_line(condition, name, text, values.get(name))
+        if level.takes_files:
+            yield f"complete -c forewarn -n {shlex.quote(condition)} -F"
+
+
+def _fish_condition(level: Level) -> str:
+    if not level.words:
+        return "__fish_use_subcommand"
+    words = level.words.split()
+    seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in words)
+    if level.words in GROUPS:
+        members = [
+            command.path[1] for command in COMMANDS if command.path[0] == level.words
+        ]
+        return f"{seen}; and not __fish_seen_subcommand_from {' '.join(members)}"
+    return seen
+
+
+def _fish_line(
+    condition: str, name: str, text: str, values: tuple[str, ...] | None
+) -> str:
+    words = ["complete", "-c", "forewarn", "-n", condition]
+    if name.startswith("--"):
+        words += ["-l", name[2:]]
+    else:
+        words += ["-a", name]
+    if values == ("FILE",):
+        words.append("-rF")
+    elif values:
+        words += ["-x", "-a", " ".join(values)]
+    elif values is not None:
+        words.append("-x")
+    if text:
+        words += ["-d", text]
+    return shlex.join(words)

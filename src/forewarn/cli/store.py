@@ -1,0 +1,59 @@
+"""`store check` and `store backup`: the file itself, without a service."""
+
+import json
+from pathlib import Path
+
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.settings import settings_of
+from forewarn.cli.words import Call
+from forewarn.store import backup as backups
+from forewarn.store import check as checks
+from forewarn.store.open import path_of
+from forewarn.store.port import StoreError
+
+
+def check(call: Call) -> int:
+    """Check a file, and tell every violation."""
+    named = call.text("file")
+    file = Path(named) if named else _file_of_settings(call)
+    if not file.is_file():
+        raise CommandError(Exit.USAGE, f"there is no file {file}")
+    try:
+        violations = checks.check(file)
+    except StoreError as error:
+        raise CommandError(Exit.FAILED, error.message, hint=error.hint) from error
+    if call.flag("json"):
+        print(json.dumps({"file": str(file), "violations": violations}, indent=2))
+    else:
+        for violation in violations:
+            print(violation)
+        print(f"{file}: {len(violations) or 'no'} violations")
+    return Exit.FAILED if violations else Exit.DONE
+
+
+def backup(call: Call) -> int:
+    """Copy the file of the settings."""
+    source, target = _file_of_settings(call), Path(call.text("file"))
+    try:
+        size = backups.backup(source, target)
+    except StoreError as error:
+        raise CommandError(Exit.FAILED, error.message, hint=error.hint) from error
+    if call.flag("json"):
+        told = {"file": str(target), "of": str(source), "bytes": size}
+        print(json.dumps(told, indent=2))
+    else:
+        print(f"{target} is a copy of {source}, {size} bytes, and whole")
+    return Exit.DONE
+
+
+def _file_of_settings(call: Call) -> Path:
+    settings = settings_of(call)
+    path = path_of(settings.store.url)
+    if path is None:
+        origin = settings.origins.get("store.url", "default")
+        raise CommandError(
+            Exit.USAGE,
+            f"the store of these settings is no file ({origin})",
+            hint="name a --config whose [store] url is sqlite:///PATH",
+        )
+    return path

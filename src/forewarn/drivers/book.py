@@ -1,0 +1,198 @@
+"""The calls of a command driver, as its two threads share them.
+
+Control's thread asks and begins; the watcher's starts programs and finds out how
+they ended. What either knows for certain is in the records; this only says which
+calls there are, which of them still need a look, and what control was not told.
+"""
+
+import contextlib
+import threading
+from collections import defaultdict, deque
+
+from forewarn.drivers.port import DriverError, Probe, ProbeState, Report, Verdict
+from forewarn.drivers.records import UNDER_WAY, Folder, Look, RunState
+
+REASONS_TOLD_MAX = 2
+"""VMs whose failure a report tells in words; the records have all."""
+
+
+class Case:
+    """One call."""
+
+    def __init__(self, folder: Folder, *, is_told: bool) -> None:
+        """Take up a call that was accepted."""
+        self.folder = folder
+        self.is_told = is_told
+        """Nobody waits for a report of it any more."""
+        self.lock = threading.Lock()
+        """Held while a program is being started, or the call stopped."""
+        self.probed_running: frozenset[int] = frozenset()
+        """Programs that nobody watches and that the probe says are at work."""
+        self.ask_at = 0.0
+        """When the probe may be asked again, in seconds of I/O time."""
+        self.is_lamented = False
+        """The log says that nobody knows what became of it."""
+
+    def looks(self) -> list[Look]:
+        """Tell how far each program has come."""
+        try:
+            looks = self.folder.looks()
+        except DriverError:
+            # Without the record of the call nothing at all is known.
+            return [Look(state=RunState.LOST)]
+        for number in self.probed_running:
+            if looks[number].state is RunState.LOST:
+                looks[number] = Look(state=RunState.RUNNING)
+        return looks
+
+    def lost(self) -> list[int]:
+        """Return the programs whose end nobody saw."""
+        try:
+            looks = self.folder.looks()
+        except DriverError:
+            return []
+        lost = RunState.LOST
+        return [number for number, look in enumerate(looks) if look.state is lost]
+
+    def standing(self) -> Probe:
+        """Return what is known of the call as a whole."""
+        looks = self.looks()
+        states = {look.state for look in looks}
+        if states & UNDER_WAY:
+            if self.folder.is_stopped:
+                return self._ended(failed="it was stopped")
+            return Probe(state=ProbeState.RUNNING)
+        if RunState.LOST in states:
+            return Probe(state=ProbeState.UNKNOWN)
+        runs = zip(self.folder.plan.runs, looks, strict=True)
+        by_vm = [(run.vm, look) for run, look in runs]
+        if RunState.FAILED not in states:
+            return self._ended(said=_told(by_vm))
+        failed = [pair for pair in by_vm if pair[1].state is RunState.FAILED]
+        down = tuple(vm for vm, look in failed if look.is_down)
+        return self._ended(failed=_told(failed), down=down)
+
+    def _ended(
+        self, *, said: str = "", failed: str = "", down: tuple[str, ...] = ()
+    ) -> Probe:
+        return Probe(
+            state=ProbeState.FAILED if failed else ProbeState.DONE,
+            report=Report(
+                operation_id=self.folder.operation_id,
+                generation=self.folder.generation,
+                verdict=Verdict.FAILED if failed else Verdict.DONE,
+                reason=failed or said,
+                down=down,
+            ),
+        )
+
+
+def _told(looks: list[tuple[str, Look]]) -> str:
+    """Return the last words of programs, by VM, as many as anybody reads."""
+    words = [(vm, look.reason) for vm, look in looks if look.reason]
+    told = [f"vm {vm}: {reason}" for vm, reason in words[:REASONS_TOLD_MAX]]
+    if more := len(words) - len(told):
+        told.append(f"and {more} more")
+    return "; ".join(told)
+
+
+class Book:
+    """All calls on record, by operation and generation."""
+
+    def __init__(self) -> None:
+        """Know of no call."""
+        self._lock = threading.Lock()
+        self._cases: defaultdict[str, dict[int, Case]] = defaultdict(dict)
+        self._open: dict[tuple[str, int], Case] = {}
+        self._reports: deque[tuple[Case, Report]] = deque()
+
+    def add(self, folder: Folder, *, is_told: bool = False) -> None:
+        """Take up a call."""
+        key = folder.operation_id, folder.generation
+        with self._lock:
+            case = Case(folder, is_told=is_told)
+            self._cases[key[0]][key[1]] = case
+            if not is_told:
+                self._open[key] = case
+
+    def latest(self, operation_id: str) -> Case | None:
+        """Return the newest call of an operation."""
+        with self._lock:
+            cases = self._cases.get(operation_id)
+            return cases[max(cases)] if cases else None
+
+    def is_latest(self, case: Case) -> bool:
+        """Tell whether no newer call has taken its place."""
+        return self.latest(case.folder.operation_id) is case
+
+    def earlier(self, case: Case) -> list[Case]:
+        """Return the older calls of the same operation."""
+        with self._lock:
+            cases = self._cases.get(case.folder.operation_id, {})
+            return [
+                each
+                for generation, each in cases.items()
+                if generation < case.folder.generation
+            ]
+
+    def open_cases(self) -> list[Case]:
+        """Return the calls that still need a look, oldest first."""
+        with self._lock:
+            return list(self._open.values())
+
+    def all_cases(self) -> list[Case]:
+        """Return every call on record."""
+        with self._lock:
+            return [each for cases in self._cases.values() for each in cases.values()]
+
+    # Reports
+
+    def report(self, case: Case, report: Report) -> bool:
+        """Have control told how a call ended; tell whether it needs to be."""
+        with self._lock:
+            self._open.pop(_key(case), None)
+            operation_id, generation = _key(case)
+            is_newest = generation == max(self._cases[operation_id], default=0)
+            if case.is_told or not is_newest:
+                return False
+            self._reports.append((case, report))
+            return True
+
+    def take_reports(self) -> list[Report]:
+        """Return what control was not told."""
+        with self._lock:
+            taken = list(self._reports)
+            self._reports.clear()
+        for case, _ in taken:
+            self.note_told(case)
+        return [report for _, report in taken]
+
+    def note_told(self, case: Case) -> None:
+        """Note that control waits for no report of a call any more."""
+        with self._lock:
+            case.is_told = True
+            self._reports = deque(each for each in self._reports if each[0] is not case)
+        # If it cannot be written, it is told twice after a crash, which may be.
+        with contextlib.suppress(OSError):
+            case.folder.note_told()
+
+    # Ends
+
+    def close(self, case: Case) -> None:
+        """Have a call looked at no more."""
+        with self._lock:
+            self._open.pop(_key(case), None)
+
+    def forget(self, case: Case) -> None:
+        """Forget a call that has been removed from the records."""
+        operation_id, generation = _key(case)
+        with self._lock:
+            self._open.pop((operation_id, generation), None)
+            cases = self._cases[operation_id]
+            cases.pop(generation, None)
+            if not cases:
+                del self._cases[operation_id]
+
+
+def _key(case: Case) -> tuple[str, int]:
+    return case.folder.operation_id, case.folder.generation

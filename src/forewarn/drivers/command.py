@@ -1,0 +1,185 @@
+"""A driver that runs the operator's own programs, one for each kind of work.
+
+A call is written down before `begin` returns. Then a thread starts the program,
+once for each VM of the call, through a detached shim that records its start and
+its end, so that programs go on while the service is dead and a new process of it
+knows what became of them. A program that was begun, and whose end nobody wrote
+down, is never run again by itself: only the operator's `probe`, or the operator,
+can say what became of it.
+
+See docs/drivers.md for what programs are told, and what their exit status means.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from forewarn.clock import Clock
+from forewarn.drivers import placeholders
+from forewarn.drivers.book import Book, Case
+from forewarn.drivers.plans import Plan, Run
+from forewarn.drivers.port import (
+    Call,
+    DriverError,
+    Observation,
+    Probe,
+    ProbeState,
+    Report,
+)
+from forewarn.drivers.programs import Programs
+from forewarn.drivers.records import UNDER_WAY, RunState, Shelf
+from forewarn.drivers.sight import Sight
+from forewarn.drivers.watcher import Watcher
+from forewarn.instants import DAY, SECOND, Micros
+from forewarn.protocol.operations import Action
+
+RETENTION: Micros = 30 * DAY
+"""How long the records of a call are kept, unless the settings say otherwise."""
+
+
+class CommandDriver:
+    """The driver port over programs. It is used by one thread, and has another."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        *,
+        records: Path,
+        clock: Clock,
+        retention: Micros = RETENTION,
+    ) -> None:
+        """Go on with what `records`, a folder, knows; raises DriverError."""
+        self._programs = programs
+        self._shelf = Shelf(records)
+        self._book = Book()
+        for folder in self._shelf.folders():
+            self._book.add(folder, is_told=folder.is_told)
+        self._sight = Sight(programs=programs, clock=clock)
+        self._wake: Callable[[], None] | None = None
+        self._watcher = Watcher(
+            programs=programs,
+            book=self._book,
+            shelf=self._shelf,
+            sight=self._sight,
+            clock=clock,
+            retention=retention,
+            wake=self._tell,
+        )
+        self._watcher.start()
+
+    def under_way(self) -> int:
+        """Return how many calls still have programs to start, or to wait for."""
+        return self._watcher.under_way()
+
+    # The port
+
+    def actions(self) -> frozenset[Action]:
+        """Return what there is a program for."""
+        return frozenset(self._programs.actions)
+
+    def begin(self, call: Call, *, now: Micros) -> None:
+        """Write the call down and have its programs started; raises DriverError."""
+        del now
+        known = self._book.latest(call.operation_id)
+        if known is not None and known.folder.generation >= call.generation:
+            return
+        words = self._programs.actions.get(call.action)
+        if words is None:
+            raise DriverError(f"no program is configured for {call.action.value}")
+        runs = tuple(
+            Run(
+                vm=vm.vm,
+                to_host=vm.to_host,
+                words=placeholders.expand(words, placeholders.values_of(call, vm)),
+            )
+            for vm in call.vms
+        )
+        timeout = self._programs.timeouts.get(call.action)
+        plan = Plan(
+            call=call,
+            runs=runs,
+            timeout=None if timeout is None else timeout / SECOND,
+            grace=self._programs.grace / SECOND,
+        )
+        self._sight.forget([run.vm for run in runs])
+        self._book.add(self._shelf.accept(plan))
+        self._watcher.ring()
+
+    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+        """Tell what became of a call, from the records or by the probe program."""
+        del now
+        case = self._book.latest(operation_id)
+        if case is None or case.folder.generation < generation:
+            return Probe(state=ProbeState.NOT_STARTED)
+        if case.folder.generation > generation:
+            return Probe(state=ProbeState.UNKNOWN)
+        if case.lost():
+            self._ask_after(case)
+        probe = case.standing()
+        if probe.report is not None:
+            self._book.note_told(case)
+        return probe
+
+    def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
+        """Have the programs of a call ended, if its action may be stopped at all.
+
+        Until they have ended, no program of a newer call is started for their VMs.
+        """
+        del now
+        case = self._book.latest(operation_id)
+        if case is None or case.folder.generation != generation or case.is_told:
+            return False
+        with case.lock:
+            looks = case.looks()
+            running = [look for look in looks if look.state is RunState.RUNNING]
+            if not any(look.state in UNDER_WAY for look in looks):
+                return False
+            if not all(look.is_watched for look in running):
+                return False
+            has_begun = any(look.state is not RunState.WAITING for look in looks)
+            if has_begun and not self._may_be_stopped(case):
+                return False
+            try:
+                case.folder.stop()
+            except OSError:
+                return False
+        # Who stops a call wants no report of it; a probe may still ask.
+        self._book.note_told(case)
+        self._watcher.ring()
+        return True
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        """Tell what the operator's program sees; nothing where there is none."""
+        return self._sight.observe(vms)
+
+    def reports(self, *, now: Micros) -> Sequence[Report]:
+        """Return the reports of the calls whose programs have all ended."""
+        del now
+        return self._book.take_reports()
+
+    def next_report_at(self) -> Micros | None:
+        """Return None: how long a program takes is not known."""
+        return None
+
+    def on_report(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called, by the driver's thread, when programs have ended."""
+        self._wake = wake
+
+    def close(self) -> None:
+        """End the thread; programs go on, and what they do is recorded."""
+        self._watcher.stop()
+
+    def _tell(self) -> None:
+        if self._wake is not None:
+            self._wake()
+
+    def _may_be_stopped(self, case: Case) -> bool:
+        try:
+            return case.folder.plan.call.action in self._programs.abortable
+        except DriverError:
+            return False
+
+    def _ask_after(self, case: Case) -> None:
+        # What cannot be written down stays unknown.
+        with contextlib.suppress(OSError, DriverError):
+            self._sight.ask_after_lost(case, is_urgent=True)

@@ -1,0 +1,192 @@
+"""The command driver's thread: starts programs in turn, and sees how they end.
+
+It looks at the records of every call that is under way, some times a second, so
+it does not matter which process of the service began a program. A call's programs
+are started a few at once. A program of a newer call waits for that of an older
+call for the same VM, and is not run at all where the older one has done the work.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from forewarn.clock import Clock
+from forewarn.drivers import programs
+from forewarn.drivers.book import Book, Case
+from forewarn.drivers.port import DriverError, ProbeState
+from forewarn.drivers.programs import Programs
+from forewarn.drivers.records import UNDER_WAY, RunState, Shelf, age
+from forewarn.drivers.sight import Sight
+from forewarn.instants import Micros
+
+WATCH_SECONDS = 0.05
+"""Between two looks while programs run: a freeze lasts some seconds, and its
+report must not make it longer; a look costs a few file reads for each program."""
+
+IDLE_SECONDS = 10.0
+"""Between two looks while none runs: only what nobody watches is asked after."""
+
+PURGE_SECONDS = 60.0
+"""Between two steps of removing old records, and before the first, so that a
+service that was away for long asks before anything is removed."""
+
+PURGED_TOGETHER_MAX = 50
+"""Calls removed in one step: milliseconds, while programs may wait for a start."""
+
+STOP_SECONDS = 15.0
+"""For the thread to end: it may be waiting for programs that look."""
+
+logger = logging.getLogger("forewarn.drivers")
+
+
+class Watcher:
+    """Sees to the calls of a book, in a thread of its own."""
+
+    def __init__(
+        self,
+        *,
+        programs: Programs,
+        book: Book,
+        shelf: Shelf,
+        sight: Sight,
+        clock: Clock,
+        retention: Micros,
+        wake: Callable[[], None],
+    ) -> None:
+        """Look at nothing yet; `wake` is called when there are new reports."""
+        self._programs = programs
+        self._book = book
+        self._shelf = shelf
+        self._sight = sight
+        self._clock = clock
+        self._retention = retention
+        self._wake = wake
+        self._bell = threading.Event()
+        self._is_over = False
+        self._purge_at = clock.monotonic() + PURGE_SECONDS
+        self._thread = threading.Thread(
+            target=self._main, name="forewarn-programs", daemon=True
+        )
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def ring(self) -> None:
+        """Have it look at once."""
+        self._bell.set()
+
+    def under_way(self) -> int:
+        """Return how many calls it waits for."""
+        return len(self._book.open_cases())
+
+    def stop(self) -> None:
+        """End the thread; programs go on."""
+        self._is_over = True
+        self._bell.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    # The thread
+
+    def _main(self) -> None:
+        while not self._is_over:
+            self._bell.clear()
+            is_busy = False
+            for case in self._book.open_cases():
+                try:
+                    is_busy |= self._see_to(case)
+                except (OSError, DriverError) as error:
+                    logger.warning("%s: %s", case.folder.path.name, error)
+                if self._is_over:
+                    return
+            self._purge()
+            self._bell.wait(WATCH_SECONDS if is_busy else IDLE_SECONDS)
+
+    def _see_to(self, case: Case) -> bool:
+        """Do what a call needs next; tell whether it needs another look soon."""
+        is_current = self._book.is_latest(case) and not case.folder.is_stopped
+        if is_current:
+            self._start_some(case)
+        if case.lost():
+            self._sight.ask_after_lost(case)
+        states = {look.state for look in case.looks()}
+        if not is_current and RunState.RUNNING not in states:
+            self._book.close(case)
+            return False
+        if states & UNDER_WAY:
+            return True
+        probe = case.standing()
+        if probe.state is ProbeState.UNKNOWN and not case.is_lamented:
+            case.is_lamented = True
+            logger.warning(
+                "nobody knows what became of %s (generation %s): its programs were "
+                "watched by a process that was killed",
+                case.folder.operation_id,
+                case.folder.generation,
+            )
+        if probe.report is None:
+            return probe.state is ProbeState.RUNNING
+        # Now, in this thread, so that control need not wait for the answer.
+        self._sight.refresh([run.vm for run in case.folder.plan.runs])
+        if self._book.report(case, probe.report):
+            self._wake()
+        return False
+
+    def _start_some(self, case: Case) -> None:
+        """Start as many programs as may run at once."""
+        looks = case.looks()
+        room = self._programs.parallel
+        room -= sum(look.state is RunState.RUNNING for look in looks)
+        for number, look in enumerate(looks):
+            if room <= 0 or self._is_over:
+                return
+            if look.state is not RunState.WAITING:
+                continue
+            earlier = self._earlier_states(case, number)
+            if RunState.RUNNING in earlier:
+                continue
+            room -= 1
+            if RunState.DONE in earlier:
+                case.folder.settle_unbegun(number, end="carried", output="")
+            else:
+                self._start(case, number)
+
+    def _start(self, case: Case, number: int) -> None:
+        folder = case.folder
+        with case.lock:
+            if folder.is_stopped:
+                return
+            try:
+                programs.start_shim(folder.path, number)
+            except DriverError as error:
+                logger.warning("%s: %s", folder.path.name, error.message)
+                folder.settle_unbegun(number, end="unstartable", output=error.message)
+
+    def _earlier_states(self, case: Case, number: int) -> set[RunState]:
+        """Return how far older calls have come with the same work."""
+        plan = case.folder.plan
+        states: set[RunState] = set()
+        for other in self._book.earlier(case):
+            same = other.folder.number_of(plan, plan.runs[number])
+            if same is not None:
+                states.add(other.looks()[same].state)
+        return states
+
+    def _purge(self) -> None:
+        """Remove some of what is older than the retention."""
+        if self._clock.monotonic() < self._purge_at:
+            return
+        self._purge_at = self._clock.monotonic() + PURGE_SECONDS
+        now = self._clock.now()
+        removed = 0
+        for case in self._book.all_cases():
+            if age(case.folder, now=now) < self._retention:
+                continue
+            if any(look.state in UNDER_WAY for look in case.looks()):
+                continue
+            self._book.forget(case)
+            self._shelf.remove(case.folder)
+            removed += 1
+            if removed >= PURGED_TOGETHER_MAX:
+                return

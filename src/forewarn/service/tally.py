@@ -1,0 +1,226 @@
+"""What commits add up to: operations and events now, and all that happened to them.
+
+Kept from what each transaction wrote, in the control thread, so that a scrape
+asks the store for next to nothing. What is open when the service starts is read
+once. Numbers are of this process; Prometheus knows how to go on over a restart.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from forewarn.admin.metrics import Histogram
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.events import Event, EventStatus, Outcome
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    Operation,
+    OperationState,
+    Verb,
+)
+from forewarn.protocol.views import View
+from forewarn.service import catalog
+from forewarn.service.observed import Change
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import Reader, Store, every
+
+VERDICTS: Mapping[str, str] = {
+    "driver done": "done",
+    "driver failed": "failed",
+    "driver outcome unknown": "unknown",
+}
+"""The trail's words for what came of a driver's call."""
+
+
+Place: TypeAlias = tuple[str, str]
+"""A verb and a state, as labels have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An open operation, and since when it stands where it stands."""
+
+    operation: Operation
+    since: Micros
+    place: Place
+    """Kept here, since an enumeration's value is slow to get."""
+
+
+def standing(operation: Operation, since: Micros) -> Standing:
+    """Return where an operation stands."""
+    return Standing(operation, since, (operation.verb.value, operation.state.value))
+
+
+class Tally:
+    """Counts; written by the control thread, read by any."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin at nothing."""
+        self._clock = clock
+        self._open: dict[str, Standing] = {}
+        self.ended: Counter[tuple[str, str]] = Counter()
+        self.live: Counter[tuple[str, str]] = Counter()
+        """Events that documents show, by status and type."""
+        self.steps: Counter[tuple[str, str]] = Counter()
+        """What happened to events, by type."""
+        self.approval_seconds: defaultdict[str, Histogram] = defaultdict(
+            lambda: Histogram(catalog.APPROVAL_SECONDS.buckets)
+        )
+        self.late_seconds = Histogram(catalog.TIMER_LATE_SECONDS.buckets)
+        self.transaction_seconds = Histogram(catalog.STORE_SECONDS.buckets)
+        self.store_failures = 0
+        self.calls: Counter[str] = Counter()
+        self.results: Counter[tuple[str, str]] = Counter()
+
+    def load(self, store: Store) -> None:
+        """Begin with what is under way; nothing writes yet."""
+        now = self._clock.now()
+
+        def read_open(reader: Reader) -> None:
+            for operation in every(reader, kinds.OPEN_OPERATIONS):
+                self._open[operation.operation_id] = standing(
+                    operation, _since(operation, now)
+                )
+            for event in every(reader, kinds.LIVE_EVENTS):
+                self.live[event.status.value, event.event_type.value] += 1
+
+        store.read(read_open)
+
+    def open(self) -> Sequence[Standing]:
+        """Return what is under way, as it is now; from any thread."""
+        return list(self._open.values())
+
+    # observed.Listener
+
+    def store_failed(self) -> None:
+        """Count a transaction that could not be done."""
+        self.store_failures += 1
+
+    def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
+        """Count a transaction, and what it wrote."""
+        self.transaction_seconds.observe(seconds)
+        now = self._clock.now()
+        looked_at: set[str] = set()
+        for change in changes:
+            record = change.after or change.before
+            match record:
+                case Operation():
+                    self._operation(change, now, looked_at)
+                case Event():
+                    self._event(change)
+                case View():
+                    self._timer(change, record.view_id, now, looked_at)
+                case AuditEntry() if record.what in VERDICTS:
+                    self._result(record)
+                case _:
+                    pass
+        for operation_id in looked_at & self._open.keys():
+            if self._open[operation_id].operation.state in ENDED_STATES:
+                del self._open[operation_id]
+
+    def _operation(self, change: Change, now: Micros, looked_at: set[str]) -> None:
+        before, after = change.before, change.after
+        if not isinstance(after, Operation):
+            return
+        self._timer(change, after.operation_id, now, looked_at)
+        known = self._open.get(after.operation_id)
+        moved = not isinstance(before, Operation) or before.state is not after.state
+        since = now if moved or known is None else known.since
+        self._open[after.operation_id] = standing(after, since)
+        if not isinstance(before, Operation):
+            return
+        if after.generation > before.generation:
+            self.calls[after.action.value] += 1
+        if moved and after.state in ENDED_STATES:
+            self.ended[after.verb.value, after.state.value] += 1
+
+    def _timer(
+        self, change: Change, key: str, now: Micros, looked_at: set[str]
+    ) -> None:
+        """Note how late what was due is looked at, once in a transaction."""
+        before = change.before
+        if key in looked_at:
+            return
+        looked_at.add(key)
+        if isinstance(before, Operation | View) and 0 < before.due_at <= now:
+            self.late_seconds.observe((now - before.due_at) / SECOND)
+
+    def _event(self, change: Change) -> None:
+        before, after = change.before, change.after
+        if not isinstance(after, Event) or not isinstance(before, Event):
+            return
+        kind = after.event_type.value
+        if before.is_live:
+            self.live[before.status.value, kind] -= 1
+        if after.is_live:
+            self.live[after.status.value, kind] += 1
+        if after.is_approved and not before.is_approved:
+            self.steps[kind, "approved"] += 1
+            waited = (after.approved_at - after.created) / SECOND
+            self.approval_seconds[kind].observe(waited)
+        if step := _step(before, after):
+            self.steps[kind, step] += 1
+
+    def _result(self, entry: AuditEntry) -> None:
+        for subject in entry.subjects:
+            noun, _, name = subject.partition(":")
+            if noun == "operation" and (known := self._open.get(name)):
+                action = known.operation.action.value
+                self.results[action, VERDICTS[entry.what]] += 1
+
+    # What is now
+
+    def operations(self) -> tuple[dict[Place, int], dict[Place, float]]:
+        """Return by verb and state how many operations there are, and the seconds
+        that the longest has stood there."""
+        counts: dict[Place, int] = {}
+        since: dict[Place, Micros] = {}
+        now = self._clock.now()
+        for each in self.open():
+            counts[each.place] = counts.get(each.place, 0) + 1
+            since[each.place] = min(since.get(each.place, now), each.since)
+        return counts, {place: (now - at) / SECOND for place, at in since.items()}
+
+    def vms_down(self) -> int:
+        """Return how many VMs failures have taken down."""
+        return len(
+            {
+                vm
+                for each in self.open()
+                if each.operation.verb is Verb.FAIL
+                for vm in each.operation.vms
+            }
+        )
+
+
+def _since(operation: Operation, now: Micros) -> Micros:
+    """Return since when an operation that was read stands there, at the least."""
+    match operation.state:
+        case OperationState.IMPACTING:
+            return operation.started_at
+        case OperationState.RECOVERING:
+            return operation.impact_ended_at
+        case OperationState.READY:
+            # When it was let go is not kept; nobody could hold it any longer.
+            return min(now, operation.not_before)
+        case _:
+            return operation.created
+
+
+def _step(before: Event, after: Event) -> str:
+    if before.status is after.status:
+        return ""
+    match after.status:
+        case EventStatus.SCHEDULED:
+            return "scheduled"
+        case EventStatus.STARTED:
+            if before.status is EventStatus.NEW:
+                return "started at once"
+            return "started approved" if before.is_approved else "started unapproved"
+        case EventStatus.REMOVED:
+            return after.outcome.value if after.outcome else Outcome.COMPLETED.value
+        case _:
+            return ""

@@ -1,0 +1,105 @@
+"""All invariants of a store's file, each violation as a sentence.
+
+Works on a file that no service uses, on a backup, and beside a running service:
+it reads one moment and changes nothing. What must hold of the records is in
+`fleet_rules` and `work_rules`; here the file is opened and read whole, and its
+tables of links are compared with the records that they were made from.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from forewarn.store import fleet_rules, queries, work_rules
+from forewarn.store.audit import AuditEntry
+from forewarn.store.backup import integrity_faults
+from forewarn.store.codec import CODECS
+from forewarn.store.connection import Connection
+from forewarn.store.contents import Contents
+from forewarn.store.migrate import count_done, load_steps
+from forewarn.store.port import StoreError
+from forewarn.store.rows import Schema
+
+VIOLATIONS_MAX = 1_000
+"""Sentences that are told: with more, the file is lost anyway."""
+
+RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
+    fleet_rules.references,
+    fleet_rules.fleet,
+    fleet_rules.seats,
+    fleet_rules.enablings,
+    fleet_rules.incarnations,
+    fleet_rules.started_lists,
+    fleet_rules.down_is_told,
+    work_rules.references,
+    work_rules.operations,
+    work_rules.events,
+    work_rules.timers,
+    work_rules.migrations,
+    work_rules.requests,
+)
+
+
+def check(path: Path) -> list[str]:
+    """Return every violation of the file's invariants; raises StoreError.
+
+    It raises where there is nothing to look at: no file, another program's, or
+    one of a newer or an older forewarn.
+    """
+    if not path.is_file():
+        raise StoreError(
+            f"there is no store {path}", hint="Name its file, or --config."
+        )
+    with contextlib.closing(Connection(path, read_only=True)) as connection:
+        connection.begin()
+        steps = load_steps()
+        done = count_done(connection, path, steps)
+        if done < len(steps):
+            raise StoreError(
+                f"{path} was written by an older forewarn (its schema is {done}, "
+                f"this program knows {len(steps)})",
+                hint="Check it with that version, or start this one on a copy.",
+            )
+        if damaged := integrity_faults(connection):
+            return damaged
+        return list(islice(_violations(connection), VIOLATIONS_MAX))
+
+
+def _violations(connection: Connection) -> Iterator[str]:
+    contents = Contents()
+    yield from _read(connection, contents)
+    # What could not be read would be missed everywhere.
+    if contents.is_whole:
+        for rule in RULES:
+            yield from rule(contents)
+    yield from _links(connection)
+
+
+def _read(connection: Connection, contents: Contents) -> Iterator[str]:
+    """Read all tables; yield what is wrong with single rows."""
+    schema, statements = Schema(connection), queries.load_checks()
+    for codec in CODECS:
+        decode = schema.decoders[codec.kind]
+        for row in connection.each(statements[f"every_{codec.noun}"]):
+            try:
+                record = decode(row)
+            except StoreError as error:
+                contents.is_whole = False
+                yield error.message
+                continue
+            if not isinstance(record, AuditEntry):
+                contents.add(record)
+            elif wrong := work_rules.wrong_entry(record):
+                yield wrong
+
+
+def _links(connection: Connection) -> Iterator[str]:
+    """Yield links that are missing, and links that nothing has made."""
+    statements = queries.load_checks()
+    for codec in CODECS:
+        for links in codec.links:
+            for what in ("missing", "stray"):
+                for key, name in connection.each(statements[f"{what}_{links.noun}"]):
+                    noun = links.noun.replace("_", " ")
+                    yield f"the link {noun} of {key} and {name} is {what}"

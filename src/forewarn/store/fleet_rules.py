@@ -1,0 +1,140 @@
+"""What must hold between the rows of the fleet: hosts, scopes, VMs and views."""
+
+from collections.abc import Iterator
+
+from forewarn.fleet import checks
+from forewarn.fleet import views as fleet_views
+from forewarn.fleet.model import HostState, VmState
+from forewarn.protocol import documents, views
+from forewarn.protocol.events import EventStatus
+from forewarn.protocol.operations import (
+    STARTED_STATES,
+    OperationState,
+)
+from forewarn.store.contents import Contents
+
+
+def references(contents: Contents) -> Iterator[str]:
+    """Tell of names that nothing has (the rest is the fleet's own rules)."""
+    for scope in contents.scopes.values():
+        if scope.tenant not in contents.tenants:
+            yield f"scope {scope.name} is of tenant {scope.tenant}, which is not there"
+    for vm in contents.vms.values():
+        places = {vm.host, vm.moving_to} - {""}
+        for host in sorted(places - contents.hosts.keys()):
+            yield f"vm {vm.name} is on host {host}, or moves there, which is not there"
+        if vm.scope not in contents.scopes:
+            yield f"vm {vm.name} is of scope {vm.scope}, which is not there"
+    for view in contents.views.values():
+        if view.scope not in contents.scopes:
+            yield f"view {view.view_id} is of scope {view.scope}, which is not there"
+
+
+def fleet(contents: Contents) -> Iterator[str]:
+    """Tell what a fleet file would be refused for: one host and one fault domain
+    of a scope, capacity, names, addresses."""
+    found = checks.check_fleet(
+        contents.tenants.values(),
+        contents.scopes.values(),
+        contents.hosts.values(),
+        contents.vms.values(),
+    )
+    for problem in found:
+        yield f"the fleet is not sound: {problem}"
+
+
+def seats(contents: Contents) -> Iterator[str]:
+    """6.1, 6.2, 7.2: every VM has its view, and every view its VMs."""
+    for text in references(contents):
+        del text
+        return  # they were told of, and nothing can be computed
+    settled = fleet_views.settle(
+        contents.vms.values(), scopes=contents.scopes, hosts=contents.hosts
+    )
+    used: set[str] = set()
+    for vm in contents.live_vms:
+        right = settled[vm.name]
+        if vm.tenant != right.tenant:
+            yield f"vm {vm.name} is of tenant {vm.tenant}, its scope of {right.tenant}"
+        if vm.view != right.view:
+            yield f"vm {vm.name} is served view {vm.view} instead of {right.view}"
+        elif vm.view not in contents.views:
+            yield f"vm {vm.name} is served view {vm.view}, which is not there"
+        used.add(vm.view)
+    for view_id in sorted(contents.views.keys() - used):
+        yield f"view {view_id} is served to no vm"
+
+
+def enablings(contents: Contents) -> Iterator[str]:
+    """7.2: what one request enables is enabled together."""
+    enabled: dict[str, set[bool]] = {}
+    for view in contents.views.values():
+        enabled.setdefault(view.enabling, set()).add(view.is_enabled)
+        if view.is_enabled and not (view.epoch > 0 and view.incarnation > 0):
+            yield f"view {view.view_id} is enabled and has never begun"
+    for key, states in enabled.items():
+        if len(states) > 1:
+            yield f"of the views of {key} some are enabled and some are not"
+
+
+def incarnations(contents: Contents) -> Iterator[str]:
+    """2.10: an incarnation names what the document shows."""
+    for view in contents.views.values():
+        if not view.is_enabled:
+            continue
+        shown = [
+            event
+            for event in contents.live_events_of_scope.get(view.scope, [])
+            if views.sees(view, event)
+        ]
+        shown.sort(key=lambda event: (event.created, event.event_id))
+        # Nothing is shown before the first-events delay is over (7.1).
+        right = {documents.digest([] if view.due_at else shown)}
+        if view.digest not in right:
+            yield (
+                f"view {view.view_id} stands at incarnation {view.incarnation} of "
+                "another content than its events are; the next start raises it"
+            )
+
+
+def started_lists(contents: Contents) -> Iterator[str]:
+    """6.3: a VM knows what has started on it, and where it is going."""
+    started: dict[str, set[str]] = {}
+    going: dict[str, str] = {}
+    for operation in contents.open_operations:
+        for move in operation.moves:
+            if operation.state in STARTED_STATES:
+                started.setdefault(move.vm, set()).add(operation.operation_id)
+            if operation.state is OperationState.IMPACTING and not move.done:
+                going[move.vm] = going.get(move.vm) or move.to_host
+    for vm in contents.vms.values():
+        right = started.get(vm.name, set())
+        for operation_id in sorted(set(vm.started) ^ right):
+            where = "does not know of" if operation_id in right else "still names"
+            yield f"vm {vm.name} {where} operation {operation_id}, as to what has started"
+        if vm.moving_to != going.get(vm.name, ""):
+            yield (
+                f"host {vm.moving_to or going[vm.name]} and vm {vm.name} disagree "
+                "whether a place is kept there"
+            )
+
+
+def down_is_told(contents: Contents) -> Iterator[str]:
+    """4.7, 5.5: who is down is named by a Started event until it runs again."""
+    named = {
+        resource.vm
+        for events in contents.live_events_of_scope.values()
+        for event in events
+        if event.status is EventStatus.STARTED
+        for resource in event.resources
+    }
+    for vm in contents.live_vms:
+        host = contents.hosts.get(vm.host)
+        if vm.state is VmState.DOWN and vm.name not in named:
+            yield f"vm {vm.name} is down and no Started event names it"
+        elif (
+            vm.state is VmState.RUNNING
+            and host is not None
+            and host.state is HostState.DOWN
+        ):
+            yield f"vm {vm.name} runs on host {host.name}, which is down"

@@ -1,0 +1,232 @@
+"""Planted bugs: what the search must catch, or it proves nothing.
+
+Each is a model that decides or does one thing otherwise, the world that it is
+planted in, and the invariants of which one must break first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from forewarn.control.blockers import (
+    Blocker,
+    FaultDomainDown,
+    MigrationUnderWay,
+    VmBusy,
+)
+from forewarn.protocol.operations import Action
+from tests.search import worlds
+from tests.search.model import Model
+from tests.search.settings import Setting, freeze, ordered
+from tests.search.state import (
+    MADE,
+    NO_CALL,
+    NOTICED,
+    READY,
+    UNMADE,
+    Op,
+    State,
+    Vm,
+)
+
+
+class AnyApproval(Model):
+    """On a shared host, one tenant's approval lets all go."""
+
+    def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
+        op = ops[slot]
+        return bool(op and op.approved) or super().is_released(ops, slot)
+
+
+class NotBeforeIgnored(Model):
+    """Nothing waits for its time."""
+
+    def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
+        return True
+
+
+class SilenceHolds(Model):
+    """NotBefore lets nothing go; only approvals do."""
+
+    def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
+        op = ops[slot]
+        return op is not None and not op.events & ~op.approved
+
+
+class BatchSplit(Model):
+    """Each deletion of an order goes by itself."""
+
+    def companions(self, ops: Sequence[Op | None], slot: int) -> tuple[int, ...]:
+        return (slot,)
+
+    def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
+        alone = [op if number == slot else None for number, op in enumerate(ops)]
+        return super().is_released(alone, slot)
+
+
+class _Unguarded(Model):
+    """Does not see blockers of one kind."""
+
+    unseen: type[Blocker]
+
+    def blocked(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+    ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
+        blockers, places = super().blocked(vms, ops, down, slot)
+        return [each for each in blockers if not isinstance(each, self.unseen)], places
+
+
+class NoHold(_Unguarded):
+    """Nothing is held while another fault domain is down."""
+
+    unseen = FaultDomainDown
+
+
+class TwoMigrations(_Unguarded):
+    """A scope has several live migrations at a time."""
+
+    unseen = MigrationUnderWay
+
+    def blocked(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+    ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
+        if self.is_migration[slot]:
+            # Both of them are in one fault domain, which the guard lets pass.
+            return super().blocked(vms, ops, down, slot)
+        return Model.blocked(self, vms, ops, down, slot)
+
+
+class TwoHands(_Unguarded):
+    """The driver is called for a VM that it works on already."""
+
+    unseen = VmBusy
+
+
+class FailureHeld(Model):
+    """A failure waits like maintenance does."""
+
+    def blocked(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+    ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
+        others = (op for number, op in enumerate(ops) if number != slot)
+        if self.is_failure[slot] and any(op and op.has_started for op in others):
+            held = FaultDomainDown(scope="app", fault_domain=0, because=())
+            return (held,), {}
+        return super().blocked(vms, ops, down, slot)
+
+
+class ApprovalCrosses(Model):
+    """An approval covers the events of all tenants on the host."""
+
+    def approvable(self, op: Op, scope: int) -> int:
+        return op.events
+
+
+class NumberStays(Model):
+    """The incarnation does not rise when an event starts."""
+
+    renders_on_start = False
+
+
+class StartedAfterRemoval(Model):
+    """A look believes a list that was read before its operation had ended."""
+
+    def stale(self, ops: Sequence[Op | None], slot: int) -> Op | None:
+        group = self.group[self.slots[slot].group]
+        others = [op for each in group if each != slot and (op := ops[each])]
+        # Its companions are open, so it was ordered and has ended.
+        return others[0]._replace(state=READY) if others else None
+
+
+class CalledTwice(Model):
+    """A restart makes every call again without asking the driver."""
+
+    def calls_again(self, op: Op) -> bool:
+        return op.call in {UNMADE, MADE}
+
+
+class CallLost(Model):
+    """A restart takes a call that was issued for one that was made."""
+
+    def kept(self, state: State) -> State:
+        ops = tuple(
+            op._replace(call=NO_CALL) if op and op.call == UNMADE else op
+            for op in state.ops
+        )
+        return super().kept(state._replace(ops=ops))
+
+
+class ApprovalLost(Model):
+    """Approvals are kept in memory only."""
+
+    def kept(self, state: State) -> State:
+        ops = tuple(
+            op._replace(approved=0) if op and op.state == NOTICED else op
+            for op in state.ops
+        )
+        return super().kept(state._replace(ops=ops))
+
+
+class CalledBeforeServed(Model):
+    """The driver is called before Started is served."""
+
+    publishes_first = False
+
+
+class OldApprovalCounts(Model):
+    """Who is noticed anew keeps the approvals of the old notice."""
+
+    def carried(self, op: Op) -> int:
+        return op.approved
+
+
+class NobodyWakes(Model):
+    """The end of an operation has nobody looked at."""
+
+    wakes = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """A bug, where it is planted, and what must catch it."""
+
+    model: type[Model]
+    setting: Setting
+    caught_by: frozenset[str]
+
+
+NEIGHBOURS = ordered(
+    replace(
+        worlds.MIGRATIONS,
+        name="two hosts of one fault domain, and a spare one",
+        vms=tuple(replace(vm, fault_domain=0) for vm in worlds.SPREAD),
+        hosts_fail=(),
+        forgets=False,
+    ),
+    freeze(0, impact=Action.LIVE_MIGRATE),
+    freeze(1, impact=Action.LIVE_MIGRATE),
+)
+
+
+def _planted(model: type[Model], setting: Setting, *caught_by: str) -> Planted:
+    return Planted(model=model, setting=setting, caught_by=frozenset(caught_by))
+
+
+PLANTED = (
+    _planted(AnyApproval, worlds.CRASHES, "S3"),
+    _planted(NoHold, worlds.CRASHES, "S1", "S2"),
+    _planted(StartedAfterRemoval, worlds.LATE_HOLDS, "S7"),
+    _planted(NotBeforeIgnored, worlds.CRASHES, "S3"),
+    _planted(ApprovalCrosses, worlds.CRASHES, "S4"),
+    _planted(BatchSplit, worlds.DELETIONS, "S3"),
+    _planted(NumberStays, worlds.CRASHES, "S8"),
+    _planted(FailureHeld, worlds.CRASHES, "S12"),
+    _planted(SilenceHolds, worlds.CRASHES, "L3"),
+    _planted(TwoMigrations, NEIGHBOURS, "S1b"),
+    _planted(TwoHands, worlds.CRASHES, "S11"),
+    _planted(CalledTwice, worlds.CRASHES, "S11"),
+    _planted(CallLost, worlds.CRASHES, "S10", "S11"),
+    _planted(ApprovalLost, worlds.CRASHES, "S11"),
+    _planted(CalledBeforeServed, worlds.CRASHES, "S10"),
+    _planted(OldApprovalCounts, worlds.HOLDS, "S6"),
+    _planted(NobodyWakes, worlds.HOLDS, "L2", "L3"),
+)

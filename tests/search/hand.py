@@ -1,0 +1,122 @@
+"""A hypervisor that ends its calls when a test says so, and remembers them all."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.drivers.port import (
+    Call,
+    Observation,
+    Probe,
+    ProbeState,
+    Report,
+    Verdict,
+)
+from forewarn.instants import Micros
+from forewarn.protocol.operations import Action
+
+
+@dataclass(slots=True)
+class HandCall:
+    """A call, and what has become of it."""
+
+    call: Call
+    report: Report | None = None
+    stopped: bool = False
+    forgotten: bool = False
+
+
+class HandDriver:
+    """The driver port, with every report released by hand."""
+
+    def __init__(self) -> None:
+        self.begun: Counter[tuple[str, int]] = Counter()
+        """How often each call was really started."""
+        self._calls: dict[str, HandCall] = {}
+        self._queue: list[Report] = []
+        self._seen: dict[str, Observation] = {}
+        self.told: list[Report] = []
+        """Every report that was given, to be given again."""
+
+    # By hand
+
+    def under_way(self) -> set[str]:
+        """Return the operations whose last call has not ended."""
+        return {
+            key
+            for key, each in self._calls.items()
+            if each.report is None and not each.stopped and not each.forgotten
+        }
+
+    def end(self, operation_id: str, verdict: Verdict, down: Sequence[str]) -> None:
+        """Have the last call of an operation end, and report it."""
+        each = self._calls[operation_id]
+        assert each.report is None, operation_id
+        each.report = Report(
+            operation_id=operation_id,
+            generation=each.call.generation,
+            verdict=verdict,
+            reason="it was told to",
+            down=tuple(down),
+        )
+        self._queue.append(each.report)
+        self.told.append(each.report)
+        if verdict is Verdict.DONE:
+            for vm in each.call.vms:
+                self._seen[vm.vm] = Observation(host=vm.to_host or None)
+
+    def repeat(self, report: Report) -> None:
+        """Give an old report again."""
+        self._queue.append(report)
+
+    def forget(self, operation_id: str) -> None:
+        """Forget what became of a call."""
+        self._calls[operation_id].forgotten = True
+
+    # The port
+
+    def actions(self) -> frozenset[Action]:
+        return frozenset(Action) - {Action.NONE}
+
+    def begin(self, call: Call, *, now: Micros) -> None:
+        known = self._calls.get(call.operation_id)
+        if known is not None and known.call.generation >= call.generation:
+            return
+        self.begun[call.operation_id, call.generation] += 1
+        self._calls[call.operation_id] = HandCall(call)
+        for vm in call.vms:
+            self._seen.pop(vm.vm, None)
+
+    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+        known = self._calls.get(operation_id)
+        if known is None or known.call.generation < generation:
+            return Probe(state=ProbeState.NOT_STARTED)
+        if known.forgotten:
+            return Probe(state=ProbeState.UNKNOWN)
+        if known.report is None:
+            return Probe(state=ProbeState.RUNNING)
+        done = known.report.verdict is Verdict.DONE
+        state = ProbeState.DONE if done else ProbeState.FAILED
+        return Probe(state=state, report=known.report)
+
+    def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
+        known = self._calls.get(operation_id)
+        if known is not None and known.call.generation == generation:
+            known.stopped = True
+        return True
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        return {vm: self._seen.get(vm, Observation()) for vm in vms}
+
+    def reports(self, *, now: Micros) -> Sequence[Report]:
+        given, self._queue = self._queue, []
+        return given
+
+    def next_report_at(self) -> Micros | None:
+        return None
+
+    def on_report(self, wake: Callable[[], None]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

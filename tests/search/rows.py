@@ -1,0 +1,46 @@
+"""A reader over a handful of rows, for the code that asks the store."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from forewarn.instants import Micros
+from forewarn.store.kinds import Query, Range, Record
+from forewarn.store.port import PAGE_ROWS
+
+R = TypeVar("R", bound=Record)
+
+
+class Rows:
+    """A reader over a handful of rows; each query asks its own function."""
+
+    def __init__(self, rows: Sequence[Record]) -> None:
+        self._rows = sorted(rows, key=lambda row: row.key)
+
+    def get(self, kind: type[R], key: str) -> R | None:
+        for row in self._rows:
+            if isinstance(row, kind) and row.key == key:
+                return row
+        return None
+
+    def select(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        after: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        assert len(self._rows) < limit, "one page holds a small world"
+        return [
+            row
+            for row in self._rows
+            if isinstance(row, query.kind)
+            and row.key > after
+            and value in query.values(row)
+        ]
+
+    def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
+        raise NotImplementedError
+
+    def earliest(self, over: Range[R]) -> Micros | None:
+        raise NotImplementedError

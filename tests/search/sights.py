@@ -1,0 +1,147 @@
+"""A world as its store has it and as its VMs are served, in the same pictures."""
+
+from collections.abc import Mapping
+
+from forewarn.fleet.model import HostState, Vm
+from forewarn.instants import MINUTE
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import CallState, Operation, OperationState, Request
+from forewarn.protocol.views import View
+from forewarn.sim.world import World
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from tests.search.model import Model
+from tests.search.pictures import OpPicture, Picture, Shown, VmPicture
+from tests.search.state import GONE
+from tests.search.translation import HOW
+
+
+def slot_names(model: Model) -> Mapping[tuple[str, str, str], str]:
+    """Return the slot of an operation by its verb, action and target."""
+    return {
+        (each.verb.value, each.action.value, each.target): slot.name
+        for slot, each in zip(model.slots, model.decisions.rows.templates, strict=True)
+    }
+
+
+def open_operations(model: Model, world: World) -> dict[str, Operation]:
+    """Return the open operations of a world by the names of their slots."""
+    names = slot_names(model)
+    found: dict[str, Operation] = {}
+    for each in world.read(lambda reader: list(every(reader, kinds.OPEN_OPERATIONS))):
+        name = names[each.verb.value, each.action.value, each.target]
+        assert name not in found, f"{name} is open twice"
+        found[name] = each
+    return found
+
+
+def of_world(model: Model, world: World) -> Picture:
+    """Return what the world says."""
+    return world.read(lambda reader: _Seen(model, world, reader).picture())
+
+
+class _Seen:
+    """A world as its store has it, and as its VMs are served."""
+
+    def __init__(self, model: Model, world: World, reader: Reader) -> None:
+        self.model = model
+        self.world = world
+        self.reader = reader
+        self.slots = {
+            operation.operation_id: name
+            for name, operation in open_operations(model, world).items()
+        }
+
+    def picture(self) -> Picture:
+        vms: dict[str, VmPicture] = {}
+        documents: dict[str, tuple[int, Shown] | None] = {}
+        for plan in self.model.setting.vms:
+            vm = self.reader.get(Vm, plan.name)
+            assert vm is not None, plan
+            if vm.state is not HOW[GONE]:
+                vms[plan.name] = VmPicture(
+                    state=vm.state.value,
+                    host=vm.host,
+                    started=frozenset(self.slots[each] for each in vm.started),
+                    moving_to=vm.moving_to,
+                )
+                documents[plan.name] = self.document(vm)
+        hosts = every(self.reader, kinds.ALL_HOSTS)
+        return Picture(
+            ops={
+                name: self.operation(self.reader.get(Operation, operation_id))
+                for operation_id, name in self.slots.items()
+            },
+            vms=vms,
+            down=frozenset(h.name for h in hosts if h.state is HostState.DOWN),
+            documents=documents,
+        )
+
+    def operation(self, operation: Operation | None) -> OpPicture:
+        assert operation is not None
+        request = self.reader.get(Request, operation.request)
+        assert request is not None
+        events = [
+            event
+            for event in every(
+                self.reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
+            )
+            if event.status is not EventStatus.REMOVED
+        ]
+        return OpPicture(
+            state=operation.state.value,
+            left=self.left(operation),
+            moves={move.vm: (move.to_host, move.done) for move in operation.moves},
+            # A call that was stopped by its VM's leaving is none any more.
+            call=operation.call_state.value
+            if operation.state is OperationState.IMPACTING
+            else CallState.NONE.value,
+            host=operation.host,
+            request=request.state.value,
+            events={
+                event.scope: (
+                    event.status.value,
+                    tuple(resource.vm for resource in event.resources),
+                    event.status is EventStatus.SCHEDULED and event.is_approved,
+                )
+                for event in events
+            },
+        )
+
+    def left(self, operation: Operation) -> int | None:
+        """Return the ticks until the operation's timer, where it matters."""
+        hold = self.model.setting.hold
+        now = self.world.now
+        if operation.state is OperationState.NOTICED:
+            return (operation.not_before - now) // MINUTE
+        if operation.state is OperationState.READY:
+            return (
+                (operation.not_before - now) // MINUTE
+                if (hold and operation.routine)
+                else None
+            )
+        if (
+            operation.state is OperationState.IMPACTING
+            and operation.call_state is not CallState.RETRY
+        ):
+            return None
+        return (operation.due_at - now) // MINUTE
+
+    def document(self, vm: Vm) -> tuple[int, Shown] | None:
+        view = self.reader.get(View, vm.view)
+        assert view is not None, vm
+        answer = self.world.vm(vm.name).glance()
+        if not view.is_enabled:
+            assert answer is None, f"{vm.name} is served although nobody asked"
+            return None
+        assert answer is not None, f"{vm.name} is served nothing"
+        assert answer.incarnation == view.incarnation, vm.name
+        shown: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for each in answer.events:
+            event = self.reader.get(Event, each["EventId"])
+            assert event is not None, each
+            shown[self.slots[event.operation]] = (
+                each["EventStatus"],
+                tuple(each["Resources"]),
+            )
+        return answer.incarnation, shown

@@ -1,0 +1,59 @@
+"""The model does what the service does: random walks that both take together.
+
+Without these the search would prove something about the model only. A failure
+prints the whole walk and what differs; its seed is in the test's name.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from forewarn.fleet.model import VmState
+from forewarn.protocol.events import EventType
+from tests.search import worlds
+from tests.search.settings import Setting
+from tests.search.state import Label
+from tests.search.twin import Twin
+
+WALKS = 25
+STEPS = 60
+SETTINGS = (*worlds.WORLDS, worlds.BIG)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_the_model_and_a_world_do_the_same(
+    setting: Setting, record_property: Callable[[str, object], None]
+) -> None:
+    steps = crashes = refusals = 0
+    for seed in range(WALKS):
+        twin = Twin(setting, seed)
+        twin.walk(STEPS)
+        steps += len(twin.trace)
+        crashes += twin.crashes
+        refusals += twin.refusals
+    record_property(
+        "search",
+        f"walks in {setting.name}: {WALKS} of {STEPS} steps, {crashes} crashes and "
+        f"{refusals} refusals among {steps:,}; model and world never differed",
+    )
+    assert crashes > WALKS // 2
+    assert refusals > WALKS // 2
+
+
+def test_what_was_done_towards_a_host_that_failed_is_told() -> None:
+    """The search found that such a VM ran on a host that was down."""
+    twin = Twin(worlds.MIGRATIONS, 0)
+    for label in (
+        Label("order", 1),
+        Label("approve", 0, 1),
+        Label("fail host", 2),
+        Label("lose sight", 1),
+        Label("resolve done", 1),
+    ):
+        twin.take(label, crash=False)
+    moved = twin.world.stored_vm("v1")
+    assert (moved.host, moved.state) == ("h2", VmState.DOWN)
+    told = [event.event_type for event in twin.world.live_events()]
+    assert EventType.REBOOT in told

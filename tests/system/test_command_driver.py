@@ -1,0 +1,228 @@
+"""`forewarn serve` with programs of the operator's: crashes in the middle of a call."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.drivers import shim
+from forewarn.service.settings import load_settings
+from tests.support.processes import PATIENCE_SECONDS, Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "drivers"
+
+FLEET = """
+[[host]]
+name = "h1"
+[[vm]]
+name = "web_0"
+host = "h1"
+listen = "127.0.0.1:0"
+"""
+
+Start = Callable[..., Serving]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Serving] = []
+
+    def begin(**settings: str) -> Serving:
+        words = [sys.executable, str(EXAMPLES / "harmless.py"), str(tmp_path / "vms")]
+        waiting = ["--wait-for", str(tmp_path / "go")]
+        usual = {
+            "driver_kind": "command",
+            "driver_command_reboot": shlex.join([*words, "{action}", "{vm}", *waiting]),
+            "driver_command_observe": shlex.join([*words, "observe", "{vm}"]),
+            "driver_retry_delay": "100ms",
+            "timing_recovery": "200ms",
+        }
+        started.append(Serving(tmp_path, FLEET, **{**usual, **settings}))
+        return started[-1]
+
+    yield begin
+    (tmp_path / "go").touch()
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def log_of(folder: Path) -> list[str]:
+    """Return the first words of what the program has logged."""
+    log = folder / "vms" / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [line.partition(" ")[0] for line in lines]
+
+
+def order(service: Serving) -> str:
+    """Order a reboot and approve it; return the operation."""
+    service.document("web_0")
+    service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
+    [event] = service.document("web_0")["Events"]
+    assert service.approve("web_0", event["EventId"]) == 200
+    [operation] = service.admin("/v1/operations?vm=web_0")["operations"]
+    return operation["operation"]
+
+
+def operation_of(service: Serving, name: str) -> dict[str, Any]:
+    return service.admin(f"/v1/operations/{name}")
+
+
+def wait_ended(service: Serving, name: str) -> str:
+    """Return the state in which an operation has ended."""
+    found = eventually(
+        lambda: operation_of(service, name),
+        lambda operation: operation["state"] in {"Done", "Failed", "Cancelled"},
+        what="the end of the operation",
+    )
+    return found["state"]
+
+
+def record(folder: Path, operation: str, name: str) -> dict[str, Any]:
+    """Return a record of the operation's first call, when it is there."""
+    file = folder / "forewarn.db.command" / f"{operation}.1" / name
+    eventually(file.exists, bool, what=name)
+    return json.loads(file.read_text())
+
+
+@pytest.mark.parametrize("ends_meanwhile", [True, False])
+def test_a_program_goes_on_while_the_service_is_dead(
+    start: Start, tmp_path: Path, ends_meanwhile: bool
+) -> None:
+    service = start().wait_ready()
+    operation = order(service)
+    eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])
+    service.kill()
+    if ends_meanwhile:
+        (tmp_path / "go").touch()
+        record(tmp_path, operation, "0.end")
+    service = start().wait_ready()
+    if not ends_meanwhile:
+        [event] = service.document("web_0")["Events"]
+        assert event["EventStatus"] == "Started"
+        (tmp_path / "go").touch()
+    assert wait_ended(service, operation) == "Done"
+    assert log_of(tmp_path) == ["begun", "done"]
+    history = str(service.admin("/v1/history?vm=web_0"))
+    assert "driver done" in history
+    assert "driver failed" not in history
+    assert "Traceback" not in service.log()
+
+
+def test_what_became_of_it_is_asked_of_an_operator_where_nobody_knows(
+    start: Start, tmp_path: Path
+) -> None:
+    service = start().wait_ready()
+    operation = order(service)
+    eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])
+    service.kill()
+    for name in ("0.start", "0.program"):
+        pid = record(tmp_path, operation, name)["pid"]
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda pid=pid: shim.identity(pid), lambda alive: alive is None)
+    (tmp_path / "go").touch()
+    service = start().wait_ready()
+    [why] = operation_of(service, operation)["blocked_by"]
+    assert why.startswith("nobody knows whether the driver did it")
+    [event] = service.document("web_0")["Events"]
+    assert event["EventStatus"] == "Started"
+    url = ("--url", service.urls["operators"])
+    subprocess.run(
+        [sys.executable, "-m", "forewarn", "resolve", operation, "done", *url],
+        check=True,
+        timeout=PATIENCE_SECONDS,
+        capture_output=True,
+    )
+    assert wait_ended(service, operation) == "Done"
+    assert log_of(tmp_path) == ["begun"], "it was never run again"
+    assert "Traceback" not in service.log()
+
+
+def test_a_probe_program_settles_what_was_lost(start: Start, tmp_path: Path) -> None:
+    words = [sys.executable, EXAMPLES / "harmless.py", tmp_path / "vms", "probe"]
+    probe = shlex.join([*map(str, words), "{vm}", "--operation", "{operation}"])
+    service = start().wait_ready()
+    operation = order(service)
+    eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])
+    service.kill()
+    pid = record(tmp_path, operation, "0.start")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    (tmp_path / "go").touch()
+    eventually(lambda: log_of(tmp_path), lambda log: log == ["begun", "done"])
+    program = record(tmp_path, operation, "0.program")["pid"]
+    eventually(lambda: shim.identity(program), lambda alive: alive is None)
+    service = start(driver_command_probe=probe).wait_ready()
+    assert wait_ended(service, operation) == "Done"
+    assert log_of(tmp_path) == ["begun", "done"]
+
+
+def test_a_failing_program_is_run_again_and_then_given_up(
+    start: Start, tmp_path: Path
+) -> None:
+    log = f'echo "begun $1" >> {tmp_path}/vms/log; echo no power; exit 3'
+    (tmp_path / "vms").mkdir()
+    service = start(
+        driver_command_reboot=shlex.join(["/bin/sh", "-c", log, "x", "{vm}"]),
+        driver_attempts="2",
+    ).wait_ready()
+    operation = order(service)
+    assert wait_ended(service, operation) == "Failed"
+    assert log_of(tmp_path) == ["begun", "begun"]
+    assert "exit status 3: no power" in str(service.admin("/v1/history?vm=web_0"))
+    [event] = service.document("web_0")["Events"]
+    assert (event["EventType"], event["EventStatus"]) == ("Reboot", "Started")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"driver_command_reboot": "/no/such/program"},
+            'driver.command.reboot: there is no program "/no/such/program" that can',
+        ),
+        (
+            {"driver_command_reboot": "", "driver_command_freeze": ""},
+            "driver.kind: [driver.command] names no program for any action",
+        ),
+    ],
+)
+def test_programs_that_are_not_there_stop_the_start(
+    start: Start, settings: dict[str, str], said: str
+) -> None:
+    service = start(**settings)
+    assert service.ended() == 2
+    assert said in service.log()
+    assert "Traceback" not in service.log()
+
+
+def test_what_has_no_program_is_refused(start: Start) -> None:
+    service = start().wait_ready()
+    service.document("web_0")
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "forewarn", "maintain", "h1", "--impact", "freeze"),
+            *("--url", service.urls["operators"]),
+        ],
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 4
+    assert "the driver of this service cannot" in ended.stderr
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda f: f.stem)
+def test_the_examples_are_settings(file: Path) -> None:
+    settings = load_settings(file=file, environ={}, flags={})
+    assert settings.driver.kind == "command"
+    assert settings.command.reboot

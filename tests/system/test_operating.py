@@ -1,0 +1,113 @@
+"""Operating a real process: its supervisor, its log, its metrics, its store's copies."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import PATIENCE_SECONDS, Serving, eventually, http
+from tests.system.test_serve import FLEET
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+Start = Callable[..., Serving]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Serving] = []
+
+    def begin(folder: str = "here", **settings: str) -> Serving:
+        started.append(Serving(tmp_path / folder, FLEET, **settings))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def forewarn(folder: Path, *words: str) -> tuple[int, str]:
+    """Return the status and the output of a command in `folder`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "forewarn", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_store_is_copied_and_checked_while_it_is_used(
+    start: Start, tmp_path: Path
+) -> None:
+    service, here = start(timing_speed="600").wait_ready(), tmp_path / "here"
+    assert service.document("web_0")["DocumentIncarnation"] == 1
+    for number in range(5):
+        service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
+        status, said = forewarn(here, "store", "backup", f"copy{number}.db", "--json")
+        assert status == 0, said
+        assert json.loads(said)["bytes"] > 0
+        for file in ((), (f"copy{number}.db",)):
+            status, said = forewarn(here, "store", "check", *file)
+            assert (status, "no violations" in said) == (0, True), said
+        eventually(
+            lambda: service.document("web_0")["Events"],
+            lambda events: not events,
+            what="the end of the maintenance",
+        )
+    service.kill()
+    # Restored elsewhere, it goes on from where it was.
+    there = tmp_path / "there"
+    there.mkdir()
+    (here / "copy4.db").rename(there / "forewarn.db")
+    again = start("there", timing_speed="600").wait_ready()
+    eventually(lambda: again.document("web_0")["Events"], lambda events: not events)
+    status, said = forewarn(there, "store", "check")
+    assert status == 0, said
+
+
+def test_a_supervisor_hears_of_its_life(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"forewarn-system-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(f"\0{name}")
+        heard.settimeout(PATIENCE_SECONDS)
+        monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
+        monkeypatch.setenv("WATCHDOG_USEC", "300000")
+        service = start()
+        assert heard.recv(1000) == b"READY=1"
+        for _ in range(3):
+            assert heard.recv(1000).startswith(b"WATCHDOG=1\nSTATUS=serving 2 VMs")
+        service.process.send_signal(signal.SIGTERM)
+        while (said := heard.recv(1000)).startswith(b"WATCHDOG=1"):
+            pass
+        assert said.startswith(b"STOPPING=1")
+        assert service.ended() == 0
+
+
+def test_the_log_is_json_where_nobody_reads_along(start: Start) -> None:
+    service = start(log_format="auto")
+    log = eventually(service.log, lambda log: '"ready; ' in log)
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert {"time", "level", "logger", "message"} <= set(lines[0])
+    [url] = [
+        line["message"].rpartition(" ")[2]
+        for line in lines
+        if line["message"].startswith("serving operators at")
+    ]
+    _, made = http(f"{url}/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
+    operation = made["operations"][0]["operation"]
+    told = eventually(service.log, lambda log: log.count(operation) >= 4)
+    assert all(json.loads(line) for line in told.splitlines())
+    assert service.terminate() == 0
+    assert json.loads(service.log().splitlines()[-1])["message"] == "stopping"

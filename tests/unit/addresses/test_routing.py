@@ -1,0 +1,134 @@
+"""What `ip` is given, and what it is not given again."""
+
+import pytest
+
+from forewarn.addresses.file import read_plan
+from forewarn.addresses.routing import (
+    Route,
+    Routing,
+    Rule,
+    changes,
+    read_routing,
+    wanted,
+)
+
+BY_SOURCE = read_plan(
+    """
+[[port]]
+vm = "web_0"
+interface = "tap-web0"
+address = "192.0.2.4"
+[[port]]
+vm = "db_0"
+interface = "tap100i0"
+bridge = "vmbr0"
+address = ["192.0.2.5", "192.0.2.6"]
+""",
+    name="x",
+)
+
+BY_LISTENER = read_plan(
+    """
+way = "listener"
+table = 200
+[[port]]
+vm = "web_0"
+interface = "tap-web0"
+listen = "169.254.169.254:8301"
+[[port]]
+vm = "web_1"
+interface = "tap-web1"
+listen = "169.254.169.254:8302"
+""",
+    name="x",
+)
+
+
+def said(routing: Routing, present: Routing | None = None) -> list[str]:
+    return [" ".join(words) for words in changes(present or Routing(), routing)]
+
+
+def test_by_source_address_one_table_leads_to_all() -> None:
+    assert said(wanted(BY_SOURCE)) == [
+        "route replace local 169.254.169.254 dev lo table local proto 169",
+        "route replace 192.0.2.4 dev tap-web0 table 16925 proto 169",
+        "route replace 192.0.2.5 dev vmbr0 table 16925 proto 169",
+        "route replace 192.0.2.6 dev vmbr0 table 16925 proto 169",
+        "rule add pref 16925 from 169.254.169.254 lookup 16925 protocol 169",
+    ]
+
+
+def test_by_listener_each_has_a_table_and_one_is_for_the_way_back() -> None:
+    assert said(wanted(BY_LISTENER)) == [
+        "route replace local 169.254.169.254 dev lo table local proto 169",
+        "route replace default dev tap-web0 table 200 proto 169",
+        "route replace default dev tap-web1 table 201 proto 169",
+        (
+            "route replace default table 202 proto 169 nexthop dev tap-web0 "
+            "nexthop dev tap-web1"
+        ),
+        (
+            "rule add pref 200 from 169.254.169.254 ipproto tcp sport 8301 lookup 200 "
+            "protocol 169"
+        ),
+        (
+            "rule add pref 201 from 169.254.169.254 ipproto tcp sport 8302 lookup 201 "
+            "protocol 169"
+        ),
+        "rule add pref 202 from 169.254.169.254 lookup 202 protocol 169",
+    ]
+
+
+@pytest.mark.parametrize("plan", [BY_SOURCE, BY_LISTENER])
+def test_a_device_that_is_not_there_gets_no_route(plan: object) -> None:
+    assert plan in {BY_SOURCE, BY_LISTENER}
+    for each in (BY_SOURCE, BY_LISTENER):
+        routes = wanted(each, devices={"tap-web1", "vmbr0"}).routes
+        assert {device for route in routes for device in route.devices} <= {
+            "lo",
+            "tap-web1",
+            "vmbr0",
+        }
+
+
+def test_what_is_there_is_not_made_again() -> None:
+    assert not said(wanted(BY_LISTENER), wanted(BY_LISTENER))
+
+
+def test_what_an_earlier_plan_wanted_goes_first() -> None:
+    assert said(wanted(BY_SOURCE, devices=["vmbr0"]), wanted(BY_SOURCE)) == [
+        "route del 192.0.2.4 dev tap-web0 table 16925 proto 169"
+    ]
+    undone = said(Routing(), wanted(BY_LISTENER))
+    assert [line.split()[:2] for line in undone] == [["rule", "del"]] * 3 + [
+        ["route", "del"]
+    ] * 4
+
+
+def test_the_kernel_tells_what_is_ours() -> None:
+    present = read_routing(
+        [
+            {"type": "local", "dst": "169.254.169.254", "dev": "lo", "table": "local"},
+            {"dst": "192.0.2.4", "dev": "t0", "table": "16925", "flags": []},
+            {
+                "dst": "default",
+                "table": "202",
+                "nexthops": [{"dev": "t0", "weight": 1}, {"dev": "t1", "weight": 1}],
+            },
+            {"dst": "192.0.2.9", "dev": "t0"},
+        ],
+        [
+            {"priority": 0, "src": "all", "table": "local"},
+            {"priority": 7, "src": "all", "table": "7", "protocol": "static"},
+            {"priority": 9, "src": "x", "table": "9", "sport": 8301, "protocol": "169"},
+        ],
+    )
+    assert present == Routing(
+        routes=(
+            Route("local", "169.254.169.254", ("lo",), "local"),
+            Route("16925", "192.0.2.4", ("t0",)),
+            Route("202", "default", ("t0", "t1")),
+            Route("main", "192.0.2.9", ("t0",)),
+        ),
+        rules=(Rule(9, "9", 8301),),
+    )

@@ -1,0 +1,116 @@
+"""`/metrics`: the text that Prometheus reads, and who may read it."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from forewarn.admin.app import create_app
+from forewarn.admin.metrics import Histogram, Meter, Reading, render
+from forewarn.admin.tokens import parse_tokens
+from tests.unit.admin.desk import LocalDesk
+
+ASKED = Meter(
+    name="x_asked_total",
+    kind="counter",
+    text="How often it was asked.",
+    labels={"status": ("200", "404")},
+)
+LENGTH = Meter(
+    name="x_seconds",
+    kind="histogram",
+    text="How long it took.",
+    labels={},
+    buckets=(0.5, 1),
+)
+
+
+def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def shown(*readings: Reading) -> dict[tuple[str, tuple[str, ...]], float]:
+    return samples(render(readings)[0].decode())
+
+
+def test_every_series_is_there_before_anything_has_happened() -> None:
+    assert shown(Reading(ASKED, {}), Reading(LENGTH, {})) == {
+        ("x_asked_total", ("200",)): 0,
+        ("x_asked_total", ("404",)): 0,
+        ("x_seconds_bucket", ("0.5",)): 0,
+        ("x_seconds_bucket", ("1",)): 0,
+        ("x_seconds_bucket", ("+Inf",)): 0,
+        ("x_seconds_count", ()): 0,
+        ("x_seconds_sum", ()): 0,
+    }
+
+
+def test_what_was_counted_is_told_also_where_nobody_expected_it() -> None:
+    found = shown(Reading(ASKED, {"200": 3, "418": 1}))
+    assert found["x_asked_total", ("200",)] == 3
+    assert found["x_asked_total", ("404",)] == 0
+    assert found["x_asked_total", ("418",)] == 1
+
+
+def test_a_histogram_counts_what_is_at_most_each_bound() -> None:
+    histogram = Histogram((0.5, 1))
+    for value in (0.1, 0.5, 0.6, 7):
+        histogram.observe(value)
+    found = shown(Reading(LENGTH, histogram))
+    assert found["x_seconds_bucket", ("0.5",)] == 2
+    assert found["x_seconds_bucket", ("1",)] == 3
+    assert found["x_seconds_bucket", ("+Inf",)] == found["x_seconds_count", ()] == 4
+    assert found["x_seconds_sum", ()] == pytest.approx(8.2)
+
+
+def test_the_form_is_the_one_that_is_asked_for() -> None:
+    body, media_type = render([Reading(ASKED, {"200": 1})])
+    assert media_type.startswith("text/plain; version=0.0.4")
+    assert b"# TYPE x_asked_total counter\n" in body
+    body, media_type = render(
+        [Reading(ASKED, {"200": 1})],
+        accept="application/openmetrics-text;version=1.0.0",
+    )
+    assert media_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+
+
+@pytest.fixture(scope="module")
+def answered() -> Counter[str]:
+    return Counter()
+
+
+@pytest.fixture(scope="module")
+def app(answered: Counter[str]) -> FastAPI:
+    async def collect() -> Iterable[Reading]:
+        return [Reading(ASKED, {"200": 5})]
+
+    return create_app(
+        LocalDesk(),
+        tokens=parse_tokens("prometheus: s3cret", file="tokens"),
+        version="1",
+        collect=collect,
+        answered=answered,
+    )
+
+
+def test_with_tokens_it_needs_one(app: FastAPI, answered: Counter[str]) -> None:
+    client = TestClient(app, base_url="http://127.0.0.1:8200")
+    before = answered.copy()
+    assert client.get("/metrics").status_code == 401
+    headers = {"Authorization": "Bearer s3cret"}
+    answer = client.get("/metrics", headers=headers)
+    assert answer.status_code == 200
+    assert samples(answer.text)["x_asked_total", ("200",)] == 5
+    assert answered - before == {"401": 1, "200": 1}
+
+
+def test_where_nothing_is_collected_there_is_no_such_page(client: TestClient) -> None:
+    assert client.get("/metrics").status_code == 404

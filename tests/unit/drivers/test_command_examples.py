@@ -1,0 +1,223 @@
+"""The example programs for real hypervisors, on stand-ins for their tools.
+
+A stand-in keeps each VM as a file, `HOST.VM`, with its state in it, and does at
+once what the real tool is asked for. It knows no more than the examples need.
+"""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "drivers"
+
+DONE, RUNS, UNKNOWN, DOWN = 0, 1, 2, 3
+
+COMMON = """#!/bin/sh
+echo "$@" >> "$STATES/asked"
+for each in $BROKEN; do case " $* " in *" $each "*) exit 1;; esac; done
+be() { echo "$2" > "$STATES/$1"; }
+is() { cat "$STATES/$1" 2>/dev/null; }
+"""
+
+STAND_INS = {
+    "sleep": "#!/bin/sh\n",
+    "virsh": COMMON
+    + """
+at=${3#qemu+ssh://}; at=${at%/system}; shift 3; ask=$1; shift
+while case "${1-}" in --*) true;; *) false;; esac; do shift; done
+vm=$at.${1-}
+case $ask in
+domstate) is "$vm" ;;
+list) cd "$STATES" && grep -l running "$at".* | sed "s/^$at[.]//"; true ;;
+suspend) be "$vm" paused ;;
+resume) be "$vm" running ;;
+shutdown|destroy) be "$vm" "shut off" ;;
+start) is "$vm" >/dev/null && be "$vm" running ;;
+migrate) to=${2#qemu+ssh://}; mv "$STATES/$vm" "$STATES/${to%/system}.$1" ;;
+dumpxml) is "$vm" >/dev/null && echo "$1" ;;
+define) be "$at.$(cat "$1")" "shut off" ;;
+undefine) rm "$STATES/$vm" ;;
+esac
+""",
+    "ssh": COMMON
+    + """
+at=${3#root@}; shift 3; [ "$1" = qm ] || exit 0
+vm=$at.$3
+is "$vm" > /dev/null || exit 1
+case $2 in
+status) s=$(is "$vm"); [ "$s" = paused ] && s=running; echo "status: $s" ;;
+suspend) be "$vm" paused ;;
+resume|start) be "$vm" running ;;
+shutdown|stop) be "$vm" stopped ;;
+migrate) mv "$STATES/$vm" "$STATES/$4.$3" ;;
+destroy) rm "$STATES/$vm" ;;
+esac
+""",
+    "openstack": COMMON
+    + """
+shift 5; ask=$1; shift
+for vm; do :; done
+file=$(cd "$STATES" && ls -- *".$vm" 2>/dev/null); at=${file%%.*}
+[ "$ask" = list ] || [ -n "$file" ] || exit 1
+case "$ask $*" in
+*"-c status"*) is "$file" ;;
+*"-c OS-EXT"*) echo "$at" ;;
+pause*) be "$file" PAUSED ;;
+unpause*|reboot*|rebuild*) be "$file" ACTIVE ;;
+"migrate --live"*) mv "$STATES/$file" "$STATES/$3.$vm" ;;
+"migrate --host"*) mv "$STATES/$file" "$STATES/$2.$vm"; be "$2.$vm" VERIFY_RESIZE ;;
+"migration confirm"*) be "$file" ACTIVE ;;
+delete*) rm "$STATES/$file" ;;
+esac
+""",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """An example on stand-ins for its tools."""
+
+    program: str
+    running: str
+    stopped: str
+    folder: Path
+
+    def run(self, *words: str, broken: str = "") -> int:
+        """Run the example; asks with a word of `broken` in them fail."""
+        ended = subprocess.run(
+            ["/bin/sh", str(EXAMPLES / self.program), *words],
+            env={
+                "PATH": f"{self.folder}/bin:/usr/bin:/bin",
+                "STATES": str(self.folder / "states"),
+                "BROKEN": broken,
+            },
+            cwd="/",
+            check=False,
+            capture_output=True,
+            timeout=30,
+            text=True,
+        )
+        (self.folder / "printed").write_text(ended.stdout)
+        return ended.returncode
+
+    def printed(self) -> str:
+        return (self.folder / "printed").read_text().strip()
+
+    def put(self, place: str, state: str) -> None:
+        (self.folder / "states" / place).write_text(f"{state}\n")
+
+    def vms(self) -> dict[str, str]:
+        """Return the state of each VM, by host and name."""
+        states = self.folder / "states"
+        return {
+            file.name: file.read_text().strip()
+            for file in states.iterdir()
+            if file.name != "asked"
+        }
+
+
+@pytest.fixture(params=["virsh", "proxmox", "openstack"])
+def tool(request: pytest.FixtureRequest, tmp_path: Path) -> Tool:
+    return made(request.param, tmp_path)
+
+
+def made(example: str, tmp_path: Path) -> Tool:
+    """Return an example with one VM, 101, that runs on h1."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "states").mkdir()
+    for name, text in STAND_INS.items():
+        file = tmp_path / "bin" / name
+        file.write_text(text)
+        file.chmod(0o755)
+    running, stopped = {
+        "virsh": ("running", "shut off"),
+        "proxmox": ("running", "stopped"),
+        "openstack": ("ACTIVE", "SHUTOFF"),
+    }[example]
+    tool = Tool(
+        program=f"{example}.sh",
+        running=running,
+        stopped=stopped,
+        folder=tmp_path,
+    )
+    tool.put("h1.101", running)
+    return tool
+
+
+def test_each_action_leaves_the_vm_as_it_must_be(tool: Tool) -> None:
+    up = tool.running
+    assert tool.run("freeze", "101", "h1", "-1") == DONE
+    assert tool.vms() == {"h1.101": up}
+    assert tool.run("reboot", "101", "h1") == DONE
+    assert tool.vms() == {"h1.101": up}
+    assert tool.run("live-migrate", "101", "h1", "h2") == DONE
+    assert tool.vms() == {"h2.101": up}
+    assert tool.run("redeploy", "101", "h2", "h1") == DONE
+    assert tool.vms() == {"h1.101": up}
+    assert tool.run("delete", "101", "h1") == DONE
+    assert tool.vms() == {}
+
+
+@pytest.mark.parametrize("action", ["live-migrate", "redeploy", "delete"])
+def test_what_is_done_may_be_asked_for_again(tool: Tool, action: str) -> None:
+    for _ in range(2):
+        assert tool.run(action, "101", "h1", "h2") == DONE
+    assert tool.vms() == ({} if action == "delete" else {"h2.101": tool.running})
+
+
+@pytest.mark.parametrize(
+    ("action", "broken"),
+    [
+        ("freeze", "suspend pause"),
+        ("live-migrate", "migrate"),
+        ("reboot", "shutdown destroy reboot"),
+    ],
+)
+def test_a_failure_that_leaves_the_vm_running_says_so(
+    tool: Tool, action: str, broken: str
+) -> None:
+    if tool.program == "virsh.sh" and action == "reboot":
+        # A guest that does not end, and cannot be switched off.
+        broken = "shutdown destroy"
+    assert tool.run(action, "101", "h1", "h2", broken=broken) == RUNS
+    assert tool.vms() == {"h1.101": tool.running}
+
+
+@pytest.mark.parametrize("action", ["freeze", "reboot"])
+def test_a_failure_that_leaves_the_vm_down_says_so(tool: Tool, action: str) -> None:
+    if tool.program == "openstack.sh":
+        tool.put("h1.101", tool.stopped)
+        broken = "pause reboot"
+    else:
+        broken = "resume start"
+    assert tool.run(action, "101", "h1", "5", broken=broken) == DOWN
+
+
+def test_where_nothing_answers_nothing_is_known(tool: Tool) -> None:
+    everything = "domstate list qm show h1 true"
+    assert tool.run("observe", "101", "h1", broken=everything) == UNKNOWN
+    assert (
+        tool.run("freeze", "101", "h1", "5", broken=f"{everything} suspend pause") == 2
+    )
+
+
+def test_an_observer_finds_the_vm_or_that_it_does_not_run(tool: Tool) -> None:
+    assert tool.run("observe", "101", "h2", "h1") == DONE
+    assert tool.printed() == "h1"
+    tool.put("h1.101", tool.stopped)
+    assert tool.run("observe", "101", "h2", "h1") == DOWN
+
+
+def test_what_an_example_cannot_do_it_says(tool: Tool) -> None:
+    assert tool.run("explode", "101", "h1") == RUNS
+    assert "cannot explode" in tool.printed()
+
+
+def test_a_name_for_a_shell_at_the_other_end_is_refused(tmp_path: Path) -> None:
+    tool = made("proxmox", tmp_path)
+    assert tool.run("reboot", "101;reboot", "h1") == RUNS
+    assert not (tmp_path / "states" / "asked").exists()

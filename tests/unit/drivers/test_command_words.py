@@ -1,0 +1,83 @@
+"""The words of programs: what may stand in them, and what they become."""
+
+import pytest
+
+from forewarn.drivers import placeholders
+from forewarn.drivers.port import Call, CallVm, DriverError
+from forewarn.protocol.operations import Action
+
+FREEZE, REDEPLOY = (
+    placeholders.known_in(Action.FREEZE),
+    placeholders.known_in(Action.REDEPLOY),
+)
+
+
+def call_of(vm: str, *, host: str = "h1", to_host: str = "") -> Call:
+    return Call(
+        operation_id="op-1",
+        generation=3,
+        action=Action.LIVE_MIGRATE,
+        host=host,
+        vms=(CallVm(vm=vm, to_host=to_host),),
+        duration_seconds=9,
+    )
+
+
+def expanded(call: Call, *words: str) -> tuple[str, ...]:
+    return placeholders.expand(words, placeholders.values_of(call, call.vms[0]))
+
+
+def test_each_placeholder_stands_for_what_the_call_says() -> None:
+    words = [f"{{{name}}}" for name in placeholders.PLACEHOLDERS]
+    assert expanded(call_of("web_0", to_host="h2"), *words) == (
+        "web_0",
+        "h1",
+        "h2",
+        "9",
+        "live-migrate",
+        "op-1",
+        "3",
+    )
+
+
+def test_a_value_is_never_read_again_nor_split() -> None:
+    call = call_of("{host};$(x)")
+    assert expanded(call, "--domain={vm}/{vm}") == ("--domain={host};$(x)/{host};$(x)",)
+
+
+def test_other_braces_stay_as_they_are() -> None:
+    words = ('{"vm": "{vm}"}', "{}", "{0}", "${x y}")
+    assert not placeholders.words_fault(("x", *words), FREEZE)
+    assert expanded(call_of("a"), *words) == ('{"vm": "a"}', "{}", "{0}", "${x y}")
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ((), "names no program"),
+        (("",), "must begin with a program"),
+        (("/bin/{vm}",), "must begin with a program"),
+        (("bin/x",), '"bin/x" must be an absolute path'),
+        (("./x",), '"./x" must be an absolute path'),
+        (("x", "a\nb"), "must not contain control characters"),
+        (("x", "\0"), "must not contain control characters"),
+        (("x",) * 101, "has at most 100 words"),
+        (("x", "{vmm}"), 'there is no placeholder {vmm} (did you mean "vm"?)'),
+        (("x", "a={name}"), "there is no placeholder {name}: there are {vm}, {host}"),
+        (("x", "{to_host}"), "{to_host} is only for live_migrate, redeploy"),
+    ],
+)
+def test_words_that_cannot_be_run_are_told(words: tuple[str, ...], fault: str) -> None:
+    assert placeholders.words_fault(words, FREEZE).startswith(fault)
+
+
+def test_words_that_can_be_run_are_fine() -> None:
+    assert not placeholders.words_fault(("/bin/x", "{vm}", "{to_host}"), REDEPLOY)
+    assert not placeholders.words_fault(("virsh", "-c", "x"), FREEZE)
+
+
+@pytest.mark.parametrize("name", ["", "-rf", "a b", "a/b", "a\nb", ".."])
+def test_an_odd_name_is_given_to_no_program(name: str) -> None:
+    for call in (call_of(name), call_of("a", host=name)):
+        with pytest.raises(DriverError, match="no program is given such a name"):
+            expanded(call, "{vm}")

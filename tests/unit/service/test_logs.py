@@ -1,0 +1,259 @@
+"""The log: what its lines say, what it leaves out, and that it is never in the way."""
+
+import contextlib
+import io
+import json
+import logging
+import threading
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from forewarn.clock import VirtualClock
+from forewarn.instants import SECOND
+from forewarn.service import logs
+from forewarn.service.assembly import Service
+from forewarn.service.logs import Log, logging_to
+from forewarn.service.settings import load_settings
+from forewarn.service.values import LogSettings
+from tests.support.loops import in_loop
+from tests.unit.service.observed import Observed
+from tests.unit.service.test_service import FLEET, get, running
+
+logger = logging.getLogger("forewarn.tests")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@contextlib.contextmanager
+def written(
+    settings: LogSettings, stream: io.StringIO, *, clock: VirtualClock | None = None
+) -> Generator[Log]:
+    with logging_to(stream, settings, clock=clock or VirtualClock(0)) as log:
+        yield log
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_json_has_one_object_a_line() -> None:
+    stream = io.StringIO()
+    with written(LogSettings(), stream):
+        logger.info("one %s", "two\nthree", extra={"fields": {"operation": "op-1"}})
+        try:
+            int("why")
+        except ValueError:
+            logger.exception("it failed")
+        logger.debug("not told")
+    first, second = lines(stream)
+    assert list(first) == ["time", "level", "logger", "message", "operation"]
+    assert first["time"].endswith("Z")
+    assert (first["level"], first["logger"]) == ("info", "forewarn.tests")
+    assert (first["message"], first["operation"]) == ("one two\nthree", "op-1")
+    assert second["level"] == "error"
+    assert "ValueError: invalid literal" in second["traceback"]
+
+
+def test_text_on_a_terminal_is_short_and_harmless() -> None:
+    stream = _Terminal()
+    fields = {"operation": "op-1", "vm": ["a", "b"]}
+    with written(LogSettings(), stream):
+        logger.info("red \x1b[31m", extra={"fields": fields})
+    [line] = stream.getvalue().splitlines()
+    assert line[8:] == r" red \x1b[31m (operation op-1, vm a b)"
+
+
+def test_text_in_a_file_is_dated() -> None:
+    stream = io.StringIO()
+    with written(LogSettings(format="text", level="debug"), stream):
+        logger.debug("hello")
+    assert stream.getvalue().endswith(" DEBUG forewarn.tests: hello\n")
+    assert stream.getvalue()[:2] == "20"
+
+
+def test_the_log_is_set_back_at_the_end() -> None:
+    root, ours = logging.getLogger(), logging.getLogger("forewarn")
+    before = (list(root.handlers), ours.level)
+    with written(LogSettings(level="error"), io.StringIO()):
+        assert ours.level == logging.ERROR
+    assert (list(root.handlers), ours.level) == before
+
+
+def test_what_comes_in_great_numbers_is_let_through_a_few_at_a_time() -> None:
+    stream, clock = io.StringIO(), VirtualClock(0)
+    with written(LogSettings(), stream, clock=clock):
+        for number in range(1000):
+            logger.warning("a stranger asked: %d", number)
+        logger.warning("another kind")
+        clock.advance_to(3 * SECOND)
+        for number in range(1000):
+            logger.warning("a stranger asked: %d", number)
+    told = lines(stream)
+    assert len(told) == logs.LINES_AT_ONCE + 1 + 3
+    assert told[logs.LINES_AT_ONCE]["message"] == "another kind"
+    left_out = 1000 - logs.LINES_AT_ONCE
+    assert [line.get("left_out") for line in told[-3:]] == [left_out, None, None]
+
+
+def test_kinds_of_line_are_forgotten_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "KINDS_MAX", 5)
+    flood = logs.Flood(VirtualClock(0))
+    for number in range(50):
+        record = logging.LogRecord("x", 30, "", 0, f"kind {number}", (), None)
+        assert flood.filter(record)
+    assert len(flood._kinds) <= 5
+
+
+def test_who_reads_too_slowly_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "LINES_WAITING_MAX", 10)
+    blocked, stuck = threading.Event(), threading.Event()
+
+    class _Stuck(io.StringIO):
+        def write(self, text: str) -> int:
+            stuck.set()
+            blocked.wait(20)
+            return super().write(text)
+
+    stream = _Stuck()
+    with written(LogSettings(), stream) as log:
+        logger.info("the first is being written")
+        assert stuck.wait(20)
+        for number in range(30):
+            logging.getLogger(logs.UNLIMITED).info("line %d", number)
+        assert log.lines_dropped() == 20
+        blocked.set()
+    assert len(lines(stream)) == 1 + 10
+
+
+def test_who_never_reads_again_does_not_hold_up_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "LINES_WAITING_MAX", 1)
+    monkeypatch.setattr(logs, "STOP_SECONDS", 0.01)
+    for_ever = threading.Event()
+
+    class _Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            for_ever.wait(20)
+            return len(text)
+
+    with written(LogSettings(), _Gone()) as log:
+        for _ in range(5):
+            logger.info("who hears me?")
+        assert log.lines_dropped() >= 3
+    for_ever.set()
+
+
+# What the trail says
+
+
+def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
+    stream, world = io.StringIO(), Observed()
+    for vm in ("web_0", "db_0"):
+        world.desk.enable(vm)
+    with written(LogSettings(), stream):
+        operation = world.maintain("h1", reason="firmware")
+        world.approve(operation, "web_0", "db_0")
+        world.desk.advance("1h")
+        other = world.maintain("h2")
+    told = [line for line in lines(stream) if line.get("operation") == operation]
+    assert [line["message"].partition(":")[0] for line in told] == [
+        "maintain ordered",
+        "operation noticed",
+        "operation ready",
+        "operation impacting",
+        "driver called",
+        "driver done",
+        "operation recovering",
+        "operation done",
+        "request closed",
+    ]
+    assert {line["level"] for line in told} == {"info"}
+    assert told[1]["actor"] == "test"
+    assert told[1]["reason"] == "firmware"
+    # Who let it go: the last to approve.
+    assert told[2]["actor"] == "vm db_0"
+    assert told[4]["generation"] == 1
+    assert other not in json.dumps(told)
+
+
+def test_events_and_approvals_are_told_to_who_wants_all() -> None:
+    stream, world = io.StringIO(), Observed()
+    world.desk.enable("web_0")
+    with written(LogSettings(level="debug"), stream):
+        operation = world.maintain("h1")
+        world.approve(operation, "web_0")
+    told = [line for line in lines(stream) if line["message"].startswith("event ")]
+    assert [line["message"] for line in told] == [
+        "event scheduled",
+        "event scheduled",
+        "event approved: by web_0",
+    ]
+    assert {line["operation"] for line in told} == {operation}
+    assert told[2]["actor"] == "vm web_0"
+    assert told[2]["vm"] == ["web_0"]
+    assert {line["level"] for line in told} == {"debug"}
+
+
+def test_what_fails_is_a_warning_and_what_vms_cause_is_not_told() -> None:
+    stream, world = io.StringIO(), Observed()
+    with written(LogSettings(), stream):
+        world.desk.enable("web_0")
+        world.desk.driver.is_silent = True
+        world.maintain("h1")
+        world.desk.advance("16m")
+        world.desk.driver.forgets = True
+        world.desk.advance("1h")
+    told = lines(stream)
+    assert not [line for line in told if "scope enabled" in line["message"]]
+    [unknown] = [line for line in told if line["level"] == "warning"]
+    assert unknown["message"] == "driver outcome unknown: the driver does not know"
+
+
+def test_nothing_is_made_where_nothing_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.CRITICAL, "forewarn")
+    Observed().maintain("h1")
+    assert caplog.records == []
+
+
+# Secrets
+
+
+@in_loop
+async def test_no_secret_is_ever_logged(tmp_path: Any) -> None:
+    token, secret, wrong = "t0ken-of-ann", "pr0xy-secret", "wr0ng-token"
+    (tmp_path / "tokens").write_text(f"ann:{token}\n")
+    (tmp_path / "secret").write_text(secret)
+    flags = {
+        "metadata.listen": "127.0.0.1:0",
+        "metadata.signed_secret_file": str(tmp_path / "secret"),
+        "admin.listen": "127.0.0.1:0",
+        "admin.token_file": str(tmp_path / "tokens"),
+        "store.url": "memory://",
+        "log.level": "debug",
+    }
+    settings = load_settings(file=None, environ={}, flags=flags)
+    stream = io.StringIO()
+    with logging_to(stream, settings.log):
+        async with running(Service(settings), FLEET) as service:
+            for given in (token, wrong):
+                path = f"/v1/operations HTTP/1.1\r\nAuthorization: Bearer {given}\r\nX:"
+                await get(service.admin_address, path)
+            signed = f"/metadata HTTP/1.1\r\nX-Instance-ID-Signature: {secret}\r\nX:"
+            await get(service.addresses()[""], signed)
+            logger.info("the settings are %s", settings)
+    log = stream.getvalue()
+    assert "no known VM" in log
+    for each in (token, secret, wrong):
+        assert each not in log

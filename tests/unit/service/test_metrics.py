@@ -1,0 +1,341 @@
+"""What is counted of commits and by a running service, and what its page tells."""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from forewarn.admin.metrics import Histogram, Meter, render
+from forewarn.clock import VirtualClock
+from forewarn.control import failures
+from forewarn.control.blockers import BLOCKER_KINDS
+from forewarn.control.work import Who
+from forewarn.fleet.file import WantedFleet, read_fleet
+from forewarn.fleet.model import Tenant
+from forewarn.protocol.operations import OperationState
+from forewarn.service import catalog, limits
+from forewarn.service.assembly import Service
+from forewarn.service.observed import Change, ObservedStore
+from forewarn.service.tally import Tally
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import ConflictError, StoreError, Transaction
+from tests.support.loops import in_loop
+from tests.unit.admin.desk import START
+from tests.unit.admin.test_metrics import samples
+from tests.unit.service.observed import Observed
+from tests.unit.service.test_service import FLEET as ONE_VM
+from tests.unit.service.test_service import MORE, document, get, running, service_of
+
+T = TypeVar("T")
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+BLOCK = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- /metrics -->)", re.DOTALL)
+
+
+# What commits add up to
+
+
+def test_a_maintenance_is_counted_from_order_to_end() -> None:
+    world = Observed()
+    for vm in ("web_0", "db_0"):
+        world.desk.enable(vm)
+    operation = world.maintain("h1")
+    tally = world.tally
+    assert tally.live == {("Scheduled", "Reboot"): 2}
+    assert tally.operations()[0] == {("maintain", "Noticed"): 1}
+    world.desk.advance("1m")
+    world.approve(operation, "web_0")
+    world.desk.advance("2m")
+    world.approve(operation, "db_0")
+    assert tally.operations()[0] == {("maintain", "Impacting"): 1}
+    assert +tally.live == {("Started", "Reboot"): 2}
+    assert tally.calls == {"reboot": 1}
+    world.desk.advance("1h")
+    assert world.state(operation) is OperationState.DONE
+    assert tally.operations() == ({}, {})
+    assert tally.ended == {("maintain", "Done"): 1}
+    assert +tally.live == {}
+    assert tally.steps == {
+        ("Reboot", "scheduled"): 2,
+        ("Reboot", "approved"): 2,
+        ("Reboot", "started approved"): 2,
+        ("Reboot", "completed"): 2,
+    }
+    assert tally.results == {("reboot", "done"): 1}
+    waited = tally.approval_seconds["Reboot"]
+    assert waited.sum == 60 + 180
+    assert sum(waited.counts) == 2
+    assert sum(tally.transaction_seconds.counts) > 5
+
+
+def test_what_starts_unapproved_and_what_fails_is_told_apart() -> None:
+    world = Observed()
+    world.desk.driver.is_silent = True
+    operation = world.maintain("h1")
+    world.desk.advance("16m")
+    assert world.tally.steps["Reboot", "started unapproved"] == 2
+    assert world.tally.operations()[1]["maintain", "Impacting"] == pytest.approx(
+        60, abs=1
+    )
+    world.desk.driver.forgets = True
+    world.desk.advance("1h")
+    assert world.tally.results == {("reboot", "unknown"): 1}
+    assert world.held().reasons == {"driver unknown": 1}
+    assert world.state(operation) is OperationState.IMPACTING
+
+
+def test_timers_that_fire_late_are_seen() -> None:
+    world = Observed()
+    world.maintain("h1")
+    world.desk.advance("14m")
+    world.desk.clock.advance_to(START + 20 * 60 * 1_000_000)
+    world.desk.plane.advance(now=world.desk.now())
+    late = world.tally.late_seconds
+    assert sum(late.counts) == 1
+    assert late.sum == pytest.approx(300)
+
+
+def test_failures_are_counted_with_their_vms() -> None:
+    world = Observed()
+    world.desk.plane.order(
+        Who(actor="test"),
+        lambda work: failures.fail_host(work, "h1"),
+        now=world.desk.now(),
+    )
+    world.desk.advance("20m")
+    assert world.tally.vms_down() == 2
+    assert world.tally.steps == {("Reboot", "started at once"): 2}
+    assert world.tally.operations()[1] == {("fail", "Impacting"): 1200}
+    assert world.held().reasons == {"still down": 1}
+
+
+def test_what_is_under_way_at_the_start_is_counted_too() -> None:
+    world = Observed()
+    world.desk.driver.is_silent = True
+    world.maintain("h1")
+    world.desk.advance("16m")
+    world.maintain("h2")
+    again = Tally(world.desk.clock)
+    again.load(world.desk.store)
+    assert again.operations() == world.tally.operations()
+    assert again.operations()[0] == {
+        ("maintain", "Impacting"): 1,
+        ("maintain", "Noticed"): 1,
+    }
+    assert again.live == +world.tally.live
+
+
+def test_reasons_that_hold_operations_are_counted_by_kind() -> None:
+    world = Observed()
+    world.desk.driver.is_silent = True
+    world.desk.enable("web_0")
+    first = world.maintain("h1")
+    world.approve(first, "web_0")
+    assert world.held().reasons == {"approval": 1, "not before": 1}
+    world.desk.advance("16m")
+    # The other fault domain of `web` is held as long as this one is down.
+    second = world.maintain("h2")
+    world.approve(second, "web_1")
+    world.desk.advance("15m")
+    assert world.state(second) is OperationState.READY
+    assert world.held().reasons == {"fault domain": 1}
+    assert set(world.held().reasons) <= set(BLOCKER_KINDS)
+
+
+def test_an_approval_is_late_when_a_fifth_of_the_notice_is_left() -> None:
+    world = Observed()
+    world.desk.enable("web_0")
+    world.maintain("h1")
+    world.desk.advance("11m")
+    assert world.held().late == 0
+    world.desk.advance("2m")
+    # The other scope on the host does not listen: nobody can be waited for.
+    assert world.held().late == 1
+
+
+def test_a_scrape_looks_at_so_many_operations_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Observed()
+    world.maintain("h1")
+    world.maintain("h2")
+    monkeypatch.setattr(limits, "HELD_LOOKED_AT_MAX", 1)
+    assert world.held().unexamined == 1
+    assert world.held().reasons["approval"] == 1
+
+
+class _Deaf:
+    """A listener that cannot count."""
+
+    def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
+        raise ValueError("I cannot count")
+
+    def store_failed(self) -> None:
+        raise ValueError("I cannot count")
+
+
+class _Failing(MemoryStore):
+    """A store that fails, or meets another writer, when it is told to."""
+
+    error: StoreError | None = None
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        if self.error is not None:
+            raise self.error
+        return super().transact(work)
+
+
+def test_what_an_attempt_wrote_that_met_another_writer_is_not_counted() -> None:
+    heard: list[list[Change]] = []
+
+    class Heard(_Deaf):
+        def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
+            heard.append(list(changes))
+
+    store = ObservedStore(
+        MemoryStore(), clock=VirtualClock(START), listeners=(Heard(),)
+    )
+    attempts = 0
+
+    def work(tx: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        tx.add(Tenant(name=f"t{attempts}"))
+        if attempts == 1:
+            raise ConflictError("another writer was first")
+
+    store.transact(work)
+    [[change]] = heard
+    assert change == Change(None, Tenant(name="t2"))
+
+
+def test_the_store_works_although_nobody_can_count_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    inner = _Failing()
+    tally = Tally(VirtualClock(START))
+    store = ObservedStore(inner, clock=VirtualClock(START), listeners=(_Deaf(), tally))
+    assert store.transact(lambda tx: tx.add(Tenant(name="t"))).name == "t"
+    assert sum(tally.transaction_seconds.counts) == 1
+    assert "could not be told of" in caplog.text
+    inner.error = StoreError("the disk has gone")
+    with pytest.raises(StoreError):
+        store.transact(lambda _tx: None)
+    inner.error = ConflictError("another writer")
+    with pytest.raises(ConflictError):
+        store.transact(lambda _tx: None)
+    assert tally.store_failures == 1
+
+
+# What a running service tells
+
+
+async def scrape(service: Service) -> dict[tuple[str, tuple[str, ...]], float]:
+    # As if the last scrape were long ago.
+    service.metrics._held_at = None
+    readings = await service.metrics.collect(service._parts)
+    return samples(render(readings)[0].decode())
+
+
+@in_loop
+async def test_a_service_tells_what_its_vms_asked() -> None:
+    async with running(service_of(), ONE_VM + MORE) as service:
+        before = await scrape(service)
+        assert before["forewarn_metadata_responses_total", ("200",)] == 0
+        assert before["forewarn_documents", ("disabled",)] == 2
+        await document(service, "web_0")
+        address = service.addresses()["web_0"]
+        assert (await get(address, "/elsewhere"))[0] == 404
+        desk = service.server._hub.desk
+        assert await desk.approve("web_0", ["00000000-0000-0000-0000-000000000000"])
+        assert await desk.approve("web_0", []) is None
+        after = await scrape(service)
+        assert after["forewarn_metadata_responses_total", ("200",)] == 1
+        assert after["forewarn_metadata_responses_total", ("404",)] == 1
+        assert after["forewarn_documents", ("served",)] == 1
+        assert after["forewarn_documents", ("disabled",)] == 1
+        assert after["forewarn_documents_published_total", ()] == 3
+        assert after["forewarn_approvals_total", ("refused",)] == 1
+        assert after["forewarn_approvals_total", ("accepted",)] == 1
+        assert after["forewarn_vms", ()] == 2
+        assert after["forewarn_ready", ()] == 1
+        assert 0 <= after["forewarn_control_heartbeat_age_seconds", ()] < 10
+        assert after["process_resident_memory_bytes", ()] > 1_000_000
+    assert not service.health().ready
+
+
+@in_loop
+async def test_its_page_is_there_and_counts_itself() -> None:
+    async with running(service_of()) as service:
+        reader, writer = await asyncio.open_connection(*service.admin_address)
+        text = ""
+        for _ in range(2):
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            [length] = re.findall(rb"content-length: (\d+)", head)
+            text = (await reader.readexactly(int(length))).decode()
+        writer.close()
+        assert samples(text)["forewarn_admin_responses_total", ("200",)] == 1
+
+
+@in_loop
+async def test_no_series_is_made_by_a_fleet() -> None:
+    """What is told at once is all that there will be: no names, no growth."""
+    async with running(service_of()) as service:
+        before = set(await scrape(service))
+        await service.apply(_fleet_of(50))
+        await asyncio.sleep(0.05)
+        assert set(await scrape(service)) == before
+    assert len(before) < 500
+
+
+def _fleet_of(count: int) -> WantedFleet:
+    vms = "".join(f'[[vm]]\nname = "v{n}"\nhost = "h1"\n' for n in range(count))
+    return read_fleet(f'[[host]]\nname = "h1"\n{vms}', name="fleet.toml")
+
+
+# The page
+
+
+def test_names_follow_the_customs() -> None:
+    names = [meter.name for meter in catalog.METERS]
+    assert len(set(names)) == len(names)
+    for meter in catalog.METERS:
+        assert re.fullmatch(r"(forewarn|process)_[a-z_]+", meter.name)
+        assert meter.name.endswith("_total") == (meter.kind == "counter")
+        assert (meter.kind == "histogram") == bool(meter.buckets)
+        assert meter.text.endswith("."), meter
+        assert list(meter.buckets) == sorted(meter.buckets)
+
+
+@in_loop
+async def test_every_metric_is_told_and_no_other() -> None:
+    async with running(service_of()) as service:
+        readings = await service.metrics.collect(service._parts)
+    assert [reading.meter for reading in readings] == list(catalog.METERS)
+    for reading in readings:
+        given = reading.values
+        histogram = reading.meter.kind == "histogram"
+        values = given.values() if isinstance(given, dict) else [given]
+        assert all(isinstance(value, Histogram) == histogram for value in values)
+
+
+def _row(meter: Meter) -> str:
+    labels = "; ".join(
+        f"`{label}`: {', '.join(values)}" if values else f"`{label}`"
+        for label, values in meter.labels.items()
+    )
+    return f"| `{meter.name}` | {meter.kind} | {labels} | {meter.text} |"
+
+
+def test_the_page_tells_of_each_metric(request: pytest.FixtureRequest) -> None:
+    wanted = "".join(f"{_row(meter)}\n" for meter in catalog.METERS)
+    wanted = f"| metric | kind | labels | meaning |\n|---|---|---|---|\n{wanted}"
+    text = PAGE.read_text(encoding="utf-8")
+    if request.config.getoption("--rewrite"):
+        text = BLOCK.sub(lambda _: wanted, text)
+        PAGE.write_text(text, encoding="utf-8")
+    assert BLOCK.findall(text) == [wanted], "run `pytest --rewrite tests/unit/service`"

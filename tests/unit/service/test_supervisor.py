@@ -1,0 +1,124 @@
+"""What systemd is told, and that its watchdog is fed by the control thread's life."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.fleet.file import read_fleet
+from forewarn.service import assembly, limits, supervisor
+from forewarn.service.supervisor import Supervisor, supervisor_of
+from tests.support.loops import in_loop
+from tests.unit.service.test_service import FLEET, service_of, until
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "notify"))
+        receiver.setblocking(False)
+        yield receiver
+
+
+def told(heard: socket.socket) -> list[str]:
+    found: list[str] = []
+    while True:
+        try:
+            found.append(heard.recv(4096).decode())
+        except BlockingIOError:
+            return found
+
+
+def test_the_environment_names_it(tmp_path: Path) -> None:
+    assert supervisor_of({}) == Supervisor()
+    found = supervisor_of(
+        {
+            "NOTIFY_SOCKET": "/run/notify",
+            "WATCHDOG_USEC": "30000000",
+            "WATCHDOG_PID": str(os.getpid()),
+        }
+    )
+    assert found == Supervisor(address="/run/notify", watchdog_seconds=30)
+    for strange in (
+        {"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"},
+        {"WATCHDOG_USEC": "soon"},
+    ):
+        assert supervisor_of(strange) == Supervisor()
+
+
+def test_it_is_told_by_path_and_by_abstract_name(heard: socket.socket) -> None:
+    Supervisor(address=heard.getsockname()).tell("READY=1", "STATUS=well")
+    assert told(heard) == ["READY=1\nSTATUS=well"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        name = f"forewarn-test-{os.getpid()}"
+        receiver.bind(f"\0{name}")
+        Supervisor(address=f"@{name}").tell("READY=1")
+        assert receiver.recv(100) == b"READY=1"
+
+
+def test_nobody_who_listens_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Supervisor().tell("READY=1")
+    assert caplog.records == []
+    Supervisor(address=str(tmp_path / "gone")).tell("READY=1")
+    assert "cannot be told" in caplog.text
+
+
+@in_loop
+async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
+    fed: list[tuple[str, ...]] = []
+
+    class Hearing(Supervisor):
+        def tell(self, *lines: str) -> None:
+            fed.append(lines)
+
+    alive = True
+    telling = asyncio.create_task(
+        Hearing(address="x", watchdog_seconds=0.003).keep_telling(
+            lambda: alive, lambda: "well"
+        )
+    )
+    await until(lambda: len(fed) >= 3)
+    assert set(fed) == {("WATCHDOG=1", "STATUS=well")}
+    alive = False
+    await asyncio.sleep(0.01)
+    count = len(fed)
+    await asyncio.sleep(0.02)
+    assert len(fed) == count
+    telling.cancel()
+
+
+@in_loop
+async def test_a_service_says_when_it_is_ready_lives_and_stops() -> None:
+    heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    heard.bind(f"\0forewarn-service-{os.getpid()}")
+    heard.setblocking(False)
+    one = Supervisor(address=f"@forewarn-service-{os.getpid()}", watchdog_seconds=0.03)
+    service = service_of()
+    serving = asyncio.create_task(
+        assembly._serve(service, read_fleet(FLEET, name="fleet.toml"), one)
+    )
+    await until(lambda: service.health().ready)
+    await asyncio.sleep(0.1)
+    lines = told(heard)
+    assert lines[0] == "READY=1"
+    assert lines[1] == "WATCHDOG=1\nSTATUS=serving 1 VMs; 0 operations under way"
+    assert len(lines) > 2
+    before = limits.STUCK_SECONDS
+    try:
+        limits.STUCK_SECONDS = -1
+        await asyncio.sleep(0.05)
+        told(heard)
+        await asyncio.sleep(0.05)
+        assert told(heard) == []
+    finally:
+        limits.STUCK_SECONDS = before
+    service._fail(RuntimeError("it is enough"))
+    assert await serving == 1
+    assert told(heard)[-1] == "STOPPING=1\nSTATUS=stopping"
+    heard.close()
+    assert supervisor.FEEDS_PER_WATCHDOG > 1
