@@ -23,8 +23,10 @@ from typing import Protocol, TypeVar
 from forewarn.control import (
     approvals,
     calls,
+    consent,
     enabling,
     ending,
+    obstacles,
     outcome,
     release,
     renotice,
@@ -163,6 +165,8 @@ class Plane:
         for operation in impacting:
             if operation.call_state is CallState.ISSUED:
                 self._probe(operation, late=False, now=now)
+        for operation_id in self.store.read(lambda reader: _unwoken(reader, now)):
+            self._look_again(operation_id, now)
         self._settle(now)
 
     def advance(self, *, now: Micros) -> bool:
@@ -405,6 +409,22 @@ def _stale_views(reader: Reader, now: Micros) -> list[str]:
         if view.is_enabled
         and now >= view.events_from
         and documents.digest(events_for(reader, view, now=now)) != view.digest
+    ]
+
+
+def _unwoken(reader: Reader, now: Micros) -> list[str]:
+    """Return what was let go, and was not looked at before the process ended.
+
+    What is due besides has a timer.
+    """
+    noticed = OperationState.NOTICED.value
+    return [
+        operation.operation_id
+        for operation in every(reader, kinds.OPERATIONS_IN_STATE, noticed)
+        if now < operation.not_before
+        and consent.is_released(
+            operation, obstacles.counting_events(reader, operation), now=now
+        )
     ]
 
 

@@ -100,8 +100,11 @@ class Flood(logging.Filter):
         """Of each kind: lines in hand, when that was so, lines left out."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether the line is let through."""
-        if record.name == UNLIMITED:
+        """Tell whether the line is let through.
+
+        What clients cause are warnings and errors; the rest is the service's own.
+        """
+        if record.name == UNLIMITED or record.levelno < logging.WARNING:
             return True
         kind = (record.name, str(record.msg))
         now = self._clock.monotonic()
