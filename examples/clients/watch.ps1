@@ -57,12 +57,19 @@ while ($true) {
             if ($known[$notice.EventId] -ceq $notice.EventStatus) { continue }
             Say "$($notice.EventType) $($notice.EventStatus) $($notice.EventId), not before $($notice.NotBefore)"
             if ($notice.EventStatus -ceq 'Scheduled' -and $Prepare) {
+                try { & $Prepare $notice }
+                catch {
+                    Say "not prepared, so $($notice.EventId) starts at NotBefore: $_"
+                    continue
+                }
                 try {
-                    & $Prepare $notice
                     Approve $notice.EventId
                     Say "approved $($notice.EventId)"
                 }
-                catch { Say "not prepared, so $($notice.EventId) starts at NotBefore: $_" }
+                catch {
+                    Say "the approval was not taken; once more with the next poll: $_"
+                    $mine.Remove($notice.EventId)
+                }
             }
         }
         foreach ($id in @($known.Keys)) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Watch Scheduled Events from inside a VM, prepare, approve. Needs curl, sed and grep.
 #
-#   watch.sh [PREPARE-COMMAND]
+#   watch.sh [PREPARE-COMMAND …]
 #
 # For each event that names this VM, runs PREPARE-COMMAND with FOREWARN_EVENT_ID,
 # FOREWARN_EVENT_TYPE and FOREWARN_EVENT_NOT_BEFORE in its environment, and approves
@@ -9,11 +9,12 @@
 # FOREWARN_ENDPOINT says where to ask (default: the address that every VM has),
 # FOREWARN_POLLS after how many polls to end (default: never).
 set -u
+export LC_ALL=C
 
 endpoint=${FOREWARN_ENDPOINT:-http://169.254.169.254}
 events_url="$endpoint/metadata/scheduledevents?api-version=2020-07-01"
 name_url="$endpoint/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-prepare=${1:-}
+prepare=${*:-}
 polls=${FOREWARN_POLLS:-0}
 
 # The first answer may take two minutes: that is when the service is switched on.
@@ -31,28 +32,41 @@ until me=$(ask "$name_url") && [ -n "$me" ]; do
 done
 say "I am $me"
 
+# A name is matched as it stands in JSON; one that JSON writes otherwise is beyond
+# sed and grep, and silence would be worse than an end.
+case $me in
+  *[!A-Za-z0-9._-]*) echo "watch.sh cannot find the name $me in JSON: use watch.py" >&2; exit 1 ;;
+esac
+
 declare -A handled=()
 while :; do
   # A bad answer is no news: the next poll comes in a second.
   document=$(ask "$events_url") || document=
   listed=" "
-  while IFS= read -r event; do
+  while IFS= read -r event <&3; do
     id=$(member EventId <<<"$event")
     status=$(member EventStatus <<<"$event")
     listed+="$id "
     [ "${handled[$id]:-}" = "$status" ] && continue
-    handled[$id]=$status
     say "$(member EventType <<<"$event") $status $id, not before $(member NotBefore <<<"$event")"
-    [ "$status" = Scheduled ] && [ -n "$prepare" ] || continue
+    if [ "$status" != Scheduled ] || [ -z "$prepare" ]; then
+      handled[$id]=$status
+      continue
+    fi
     if FOREWARN_EVENT_ID=$id FOREWARN_EVENT_TYPE=$(member EventType <<<"$event") \
-      FOREWARN_EVENT_NOT_BEFORE=$(member NotBefore <<<"$event") bash -c "$prepare"; then
-      ask -X POST -d "{\"StartRequests\":[{\"EventId\":\"$id\"}]}" "$events_url" >/dev/null &&
+      FOREWARN_EVENT_NOT_BEFORE=$(member NotBefore <<<"$event") bash -c "$prepare" </dev/null; then
+      if ask -X POST -d "{\"StartRequests\":[{\"EventId\":\"$id\"}]}" "$events_url" >/dev/null; then
+        handled[$id]=$status
         say "approved $id"
+      else
+        say "the approval of $id was not taken; once more with the next poll"
+      fi
     else
+      handled[$id]=$status
       say "not prepared, so $id is not approved; it starts at NotBefore"
     fi
-  done < <(sed 's/{"EventId"/\n&/g' <<<"$document" |
-    grep -E '"Resources":\[("[^"]*",)*"'"$me"'"' || true)
+  done 3< <(sed 's/{"EventId"/\n&/g' <<<"$document" |
+    grep -E '"Resources":\[("[^"]*",)*"'"${me//./\\.}"'"' || true)
   if [ -n "$document" ]; then
     for id in "${!handled[@]}"; do
       if [ "${listed/" $id "/}" = "$listed" ]; then

@@ -51,8 +51,3 @@ class RandomIds:
         bits = self._source.getrandbits(5 * _SHORT_LENGTH)
         letters = (_ALPHABET[bits >> (5 * n) & 31] for n in range(_SHORT_LENGTH))
         return f"{prefix}-{''.join(letters)}"
-
-
-def derived_guid(namespace: str, name: str) -> str:
-    """Return the GUID that always belongs to `name`, in lower case."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"forewarn:{namespace}:{name}"))

@@ -110,6 +110,43 @@ def test_a_client_leaves_its_neighbours_events_alone(
     assert event["EventStatus"] == "Scheduled"
 
 
+@pytest.mark.clause("9.3")
+@pytest.mark.parametrize("client", [BASH, PYTHON], ids=["bash", "python"])
+def test_a_client_takes_no_other_name_for_its_own(
+    tmp_path: Path, client: list[str]
+) -> None:
+    """A dot is a dot: `axb` is another VM than `a.b`."""
+    fleet = _readme_fleet().replace('"web_0"', '"a.b"').replace('"web_1"', '"axb"')
+    service = Serving(tmp_path, fleet, timing_speed="30").wait_ready()
+    try:
+        service.document("a.b")
+        service.admin("/v1/reboot", {"vms": ["axb"]})
+
+        said = _run([*client, "true"], service, "a.b", polls=1)
+
+        assert "Reboot" not in said
+        [event] = service.document("axb")["Events"]
+        assert event["EventStatus"] == "Scheduled"
+    finally:
+        service.kill()
+
+
+@pytest.mark.clause("9.3")
+@pytest.mark.parametrize("client", [BASH, PYTHON], ids=["bash", "python"])
+def test_a_preparation_that_reads_its_input_swallows_no_event(
+    service: Serving, client: list[str]
+) -> None:
+    service.document("web_0")
+    service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
+    service.admin("/v1/reboot", {"vms": ["web_0"]})
+    events = service.document("web_0")["Events"]
+
+    said = _run([*client, "cat"], service, "web_0", polls=1)
+
+    for event in events:
+        assert f"approved {event['EventId']}" in said
+
+
 def test_a_client_waits_for_a_service_that_is_not_there_yet(tmp_path: Path) -> None:
     serving = Serving(tmp_path, _readme_fleet()).wait_ready()
     url = serving.urls["VM web_0"]

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from forewarn.ids import RandomIds, derived_guid
+from forewarn.ids import RandomIds
 
 
 @pytest.mark.clause("2.3")
@@ -32,10 +32,3 @@ def test_a_seed_replays() -> None:
     one, other = RandomIds(7), RandomIds(7)
     assert [one.event(), one.short("op")] == [other.event(), other.short("op")]
     assert RandomIds(8).event() != RandomIds(7).event()
-
-
-def test_a_derived_guid_belongs_to_its_name() -> None:
-    assert derived_guid("vm", "a") == derived_guid("vm", "a")
-    different = {derived_guid(*pair) for pair in [("vm", "a"), ("vm", "b"), ("x", "a")]}
-    assert len(different) == 3
-    assert str(uuid.UUID(derived_guid("vm", "a"))) == derived_guid("vm", "a")

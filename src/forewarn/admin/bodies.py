@@ -63,6 +63,8 @@ def _seconds(value: object) -> object:
     """Turn `5s` into 5; whole seconds, since the wire has no others."""
     if isinstance(value, str):
         return -(-parse_duration(value) // SECOND)
+    if isinstance(value, bool):
+        raise ValueError("true and false are no durations")  # noqa: TRY004
     return value
 
 

@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 from forewarn.admin import limits, problems, selection
 from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
-from forewarn.admin.lists import EventFilters, OperationFilters
+from forewarn.admin.lists import EventFilters, OperationFilters, check_names
 from forewarn.admin.selection import Scopes, Wanted
 from forewarn.control import reports
 from forewarn.control.desk import OperatorDesk
@@ -101,6 +101,7 @@ async def watch_operations(
     query: Annotated[OperationFilters, Query()], desk: Desk, request: Request
 ) -> Response:
     """Stream operations: the open ones, then each that changes."""
+    await desk.read(lambda reader: check_names(reader, query))
     return _begin(request, desk, query.wanted(), OPERATIONS)
 
 
@@ -109,6 +110,7 @@ async def watch_events(
     query: Annotated[EventFilters, Query()], desk: Desk, request: Request
 ) -> Response:
     """Stream events: the live ones, then each that changes; last it is Removed."""
+    await desk.read(lambda reader: check_names(reader, query))
     return _begin(request, desk, query.wanted(), EVENTS)
 
 

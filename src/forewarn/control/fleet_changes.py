@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from forewarn.control import ending, leaving, release, seating
-from forewarn.control.work import Work
+from forewarn.control.work import Work, way_out
 from forewarn.fleet import merge
 from forewarn.fleet.changes import Action, Change, MergePlan
 from forewarn.fleet.file import WantedFleet
@@ -103,7 +103,7 @@ def _check_scope(work: Work, before: Scope, after: Scope) -> None:
             raise RefusedError(
                 f"scope {before.name} cannot change its tenant while "
                 f"{operation.operation_id} is open",
-                hint=f"wait for it, or `forewarn cancel {operation.operation_id}`",
+                hint=way_out(operation),
             )
 
 
@@ -216,8 +216,7 @@ def _check_destination(work: Work, vm: Vm) -> None:
             raise RefusedError(
                 f"vm {vm.name} cannot be put on host {host.name}, which has "
                 f"{operation.operation_id} under way: it would get no notice",
-                hint=f"wait for it, `forewarn cancel {operation.operation_id}`, or "
-                "choose another host",
+                hint=f"{way_out(operation)}, or choose another host",
             )
 
 
@@ -242,7 +241,7 @@ def _check_no_operation(work: Work, vm: Vm) -> None:
         raise RefusedError(
             f"vm {vm.name} cannot change its scope or wire name while "
             f"{operation.operation_id} is open",
-            hint=f"wait for it, or `forewarn cancel {operation.operation_id}`",
+            hint=way_out(operation),
         )
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from forewarn.control import admission, ending
 from forewarn.control.admission import Draft
-from forewarn.control.work import Work
+from forewarn.control.work import Work, way_out
 from forewarn.fleet.model import Host, HostState, ScopeKind, Vm, VmState
 from forewarn.instants import SECOND, Micros, describe_duration, round_up_to_second
 from forewarn.protocol.errors import RefusedError
@@ -430,13 +430,10 @@ def _check_host(work: Work, host: Host) -> None:
         )
     for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
         if operation.is_host_bound:
-            # A prediction has an operation for each VM: its request is the whole.
-            predicted = operation.verb is Verb.PREDICT_FAILURE
-            whole = operation.request if predicted else operation.operation_id
             raise RefusedError(
                 f"host {host.name} has {operation.operation_id} "
                 f"({operation.verb.value}, {operation.state.value}) under way",
-                hint=f"wait for it, or `forewarn cancel {whole}`",
+                hint=way_out(operation),
             )
     for vm in every(work.tx, kinds.VMS_MOVING_TO, host.name):
         raise RefusedError(
@@ -456,7 +453,7 @@ def _check_vm(work: Work, vm: Vm, verb: Verb) -> None:
             raise RefusedError(
                 f"vm {vm.name} has {operation.operation_id} "
                 f"({operation.verb.value}, {operation.state.value}) under way",
-                hint=_way_out(operation),
+                hint=way_out(operation),
             )
         if (
             operation.state is OperationState.IMPACTING
@@ -467,9 +464,3 @@ def _check_vm(work: Work, vm: Vm, verb: Verb) -> None:
                 f"({operation.verb.value})",
                 hint="try again when it has finished",
             )
-
-
-def _way_out(operation: Operation) -> str:
-    if operation.state in WAITING_STATES:
-        return f"wait for it, or `forewarn cancel {operation.operation_id}`"
-    return "wait until it has ended"

@@ -20,9 +20,15 @@ from forewarn.ids import Ids
 from forewarn.instants import Micros
 from forewarn.protocol import documents, lifecycle, views
 from forewarn.protocol.errors import NotFoundError
-from forewarn.protocol.events import Event, EventStatus, Outcome
+from forewarn.protocol.events import Event, Outcome
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
-from forewarn.protocol.operations import Action, Operation, OperationState, Request
+from forewarn.protocol.operations import (
+    WAITING_STATES,
+    Action,
+    Operation,
+    Request,
+    Verb,
+)
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, Record, Transaction, every
@@ -381,11 +387,11 @@ def describe(operation: Operation) -> str:
     return f"{verb} of {operation.target_kind.value} {operation.target}"
 
 
-def is_waiting_event(event: Event) -> bool:
-    """Tell whether the event is published and not started."""
-    return event.status is EventStatus.SCHEDULED
-
-
-def has_started(operation: Operation) -> bool:
-    """Tell whether the operation is past the point of no return."""
-    return operation.state in {OperationState.IMPACTING, OperationState.RECOVERING}
+def way_out(operation: Operation) -> str:
+    """Return what somebody can do whom an open operation is in the way of."""
+    if operation.state not in WAITING_STATES:
+        return "wait until it has ended"
+    # A prediction has an operation for each VM: its request is the whole.
+    predicted = operation.verb is Verb.PREDICT_FAILURE
+    whole = operation.request if predicted else operation.operation_id
+    return f"wait for it, or `forewarn cancel {whole}`"

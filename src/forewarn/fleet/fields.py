@@ -20,15 +20,6 @@ from forewarn.instants import format_duration, parse_duration
 
 Record: TypeAlias = Tenant | Scope | Host | Vm
 
-MODELS: Mapping[Kind, type[Record]] = {
-    Kind.TENANT: Tenant,
-    Kind.SCOPE: Scope,
-    Kind.HOST: Host,
-    Kind.VM: Vm,
-}
-
-_COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 

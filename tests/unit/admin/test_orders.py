@@ -171,6 +171,11 @@ def test_resolving_what_nobody_knows(client: TestClient, desk: LocalDesk) -> Non
         ),
         (
             "maintain",
+            {"hosts": ["h1"], "impact": "freeze", "duration": True},
+            "duration: true and false are no durations",
+        ),
+        (
+            "maintain",
             {"hosts": ["h1"], "impact": "freeze", "duration": -2},
             "duration: Input should be greater than or equal to -1",
         ),

@@ -214,3 +214,11 @@ def test_watchers_are_counted(
         answer = client.get(f"/v1/watch/{path}")
         assert answer.status_code == 503
         assert "watchers" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["operations", "events"])
+def test_a_misspelt_name_is_told_at_once(client: TestClient, path: str) -> None:
+    answer = client.get(f"/v1/watch/{path}", params={"vm": "nope"})
+
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "there is no vm 'nope'"
