@@ -83,8 +83,5 @@ HEAD_TOO_LARGE = _last(431, "Request header fields too large")
 FAULT = _last(500, "Internal server error")
 CROWDED = error(503, "Too many connections", headers=_RETRY, close=True)
 HTTP_VERSION = _last(505, "HTTP version not supported. Use HTTP/1.1")
-STRANGE_VERB = error(
-    405, "Method not allowed", headers=(("Allow", "GET, POST"),), close=True
-)
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -164,7 +164,10 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _judge(self, request: Request) -> Response | None:
-        signed = self._hub.endpoint.directory.is_signed(request, self._source)
+        endpoint = self._hub.endpoint
+        if endpoint.identify(request, self._source) is None:
+            return answers.NOT_FOUND
+        signed = endpoint.directory.is_signed(request, self._source)
         route = routes.route(request, signed=signed)
         return route if isinstance(route, Response) else None
 
@@ -183,7 +186,7 @@ class Connection(asyncio.Protocol):
         while ready and self._task is None and not self._is_choked:
             received = ready.popleft()
             if isinstance(received, Refused):
-                self._refuse(received.response)
+                self._refuse_request(received)
                 return
             self._follow(received, self._decide(received.request, None))
             if self._is_ending:
@@ -253,6 +256,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
+    def _refuse_request(self, refused: Refused) -> None:
+        hub = self._hub
+        monotonic = hub.clock.monotonic()
+        self._refuse(hub.endpoint.refuse(*refused, self._source, monotonic=monotonic))
+
     def _refuse(self, response: Response) -> None:
         """Send the last answer to a client that may still be sending.
 
@@ -302,4 +310,5 @@ class Connection(asyncio.Protocol):
             case _ if self._reader.is_between:
                 self._transport.close()
             case _:
-                self._refuse(answers.TIMED_OUT)
+                unfinished = self._reader.unfinished
+                self._refuse_request(Refused(answers.TIMED_OUT, unfinished))

@@ -173,9 +173,26 @@ class Endpoint:
             return answers.TOO_MANY
         return self._read(route, caller, now=now)
 
-    def identify(self, request: Request, source: Source) -> str | None:
+    def refuse(
+        self,
+        refusal: Response,
+        request: Request | None,
+        source: Source,
+        *,
+        monotonic: float,
+    ) -> Response:
+        """Return `refusal` of a request that was not read in full, or the stranger's.
+
+        Without even a head, its address or its listener alone tells who asks.
+        """
+        vm = self.identify(request, source)
+        if vm is None:
+            return self.meet_stranger(source, monotonic=monotonic)
+        return refusal
+
+    def identify(self, request: Request | None, source: Source) -> str | None:
         """Return the key of the VM that asks, for a question about it."""
-        if self.directory.is_signed(request, source):
+        if request is not None and self.directory.is_signed(request, source):
             caller = self.directory.by_signature(request)
         else:
             caller = self.directory.find(source)

@@ -7,6 +7,9 @@ PIPELINE_MAX = 16
 further. Pollers send one at a time. One read may exceed it, as far as its bytes
 go."""
 
+VERB_BYTES_MAX = 64
+"""Bytes of a verb; the longest registered one has 17."""
+
 HEADERS_MAX = 100
 """Headers of one request; clients send about five."""
 

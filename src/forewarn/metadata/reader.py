@@ -22,8 +22,17 @@ _LINE_END = b"\r\n"
 _HEAD_END = b"\r\n\r\n"
 
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
-_FIRST_LINE = re.compile(_TOKEN + rb"+ [^\x00-\x20\x7f]+ HTTP/[0-9]\.[0-9]\r\n")
+_FIRST_LINE = re.compile(
+    rb"(" + _TOKEN + rb"+) [^\x00-\x20\x7f]+ HTTP/[0-9]\.[0-9]\r\n"
+)
 _BEGINNING = re.compile(_TOKEN)
+_PARSED_VERBS = frozenset(
+    [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"CONNECT"]
+)
+_STAND_IN = b"POST"
+"""What the parser is shown for any other verb: it refuses those that it has never
+heard of, but they are verbs nevertheless, and judged in their turn (1.6)."""
+
 _BLANKS = re.compile(rb"[\r\n]*")
 _BARE_LF = re.compile(rb"(?<!\r)\n")
 
@@ -50,6 +59,8 @@ class Refused(NamedTuple):
     """A request that was not, and the last answer of its connection."""
 
     response: Response
+    request: Request | None = None
+    """As far as it was read; None: not even its head."""
 
 
 class _RefusalError(Exception):
@@ -85,11 +96,13 @@ class RequestReader:
         """In the trailers of a body in chunks: the last of what was read."""
         self._was_offered = False
         """Another protocol, by an Upgrade header."""
+        self._verb = b""
         self._target = b""
         self._headers: dict[str, tuple[str, ...]] = {}
         self._header_count = 0
         self._head_bytes = 0
-        self._unfinished_bytes = 0
+        self._framed_bytes = 0
+        """Bytes of the body that were read, with what chunks and trailers cost."""
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._http10 = False
@@ -99,27 +112,24 @@ class RequestReader:
         """Tell whether the next byte begins a request."""
         return not (self.in_head or self.in_body)
 
+    @property
+    def unfinished(self) -> Request | None:
+        """Return the request whose body is still to come, as far as it was read."""
+        return self._make_request() if self.in_body else None
+
     def feed(self, data: bytes) -> None:
         """Read `data`; what is complete, or refused, is appended to `ready`."""
         if self.is_done:
-            return
-        self._unfinished_bytes += len(data)
-        if self.in_body and self._unfinished_bytes > limits.MESSAGE_BYTES_MAX:
-            self._end(answers.BODY_TOO_LARGE)
             return
         data = self._kept + data if self._kept else data
         self._kept = b""
         at, end = 0, len(data)
         try:
             while at < end and not self.is_done:
-                at = self._step(data, at)
+                at = self._read_body(data, at) if self.in_body else self._go(data, at)
         except httptools.HttpParserUpgrade:
             # CONNECT: what follows might be in another protocol already.
             self._close_after_last()
-        except httptools.HttpParserInvalidMethodError:
-            # A verb that the parser has never heard of is still a verb (1.2).
-            is_verb = data[at : at + 1].isupper()
-            self._end(answers.STRANGE_VERB if is_verb else answers.MALFORMED)
         except (httptools.HttpParserError, _RefusalError):
             self._end(self._refusal or answers.MALFORMED)
 
@@ -131,22 +141,32 @@ class RequestReader:
             self._has_parser = False
             del self._parser
 
-    def _step(self, data: bytes, at: int) -> int:
-        """Read a head or a part of the body at `at`; return where it ends."""
-        if self._left:
-            end = min(len(data), at + self._left)
-            self._left -= end - at
-            self._parser.feed_data(data[at:end] if at or end < len(data) else data)
-            return end
-        if self.in_body:
-            read = self._read_trailers if self._tail else self._read_chunk_line
-            return read(data, at)
+    def _go(self, data: bytes, at: int) -> int:
+        """Read a head at `at`; return where it ends."""
         if not self.in_head:
             at = _skip_blanks(data, at)
             if at == len(data):
                 return at
             self._begin()
         return self._read_head(data, at)
+
+    def _read_body(self, data: bytes, at: int) -> int:
+        """Read a part of the body at `at`; return where it ends."""
+        end = self._read_part(data, at)
+        # Neither what is kept, which comes again, nor the requests that follow.
+        self._framed_bytes += end - at - len(self._kept)
+        if self.in_body and self._framed_bytes > limits.MESSAGE_BYTES_MAX:
+            self._refuse(answers.BODY_TOO_LARGE)
+        return end
+
+    def _read_part(self, data: bytes, at: int) -> int:
+        if self._left:
+            end = min(len(data), at + self._left)
+            self._left -= end - at
+            self._parser.feed_data(data[at:end] if at or end < len(data) else data)
+            return end
+        read = self._read_trailers if self._tail else self._read_chunk_line
+        return read(data, at)
 
     def _read_head(self, data: bytes, at: int) -> int:
         end = data.find(_HEAD_END, at)
@@ -156,9 +176,15 @@ class RequestReader:
         end += len(_HEAD_END)
         if end - at > limits.HEAD_BYTES_MAX + limits.TARGET_BYTES_MAX:
             self._refuse(answers.HEAD_TOO_LARGE)
-        if not _FIRST_LINE.match(data, at):
+        line = _FIRST_LINE.match(data, at)
+        if line is None:
             self._refuse(answers.MALFORMED)
         head = data if end - at == len(data) else data[at:end]
+        verb = self._verb = line[1]
+        if verb not in _PARSED_VERBS and verb[:1].isupper():
+            if len(verb) > limits.VERB_BYTES_MAX:
+                self._refuse(answers.MALFORMED)
+            head = _STAND_IN + head[len(verb) :]
         if _UPGRADE.search(head):
             self._was_offered = True
             head = _UPGRADE.sub(b"", head)
@@ -228,13 +254,14 @@ class RequestReader:
         self._target = b""
         self._headers = {}
         self._header_count = 0
-        self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
+        self._head_bytes = self._framed_bytes = self._body_bytes = 0
         self._body = []
 
     def _end(self, response: Response) -> None:
         self.is_done = True
+        refused = Refused(response, self.unfinished)
         self.in_head = self.in_body = self.awaits_continue = False
-        self.ready.append(Refused(response))
+        self.ready.append(refused)
 
     def _close_after_last(self) -> None:
         self.is_done = True
@@ -249,7 +276,7 @@ class RequestReader:
     def _make_request(self) -> Request:
         path, _, query = self._target.decode("latin-1").partition("?")
         return Request(
-            method=self._parser.get_method().decode("ascii"),
+            method=self._verb.decode("ascii"),
             path=path,
             query=query,
             headers=self._headers,

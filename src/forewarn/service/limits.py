@@ -33,6 +33,12 @@ STUCK_SECONDS = 60.0
 """Without a sign of life of the control thread: a long transaction, such as a
 large fleet's first, takes seconds."""
 
+IDLE_SECONDS = 10.0
+"""Without a round of timers, or with a store that takes no write, until the service
+is not ready: a backup or a look by hand holds the store for less, and VMs have
+seconds, not minutes, in which an approval may be late. After STUCK_SECONDS it does
+not count as alive."""
+
 READERS = 4
 """Threads that read the store for operators, so that one slow list does not hold
 up the next question."""

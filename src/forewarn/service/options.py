@@ -63,6 +63,7 @@ class Form(enum.Enum):
     WORD = "a word"
     PROGRAM = 'a list of words such as ["/usr/local/bin/pause-vm", "{vm}"]'
     ACTIONS = 'a list of actions such as ["live_migrate"]'
+    FAULTS = 'a list of faults such as ["reboot fail times=2"]'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,7 @@ _SPECIAL: Mapping[str, Option] = {
     "driver.kind": Option(form=Form.DRIVER),
     "driver.timeout": Option(least=SECOND),
     "driver.attempts": Option(form=Form.COUNT, least=1, most=ATTEMPTS_MAX),
+    "driver.simulated.faults": Option(form=Form.FAULTS),
     **{
         f"driver.command.{name}": Option(
             form=Form.PROGRAM, placeholders=known_in(action)
@@ -161,10 +163,7 @@ def from_text(option: Option, text: str) -> Any:
             raise ValueError(f"{text!r} is not a whole number")
         return _bounded(option, int(text))
     if option.form in _LISTS:
-        try:
-            found = tuple(shlex.split(text))
-        except ValueError:
-            raise ValueError("has a quotation mark that is not closed") from None
+        found = _split(option, text)
         # As a text, nothing at all is how a program is left out.
         return _LISTS[option.form](option, found) if found else found
     return _READERS[option.form](option, text)
@@ -198,6 +197,8 @@ def shown(option: Option, value: Any) -> str:
         return f"{value:g}"
     if option.form is Form.URL:
         return without_password(value)
+    if option.form is Form.FAULTS:
+        return ", ".join(value)
     if option.form in _LISTS:
         return shlex.join(value)
     return str(value)
@@ -207,6 +208,16 @@ def without_password(url: str) -> str:
     """Return a URL with `***` in the place of its password."""
     password = urlsplit(url).password if "@" in url else None
     return url.replace(f":{password}@", ":***@", 1) if password else url
+
+
+def _split(option: Option, text: str) -> tuple[str, ...]:
+    if option.form is Form.FAULTS:
+        # Each is of several words: a comma is easier to write than two quotations.
+        return tuple(each.strip() for each in text.split(",")) if text.strip() else ()
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        raise ValueError("has a quotation mark that is not closed") from None
 
 
 def _bounded(option: Option, number: float) -> float:
@@ -291,4 +302,5 @@ _READERS: Mapping[Form, Callable[[Option, str], Any]] = {
 _LISTS: Mapping[Form, Callable[[Option, tuple[str, ...]], tuple[str, ...]]] = {
     Form.PROGRAM: lambda option, found: words.program(found, option.placeholders),
     Form.ACTIONS: lambda _option, found: words.actions(found),
+    Form.FAULTS: lambda _option, found: words.faults(found),
 }

@@ -9,6 +9,7 @@ from forewarn.admin.tokens import Tokens, read_tokens
 from forewarn.clock import SystemClock
 from forewarn.control.messages import Publication
 from forewarn.drivers.command import CommandDriver
+from forewarn.drivers.faults import parse_fault
 from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
@@ -71,7 +72,10 @@ def open_driver_of(settings: Settings) -> Driver:
             clock=SystemClock(),
             retention=settings.store.retention,
         )
-    return SimulatedDriver(impacts=impacts(settings), journal=_journal(settings))
+    driver = SimulatedDriver(impacts=impacts(settings), journal=_journal(settings))
+    for text in settings.simulated.faults:
+        driver.inject(parse_fault(text))
+    return driver
 
 
 def _journal(settings: Settings) -> Journal:

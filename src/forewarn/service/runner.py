@@ -68,7 +68,8 @@ class Runner:
         self._under_way: Sequence[Post | Enabling | Order] = ()
         self._is_ticking = False
         self._next_due: Micros | None = None
-        self._beat = self._ticked = clock.monotonic()
+        self._beat = self._ticked = self._worked = clock.monotonic()
+        self._is_held = False
         self.failure: BaseException | None = None
         """What ended the thread before its time."""
         self._thread = threading.Thread(target=self._main, name="forewarn-control")
@@ -82,6 +83,7 @@ class Runner:
 
     def tick(self) -> None:
         """Have timers run from now on: everything is published."""
+        self._worked = self._clock.monotonic()
         self._is_ticking = True
         self.wake()
 
@@ -110,12 +112,25 @@ class Runner:
         self._inbox.ring()
 
     def is_alive(self) -> bool:
-        """Tell whether the thread runs and has given a sign of life lately."""
-        return self._thread.is_alive() and self.silent_seconds() < limits.STUCK_SECONDS
+        """Tell whether the thread runs, and has done its work lately."""
+        return (
+            self._thread.is_alive()
+            and self.silent_seconds() < limits.STUCK_SECONDS
+            and self.idle_seconds() < limits.STUCK_SECONDS
+        )
+
+    @property
+    def is_held(self) -> bool:
+        """Tell whether another program held the store when it was last written."""
+        return self._is_held
 
     def silent_seconds(self) -> float:
         """Return how long ago the thread gave its last sign of life."""
         return self._clock.monotonic() - self._beat
+
+    def idle_seconds(self) -> float:
+        """Return how long ago timers last ran with a store that could be written."""
+        return self._clock.monotonic() - self._worked if self._is_ticking else 0
 
     def overdue_seconds(self) -> float:
         """Return how long the next timer has been due."""
@@ -167,7 +182,7 @@ class Runner:
         try:
             verdicts = self._approve([post.approval for post in posts])
         except ForewarnError as error:
-            _check_askers(error)
+            self._check_askers(error)
             # One by one, so that only the guilty fail.
             for post in posts:
                 approval = post.approval
@@ -199,7 +214,7 @@ class Runner:
         try:
             order()
         except ForewarnError as error:
-            _check_askers(error)
+            self._check_askers(error)
             told = _as_told(error)
             self._resolve([(task.future, None, told) for task in tasks])
         else:
@@ -210,10 +225,17 @@ class Runner:
         try:
             result = act()
         except ForewarnError as error:
-            _check_askers(error)
+            self._check_askers(error)
             self._resolve([(future, None, _as_told(error))])
         else:
             self._resolve([(future, result, None)])
+
+    def _check_askers(self, error: ForewarnError) -> None:
+        """Raise an error that concerns more than who asked."""
+        if isinstance(error, ConflictError):
+            self._is_held = True
+        elif isinstance(error, StoreError):
+            raise error
 
     def _take(self, queue: deque[W], most: int) -> list[W]:
         # The loop only appends, so what is there now can be taken.
@@ -239,11 +261,18 @@ class Runner:
                 self._collect_sightings()
             more = self._plane.advance(now=now)
             self._next_due = self._plane.next_due()
+            if self._is_held:
+                # What was due may have needed no write: only one that succeeds
+                # tells that the other program has let go.
+                self._plane.store.transact(lambda _: None)
+                self._is_held = False
         except ConflictError as conflict:
             # Another program writes to the file; the timers stay due.
             logger.warning("timers wait: %s", conflict.message)
             self._next_due = None
+            self._is_held = True
             return False
+        self._worked = self._clock.monotonic()
         return more
 
     def _pause(self) -> float:
@@ -284,12 +313,6 @@ class Runner:
         except RuntimeError:
             # The loop is closed: nobody is left to be told.
             logger.debug("the event loop has gone")
-
-
-def _check_askers(error: ForewarnError) -> None:
-    """Raise an error that concerns more than who asked."""
-    if isinstance(error, StoreError) and not isinstance(error, ConflictError):
-        raise error
 
 
 def _as_told(error: ForewarnError) -> ForewarnError:

@@ -231,11 +231,16 @@ class Service:
         """Tell whether the service does its work."""
         runner = self._runner
         alive = runner is not None and runner.failure is None and runner.is_alive()
+        idle = runner is not None and runner.idle_seconds() >= limits.IDLE_SECONDS
         problems: list[str] = []
         if runner is not None and runner.failure is not None:
             problems.append(f"the control thread ended: {runner.failure}")
+        elif runner is not None and idle and runner.is_held:
+            problems.append("the store cannot be written: another program holds it")
         elif not alive:
             problems.append("the control thread gives no sign of life")
+        elif idle:
+            problems.append("timers do not run: the control thread is busy or stuck")
         if not self._is_ready:
             problems.append("the service is starting or stopping")
         if runner is not None:
@@ -244,7 +249,9 @@ class Service:
                 for vm, error in self._guests.failed.items()
             ]
         return Health(
-            alive=alive, ready=alive and self._is_ready, problems=tuple(problems)
+            alive=alive,
+            ready=alive and self._is_ready and not idle,
+            problems=tuple(problems),
         )
 
     def status(self) -> str:

@@ -7,12 +7,13 @@ files that secrets are in.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from forewarn.control.policy import Policy
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
+from forewarn.service.words import WORKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class TimingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedSettings:
-    """[driver.simulated]: how long each impact takes."""
+    """[driver.simulated]: how long each impact takes, and what goes wrong."""
 
     freeze: Micros = 7 * SECOND
     live_migrate: Micros = 5 * SECOND
@@ -69,6 +70,7 @@ class SimulatedSettings:
     redeploy: Micros = 60 * SECOND
     reimage: Micros = 60 * SECOND
     delete: Micros = 5 * SECOND
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +172,6 @@ def impacts(settings: Settings) -> dict[Action, Micros]:
     """Return how long the simulated driver takes, divided by `speed`."""
     simulated = settings.simulated
     return {
-        Action[each.name.upper()]: round(
-            getattr(simulated, each.name) / settings.timing.speed
-        )
-        for each in fields(simulated)
+        action: round(getattr(simulated, name) / settings.timing.speed)
+        for name, action in WORKS.items()
     }

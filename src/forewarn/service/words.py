@@ -1,8 +1,9 @@
-"""Settings that are lists of words: the operator's programs, and names of actions."""
+"""Settings that are lists: the operator's programs, names of actions, faults."""
 
 from collections.abc import Sequence
 from typing import cast
 
+from forewarn.drivers.faults import parse_fault
 from forewarn.drivers.placeholders import words_fault
 from forewarn.protocol.operations import Action
 
@@ -31,3 +32,10 @@ def actions(words: tuple[str, ...]) -> tuple[str, ...]:
         if word not in WORKS:
             raise ValueError(f"{word!r} is none of {', '.join(WORKS)}")
     return words
+
+
+def faults(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return texts if each of them is a fault; raises ValueError."""
+    for text in texts:
+        parse_fault(text)
+    return texts

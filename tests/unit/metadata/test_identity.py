@@ -8,6 +8,7 @@ from hashlib import sha256
 import pytest
 
 from forewarn.control.messages import Publication
+from forewarn.metadata import answers
 from forewarn.metadata.endpoint import Enable, Endpoint
 from forewarn.metadata.http import Request
 from forewarn.metadata.identity import Source, normal_address
@@ -171,6 +172,22 @@ def test_a_vms_own_listener_outranks_a_signature() -> None:
     endpoint = make_endpoint(secret=SECRET)
     own = Source(address="192.0.2.4", vm="w1")
     assert endpoint.identify(signed(), own) == "w1"
+
+
+@pytest.mark.clause("1.1", "1.6")
+def test_a_refusal_is_told_to_whoever_proves_to_be_a_vm() -> None:
+    endpoint = make_endpoint(secret=SECRET)
+
+    def status(request: Request | None, source: Source) -> int:
+        return endpoint.refuse(
+            answers.BODY_TOO_LARGE, request, source, monotonic=0
+        ).status
+
+    assert status(signed(), PROXY) == 413
+    assert status(signed(secret=b"other"), WEST_0) == 404
+    assert status(None, PROXY) == 404
+    assert status(None, WEST_0) == 413
+    assert endpoint.counters.strangers == 2
 
 
 def test_without_a_proxy_or_with_one() -> None:

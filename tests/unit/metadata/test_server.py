@@ -29,6 +29,8 @@ from tests.unit.metadata.support import (
 
 pytestmark = pytest.mark.system
 
+CONTINUE = "Expect: 100-continue"
+
 
 def test_a_get_a_post_and_an_instance_over_one_connection(play: Play) -> None:
     async def story() -> None:
@@ -116,6 +118,27 @@ def test_more_requests_than_may_wait_are_all_answered(play: Play) -> None:
             gate.set()
             statuses = [(await wire.answer()).status for _ in range(count)]
             assert statuses == [200] * count
+
+    play(story)
+
+
+def test_a_burst_is_answered_in_order_wherever_it_is_cut(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            paths = (PATH, "/nothing", "/metadata/versions")
+            gets = [raw("GET", f"{path}?{NEWEST}") for path in paths]
+            for count, at in ((5_000, 0), (701, 20)):
+                wire = await world.connect()
+                burst = b"".join(gets[n % 3] for n in range(count))
+                if at:
+                    wire.send(burst[:at])
+                    await asyncio.sleep(0.02)
+                wire.send(burst[at:])
+                bodies = [(await wire.answer()).json for _ in range(count)]
+                assert bodies[0] == EMPTY
+                assert bodies[1] == {"error": "Not found"}
+                assert "apiVersions" in bodies[2]
+                assert all(body == bodies[n % 3] for n, body in enumerate(bodies))
 
     play(story)
 
@@ -264,7 +287,6 @@ def test_a_chunked_body(play: Play) -> None:
     [
         (b"\x16\x03\x01 noise", 400),
         (b"GET / HTTP/1.1\r\n\r\n", 400),
-        (raw("BREW"), 405),
         (raw("GET", "/" + "x" * 9000), 414),
         (raw("GET", "/", "x: " + "v" * 40_000), 431),
         (raw("POST", "/", "Content-Length: 999999999"), 413),
@@ -292,6 +314,69 @@ def test_a_refused_request_is_told_why_and_its_connection_ends(
 
 
 # -- who asks
+
+
+@pytest.mark.clause("1.2", "1.6")
+@pytest.mark.parametrize(
+    ("target", "metadata", "status"),
+    [
+        (f"{PATH}?{NEWEST}", "true", 405),
+        (f"{PATH}?{NEWEST}", "false", 400),
+        ("/", "true", 404),
+        ("/", "false", 400),
+    ],
+)
+def test_a_verb_that_nobody_knows_is_judged_in_its_turn(
+    target: str, metadata: str, status: int, play: Play
+) -> None:
+    async def story() -> None:
+        async with running() as world:
+            wire = await world.connect()
+            data = raw("FOO", target).replace(b": true", f": {metadata}".encode())
+            wire.send(data + GET)
+            answer = await wire.answer()
+            assert answer.status == status
+            assert ("Allow" in answer.headers) is (status == 405)
+            assert (await wire.answer()).json == EMPTY
+
+    play(story)
+
+
+@pytest.mark.clause("1.1", "1.6")
+@pytest.mark.parametrize(
+    ("data", "closes"),
+    [
+        (raw("FOO", "/"), False),
+        (b"\x16\x03\x01 noise", True),
+        (b"GET / HTTP/1.1\r\n\r\n", True),
+        (b"GET / HTTP/1.1\r\nHost", True),
+        (raw("GET", "/" + "x" * 9000), True),
+        (raw("GET", "/", "x: " + "v" * 40_000), True),
+        (raw("POST", "/", "Content-Length: 999999999"), True),
+        (raw("POST", PATH, "Content-Length: 5"), True),
+        (raw("POST", f"{PATH}?{NEWEST}", "Content-Length: 5", CONTINUE), True),
+        (raw("POST", PATH, "Expect: something"), True),
+    ],
+)
+def test_a_stranger_gets_404_whatever_it_sends(
+    data: bytes, closes: bool, play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        bounds = Limits(head_seconds=0.02, body_seconds=0.02, linger_seconds=0.02)
+        async with running(bounds=bounds) as world:
+            world.endpoint.directory.drop("w1")
+            caplog.clear()
+            wire = await world.connect()
+            wire.send(data)
+            answer = await wire.answer()
+            assert (answer.status, answer.json) == (404, {"error": "Not found"})
+            assert (answer.headers.get("Connection") == "close") is closes
+            if closes:
+                assert await wire.is_closed()
+            assert world.endpoint.counters.strangers == 1
+            assert ["no known VM" in text for text in caplog.messages] == [True]
+
+    play(story)
 
 
 @pytest.mark.clause("1.1")

@@ -10,16 +10,21 @@ from typing import Any, TypeVar
 import pytest
 
 from forewarn.admin.tokens import TokenFileError
+from forewarn.clock import Clock, SystemClock
+from forewarn.control import outcome, verbs
+from forewarn.control.verbs import Wishes
+from forewarn.control.work import Who
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.problems import FleetFileError
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.service import assembly, limits
 from forewarn.service.assembly import Service, StartError, read_fleet_file
 from forewarn.service.settings import SettingsError, load_settings
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
-from forewarn.store.port import Reader, StoreError
+from forewarn.store.port import ConflictError, Reader, StoreError, Transaction
 from tests.support.loops import in_loop
 
 T = TypeVar("T")
@@ -44,14 +49,31 @@ class _Store(MemoryStore):
     """A store that can be told to fail."""
 
     is_broken = False
+    is_held = False
 
     def read(self, work: Callable[[Reader], T]) -> T:
         if self.is_broken:
             raise StoreError("the disk has gone")
         return super().read(work)
 
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        if self.is_held:
+            raise ConflictError("another writer holds the store")
+        return super().transact(work)
 
-def service_of(store: MemoryStore | None = None, **flags: str) -> Service:
+
+class _Ahead(SystemClock):
+    """A clock whose monotonic time can be put forward."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.seconds
+
+
+def service_of(
+    store: MemoryStore | None = None, *, clock: Clock | None = None, **flags: str
+) -> Service:
     usual = {
         "metadata.listen": "",
         "admin.listen": "127.0.0.1:0",
@@ -59,7 +81,7 @@ def service_of(store: MemoryStore | None = None, **flags: str) -> Service:
     }
     flags = {name.replace("__", "."): text for name, text in flags.items()}
     settings = load_settings(file=None, environ={}, flags={**usual, **flags})
-    return Service(settings, store=store)
+    return Service(settings, store=store, clock=clock)
 
 
 @contextlib.asynccontextmanager
@@ -157,6 +179,78 @@ async def test_a_stuck_ticker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not health.alive
         assert not health.ready
         assert "no sign of life" in health.problems[0]
+
+
+HELD = "the store cannot be written: another program holds it"
+
+
+@in_loop
+async def test_a_store_that_another_program_holds_is_told_until_it_lets_go() -> None:
+    store, clock = _Store(), _Ahead()
+    async with running(service_of(store, clock=clock)) as service:
+        await document(service, "web_0")
+        store.is_held = True
+        with pytest.raises(ForewarnError, match="another program writes"):
+            await service.apply(read_fleet(FLEET + MORE, name="fleet.toml"))
+        # For a moment, as a backup does, is no reason to send operators away.
+        assert service.health().ready
+        clock.seconds = limits.IDLE_SECONDS + 1
+        service.wake()
+        await until(lambda: not service.health().ready)
+        assert await get(service.admin_address, "/readyz") == (
+            503,
+            {"alive": True, "ready": False, "problems": [HELD]},
+        )
+        assert (await get(service.admin_address, "/healthz"))[0] == 200
+        clock.seconds = limits.STUCK_SECONDS + 1
+        service.wake()
+        status, body = await get(service.admin_address, "/healthz")
+        assert (status, body["problems"]) == (503, [HELD])
+        store.is_held = False
+        service.wake()
+        await until(lambda: service.health().ready)
+        assert service.health().problems == ()
+        assert (await get(service.admin_address, "/healthz"))[0] == 200
+
+
+@in_loop
+async def test_rounds_that_do_not_come_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running(service_of()) as service:
+        monkeypatch.setattr(limits, "IDLE_SECONDS", -1)
+        health = service.health()
+        assert health.alive
+        assert not health.ready
+        assert "timers do not run" in health.problems[0]
+
+
+@in_loop
+async def test_a_fault_of_the_settings_befalls_a_call_and_is_resolved() -> None:
+    store = MemoryStore()
+    service = service_of(
+        store,
+        timing__speed="1000000",
+        driver__timeout="1s",
+        driver__simulated__faults="reboot forget",
+    )
+
+    def operations() -> list[Operation]:
+        return store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+
+    async with running(service):
+        operator = Who(actor="test")
+        await service.desk.order(
+            operator,
+            lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()),
+        )
+        await until(lambda: operations()[0].call_state is CallState.UNKNOWN)
+        [operation] = operations()
+        await service.desk.order(
+            operator,
+            lambda work: outcome.resolve(work, operation.operation_id, done=True),
+        )
+        await until(lambda: operations()[0].state is OperationState.DONE)
 
 
 @in_loop

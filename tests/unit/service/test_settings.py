@@ -163,6 +163,18 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
             '[driver.command]\nfreze = ["x"]\n',
             ':2: driver.command.freze: there is no such setting (did you mean "freeze"',
         ),
+        (
+            '[driver.simulated]\nfaults = ["reboot"]\n',
+            ":2: driver.simulated.faults: 'reboot' is no fault: write ACTION KIND",
+        ),
+        (
+            '[driver.simulated]\nfaults = "reboot fail"\n',
+            ":2: driver.simulated.faults: must be a list of faults such as [",
+        ),
+        (
+            '[driver.simulated]\nfaults = [\n "any fail",\n "any explode",\n]\n',
+            ":2: driver.simulated.faults: 'explode' is none of fail, stall, lie, ref",
+        ),
         ("[driver]\nattempts = 1.5\n", ":2: driver.attempts: must be a whole number"),
         ("[driver]\nattempts = 0\n", ":2: driver.attempts: must be 1 to 100, not 0"),
         ('[store]\nurl = "redis://x"\n', ":2: store.url: 'redis://x' is not the URL"),
@@ -269,6 +281,22 @@ def test_a_program_is_a_text_outside_a_file(file: Path) -> None:
             load(driver__command__freeze=wrong)
 
 
+def test_faults_are_a_text_with_commas_outside_a_file(file: Path) -> None:
+    text = "reboot fail times=2, any stall vm=web_0"
+    settings = load(driver__simulated__faults=text)
+    assert settings.simulated.faults == tuple(text.split(", "))
+    rows = {row.key: row.value for row in describe(settings)}
+    assert rows["driver.simulated.faults"] == text
+    file.write_text('[driver.simulated]\nfaults = ["reboot fail"]\n')
+    assert load_settings(file=file, environ={}, flags={}).simulated.faults == (
+        "reboot fail",
+    )
+    nothing = {"FOREWARN_DRIVER_SIMULATED_FAULTS": ""}
+    assert not load_settings(file=file, environ=nothing, flags={}).simulated.faults
+    with pytest.raises(SettingsError, match="'' is no fault"):
+        load(driver__simulated__faults="reboot fail,")
+
+
 def test_a_password_is_never_shown() -> None:
     settings = load(store__url="postgresql://forewarn:s3cret@db/forewarn")
     shown = {row.key: row.value for row in describe(settings)}["store.url"]
@@ -311,4 +339,5 @@ def test_the_page_marks_what_speed_divides() -> None:
         if getattr(policy(fast), name) * 2 == getattr(policy(plain), name)
     }
     simulated = {name for name in options.OPTIONS if name.startswith("driver.simu")}
+    simulated.remove("driver.simulated.faults")
     assert marked == at_once | simulated | {"timing.terminate_notice"}

@@ -1,0 +1,49 @@
+"""Faults as settings write them."""
+
+import pytest
+
+from forewarn.drivers.faults import Fault, FaultKind, parse_fault
+from forewarn.protocol.operations import Action
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("reboot fail", Fault(kind=FaultKind.FAIL, action=Action.REBOOT)),
+        ("any forget", Fault(kind=FaultKind.FORGET)),
+        (
+            " live_migrate  stall times=always vm=web_0 ",
+            Fault(
+                kind=FaultKind.STALL, action=Action.LIVE_MIGRATE, vm="web_0", times=None
+            ),
+        ),
+        ("any refuse times=3", Fault(kind=FaultKind.REFUSE, times=3)),
+        (
+            "freeze lie",
+            Fault(kind=FaultKind.LIE, action=Action.FREEZE, leaves_down=True),
+        ),
+    ],
+)
+def test_a_text_is_a_fault(text: str, expected: Fault) -> None:
+    assert parse_fault(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "'' is no fault: write ACTION KIND"),
+        ("reboot", "'reboot' is no fault"),
+        ("none fail", "'none' is none of any, freeze, live_migrate"),
+        ("live-migrate fail", "'live-migrate' is none of"),
+        ("reboot Fail", "'Fail' is none of fail, stall, lie, refuse, forget"),
+        ("reboot fail once", "'once' does not belong in a fault"),
+        ("reboot fail vm=", "'vm=' does not belong"),
+        ("reboot fail vm=a vm=b", "'vm=b' does not belong"),
+        ("reboot fail times=0", "times must be 1 to 1000000, or always, not '0'"),
+        ("reboot fail times=-1", "times must be"),
+        ("reboot fail times=1000001", "times must be"),
+    ],
+)
+def test_a_text_that_is_none_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_fault(text)
