@@ -76,23 +76,27 @@ def _end(
             work.step_event(event, EventInput.CANCEL, outcome=outcome)
         elif event.status is EventStatus.STARTED:
             work.step_event(event, EventInput.FINISH, outcome=outcome)
-    for move in operation.moves:
-        vm = work.tx.get(Vm, move.vm)
-        if vm is not None and operation.operation_id in vm.started:
-            started = tuple(
-                other for other in vm.started if other != operation.operation_id
-            )
-            work.save_vm(
-                vm,
-                replace(
-                    vm,
-                    started=started,
-                    moving_to="" if vm.moving_to == move.to_host else vm.moving_to,
-                ),
-            )
+    for name in operation.vms:
+        take_off(work, operation, name)
     ended = work.step(replace_call(work, operation, CallState.NONE), given, note=note)
     work.free(ended.scopes)
     _close_request(work, ended)
+
+
+def take_off(work: Work, operation: Operation, name: str) -> None:
+    """Take a started operation off one of its VMs, with the place it had kept."""
+    vm = work.tx.get(Vm, name)
+    if vm is not None and operation.operation_id in vm.started:
+        started = tuple(
+            other for other in vm.started if other != operation.operation_id
+        )
+        kept = any(
+            move.vm == name and move.to_host == vm.moving_to for move in operation.moves
+        )
+        work.save_vm(
+            vm,
+            replace(vm, started=started, moving_to="" if kept else vm.moving_to),
+        )
 
 
 def replace_call(work: Work, operation: Operation, state: CallState) -> Operation:

@@ -99,7 +99,7 @@ def leave(work: Work, operation: Operation, vm: str, *, note: str) -> None:
     in_hand = vm in {move.vm for move in calls.current_moves(operation)}
     rest = tuple(move for move in operation.moves if move.vm != vm)
     shrunk = work.save_operation(operation, replace(operation, moves=rest))
-    _forget_start(work, operation, vm)
+    ending.take_off(work, operation, vm)
     if not rest:
         if operation.state in WAITING_STATES:
             ending.cancel(work, shrunk, note=note)
@@ -139,22 +139,6 @@ def _shrink_event(work: Work, event: Event, vm: str) -> None:
         work.step_event(event, EventInput.FINISH, outcome=Outcome.COMPLETED)
     elif event.status is EventStatus.SCHEDULED:
         work.step_event(event, EventInput.CANCEL, outcome=Outcome.CANCELLED)
-
-
-def _forget_start(work: Work, operation: Operation, name: str) -> None:
-    """Take an operation that had the VM off it, with the place it had kept."""
-    vm = work.tx.get(Vm, name)
-    if vm is not None and operation.operation_id in vm.started:
-        started = tuple(
-            other for other in vm.started if other != operation.operation_id
-        )
-        kept = any(
-            move.vm == name and move.to_host == vm.moving_to for move in operation.moves
-        )
-        work.save_vm(
-            vm,
-            replace(vm, started=started, moving_to="" if kept else vm.moving_to),
-        )
 
 
 def scopes_of_vm(work: Work, vm: Vm) -> set[str]:

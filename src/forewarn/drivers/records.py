@@ -49,7 +49,6 @@ class RunState(enum.Enum):
 
 
 UNDER_WAY = frozenset({RunState.WAITING, RunState.RUNNING})
-ENDED = frozenset({RunState.DONE, RunState.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ address that has moved, is never served on the strength of an old connection.
 """
 
 import hmac
-import ipaddress
 from typing import NamedTuple
 
 from forewarn.control.messages import Guest
+from forewarn.fleet import fields
 from forewarn.metadata.http import Request
 from forewarn.metadata.ratelimit import Bucket
 
@@ -128,10 +128,4 @@ def normal_address(text: str) -> str:
     if ":" not in text:
         # IPv4 has one spelling only.
         return text
-    try:
-        address = ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return text
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        return str(address.ipv4_mapped)
-    return str(address)
+    return fields.normal_address(text.partition("%")[0])
