@@ -8,33 +8,29 @@ second implementation of anything.
 """
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from forewarn.clock import VirtualClock
-from forewarn.control import fleet_changes, reports
+from forewarn.control import reports
 from forewarn.control.approvals import Approval
-from forewarn.control.messages import Publication
-from forewarn.control.plane import Plane
 from forewarn.control.policy import Policy
-from forewarn.control.work import Who, Work, need
+from forewarn.control.work import need
 from forewarn.drivers.port import Driver
-from forewarn.fleet.changes import MergePlan
-from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Vm
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration, parse_instant
-from forewarn.metadata.endpoint import Approve, Describe, Enable, Endpoint, Hold
+from forewarn.metadata.endpoint import Approve, Describe, Enable, Hold
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
+from forewarn.sim.engine import CrashError, Engine
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Store, every
+from forewarn.store.port import Store, every
 
-T = TypeVar("T")
+__all__ = ["Answer", "CrashError", "World", "WorldVm"]
 
 START = parse_instant("2030-01-01T00:00:00Z")
 """When a world begins, unless told otherwise: a Tuesday at midnight."""
@@ -45,10 +41,6 @@ METADATA: Mapping[str, tuple[str, ...]] = {"metadata": ("true",)}
 
 TURNS_MAX = 100_000
 """Timers of one `advance`: a story that needs more is going round in circles."""
-
-
-class CrashError(Exception):
-    """The process of the service ended here, without a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,25 +67,10 @@ class Answer:
         return self.json["Events"]
 
 
-@dataclass(slots=True)
-class _Ears:
-    """Hears for the endpoint, and remembers which operations changed."""
-
-    endpoint: Endpoint
-    heard: list[str] = field(default_factory=list[str])
-    has_news: bool = False
-    """Something was published since somebody set this back."""
-
-    def publish(self, publication: Publication) -> None:
-        self.endpoint.publish(publication)
-        self.has_news = True
-
-    def changed(self, operations: Sequence[str]) -> None:
-        self.heard.extend(operations)
-
-
-class World:
+class World(Engine):
     """The service on a virtual clock."""
+
+    clock: VirtualClock
 
     def __init__(
         self,
@@ -102,79 +79,21 @@ class World:
         driver: Driver,
         fleet: str = "",
         policy: Policy | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         start: Micros = START,
         rate_limit: float = 0,
     ) -> None:
         """Begin with a fleet. `store` opens the store, again after each crash."""
-        self.clock = VirtualClock(start)
-        self.policy = policy or Policy()
-        self.driver = driver
-        self.crash_at: Callable[[str, int], bool] = lambda _place, _count: False
-        """Asked at each checkpoint, with how often it was passed so far."""
-        self.passed: Counter[str] = Counter()
-        self.witness: Callable[[str], None] = lambda _place: None
-        """Told of each checkpoint that was reached, before a crash there."""
-        self._open_store = store
-        self._ids = RandomIds(seed)
-        self._rate_limit = rate_limit
-        self.store = store()
-        self.begin()
+        super().__init__(
+            clock=VirtualClock(start),
+            store=store,
+            driver=driver,
+            ids=RandomIds(seed),
+            policy=policy,
+            rate_limit=rate_limit,
+        )
         if fleet:
             self.apply_fleet(fleet)
-
-    # The service
-
-    @property
-    def now(self) -> Micros:
-        """Return the present instant."""
-        return self.clock.now()
-
-    def begin(self) -> None:
-        """Start the service on what is durable."""
-        self.endpoint = Endpoint(rate_limit=self._rate_limit)
-        self.ears = _Ears(self.endpoint)
-        self.plane = Plane(
-            store=self.store,
-            driver=self.driver,
-            policy=self.policy,
-            ids=self._ids,
-            listener=self.ears,
-            checkpoint=self._checkpoint,
-        )
-        self.plane.start(now=self.now)
-
-    def restart(self) -> None:
-        """Crash now, wherever it is, and start again."""
-        self.crash_at = lambda _place, _count: False
-        self.store.close()
-        self.store = self._open_store()
-        self.begin()
-
-    def _checkpoint(self, place: str) -> None:
-        self.passed[place] += 1
-        self.witness(place)
-        if self.crash_at(place, self.passed[place]):
-            raise CrashError(f"crashed at {place} number {self.passed[place]}")
-
-    def order(
-        self,
-        decide: Callable[[Work], T],
-        *,
-        actor: str = "operator",
-        reason: str = "",
-    ) -> T:
-        """Give an order, as the operator API does."""
-        return self.plane.order(Who(actor=actor, reason=reason), decide, now=self.now)
-
-    def apply_fleet(self, text: str, *, name: str = "fleet.toml") -> MergePlan:
-        """Apply a fleet file."""
-        wanted = read_fleet(text, name=name)
-        return self.order(lambda work: fleet_changes.apply(work, wanted))
-
-    def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read what is durable."""
-        return self.store.read(ask)
 
     # Time
 
@@ -195,12 +114,6 @@ class World:
             self.clock.advance_to(max(due, self.now))
             self.settle()
         raise AssertionError("the world goes round in circles")
-
-    def settle(self) -> None:
-        """Do what is due at the present instant."""
-        self.plane.note_sightings(self.endpoint.take_sightings(), now=self.now)
-        while self.plane.advance(now=self.now):
-            pass
 
     # What VMs do
 
