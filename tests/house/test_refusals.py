@@ -29,7 +29,7 @@ def _text(node: ast.expr) -> str:
 def _refusals() -> list[tuple[str, str]]:
     return [
         (path.name, sentence)
-        for path in sorted(CONTROL.glob("*.py"))
+        for path in sorted(CONTROL.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)

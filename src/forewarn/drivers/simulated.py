@@ -77,6 +77,23 @@ class SimulatedDriver:
         """Have nothing go wrong with calls that begin from now on."""
         self._faults.clear()
 
+    # Time
+
+    def bring_nearer(self, by: Micros, *, now: Micros, operation_id: str = "") -> None:
+        """Have what is under way end earlier by `by`, but not before `now`.
+
+        A simulation jumps this way; a negative `by` puts off. `operation_id` names
+        the only operation that is meant; empty: all.
+        """
+        for task in list(self._tasks.values()):
+            meant = operation_id in {"", task.operation_id}
+            if meant and task.ends is not None and not task.has_ended(now):
+                moved = replace(
+                    task, begun=task.begun - by, ends=max(now, task.ends - by)
+                )
+                self._remember(moved)
+                self._expect(moved)
+
     def _next_fault(self, call: Call) -> Fault | None:
         for index, fault in enumerate(self._faults):
             if not fault.fits(call):
@@ -221,9 +238,14 @@ class SimulatedDriver:
     def _drop_stale(self) -> None:
         """Drop ends that were overtaken: stopped, asked after, or replaced."""
         while self._ends:
-            _, operation_id, generation = self._ends[0]
+            ends, operation_id, generation = self._ends[0]
             task = self._tasks.get(operation_id)
-            if task is not None and task.generation == generation and not task.told:
+            if (
+                task is not None
+                and task.generation == generation
+                and task.ends == ends
+                and not task.told
+            ):
                 return
             heapq.heappop(self._ends)
 

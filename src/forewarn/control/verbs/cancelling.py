@@ -1,0 +1,50 @@
+"""Taking an order back, until its point of no return (4.1)."""
+
+from forewarn.control import ending
+from forewarn.control.work import Work
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.lifecycle import RequestInput
+from forewarn.protocol.operations import (
+    WAITING_STATES,
+    Operation,
+    OperationState,
+    Request,
+    RequestState,
+)
+from forewarn.store import kinds
+from forewarn.store.port import every
+
+
+def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
+    """Cancel an operation, or what has not started of a request.
+
+    Return the operations that were cancelled. Refused: unknown; past the point
+    of no return, which is Started; ended.
+    """
+    request = work.tx.get(Request, name)
+    if request is None:
+        operation = work.operation(name)
+        if operation.state not in WAITING_STATES:
+            raise RefusedError(_too_late(operation))
+        work.secure(operation.scopes)
+        ending.cancel(work, operation, note=note)
+        return [work.operation(name)]
+    siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, name))
+    waiting = [op for op in siblings if op.state in WAITING_STATES]
+    if not waiting:
+        raise RefusedError(
+            f"nothing of {name} can be cancelled: "
+            + "; ".join(_too_late(operation) for operation in siblings)
+        )
+    work.secure(scope for operation in waiting for scope in operation.scopes)
+    if request.state is RequestState.OPEN:
+        work.step_request(request, RequestInput.CANCEL)
+    for operation in waiting:
+        ending.cancel(work, work.operation(operation.operation_id), note=note)
+    return [work.operation(operation.operation_id) for operation in waiting]
+
+
+def _too_late(operation: Operation) -> str:
+    if operation.state in {OperationState.IMPACTING, OperationState.RECOVERING}:
+        return f"{operation.operation_id} has started, which is its point of no return"
+    return f"{operation.operation_id} is {operation.state.value} already"

@@ -1,0 +1,70 @@
+"""A jump in a simulation that runs by the wall clock.
+
+NotBefore must stay true to the clocks of those who read it. So a jump of ten
+minutes leaves the clock alone and brings everything that is pending ten minutes
+nearer: operations, their events, the driver's work, the silence of views. Documents
+that show it change, and so their incarnation rises (clause 2.10).
+A pause is the same in the other direction: what waited is put off by its length.
+"""
+
+from dataclasses import replace
+
+from forewarn.control.work import Work
+from forewarn.instants import SECOND, Micros, round_up_to_second
+from forewarn.protocol.events import EventStatus
+from forewarn.protocol.operations import WAITING_STATES, Operation
+from forewarn.protocol.views import View
+from forewarn.store import kinds
+from forewarn.store.port import every
+
+
+def bring_nearer(work: Work, by: Micros) -> None:
+    """Bring everything that is pending nearer by `by`; a negative one puts it off."""
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS)):
+        bring_operation_nearer(work, operation, by)
+    for view in list(every(work.tx, kinds.ALL_VIEWS)):
+        _bring_view_nearer(work, view, by)
+
+
+def bring_operation_nearer(work: Work, operation: Operation, by: Micros) -> None:
+    """Bring one operation's next step nearer, and its events' NotBefore with it.
+
+    Nothing becomes due before this instant: what should have been is due now.
+    """
+    waits = operation.state in WAITING_STATES
+    not_before = operation.not_before
+    if waits:
+        # What is due now is due at a second that has begun, and need not wait.
+        now = work.now - work.now % SECOND
+        not_before = max(now, round_up_to_second(not_before - by))
+    due_at = operation.due_at
+    if due_at:
+        due_at = (
+            not_before
+            if waits and due_at == operation.not_before
+            else _nearer(due_at, by, now=work.now)
+        )
+    work.save_operation(
+        operation, replace(operation, not_before=not_before, due_at=due_at)
+    )
+    if not_before == operation.not_before:
+        return
+    for event in work.events_of(operation):
+        if event.status is EventStatus.SCHEDULED:
+            work.save_event(event, replace(event, not_before=not_before))
+
+
+def _bring_view_nearer(work: Work, view: View, by: Micros) -> None:
+    moved = replace(
+        view,
+        last_seen=max(1, view.last_seen - by) if view.last_seen else 0,
+        ready_at=max(0, view.ready_at - by),
+        events_from=max(0, view.events_from - by),
+        due_at=_nearer(view.due_at, by, now=work.now) if view.due_at else 0,
+    )
+    if moved != view:
+        work.tell_view(work.tx.replace(view, moved))
+
+
+def _nearer(instant: Micros, by: Micros, *, now: Micros) -> Micros:
+    return max(now, instant - by)

@@ -1,0 +1,213 @@
+"""A stage: an engine that VMs reach through sockets, on one event loop.
+
+Every VM has a listener of its own, so a program finds "its" VM by the address that
+it is given. The clock is the machine's, and then timers run by themselves; or it is
+virtual, and then time passes when `advance` says so. Many stages share one loop;
+nothing is global. A stage prints nothing and reads no settings.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from forewarn.clock import VirtualClock
+from forewarn.control.messages import Publication
+from forewarn.control.work import Who, Work
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import SECOND, Micros
+from forewarn.metadata.limits import Limits
+from forewarn.metadata.server import Address, Server
+from forewarn.protocol.operations import Operation, Request
+from forewarn.service.watching import Watchers
+from forewarn.sim import redating, staged
+from forewarn.sim.desks import EngineDesk, EngineVmDesk
+from forewarn.sim.engine import Engine
+from forewarn.sim.staged import Staged, Stop
+from forewarn.sim.withheld import Withheld
+from forewarn.sim.world import World
+
+T = TypeVar("T")
+
+TICK_SECONDS_MAX = 1.0
+"""How long the ticker sleeps at most: the machine's clock may be set."""
+
+HOST = "127.0.0.1"
+"""Where VMs are served unless somebody says otherwise: nobody else reaches it."""
+
+SIMULATOR = Who(actor="simulator")
+
+
+class Stage:
+    """An engine on sockets. It is made and used on a running loop."""
+
+    def __init__(
+        self, engine: Engine, driver: SimulatedDriver, *, bounds: Limits | None = None
+    ) -> None:
+        """Serve `engine`, whose driver is `driver`; listen nowhere yet."""
+        self.engine = engine
+        self.driver = driver
+        self.withheld = Withheld()
+        self.watchers = Watchers()
+        self.server = Server(
+            endpoint=engine.endpoint,
+            desk=EngineVmDesk(engine, withheld=self.withheld, wake=self.wake),
+            clock=engine.clock,
+            bounds=bounds,
+        )
+        self.desk = EngineDesk(engine, watchers=self.watchers, wake=self.wake)
+        engine.ears.on_publish = self._published
+        engine.ears.on_change = self.watchers.tell
+        self._paused_at: Micros | None = None
+        self._alarm = asyncio.Event()
+        self._ticker: asyncio.Task[None] | None = None
+        self.on_publish: Callable[[Publication], None] = lambda _publication: None
+        """Told of every publication after it is served: a live view, a recorder."""
+
+    # Listening
+
+    async def open(self, vm: str, *, host: str = HOST, port: int = 0) -> Address:
+        """Listen for a VM; return where. Raises OSError."""
+        return await self.server.serve_guest(vm, host, port)
+
+    def begin(self) -> None:
+        """Have timers run by themselves: for the machine's clock."""
+        assert not isinstance(self.engine.clock, VirtualClock), "time is turned by hand"
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    async def end(self, *, grace_seconds: float = 0.0) -> None:
+        """Stop serving; requests under way have the grace."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.wait([self._ticker])
+        self.watchers.close()
+        await self.server.stop(grace_seconds=grace_seconds)
+        self.engine.store.close()
+
+    # Time
+
+    def wake(self) -> None:
+        """Look at timers and held answers now: something has changed."""
+        self._alarm.set()
+        self.server.wake()
+
+    @property
+    def is_paused(self) -> bool:
+        """Tell whether model time stands still by order."""
+        return self._paused_at is not None
+
+    def pause(self) -> None:
+        """Have nothing fall due until `resume`; requests are answered as ever."""
+        if self._paused_at is None:
+            self._paused_at = self.engine.now
+
+    def resume(self) -> None:
+        """Go on: what is pending is put off by as long as the pause took."""
+        if self._paused_at is not None:
+            paused, self._paused_at = self._paused_at, None
+            self._bring_nearer(paused - self.engine.now)
+
+    def advance(self, by: Micros) -> None:
+        """Let `by` pass at once.
+
+        On a virtual clock it passes. On the machine's, everything that is pending
+        comes nearer by it, timer by timer, in the order in which it would have come.
+        """
+        if isinstance(self.engine, World):
+            self.engine.advance(by)
+            self.wake()
+            return
+        left = by
+        while left > 0:
+            due = self.engine.plane.next_due()
+            now = self.engine.now
+            leap = left if due is None else min(left, max(due - now, 0))
+            if leap == 0:
+                leap = min(left, SECOND)
+            self._bring_nearer(leap)
+            self.engine.settle()
+            left -= leap
+        self.wake()
+
+    def step(self) -> Micros:
+        """Jump to the next timer; return how far it was, 0 where there is none."""
+        due = self.engine.plane.next_due()
+        if due is None:
+            return 0
+        far = max(due - self.engine.now, 0)
+        self.advance(max(far, 1))
+        return far
+
+    def _bring_nearer(self, by: Micros) -> None:
+        now = self.engine.now
+        self.driver.bring_nearer(by, now=now)
+        self._order(lambda work: redating.bring_nearer(work, by))
+
+    # Events
+
+    def stage(self, wanted: Staged) -> Request:
+        """Publish an event by hand; see `staged`."""
+        return self._order(lambda work: staged.stage(work, wanted))
+
+    def move(self, operation_id: str, stop: Stop) -> Operation:
+        """Have an operation go on to `stop` now; see `staged.move`.
+
+        Where the guard holds it, it goes as far as it may: the operation that is
+        returned tells how far.
+        """
+        engine = self.engine
+        moved = self._order(lambda work: staged.move(work, operation_id, stop))
+        for _ in Stop:
+            if staged.is_at(moved, stop):
+                break
+            self.driver.bring_nearer(
+                _FAR, now=engine.now, operation_id=moved.operation_id
+            )
+            engine.settle()
+            moved = self._operation(operation_id)
+            if not staged.is_at(moved, stop):
+                moved = self._order(lambda work: staged.move(work, operation_id, stop))
+        return moved
+
+    def release(self, vm: str) -> list[str]:
+        """Let go what was withheld of a VM; return the refusals."""
+        approvals = self.withheld.release(vm)
+        engine = self.engine
+        refusals = engine.plane.approve(approvals, now=engine.now) if approvals else ()
+        self.wake()
+        return [refusal for refusal in refusals if refusal is not None]
+
+    # Inside
+
+    def _operation(self, operation_id: str) -> Operation:
+        found = self.engine.read(lambda reader: reader.get(Operation, operation_id))
+        assert found is not None, "operations of a simulation are kept"
+        return found
+
+    def _order(self, decide: Callable[[Work], T]) -> T:
+        result = self.engine.plane.order(SIMULATOR, decide, now=self.engine.now)
+        self.wake()
+        return result
+
+    def _published(self, publication: Publication) -> None:
+        self.server.wake()
+        self.on_publish(publication)
+
+    async def _tick(self) -> None:
+        while True:
+            self._alarm.clear()
+            if not self.is_paused:
+                self.engine.settle()
+            await self._sleep()
+
+    async def _sleep(self) -> None:
+        seconds = TICK_SECONDS_MAX
+        due = None if self.is_paused else self.engine.plane.next_due()
+        if due is not None:
+            seconds = min(seconds, max((due - self.engine.now) / SECOND, 0.0))
+        timer = asyncio.get_running_loop().call_later(seconds, self._alarm.set)
+        await self._alarm.wait()
+        timer.cancel()
+
+
+_FAR: Micros = 1 << 60
+"""More than any time that a driver takes: its work is over at once."""
