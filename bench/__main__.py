@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import durability, latency, machine, record, scale, throughput
+from bench import durability, latency, machine, push, record, scale, throughput
 from bench.report import Report
 
 
@@ -21,6 +21,8 @@ class Extent:
     failures: int
     hosts: int
     sizes: tuple[int, ...]
+    changes: int
+    wait_seconds: int
 
 
 FULL = Extent(
@@ -30,9 +32,18 @@ FULL = Extent(
     failures=20,
     hosts=10_000,
     sizes=(1_000, 10_000, 100_000),
+    changes=10,
+    wait_seconds=60,
 )
 QUICK = Extent(
-    rounds=3, seconds=1.0, approvals=60, failures=4, hosts=2_000, sizes=(1_000, 10_000)
+    rounds=3,
+    seconds=1.0,
+    approvals=60,
+    failures=4,
+    hosts=2_000,
+    sizes=(1_000, 10_000),
+    changes=3,
+    wait_seconds=10,
 )
 
 Part = Callable[[Report, Path, Extent], None]
@@ -46,6 +57,9 @@ PARTS: Mapping[str, Part] = {
     ),
     "approvals": lambda report, folder, extent: durability.measure(
         report, folder, hosts=extent.hosts
+    ),
+    "push": lambda report, folder, extent: push.measure(
+        report, folder, changes=extent.changes, seconds=extent.wait_seconds
     ),
     "scale": lambda report, folder, extent: scale.measure(
         report, folder, sizes=list(extent.sizes)

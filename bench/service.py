@@ -105,6 +105,10 @@ class Service:
             with error:
                 raise AssertionError(f"{path}: {error.read().decode()}") from error
 
+    def metrics(self) -> str:
+        """Return what a scrape reads."""
+        return direct_get(f"{self.operators}/metrics").decode()
+
     def pages(self, path: str, member: str) -> Iterator[Any]:
         """Yield everything that a list of the operator API holds."""
         after = ""

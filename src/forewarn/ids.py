@@ -16,6 +16,9 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _SHORT_LENGTH = 10
 """Characters of a short id: 50 bits, so that a clash needs tens of millions."""
 
+SECRET_BYTES = 32
+"""Of a secret: as many as there are in its SHA-256."""
+
 
 class Ids(Protocol):
     """Where identifiers come from."""
@@ -27,6 +30,14 @@ class Ids(Protocol):
     def short(self, prefix: str) -> str:
         """Return a new id for people to type, such as `op-4h7k2m9xqa`."""
         ...
+
+
+def new_secret() -> str:
+    """Return 256 random bits in hexadecimal, always from the system's source.
+
+    A secret is no identifier: no seed may make it again.
+    """
+    return secrets.token_hex(SECRET_BYTES)
 
 
 class _Source(Protocol):

@@ -54,6 +54,7 @@ _OTHER_HEADERS = (
     ("Accept-Encoding", "gzip, br"),
     ("X-Long", "y" * 600),
 )
+_WAITS = ("0", "1", "60", "060", "600", "999999999", "", "x", "-1", "1.5", "9" * 10)
 _FORWARDED = (("X-Forwarded-For", "1.2.3.4"), ("x-forwarded-for", ""))
 
 
@@ -91,6 +92,9 @@ def _query(rng: Random, path: str) -> tuple[tuple[str, str], ...]:
             pairs[-1] = ("format", "text")
     if rng.random() < 0.2:
         pairs.insert(rng.randrange(len(pairs) + 1), ("other", "1"))
+    if rng.random() < 0.2:
+        waits = [("wait", rng.choice(_WAITS)) for _ in range(rng.choice((1, 1, 1, 2)))]
+        pairs += waits
     return tuple(pairs)
 
 

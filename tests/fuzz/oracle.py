@@ -55,9 +55,12 @@ class Promise:
     closes: bool
 
 
-def promise(ask: Ask, *, tag: str) -> Promise:
-    """Return the answer to `ask` of a VM whose document has the incarnation `tag`."""
-    refusal = _refusal(ask)
+def promise(ask: Ask, *, tag: str, pushes: bool = False) -> Promise:
+    """Return the answer to `ask` of a VM whose document has the incarnation `tag`.
+
+    A request that waits is promised its answer too; `pushes`: `wait` has a meaning.
+    """
+    refusal = _refusal(ask) or (_refused_wait(ask) if pushes else 0)
     expected = [] if ask.is_old else ask.values("expect")
     if expected:
         if [value.lower() for value in expected] != ["100-continue"]:
@@ -108,6 +111,15 @@ def _refusal(ask: Ask) -> int:
     if version not in INSTANCE_VERSIONS:
         return 400
     return 0 if ask.asked("format") in ([], ["json"], ["text"]) else 400
+
+
+def _refused_wait(ask: Ask) -> int:
+    waits = ask.asked("wait")
+    if not waits or ask.method != "GET" or _path(ask) != EVENTS:
+        return 0
+    [wait, *others] = waits
+    digits = {*wait} <= {*"0123456789"} and 1 <= len(wait) <= 9
+    return 0 if digits and not others else 400
 
 
 def _status(ask: Ask, *, tag: str) -> int:

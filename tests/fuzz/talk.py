@@ -12,6 +12,9 @@ from forewarn.metadata.hub import Hub
 TURNS_MAX = 400
 """Of the loop, for anything that must come: no case needs fifty."""
 
+FAR_SECONDS = 1e12
+"""Beyond the end of every wait."""
+
 STATUSES = frozenset({200, 304, 400, 404, 405, 413, 414, 417, 431, 505})
 """What a client may be told here, where time stands still and there is no limit
 of requests."""
@@ -128,6 +131,7 @@ class Talk:
     def __init__(
         self, hub: Hub, *, source: str = "192.0.2.4", chokes: bool = False
     ) -> None:
+        self.hub = hub
         self.connection = Connection(hub)
         self.transport = FakeTransport(source, chokes=chokes)
         self.transport.protocol = self.connection
@@ -137,6 +141,7 @@ class Talk:
         """Give it bytes as a socket would: not while it does not read."""
         for piece in pieces:
             for _ in range(TURNS_MAX):
+                self.hub.endpoint.waits.call_due(monotonic=FAR_SECONDS)
                 if self.transport.reads or self.transport.is_closing():
                     break
                 await asyncio.sleep(0)
@@ -150,6 +155,8 @@ class Talk:
         """Return when nothing is under way that needs no further bytes."""
         connection, transport = self.connection, self.transport
         for _ in range(TURNS_MAX):
+            # Nobody here waits for a change: every wait is over at once.
+            self.hub.endpoint.waits.call_due(monotonic=FAR_SECONDS)
             is_at_work = connection._task is not None or connection._reader.ready
             if transport.is_closing() or transport.has_written_eof or not is_at_work:
                 return

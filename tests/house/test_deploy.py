@@ -75,7 +75,8 @@ def test_every_label_that_is_asked_for_can_be() -> None:
                 if label in {"instance", "le"}:
                     continue
                 assert label in meter.labels, (file, name, label)
-                if how == "=":
+                # A label without known values has names of the settings.
+                if how == "=" and meter.labels[label]:
                     assert value in meter.labels[label], (file, name, value)
 
 

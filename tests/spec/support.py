@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from forewarn.control import failures, reports, verbs
+from forewarn.control import failures, own_view, reports, verbs
 from forewarn.control.approvals import Approval
 from forewarn.control.policy import Policy
 from forewarn.control.verbs import Wishes
@@ -19,6 +19,7 @@ from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.metadata.server import Server
 from forewarn.protocol.operations import Action, Operation, Request, Verb
+from forewarn.protocol.own_events import OwnEvents
 from forewarn.sim.world import START, World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -262,6 +263,10 @@ class _WorldDesk:
 
     async def instance(self, vm: str) -> InstanceFacts | None:
         return self._world.read(lambda reader: reports.instance_facts(reader, vm))
+
+    async def own_events(self, vm: str) -> OwnEvents | None:
+        now = self._world.now
+        return self._world.read(lambda reader: own_view.own_events(reader, vm, now=now))
 
 
 class ServedWorld:

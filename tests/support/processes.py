@@ -95,7 +95,7 @@ class Serving:
 
     def log(self) -> str:
         """Return what this process has logged."""
-        return self._log.read_text(encoding="utf-8")[self._offset :]
+        return self._log.read_bytes()[self._offset :].decode("utf-8", "replace")
 
     def wait_ready(self) -> "Serving":
         """Return when it is ready; fail with its log if it ends instead."""

@@ -98,6 +98,29 @@ def test_a_port_that_is_taken_stops_the_start(start: Start) -> None:
     assert "Traceback" not in second.log()
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (
+            "postgresql://u:s3cret@db/x",
+            "flag store.url: this version of forewarn cannot",
+        ),
+        (
+            "sqlite:////nowhere/forewarn.db",
+            "flag store.url: there is no folder /nowhere",
+        ),
+    ],
+)
+def test_a_store_that_cannot_be_is_a_wrong_setting(
+    start: Start, url: str, said: str
+) -> None:
+    service = start(store_url=url)
+    assert service.ended() == 2
+    assert said in service.log()
+    assert "s3cret" not in service.log()
+    assert "Traceback" not in service.log()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_stops_at_once_with_a_request_under_way(
     start: Start, number: signal.Signals

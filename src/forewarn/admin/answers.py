@@ -11,6 +11,7 @@ Documented: TypeAlias = dict[int | str, dict[str, Any]]
 _ERRORS = {
     400: "The request is malformed; `problems` names each place.",
     401: "A good bearer token is needed.",
+    403: "This token may not do it.",
     404: "Something that it names does not exist.",
     409: "The rules do not allow it now; nothing was changed.",
     503: "The service cannot do it now; `Retry-After` says when to ask again.",
@@ -29,7 +30,7 @@ def documented(model: type[Any], *errors: int, status: int = 200) -> Documented:
         status: {"model": model},
         **{
             code: {"model": shapes.ProblemShape, "description": _ERRORS[code]}
-            for code in (*errors, 401, 503)
+            for code in (*errors, 401, 403, 503)
         },
         **ANY_ERROR,
     }

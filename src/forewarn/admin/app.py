@@ -9,6 +9,9 @@ from fastapi.security import HTTPBearer
 from starlette.responses import HTMLResponse, Response
 
 from forewarn.admin import (
+    access,
+    availability,
+    credentials,
     fleet,
     health,
     history,
@@ -17,6 +20,7 @@ from forewarn.admin import (
     orders,
     problems,
     watch,
+    webhooks,
 )
 from forewarn.admin.gate import BodyLimit, Gate
 from forewarn.admin.tokens import Tokens
@@ -43,11 +47,15 @@ def create_app(
     title: str = "forewarn operator API",
     collect: metrics.Collect | None = None,
     answered: Counter[str] | None = None,
+    receivers: webhooks.WebhookDesk | None = None,
 ) -> FastAPI:
     """Return the application that asks `desk`.
 
-    Without tokens it answers to loopback names only, and must listen nowhere else.
-    `collect` is asked by `/metrics`, and `answered` counts the answers by status.
+    Without `tokens` of a file it answers to loopback names only, and must listen
+    nowhere else; whoever sends no token is the operator then. Tokens of the store
+    are good in any case.
+    `collect` is asked by `/metrics`, and `answered` counts the answers by status;
+    `receivers` is asked by `/v1/webhooks`.
     """
     app = FastAPI(
         title=title,
@@ -75,14 +83,18 @@ def create_app(
     if answered is not None:
         app.add_middleware(metrics.Responses, counts=answered)
     v1 = APIRouter(prefix="/v1")
-    for each in (orders, lists, history, fleet, watch):
+    for each in (orders, lists, history, availability, fleet, watch, credentials):
         v1.include_router(each.router)
-    # The gate has looked already: this is for /openapi.json to say so.
-    bearer = [Depends(HTTPBearer(auto_error=False))] if tokens else []
-    app.include_router(v1, dependencies=bearer)
+    if receivers is not None:
+        v1.include_router(webhooks.router(receivers))
+    # The gate has looked already: the second is for /openapi.json to say so.
+    bearer = Depends(HTTPBearer(auto_error=False))
+    admitted = Depends(access.admission("/v1"))
+    app.include_router(v1, dependencies=[admitted, bearer])
     app.include_router(health.router)
     if collect is not None:
-        app.include_router(metrics.router(collect), dependencies=bearer)
+        admitted = Depends(access.admission(""))
+        app.include_router(metrics.router(collect), dependencies=[admitted, bearer])
     app.add_api_route("/", page, include_in_schema=False)
     app.add_api_route("/docs", page, include_in_schema=False)
     return app

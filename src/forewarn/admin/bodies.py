@@ -5,6 +5,7 @@ in RFC 3339. They become numbers only when the order is carried out, because
 `+15m` counts from then.
 """
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -18,6 +19,7 @@ from pydantic import (
 )
 
 from forewarn.admin.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
+from forewarn.control.tokens import DEFAULT_NAME
 from forewarn.control.verbs import TARGETS_MAX, Wishes
 from forewarn.instants import (
     DURATION_MAX,
@@ -59,9 +61,17 @@ def _readable_duration(text: str) -> str:
     return text
 
 
+_WHOLE = re.compile(r"-1|[0-9]{1,9}", re.ASCII)
+
+
 def _seconds(value: object) -> object:
-    """Turn `5s` into 5; whole seconds, since the wire has no others."""
+    """Turn `5s` into 5; whole seconds, since the wire has no others.
+
+    Only here a number needs no unit: DurationInSeconds has its own.
+    """
     if isinstance(value, str):
+        if _WHOLE.fullmatch(value.strip()):
+            return int(value)
         return -(-parse_duration(value) // SECOND)
     if isinstance(value, bool):
         raise ValueError("true and false are no durations")  # noqa: TRY004
@@ -148,8 +158,8 @@ class Maintain(WishedOrder):
     )
     duration: Seconds | None = Field(
         default=None,
-        description="DurationInSeconds of the events, as 5s or as whole seconds; "
-        "-1 is unknown.",
+        description="DurationInSeconds of the events, as 5s, or as whole "
+        "seconds without a unit; -1 is unknown.",
         examples=["5s"],
     )
     emergency: bool = Field(
@@ -257,6 +267,35 @@ class Resolve(Order):
     )
 
 
+class NewToken(Order):
+    """A token of the operator API."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"name": "ci", "read_only": True, "expires_in": "30d"}]
+        }
+    )
+
+    name: Name = Field(
+        default=DEFAULT_NAME, description="Who holds it, as the history shows it."
+    )
+    tenant: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
+        default="", description="Whose VMs it is for; empty: an operator's, for all."
+    )
+    read_only: bool = Field(default=False, description="It may order nothing.")
+    expires_in: Duration | None = Field(
+        default=None, description="After that it is good for nothing; absent: never."
+    )
+
+
+class RevokeToken(Order):
+    """A token that shall be good for nothing."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "tk-4h7k2m9xqa"}]})
+
+    id: Name = Field(description="The token's id, as it is listed.")
+
+
 class FleetText(Order):
     """A fleet file."""
 
@@ -276,3 +315,15 @@ class FleetText(Order):
         default="fleet.toml", description="The file's name, for messages."
     )
     text: str = Field(description="The file's text: TOML.")
+
+
+class WebhookTest(BaseModel):
+    """Which receiver is tried."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"name": "shop-oncall"}]},
+    )
+
+    name: Name = Field(description="The receiver's name in the settings.")

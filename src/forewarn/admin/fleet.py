@@ -1,6 +1,5 @@
 """The fleet: what is, as JSON or as a file, and how a file changes it."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, cast
 
@@ -12,11 +11,11 @@ from forewarn.admin import bodies, limits, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Actor, Desk
 from forewarn.admin.lists import Name
-from forewarn.control import fleet_changes, reports
+from forewarn.control import reports
 from forewarn.control.work import Who
-from forewarn.fleet import export, file
+from forewarn.fleet import export
 from forewarn.fleet.changes import Action, MergePlan
-from forewarn.fleet.file import WantedFleet
+from forewarn.fleet.file import FleetText
 from forewarn.protocol.errors import BadRequestError
 from forewarn.store import kinds
 from forewarn.store.kinds import Query as StoreQuery
@@ -96,17 +95,9 @@ async def fleet_export(desk: Desk) -> Response:
     "/fleet/validate",
     responses=documented(shapes.FleetCount, 400),
 )
-async def fleet_validate(body: bodies.FleetText) -> Response:
+async def fleet_validate(body: bodies.FleetText, desk: Desk) -> Response:
     """Check a fleet file by itself; nothing is compared or changed."""
-    wanted = await _wanted(body)
-    return answer(
-        {
-            "tenants": len(wanted.tenants),
-            "scopes": len(wanted.scopes),
-            "hosts": len(wanted.hosts),
-            "vms": len(wanted.vms),
-        }
-    )
+    return answer(dict(await desk.count_fleet(_text_of(body))))
 
 
 @router.post(
@@ -115,8 +106,7 @@ async def fleet_validate(body: bodies.FleetText) -> Response:
 )
 async def fleet_plan(body: bodies.FleetText, desk: Desk) -> Response:
     """Say what applying a fleet file would change; nothing is changed."""
-    wanted = await _wanted(body)
-    plan = await desk.read(lambda reader: fleet_changes.plan(reader, wanted))
+    plan = await desk.merge_fleet(_text_of(body), who=None)
     return answer(_plan_report(plan, applied=False))
 
 
@@ -129,17 +119,13 @@ async def fleet_apply(body: bodies.FleetText, desk: Desk, actor: Actor) -> Respo
 
     Only what its author changed is changed: a VM that a migration moved stays.
     """
-    wanted = await _wanted(body)
-    plan = await desk.order(
-        Who(actor=actor, reason=body.reason),
-        lambda work: fleet_changes.apply(work, wanted),
-    )
+    who = Who(actor=actor, reason=body.reason)
+    plan = await desk.merge_fleet(_text_of(body), who=who)
     return answer(_plan_report(plan, applied=True))
 
 
-async def _wanted(body: bodies.FleetText) -> WantedFleet:
-    # A large file takes seconds, and others want answers meanwhile.
-    return await asyncio.to_thread(file.read_fleet, body.text, name=body.name)
+def _text_of(body: bodies.FleetText) -> FleetText:
+    return FleetText(name=body.name, text=body.text)
 
 
 def _plan_report(plan: MergePlan, *, applied: bool) -> dict[str, Any]:

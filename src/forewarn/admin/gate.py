@@ -1,5 +1,7 @@
 """Who comes in: tokens, and on a loopback address without tokens, its own rules.
 
+A token is one of the operator's file, or one of the store, which may be a tenant's.
+
 A browser on the operator's machine can be made to send requests by any page.
 Without tokens, therefore, the Host header must name a loopback address (a page
 that rebinds its DNS name to 127.0.0.1 sends its own name), and a body must be
@@ -8,6 +10,7 @@ What is open to everybody tells nothing about the fleet.
 """
 
 import ipaddress
+from typing import cast
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -15,11 +18,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from forewarn.admin import limits
-from forewarn.admin.problems import Kind, problem
+from forewarn.admin.access import CALLER, NOBODY, Caller, unauthorized
+from forewarn.admin.problems import Kind, of_error, problem
 from forewarn.admin.tokens import NAMELESS, Tokens
-
-ACTOR = "forewarn.actor"
-"""Where a request's scope keeps who sent it."""
+from forewarn.control import tokens
+from forewarn.control.desk import OperatorDesk
+from forewarn.protocol.errors import ForewarnError
 
 OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 """What needs no token."""
@@ -29,7 +33,7 @@ class Gate:
     """Lets a request in with its sender's name, or answers it."""
 
     def __init__(self, app: ASGIApp, *, tokens: Tokens | None) -> None:
-        """Stand before `app`; None: no tokens, and loopback callers only."""
+        """Stand before `app`; None: no token file, and loopback callers only."""
         self._app = app
         self._tokens = tokens
 
@@ -38,31 +42,24 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = self._refusal(scope)
+        answer = await self._refusal(scope)
         if answer is not None:
             await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    async def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        scope[ACTOR] = NAMELESS
-        if self._tokens is None:
-            if not is_loopback(headers.get("host", "")):
-                return problem(
-                    Kind.FORBIDDEN,
-                    "without tokens this API answers to a loopback name only",
-                    hint="use http://127.0.0.1, or set [admin] token_file",
-                )
-        elif scope["path"] not in OPEN_PATHS:
-            name = self._tokens.name_of(_bearer(headers))
-            if name is None:
-                return problem(
-                    Kind.UNAUTHORIZED,
-                    "a good bearer token is needed",
-                    hint="set FOREWARN_TOKEN, or send Authorization: Bearer TOKEN",
-                )
-            scope[ACTOR] = name
+        if self._tokens is None and not is_loopback(headers.get("host", "")):
+            return problem(
+                Kind.FORBIDDEN,
+                "without tokens this API answers to a loopback name only",
+                hint="use http://127.0.0.1, or set [admin] token_file",
+            )
+        try:
+            scope[CALLER] = await self._caller(scope, headers)
+        except ForewarnError as error:
+            return of_error(error)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST" and media_type != "application/json":
             return problem(
@@ -70,6 +67,33 @@ class Gate:
                 "a POST must have Content-Type: application/json",
             )
         return None
+
+    async def _caller(self, scope: Scope, headers: Headers) -> Caller:
+        """Return who sent the request; raises UnauthorizedError, and StoreError.
+
+        Whatever is presented is judged: where no token is needed, a bad one is
+        refused nevertheless, since its holder means to be somebody else.
+        """
+        is_open = scope["path"] in OPEN_PATHS
+        if "authorization" not in headers:
+            if self._tokens is None:
+                return Caller(name=NAMELESS)
+            if is_open:
+                return NOBODY
+            raise unauthorized()
+        text = _bearer(headers)
+        if tokens.looks_like_one(text):
+            desk = cast("OperatorDesk", scope["app"].state.desk)
+            now = desk.now()
+            token = await desk.read(lambda reader: tokens.judge(reader, text, now=now))
+            if token is not None:
+                return Caller.of_token(token)
+        name = self._tokens.name_of(text) if self._tokens else None
+        if name is not None:
+            return Caller(name=name)
+        if is_open:
+            return NOBODY
+        raise unauthorized()
 
 
 FLEET_PATHS = "/v1/fleet/"

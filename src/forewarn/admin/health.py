@@ -4,8 +4,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from forewarn.admin import shapes
+from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Asking, Desk
 from forewarn.control.desk import Health
 
 router = APIRouter(tags=["health"])
@@ -17,25 +18,29 @@ _RESPONSES: dict[int | str, dict[str, object]] = {
 
 
 @router.get("/healthz", responses=_RESPONSES)
-async def healthz(desk: Desk) -> Response:
+async def healthz(desk: Desk, caller: Asking) -> Response:
     """Tell whether the service is alive; 503: it should be restarted."""
     health = desk.health()
-    return _told(health, good=health.alive)
+    return _told(health, caller, good=health.alive)
 
 
 @router.get("/readyz", responses=_RESPONSES)
-async def readyz(desk: Desk) -> Response:
+async def readyz(desk: Desk, caller: Asking) -> Response:
     """Tell whether the service may take orders."""
     health = desk.health()
-    return _told(health, good=health.ready)
+    return _told(health, caller, good=health.ready)
 
 
-def _told(health: Health, *, good: bool) -> Response:
+def _told(health: Health, caller: Caller, *, good: bool) -> Response:
+    # A problem may name VMs, so strangers and tenants learn only that there is one.
+    problems = list(health.problems)
+    if problems and not caller.is_operator:
+        problems = ["an operator's token is needed to read what is wrong"]
     return answer(
         {
             "alive": health.alive,
             "ready": health.ready,
-            "problems": list(health.problems),
+            "problems": problems,
         },
         status=200 if good else 503,
     )

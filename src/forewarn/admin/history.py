@@ -1,23 +1,47 @@
-"""What was: the trail of every change, by what it is about."""
+"""What was: the trail of every change, and what became of operations."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from forewarn.admin import limits, selection, shapes
+from forewarn.admin import limits, period, selection, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
-from forewarn.admin.lists import Name
-from forewarn.control import reports
-from forewarn.instants import Micros, parse_duration, parse_instant
-from forewarn.protocol.errors import BadRequestError
-from forewarn.protocol.operations import Request
+from forewarn.admin.lists import Filters, Name
+from forewarn.admin.selection import Scopes, Wanted
+from forewarn.control import accounts, reports
+from forewarn.control.work import need
+from forewarn.fleet.model import Host, Scope, Tenant, Vm
+from forewarn.instants import Micros
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds
-from forewarn.store.port import Reader
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import Reader, Record
 
 router = APIRouter(tags=["history"])
+
+_SINCE = Field(
+    default="", description=period.SINCE_ABOUT, examples=list(period.EXAMPLES)
+)
+_UNTIL = Field(
+    default="", description=period.UNTIL_ABOUT, examples=list(period.EXAMPLES)
+)
+
+_KINDS: dict[str, type[Record]] = {
+    "vm": Vm,
+    "event": Event,
+    "host": Host,
+    "scope": Scope,
+    "tenant": Tenant,
+    "request": Request,
+    "operation": Operation,
+}
 
 
 class HistoryQuery(BaseModel):
@@ -33,16 +57,21 @@ class HistoryQuery(BaseModel):
     host: Name = Field(default="", description="Only what concerns this host.")
     scope: Name = Field(default="", description="Only what concerns this scope.")
     tenant: Name = Field(default="", description="Only what concerns this tenant.")
-    since: Name = Field(
+    actor: Name = Field(
         default="",
-        description="Only from here on: RFC 3339, or a duration for so long ago.",
-        examples=["2026-11-21T10:00:00Z", "24h"],
+        description="Only what was done by somebody: `clock`, a token's name.",
     )
+    what: Name = Field(
+        default="",
+        description="Only lines that say this, or begin with it: `event approved`.",
+    )
+    since: Name = _SINCE
+    until: Name = _UNTIL
     after: Name = Field(default="", description="`next` of the page before.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
-    def subjects(self, reader: Reader) -> list[str]:
-        """Return what the lines must be about."""
+    def subjects(self, reader: Reader) -> list[tuple[str, str]]:
+        """Return what the lines must be about: kinds and names."""
         found = {
             "vm": self.vm,
             "event": self.event.upper(),
@@ -52,24 +81,51 @@ class HistoryQuery(BaseModel):
         }
         is_request = reader.get(Request, self.operation) is not None
         found["request" if is_request else "operation"] = self.operation
-        return [f"{kind}:{name}" for kind, name in found.items() if name]
+        return [(kind, name) for kind, name in found.items() if name]
+
+    def matches(self, entry: AuditEntry, subjects: list[str]) -> bool:
+        """Tell whether a line is one of those that are asked for."""
+        return (
+            all(each in entry.subjects for each in subjects)
+            and self.actor in {"", entry.actor}
+            and entry.what.startswith(self.what)
+        )
 
 
-@router.get("/history", responses=documented(shapes.HistoryPage, 400))
+class AccountQuery(Filters):
+    """Which operations are accounted for: all that were, open ones too."""
+
+    operation: Name = Field(
+        default="", description="Only this operation, rollout or request."
+    )
+    since: Name = _SINCE
+    until: Name = _UNTIL
+    after: Name = Field(default="", description="`next` of the page before.")
+    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
+
+
+@router.get("/history", responses=documented(shapes.HistoryPage, 400, 404))
 async def history(query: Annotated[HistoryQuery, Query()], desk: Desk) -> Response:
     """List who did what, when and why, the oldest first."""
-    after = query.after or _before(query.since, now=desk.now())
+    since, until = _period(query.since, query.until, now=desk.now())
+    # The keys of the lines sort by their time.
+    after = max(query.after, f"{since:017d}" if since else "")
+    before = "" if until is None else f"{until:017d}"
 
     def ask(reader: Reader) -> dict[str, Any]:
-        subjects = query.subjects(reader)
+        named = query.subjects(reader)
+        subjects = [f"{kind}:{name}" for kind, name in named]
         found, following = selection.scan(
             reader,
             kinds.AUDIT_OF_SUBJECT if subjects else kinds.ALL_AUDIT,
             subjects[0] if subjects else "",
-            matches=lambda entry: all(each in entry.subjects for each in subjects),
+            matches=lambda entry: query.matches(entry, subjects),
             after=after,
+            before=before,
             limit=query.limit,
         )
+        if not found and not query.after:
+            _check_known(reader, named)
         return {
             "entries": [reports.audit_report(entry) for entry in found],
             "next": following or None,
@@ -78,17 +134,105 @@ async def history(query: Annotated[HistoryQuery, Query()], desk: Desk) -> Respon
     return answer(await desk.read(ask))
 
 
-def _before(since: str, *, now: Micros) -> str:
-    """Return a key before all entries from `since` on: they sort by their time."""
-    if not since:
-        return ""
-    try:
-        if since[:1].isdigit() and "T" in since:
-            instant = parse_instant(since)
-        else:
-            instant = now - parse_duration(since)
-    except ValueError as error:
-        raise BadRequestError(
-            f"since: {error}", hint="write a time, or a duration for so long ago"
-        ) from error
-    return f"{max(0, instant):017d}"
+@router.get("/history/operations", responses=documented(shapes.AccountPage, 400, 404))
+async def accounts_of(query: Annotated[AccountQuery, Query()], desk: Desk) -> Response:
+    """Tell what became of operations: planned against actual, and who approved."""
+    now = desk.now()
+    since, until = _period(query.since, query.until, now=now)
+    # Which operations concerned a VM is found out by `_find`.
+    wanted = replace(query.wanted(ended=True), vm="")
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        scopes = Scopes(reader, {})
+
+        def matches(operation: Operation) -> bool:
+            return (
+                query.operation in {"", operation.operation_id, operation.request}
+                and selection.is_wanted(operation, wanted, scopes)
+                and _overlaps(operation, since, until)
+            )
+
+        found, following = _find(reader, query, wanted, matches)
+        if not found and not query.after:
+            _check_known(reader, list(_names(query)))
+        return {
+            "operations": [
+                accounts.account(reader, operation, now=now) for operation in found
+            ],
+            "next": following or None,
+        }
+
+    return answer(await desk.read(ask))
+
+
+@router.get(
+    "/history/operations/{name}", responses=documented(shapes.AccountShape, 404)
+)
+async def account_of(name: str, desk: Desk) -> Response:
+    """Tell what became of one operation."""
+    now = desk.now()
+    return answer(
+        await desk.read(
+            lambda reader: accounts.account(
+                reader, need(reader, Operation, name), now=now
+            )
+        )
+    )
+
+
+def _find(
+    reader: Reader,
+    query: AccountQuery,
+    wanted: Wanted,
+    matches: Callable[[Operation], bool],
+) -> tuple[list[Operation], str]:
+    """Return a page of operations, and where the next one begins."""
+    if query.vm:
+        rest = (
+            operation
+            for operation in accounts.operations_of_vm(reader, query.vm)
+            if operation.key > query.after and matches(operation)
+        )
+        page = list(islice(rest, query.limit))
+        return page, page[-1].key if len(page) == query.limit else ""
+    asked, value = selection.narrowest(wanted)
+    if query.operation:
+        one = reader.get(Operation, query.operation)
+        request = one.request if one else query.operation
+        asked, value = kinds.OPERATIONS_OF_REQUEST, request
+    return selection.scan(
+        reader, asked, value, matches=matches, after=query.after, limit=query.limit
+    )
+
+
+def _period(since: str, until: str, *, now: Micros) -> tuple[Micros, Micros | None]:
+    first = period.instant_of("since", since, now=now) if since else 0
+    if not until:
+        return first, None
+    last = period.instant_of("until", until, now=now)
+    period.check_order(first, last)
+    return first, last
+
+
+def _overlaps(operation: Operation, since: Micros, until: Micros | None) -> bool:
+    """Tell whether something of the operation's life lies in the period."""
+    begins_before = until is None or operation.created < until
+    return begins_before and (not operation.ended_at or operation.ended_at >= since)
+
+
+def _names(filters: AccountQuery) -> Iterator[tuple[str, str]]:
+    for kind in ("operation", "vm", "host", "scope", "tenant"):
+        if name := str(getattr(filters, kind)):
+            yield kind, name
+
+
+def _check_known(reader: Reader, named: list[tuple[str, str]]) -> None:
+    """Tell of a misspelt name, which would look as if nothing had happened.
+
+    What has left the fleet is known as long as the trail tells of it.
+    """
+    for kind, name in named:
+        if reader.get(_KINDS[kind], name) is None and not reader.select(
+            kinds.AUDIT_OF_SUBJECT, f"{kind}:{name}", limit=1
+        ):
+            need(reader, _KINDS[kind], name)

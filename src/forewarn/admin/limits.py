@@ -30,5 +30,8 @@ PENDING_IDS_MAX = 10_000
 KEEP_ALIVE_SECONDS = 15.0
 """Between two signs of life of a silent stream: proxies cut after 30 or more."""
 
+RECHECK_SECONDS = 1.0
+"""How long a silent stream may outlive its token: one read for each stream."""
+
 RETRY_SECONDS = 1
 """What a caller is told to wait where the service is busy."""

@@ -12,6 +12,7 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.selection import Wanted
 from forewarn.control import reports
+from forewarn.control.event_json import event_report
 from forewarn.control.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.protocol.events import EventStatus
@@ -159,7 +160,7 @@ async def events(query: Annotated[EventQuery, Query()], desk: Desk) -> Response:
         if not found:
             check_names(reader, query)
         return {
-            "events": [reports.event_report(event) for event in found],
+            "events": [event_report(event) for event in found],
             "next": after or None,
         }
 

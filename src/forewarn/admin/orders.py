@@ -7,13 +7,16 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from forewarn.admin import bodies, shapes
+from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Actor, Desk
-from forewarn.control import approvals, failures, outcome, reports, verbs
+from forewarn.admin.context import Actor, Asking, Desk
+from forewarn.control import approvals, failures, outcome, reports, tenancy, verbs
 from forewarn.control.desk import OperatorDesk
+from forewarn.control.event_json import event_report
 from forewarn.control.work import Who, Work, need
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Action, Operation, Request, Verb
 
 T = TypeVar("T")
@@ -61,78 +64,88 @@ async def maintain(body: bodies.Maintain, desk: Desk, actor: Actor) -> Response:
 
 async def _of_vms(
     desk: OperatorDesk,
-    actor: str,
+    caller: Caller,
     body: bodies.OfVms,
+    verb: Verb,
     decide: Callable[[Work, verbs.Wishes], Request],
 ) -> Response:
-    request = await give(
-        desk, actor, body, lambda work: decide(work, body.wishes(now=work.now))
-    )
+    def checked(work: Work) -> Request:
+        if caller.tenant:
+            tenancy.check_vms(work, caller.tenant, body.vms, verb)
+        return decide(work, body.wishes(now=work.now))
+
+    request = await give(desk, caller.name, body, checked)
     return await made(desk, request.request_id)
 
 
 @router.post("/reboot", status_code=201, responses=_MADE)
-async def reboot(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+async def reboot(body: bodies.OfVms, desk: Desk, caller: Asking) -> Response:
     """Restart VMs as their user would."""
     return await _of_vms(
         desk,
-        actor,
+        caller,
         body,
+        Verb.REBOOT,
         lambda work, wishes: verbs.restart(work, body.vms, Verb.REBOOT, wishes),
     )
 
 
 @router.post("/redeploy", status_code=201, responses=_MADE)
-async def redeploy(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+async def redeploy(body: bodies.OfVms, desk: Desk, caller: Asking) -> Response:
     """Move VMs to other hosts as their user would; ephemeral disks are lost."""
     return await _of_vms(
         desk,
-        actor,
+        caller,
         body,
+        Verb.REDEPLOY,
         lambda work, wishes: verbs.restart(work, body.vms, Verb.REDEPLOY, wishes),
     )
 
 
 @router.post("/evict", status_code=201, responses=_MADE)
-async def evict(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+async def evict(body: bodies.OfVms, desk: Desk, caller: Asking) -> Response:
     """Evict Spot VMs: they are deleted after a short notice."""
     return await _of_vms(
         desk,
-        actor,
+        caller,
         body,
+        Verb.EVICT,
         lambda work, wishes: verbs.evict(work, body.vms, wishes),
     )
 
 
 @router.post("/terminate", status_code=201, responses=_MADE)
-async def terminate(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+async def terminate(body: bodies.OfVms, desk: Desk, caller: Asking) -> Response:
     """Delete VMs: one request, one NotBefore, all of them together."""
     return await _of_vms(
         desk,
-        actor,
+        caller,
         body,
+        Verb.TERMINATE,
         lambda work, wishes: verbs.terminate(work, body.vms, wishes),
     )
 
 
 @router.post("/upgrade-os", status_code=201, responses=_MADE)
-async def upgrade_os(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+async def upgrade_os(body: bodies.OfVms, desk: Desk, caller: Asking) -> Response:
     """Upgrade the guest OS of scale-set instances."""
     return await _of_vms(
         desk,
-        actor,
+        caller,
         body,
+        Verb.UPGRADE_OS,
         lambda work, wishes: verbs.renew_image(work, body.vms, Verb.UPGRADE_OS, wishes),
     )
 
 
 @router.post("/reimage", status_code=201, responses=_MADE)
-async def reimage(body: bodies.OfVms, desk: Desk, actor: Actor) -> Response:
+async def reimage(body: bodies.OfVms, desk: Desk, caller: Asking) -> Response:
     """Make the disks of scale-set instances anew from their image."""
     return await _of_vms(
         desk,
-        actor,
+        caller,
         body,
+        Verb.REIMAGE,
         lambda work, wishes: verbs.renew_image(work, body.vms, Verb.REIMAGE, wishes),
     )
 
@@ -204,15 +217,19 @@ def _kind_of(work: Work, body: bodies.Target) -> str:
 
 
 @router.post("/cancel", responses=documented(shapes.CancelledShape, 400, 404, 409))
-async def cancel(body: bodies.Cancel, desk: Desk, actor: Actor) -> Response:
+async def cancel(body: bodies.Cancel, desk: Desk, caller: Asking) -> Response:
     """Cancel an operation, or all of a rollout or request that has not started.
 
     It is removed without any impact. Started is its point of no return.
     """
-    note = f"cancelled by {actor}" + (f": {body.reason}" if body.reason else "")
-    cancelled = await give(
-        desk, actor, body, lambda work: verbs.cancel(work, body.name, note=note)
-    )
+    note = f"cancelled by {caller.name}" + (f": {body.reason}" if body.reason else "")
+
+    def decide(work: Work) -> list[Operation]:
+        if caller.tenant:
+            tenancy.check_cancel(work, caller.tenant, body.name)
+        return verbs.cancel(work, body.name, note=note)
+
+    cancelled = await give(desk, caller.name, body, decide)
     names = [operation.operation_id for operation in cancelled]
     report = await desk.read(
         lambda reader: [
@@ -226,15 +243,18 @@ async def cancel(body: bodies.Cancel, desk: Desk, actor: Actor) -> Response:
 
 
 @router.post("/approve", responses=documented(shapes.EventShape, 400, 404, 409))
-async def approve(body: bodies.Approve, desk: Desk, actor: Actor) -> Response:
+async def approve(body: bodies.Approve, desk: Desk, caller: Asking) -> Response:
     """Approve an event on your own word, or in the place of a VM that sees it."""
-    event = await give(
-        desk,
-        actor,
-        body,
-        lambda work: approvals.approve_for(work, body.event_id, as_vm=body.as_vm),
-    )
-    return answer(reports.event_report(event))
+
+    def decide(work: Work) -> Event:
+        if caller.tenant:
+            tenancy.check_approval(work, caller.tenant, body.event_id, body.as_vm)
+        return approvals.approve_for(work, body.event_id, as_vm=body.as_vm)
+
+    approved = await give(desk, caller.name, body, decide)
+    # Read again, as the asker may see it.
+    event = await desk.read(lambda reader: need(reader, Event, approved.event_id))
+    return answer(event_report(event))
 
 
 @router.post("/resolve", responses=documented(shapes.OperationShape, 400, 404, 409))

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from forewarn.admin import limits
+from forewarn.admin import limits, wording
 from forewarn.fleet.problems import FleetFileError
 from forewarn.protocol.errors import (
     BadRequestError,
@@ -30,6 +30,14 @@ logger = logging.getLogger("forewarn.admin")
 
 PLACES_MAX = 20
 """Places of a bad body that are told: more are mostly one mistake, repeated."""
+
+
+class UnauthorizedError(ForewarnError):
+    """Who asks has no good token."""
+
+
+class ForbiddenError(ForewarnError):
+    """Who asks has a good token, and may not do this with it."""
 
 
 class Kind(enum.Enum):
@@ -81,6 +89,10 @@ def of_error(error: ForewarnError) -> JSONResponse:
     match error:
         case FleetFileError():
             return _of_fleet(error)
+        case UnauthorizedError():
+            kind = Kind.UNAUTHORIZED
+        case ForbiddenError():
+            kind = Kind.FORBIDDEN
         case NotFoundError():
             kind = Kind.NOT_FOUND
         case RefusedError():
@@ -114,14 +126,10 @@ def _of_fleet(error: FleetFileError) -> JSONResponse:
 
 def of_validation(error: RequestValidationError) -> JSONResponse:
     """Return the answer to a request that does not fit its model."""
-    problems: list[dict[str, Any]] = []
-    for each in error.errors()[:PLACES_MAX]:
-        # The first part says body or query, which the caller knows.
-        place = ".".join(str(part) for part in each["loc"][1:])
-        message = str(each["msg"]).removeprefix("Value error, ")
-        if each["type"] == "json_invalid":
-            place, message = "", f"this is not JSON: {each['ctx']['error']}"
-        problems.append({"place": place, "message": message})
+    problems: list[dict[str, Any]] = [
+        {"place": wording.place(each), "message": wording.sentence(each)}
+        for each in error.errors()[:PLACES_MAX]
+    ]
     sentence = "; ".join(
         f"{each['place']}: {each['message']}" if each["place"] else each["message"]
         for each in problems

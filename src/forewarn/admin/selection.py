@@ -1,7 +1,8 @@
 """Which operations and events a reader asks for, found by the narrowest query."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 from forewarn.admin import limits
@@ -13,6 +14,9 @@ from forewarn.store.kinds import Query
 from forewarn.store.port import PAGE_ROWS, Reader, Record, every
 
 R = TypeVar("R", bound=Record)
+
+_OPERATION = "operation:"
+"""How a line of the trail names an operation that it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +56,20 @@ def scan(
     matches: Callable[[R], bool],
     after: str,
     limit: int,
+    before: str = "",
 ) -> tuple[list[R], str]:
     """Return a page of what matches, and the key after which the next begins.
 
-    An empty key means that there is no more. The work is bounded: a page may
+    Nothing from the key `before` on counts, unless it is empty. An empty key means
+    that there is no more. The work is bounded: a page may
     hold less than `limit`, even nothing, and still have a next one.
     """
     found: list[R] = []
     for _page in range(limits.SCAN_ROWS_MAX // PAGE_ROWS):
         rows = reader.select(query, value, after=after, limit=PAGE_ROWS)
         for row in rows:
+            if before and row.key >= before:
+                return found, ""
             after = row.key
             if matches(row):
                 found.append(row)
@@ -76,8 +84,10 @@ def operations(
     reader: Reader, wanted: Wanted, *, after: str = "", limit: int
 ) -> tuple[list[Operation], str]:
     """Return a page of operations, and where the next one begins."""
-    query, value = _narrowest(wanted)
     scopes = Scopes(reader, {})
+    if wanted.vm and _asks_for_ended(wanted):
+        return _once_of_vm(reader, wanted, scopes, after=after, limit=limit)
+    query, value = narrowest(wanted)
     return scan(
         reader,
         query,
@@ -86,6 +96,34 @@ def operations(
         after=after,
         limit=limit,
     )
+
+
+def _once_of_vm(
+    reader: Reader, wanted: Wanted, scopes: Scopes, *, after: str, limit: int
+) -> tuple[list[Operation], str]:
+    """Return a page of what a VM is or was in; it may have left before the end.
+
+    The trail remembers that, as long as it remembers the operation.
+    """
+    names = {
+        operation.key for operation in every(reader, kinds.OPERATIONS_OF_VM, wanted.vm)
+    }
+    lines = every(reader, kinds.AUDIT_OF_SUBJECT, f"vm:{wanted.vm}")
+    for line in islice(lines, limits.SCAN_ROWS_MAX):
+        names.update(
+            subject.removeprefix(_OPERATION)
+            for subject in line.subjects
+            if subject.startswith(_OPERATION)
+        )
+    others = replace(wanted, vm="")
+    found: list[Operation] = []
+    for name in sorted(name for name in names if name > after):
+        operation = reader.get(Operation, name)
+        if operation is not None and is_wanted(operation, others, scopes):
+            found.append(operation)
+        if len(found) == limit:
+            return found, name
+    return found, ""
 
 
 def is_wanted(operation: Operation, wanted: Wanted, scopes: Scopes) -> bool:
@@ -137,8 +175,13 @@ def events_of(reader: Reader, operation: Operation, wanted: Wanted) -> Iterator[
             yield event
 
 
-def _narrowest(wanted: Wanted) -> tuple[Query[Operation], str]:
-    ended = wanted.ended or wanted.state in ENDED_STATES
+def _asks_for_ended(wanted: Wanted) -> bool:
+    return wanted.ended or wanted.state in ENDED_STATES
+
+
+def narrowest(wanted: Wanted) -> tuple[Query[Operation], str]:
+    """Return the question that finds the least of what must be looked at."""
+    ended = _asks_for_ended(wanted)
     if wanted.vm:
         by_vm = kinds.OPERATIONS_OF_VM if ended else kinds.OPEN_OPERATIONS_OF_VM
         return by_vm, wanted.vm

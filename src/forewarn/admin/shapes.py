@@ -115,6 +115,110 @@ class EntryShape(BaseModel):
     subjects: list[str]
 
 
+class ApprovalShape(BaseModel):
+    """Who approved what one scope was told of an operation."""
+
+    EventId: str
+    scope: str
+    tenant: str
+    status: str
+    approved_by: str | None
+    approved: str | None
+    started: str | None
+    removed: str | None
+    outcome: str | None
+
+
+class PhaseShape(BaseModel):
+    """A step of an operation."""
+
+    phase: str = Field(
+        description="scheduled, approved, let go, held, started, driver done, ..."
+    )
+    at: str
+    by: str
+    detail: str
+    scope: str | None = Field(description="Of an approval: whose.")
+
+
+class DownShape(BaseModel):
+    """A time in which a VM did not run."""
+
+    kind: str
+    began: str
+    ended: str | None
+
+
+class VmAccountShape(BaseModel):
+    """What was planned for a VM, and what it was."""
+
+    vm: str
+    planned_seconds: int | None = Field(description="What was told; null: unknown.")
+    down_seconds: float = Field(description="How long it really did not run.")
+    at_most: bool = Field(description="Nobody measured it: it was no longer.")
+    down: list[DownShape]
+
+
+class AccountShape(BaseModel):
+    """What became of an operation."""
+
+    operation: str
+    what: str
+    kind: str
+    impact: str
+    target: str
+    target_kind: str
+    host: str
+    state: str
+    outcome: str | None = Field(description="completed, cancelled or failed.")
+    note: str
+    actor: str | None
+    reason: str
+    description: str
+    not_before: str
+    created: str
+    started: str | None
+    impact_ended: str | None
+    ended: str | None
+    approvals: list[ApprovalShape]
+    phases: list[PhaseShape]
+    vms: list[VmAccountShape]
+
+
+class AvailabilityShape(BaseModel):
+    """What a period came to."""
+
+    percent: float | None = Field(
+        description="Of the known time: how much was up, rounded down; null: none."
+    )
+    existed_seconds: float = Field(description="Known time in the fleet.")
+    unknown_seconds: float = Field(description="Time in the fleet before the records.")
+    down_seconds: float
+    planned_seconds: float
+    unplanned_seconds: float
+    by_kind: dict[str, float]
+    at_most_seconds: float = Field(
+        description="Of the down time: migrations whose pause nobody measured."
+    )
+    interruptions: int
+    longest_seconds: float
+    down_now: int = Field(description="How many are down when the period ends.")
+
+
+class VmAvailabilityShape(AvailabilityShape):
+    """What a period came to for one VM."""
+
+    vm: str
+    scope: str
+    tenant: str
+
+
+class TotalShape(AvailabilityShape):
+    """What a period came to for the VMs of a page."""
+
+    vms: int
+
+
 class Page(BaseModel):
     """What all pages have."""
 
@@ -139,6 +243,25 @@ class HistoryPage(Page):
     """Some lines of the history, the oldest first."""
 
     entries: list[EntryShape]
+
+
+class AccountPage(Page):
+    """Some operations, in order of their ids."""
+
+    operations: list[AccountShape]
+
+
+class AvailabilityPage(Page):
+    """Some VMs, by name, and what they come to together."""
+
+    since: str
+    until: str
+    vms: list[VmAvailabilityShape]
+    total: TotalShape
+    several_domains_down_seconds: float | None = Field(
+        description="How long several fault domains of the scope were down at once; "
+        "null: no scope was asked for, or it stands in the first page."
+    )
 
 
 class CancelledShape(BaseModel):
@@ -197,6 +320,65 @@ class PlanShape(BaseModel):
     is_empty: bool = Field(description="There is nothing to change.")
     lines: list[str] = Field(description="The plan for a person.")
     changes: list[ChangeShape]
+
+
+class WebhookShape(BaseModel):
+    """A receiver of changes of events, and how it does."""
+
+    webhook: str
+    tenant: str | None = Field(description="Whose events it hears of; null: all.")
+    url: str = Field(description="Without what may be secret in it.")
+    state: str = Field(description="idle, sending, failing or gone.")
+    pending: int = Field(description="Messages that wait for it.")
+    oldest: str | None = Field(description="When the next message was written.")
+    delivered: int = Field(description="Messages that it took since the start.")
+    given_up: int = Field(description="Messages that were given up since the start.")
+    failures: int = Field(description="In a row.")
+    last_delivered: str | None
+    last_failed: str | None
+    last_error: str | None
+    next_try: str | None
+
+
+class WebhookList(BaseModel):
+    """All receivers."""
+
+    webhooks: list[WebhookShape]
+
+
+class WebhookTestShape(BaseModel):
+    """What came of a ping."""
+
+    webhook: str
+    delivered: bool
+    status: int | None = Field(description="Of the answer; null: there was none.")
+    error: str | None
+    seconds: float
+
+
+class TokenShape(BaseModel):
+    """A token of the operator API, without its secret."""
+
+    id: str
+    name: str
+    tenant: str | None = Field(description="Whose VMs it is for; null: an operator's.")
+    read_only: bool
+    created: str
+    created_by: str
+    expires: str | None
+    expired: bool
+
+
+class NewTokenShape(TokenShape):
+    """A token that was just made."""
+
+    token: str = Field(description="Its text; it is told this once.")
+
+
+class TokenPage(Page):
+    """Some tokens, in order of their ids."""
+
+    tokens: list[TokenShape]
 
 
 class HealthShape(BaseModel):

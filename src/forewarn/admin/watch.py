@@ -17,14 +17,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from forewarn.admin import limits, problems, selection
+from forewarn.admin.access import caller_of
 from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import EventFilters, OperationFilters, check_names
 from forewarn.admin.selection import Scopes, Wanted
 from forewarn.control import reports
 from forewarn.control.desk import OperatorDesk
+from forewarn.control.event_json import event_report
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import Operation
@@ -40,6 +43,9 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     },
     **ANY_ERROR,
 }
+
+NOT_BEFORE_IS = "NotBefore is in "
+"""The beginning of the only sentence that changes with time alone."""
 
 Page = tuple[list[dict[str, Any]], str]
 
@@ -58,6 +64,26 @@ class Watchers:
     def __init__(self) -> None:
         """Begin with none."""
         self.count = 0
+
+
+class _Counted(StreamingResponse):
+    """A stream that counts from its answer's making, before its first text is read.
+
+    Else many that come at once would all be let in before the first is counted.
+    """
+
+    def __init__(
+        self, watchers: Watchers, texts: AsyncGenerator[str, None], **rest: Any
+    ) -> None:
+        super().__init__(texts, **rest)
+        self._watchers = watchers
+        watchers.count += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._watchers.count -= 1
 
 
 class Changes:
@@ -96,6 +122,36 @@ class Changes:
         return None if anew else ids
 
 
+class Told:
+    """What a watcher was told last of each object that is under way."""
+
+    def __init__(self, *, repeats: bool) -> None:
+        """Remember nothing; with `repeats`, nothing ever."""
+        self._repeats = repeats
+        self._last: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._last.clear()
+
+    def is_news(self, body: dict[str, Any]) -> bool:
+        """Tell whether the object looks otherwise than it did, time aside."""
+        if self._repeats:
+            return True
+        key = str(body.get("EventId") or body["operation"])
+        waits = [
+            each
+            for each in body.get("blocked_by", ())
+            if not each.startswith(NOT_BEFORE_IS)
+        ]
+        text = json.dumps({**body, "blocked_by": waits})
+        is_same = self._last.get(key) == text
+        self._last[key] = text
+        if body.get("removed") or body.get("ended"):
+            del self._last[key]
+        return not is_same
+
+
 @router.get("/watch/operations", response_class=Response, responses=_STREAM)
 async def watch_operations(
     query: Annotated[OperationFilters, Query()], desk: Desk, request: Request
@@ -124,45 +180,65 @@ def _begin(
             f"{limits.WATCHERS_MAX} watchers are served already",
             hint="close another one, or ask now and then instead of watching",
         )
-    return StreamingResponse(
-        stream(desk, wanted, subject, watchers),
+    repeats = not caller_of(request).tenant
+    return counted(watchers, stream(desk, wanted, subject, repeats=repeats))
+
+
+def counted(watchers: Watchers, texts: AsyncGenerator[str, None]) -> StreamingResponse:
+    """Return the answer that sends `texts`, and counts from now on."""
+    return _Counted(
+        watchers,
+        texts,
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
 async def stream(
-    desk: OperatorDesk, wanted: Wanted, subject: Subject, watchers: Watchers
+    desk: OperatorDesk, wanted: Wanted, subject: Subject, *, repeats: bool = True
 ) -> AsyncGenerator[str, None]:
-    """Yield the text of one watcher's stream, until it or the service ends."""
-    watchers.count += 1
+    """Yield the text of one watcher's stream, until it or the service ends.
+
+    Without `repeats` an object is not told again that looks as it did: to be told
+    so would show a tenant that others have done something.
+    """
+    told = Told(repeats=repeats)
     changes = Changes()
     feed = asyncio.create_task(changes.follow(desk.changes()))
     try:
-        # The feed must be listening before anything is read.
-        await asyncio.sleep(0)
-        async for text in _texts(desk, wanted, subject, changes):
+        # The feed, and what it may be read through, must be listening before
+        # anything is read.
+        for _ in range(2):
+            await asyncio.sleep(0)
+        async for text in _texts(desk, wanted, subject, changes, told):
             yield text
+        # It may have ended because who watches may no longer.
+        await desk.read(lambda _reader: None)
     except ForewarnError as error:
-        body = {"error": error.message, "hint": error.hint, "kind": "unavailable"}
+        is_out = isinstance(error, problems.UnauthorizedError)
+        kind = problems.Kind.UNAUTHORIZED if is_out else problems.Kind.UNAVAILABLE
+        body = {"error": error.message, "hint": error.hint, "kind": kind.word}
         yield _event(body, name="error")
     finally:
-        watchers.count -= 1
         feed.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await feed
 
 
 async def _texts(
-    desk: OperatorDesk, wanted: Wanted, subject: Subject, changes: Changes
+    desk: OperatorDesk,
+    wanted: Wanted,
+    subject: Subject,
+    changes: Changes,
+    told: "Told",
 ) -> AsyncIterator[str]:
-    async for text in _everything(desk, wanted, subject):
+    async for text in _everything(desk, wanted, subject, told):
         yield text
     while not changes.is_over:
         ids = await changes.take(seconds=limits.KEEP_ALIVE_SECONDS)
         if ids is None:
             yield _event({}, name="anew")
-            async for text in _everything(desk, wanted, subject):
+            async for text in _everything(desk, wanted, subject, told):
                 yield text
         elif not ids and not changes.is_over:
             yield ": still here\n\n"
@@ -171,18 +247,21 @@ async def _texts(
             for body in await desk.read(
                 lambda reader, some=some: _changed(reader, wanted, subject, some, desk)
             ):
-                yield _event(body)
+                if told.is_news(body):
+                    yield _event(body)
 
 
 async def _everything(
-    desk: OperatorDesk, wanted: Wanted, subject: Subject
+    desk: OperatorDesk, wanted: Wanted, subject: Subject, told: "Told"
 ) -> AsyncIterator[str]:
+    told.forget()
     after = ""
     while True:
         bodies, after = await desk.read(
             lambda reader, after=after: subject.page(reader, wanted, after, desk.now())
         )
         for body in bodies:
+            told.is_news(body)
             yield _event(body)
         if not after:
             break
@@ -223,7 +302,7 @@ def _event_page(reader: Reader, wanted: Wanted, after: str, _now: Micros) -> Pag
     found, following = selection.events(
         reader, wanted, after=after, limit=limits.PAGE_OBJECTS
     )
-    return [reports.event_report(event) for event in found], following
+    return [event_report(event) for event in found], following
 
 
 def _changed_events(
@@ -232,7 +311,7 @@ def _changed_events(
     # Who watches must be told of the end too.
     also_ended = replace(wanted, ended=True)
     return [
-        reports.event_report(event)
+        event_report(event)
         for event in selection.events_of(reader, operation, also_ended)
     ]
 

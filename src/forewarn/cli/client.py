@@ -220,8 +220,8 @@ def _events(lines: Iterator[str]) -> Generator[tuple[str, Any]]:
         elif field == "data":
             data = json.loads(value)
             if name == "error":
-                raise CommandError(
-                    Exit.UNREACHABLE, str(data["error"]), hint=str(data["hint"])
-                )
+                is_out = data.get("kind") == "unauthorized"
+                status = Exit.REFUSED if is_out else Exit.UNREACHABLE
+                raise CommandError(status, str(data["error"]), hint=str(data["hint"]))
             yield name, data
             name = ""

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from forewarn.cli.failure import CommandError, Exit
+from forewarn.fleet.problems import line_of
 
 STANDARD_INPUT = "-"
 
@@ -19,7 +20,8 @@ def read_text(name: str) -> tuple[str, str]:
             Exit.USAGE, f"{name} cannot be read: {error.strerror}"
         ) from error
     except UnicodeDecodeError as error:
-        raise CommandError(Exit.USAGE, f"{name} is not UTF-8") from error
+        message = f"{name}:{line_of(error)}: is not UTF-8"
+        raise CommandError(Exit.USAGE, message) from error
 
 
 def write_text(name: str, text: str) -> None:

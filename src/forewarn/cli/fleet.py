@@ -63,7 +63,7 @@ def show(call: Call) -> int:
         return Exit.DONE
     output.table(
         "no hosts",
-        ("HOST", "ZONE", "STATE", "ROOM", "VMS"),
+        ("HOST", "ZONE", "STATE", "USED", "VMS"),
         map(_host_row, fleet["hosts"]),
     )
     output.line()
@@ -89,7 +89,7 @@ def _host_row(host: Json) -> Sequence[str]:
         host["name"],
         host["zone"] or "-",
         host["state"],
-        str(used) if host["capacity"] is None else f"{used}/{host['capacity']}",
+        str(used) if host["capacity"] is None else f"{used} of {host['capacity']}",
         " ".join(vms[:NAMES_SHOWN_MAX]) + more,
     )
 

@@ -1,4 +1,4 @@
-"""`operations`, `events` and `history`: lists for people, arrays for programs."""
+"""`operations` and `events`: lists for people, arrays for programs."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -60,34 +60,6 @@ def events(call: Call) -> int:
     return Exit.DONE
 
 
-def history(call: Call) -> int:
-    """Show the trail."""
-    keys = ("vm", "operation", "event", "host", "scope", "tenant", "since")
-    asked = {key: text for key in keys if (text := call.text(key))}
-    asked["limit"] = "1000"
-    with Client.of(call) as client:
-        found = list(client.every("history", "entries", asked))
-    if call.flag("json"):
-        output.document(found)
-    else:
-        output.table(
-            "nothing has happened",
-            ("AT", "WHO", "WHAT", "WHY", "DETAIL", "ABOUT"),
-            (
-                (
-                    each["at"],
-                    each["actor"],
-                    each["what"],
-                    each["why"],
-                    first_line(each["detail"]),
-                    next(iter(each["subjects"]), ""),
-                )
-                for each in found
-            ),
-        )
-    return Exit.DONE
-
-
 def first_line(text: str) -> str:
     """Return what fits in a table of a text that may have several lines."""
     first, *rest = text.splitlines() or [""]
@@ -99,7 +71,8 @@ def what(operation: Json) -> str:
     kind, impact = operation["kind"], operation["impact"]
     if kind == "maintain":
         kind = f"maintain ({impact})"
-    return f"{kind} of {operation['target_kind']} {operation['target']}"
+    # A tenant is not told which host.
+    return f"{kind} of {operation['target_kind']} {operation['target']}".rstrip()
 
 
 def operation_row(operation: Json) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ def maintain(call: Call) -> int:
     """Maintain hosts."""
     body = _wishes(call, hosts=call.texts("host"), impact=call.text("impact"))
     if duration := call.text("duration"):
-        body["duration"] = -1 if duration == "-1" else duration
+        body["duration"] = duration
     if call.flag("emergency"):
         body["emergency"] = True
     return _give(call, body, _print_made)

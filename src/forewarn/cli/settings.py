@@ -24,6 +24,7 @@ _METAVARS = {
     "an event type": "TYPE",
     "a driver": "KIND",
     "a word": "WORD",
+    "true or false": "true|false",
 }
 
 

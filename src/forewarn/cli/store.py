@@ -27,7 +27,8 @@ def check(call: Call) -> int:
     else:
         for violation in violations:
             print(violation)
-        print(f"{file}: {len(violations) or 'no'} violations")
+        ending = "" if len(violations) == 1 else "s"
+        print(f"{file}: {len(violations) or 'no'} violation{ending}")
     return Exit.FAILED if violations else Exit.DONE
 
 

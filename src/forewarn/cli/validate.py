@@ -29,6 +29,10 @@ def validate(call: Call) -> int:
     if call.flag("json"):
         print(json.dumps(counts, indent=2))
     else:
-        shown = ", ".join(f"{count} {what}" for what, count in counts.items())
+        # Each of the names is a plural by an s.
+        shown = ", ".join(
+            f"{count} {what.removesuffix('s') if count == 1 else what}"
+            for what, count in counts.items()
+        )
         print(f"{name} is sound: {shown}")
     return Exit.DONE

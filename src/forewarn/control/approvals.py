@@ -1,6 +1,6 @@
 """Approvals: from VMs all or nothing, from operators one at a time (section 3)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forewarn.control import release
@@ -32,19 +32,14 @@ def approve_together(
     and does not touch its neighbours (clause 3.3).
     """
     verdicts: list[str | None] = []
-    accepted: list[tuple[str, Event]] = []
+    waiting: list[tuple[str, Event]] = []
     for approval in approvals:
         events = _events_for(work.tx, approval, now=work.now)
         if isinstance(events, str):
             verdicts.append(events)
         else:
             verdicts.append(None)
-            accepted += [(approval.vm, event) for event in events]
-    waiting = [
-        (vm, event.event_id)
-        for vm, event in accepted
-        if event.status is EventStatus.SCHEDULED and not event.is_approved
-    ]
+            waiting += [(approval.vm, event) for event in events if _waits(event)]
     if waiting:
         _apply(work, waiting)
     return tuple(verdicts)
@@ -62,16 +57,18 @@ def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
         )
         if isinstance(refusal, str):
             raise RefusedError(f"vm {as_vm} may not approve it: {refusal}")
-    if event.status is EventStatus.SCHEDULED and not event.is_approved:
-        by = as_vm or f"({work.who.actor})"
-        _apply(work, [(by, event.event_id)])
+    if _waits(event):
+        _apply(work, [(as_vm or f"({work.who.actor})", event)])
     return need(work.tx, Event, event.event_id)
 
 
-def _apply(work: Work, waiting: Iterable[tuple[str, str]]) -> None:
+def _waits(event: Event) -> bool:
+    return event.status is EventStatus.SCHEDULED and not event.is_approved
+
+
+def _apply(work: Work, waiting: Sequence[tuple[str, Event]]) -> None:
     """Approve the events, and let go the operations that waited for them."""
-    pairs = [(by, need(work.tx, Event, event_id)) for by, event_id in waiting]
-    operations = {event.operation: None for _, event in pairs}
+    operations = {event.operation: None for _, event in waiting}
     work.secure(
         scope
         for operation_id in operations
@@ -79,7 +76,7 @@ def _apply(work: Work, waiting: Iterable[tuple[str, str]]) -> None:
     )
     speaker = work.who
     last: dict[str, Who] = {}
-    for by, seen in pairs:
+    for by, seen in waiting:
         # Read again: an earlier POST of this transaction may have approved it.
         event = need(work.tx, Event, seen.event_id)
         work.who = speaker if by.startswith("(") else Who(actor=f"vm {by}")

@@ -6,6 +6,7 @@ earlier call's report void. The call itself is made after the commit.
 
 from dataclasses import replace
 
+from forewarn.control import downtime
 from forewarn.control.work import Work
 from forewarn.drivers.port import Call, CallVm
 from forewarn.protocol.operations import Action, CallState, Move, Operation
@@ -47,4 +48,6 @@ def issue(work: Work, operation: Operation, *, attempts: int) -> None:
             due_at=work.now + work.policy.driver_timeout,
         ),
     )
+    moves = current_moves(issued)
+    downtime.impact_begins(work, issued, tuple(move.vm for move in moves))
     work.call(call_of(issued))

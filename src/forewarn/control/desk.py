@@ -4,11 +4,13 @@ The service implements it over the thread that the plane lives in; a world on a
 virtual clock implements it directly.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from forewarn.control.work import Who, Work
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import Reader
@@ -40,6 +42,21 @@ class OperatorDesk(Protocol):
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
         """Read from a consistent view of the store, off the plane's thread."""
+        ...
+
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        """Return how many objects of each kind a fleet file has.
+
+        Raises FleetFileError.
+        """
+        ...
+
+    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+        """Apply a fleet file for `who`, and return what was changed.
+
+        For nobody it is only planned. Raises FleetFileError, RefusedError and
+        BusyError, and then nothing is changed.
+        """
         ...
 
     def now(self) -> Micros:

@@ -6,6 +6,7 @@ it was the last, and has whoever waits in its scopes looked at again.
 
 from dataclasses import replace
 
+from forewarn.control import downtime
 from forewarn.control.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.protocol.events import EventStatus, Outcome
@@ -97,6 +98,7 @@ def take_off(work: Work, operation: Operation, name: str) -> None:
             vm,
             replace(vm, started=started, moving_to="" if kept else vm.moving_to),
         )
+        downtime.taken_off(work, operation, vm)
 
 
 def replace_call(work: Work, operation: Operation, state: CallState) -> Operation:

@@ -8,7 +8,7 @@ its VMs run again.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control import admission, ending, leaving, release
+from forewarn.control import admission, downtime, ending, leaving, release
 from forewarn.control.admission import Draft
 from forewarn.control.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
@@ -168,4 +168,6 @@ def _begin(
         routine=False,
         not_before=work.now,
     )
-    return admission.admit(work, request, [draft])[0]
+    failure = admission.admit(work, request, [draft])[0]
+    downtime.failed(work, failure)
+    return failure

@@ -15,12 +15,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from forewarn.control import ending, leaving, release, seating
+from forewarn.control import downtime, ending, leaving, release, seating, tokens
 from forewarn.control.work import Work, way_out
 from forewarn.fleet import merge
 from forewarn.fleet.changes import Action, Change, MergePlan
-from forewarn.fleet.file import WantedFleet
-from forewarn.fleet.model import Host, HostState, Scope, Vm, VmState
+from forewarn.fleet.file import FleetText, WantedFleet
+from forewarn.fleet.model import (
+    AppliedFile,
+    Host,
+    HostState,
+    Scope,
+    Tenant,
+    Vm,
+    VmState,
+)
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import (
     WAITING_STATES,
@@ -48,13 +56,22 @@ def plan(reader: Reader, wanted: WantedFleet) -> MergePlan:
     )
 
 
-def apply(work: Work, wanted: WantedFleet) -> MergePlan:
+def apply(work: Work, wanted: WantedFleet, *, digest: str = "") -> MergePlan:
     """Apply the file; return what was changed.
 
-    Raises FleetFileError or RefusedError, and then nothing is changed.
+    `digest` is that of its text, to be remembered. Raises FleetFileError or
+    RefusedError, and then nothing is changed.
     """
-    merged = plan(work.tx, wanted)
-    writes = list(merged.writes())
+    return carry_out(work, plan(work.tx, wanted), digest=digest)
+
+
+def carry_out(work: Work, merged: MergePlan, *, digest: str = "") -> MergePlan:
+    """Do what was planned; return it.
+
+    It may have been planned on an earlier moment, if nothing was written since
+    that `concerns_plans`. Raises RefusedError, and then nothing is changed.
+    """
+    writes = [_brought_up_to_date(work, change) for change in merged.writes()]
     work.secure(_scopes(work, writes))
     emptied: set[str] = set()
     for change in writes:
@@ -70,7 +87,71 @@ def apply(work: Work, wanted: WantedFleet) -> MergePlan:
         release.revisit_held(work)
     if not merged.is_empty:
         work.note("fleet applied", (FLEET_SUBJECT,), "\n".join(merged.lines()))
+    _remember(work, digest)
     return merged
+
+
+def is_applied(reader: Reader, text: FleetText) -> bool:
+    """Tell whether this very file was applied last, so that nothing is to be done."""
+    applied = reader.get(AppliedFile, FLEET_SUBJECT)
+    return applied is not None and applied.digest == text.digest()
+
+
+def _remember(work: Work, digest: str) -> None:
+    """Remember which file was applied; values without a file are none."""
+    before = work.tx.get(AppliedFile, FLEET_SUBJECT)
+    after = AppliedFile(name=FLEET_SUBJECT, digest=digest)
+    if before is None and digest:
+        work.tx.add(after)
+    elif before is not None and before.digest != digest:
+        work.tx.replace(before, after)
+
+
+def concerns_plans(before: Record | None, after: Record | None) -> bool:
+    """Tell whether a plan that was made before this write may be wrong after it.
+
+    What runs, and what has started on it, is not the file's to say.
+    """
+    kind = type(before or after)
+    if kind not in {Tenant, Scope, Host, Vm}:
+        return False
+    return (
+        before is None
+        or after is None
+        or _as_planned_on(before) != _as_planned_on(after)
+    )
+
+
+def _as_planned_on(record: Record) -> Record:
+    """Return the record without what no plan depends on."""
+    if isinstance(record, Host):
+        return replace(record, revision=0, state=HostState.UP)
+    if isinstance(record, Vm):
+        is_deleted = record.state is VmState.DELETED
+        return replace(
+            record,
+            revision=0,
+            started=(),
+            state=VmState.DELETED if is_deleted else VmState.RUNNING,
+        )
+    return record
+
+
+def _brought_up_to_date(work: Work, change: Change) -> Change:
+    """Return the change with what has happened beside the plan."""
+    before, after = change.before, change.after
+    if before is None:
+        return change
+    now = _current(work, type(before), before.name)
+    if now is before or now.revision == before.revision:
+        return change
+    if isinstance(now, Host) and isinstance(after, Host):
+        after = replace(after, revision=now.revision, state=now.state)
+    elif isinstance(now, Vm) and isinstance(after, Vm):
+        after = replace(
+            after, revision=now.revision, state=now.state, started=now.started
+        )
+    return replace(change, before=now, after=after)
 
 
 def _scopes(work: Work, writes: list[Change]) -> Iterator[str]:
@@ -112,6 +193,8 @@ def _remove(work: Work, change: Change) -> None:
     assert before is not None, change
     if isinstance(before, Host):
         _close_host(work, before)
+    if isinstance(before, Tenant):
+        tokens.revoke_all_of(work, before.name)
     if isinstance(before, Scope):
         for view in list(every(work.tx, kinds.VIEWS_OF_SCOPE, before.name)):
             work.forget_view(view)
@@ -151,6 +234,7 @@ def _apply_vm(work: Work, change: Change) -> set[str]:
         _check_destination(work, after)
         added = work.tx.add(replace(after, view=""))
         work.tell_guest(_seat(work, added, after))
+        downtime.appear(work, added)
         _note(work, change)
         return set()
     if after.state is VmState.DELETED:
@@ -184,6 +268,8 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
             revision=current.revision,
         ),
     )
+    if (current.scope, current.tenant) != (stored.scope, stored.tenant):
+        downtime.change_scope(work, stored)
     _seat(work, stored, after)
 
 
@@ -200,6 +286,7 @@ def _remove_vm(work: Work, before: Vm) -> None:
             work, current, note=f"vm {current.name} was removed from the fleet"
         )
     work.forget_guest(before.name)
+    downtime.vanish(work, before.name)
     work.free([before.scope])
     work.tx.remove(_current(work, Vm, before.name))
 

@@ -12,11 +12,13 @@ Order of effects, with what a crash leaves behind:
 4. Recovery is a timer in the row; overdue ones fire at the next start.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from forewarn.control import calls, ending, leaving, room
+from forewarn.control import calls, downtime, ending, leaving, room
 from forewarn.control.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.instants import Micros
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.lifecycle import EventInput, OperationInput
 from forewarn.protocol.operations import (
@@ -70,13 +72,18 @@ def _keep_places(work: Work, operation: Operation) -> Operation:
     )
 
 
-def call_done(work: Work, operation: Operation) -> None:
+def call_done(
+    work: Work, operation: Operation, *, paused: Mapping[str, Micros] | None = None
+) -> None:
     """Take over what a successful call has done; go on with what is left.
 
-    The caller holds the safety rows of the operation's scopes.
+    `paused` is how long VMs stood still, where the driver measured it. The caller
+    holds the safety rows of the operation's scopes.
     """
     for move in calls.current_moves(operation):
         _vm_done(work, operation, move)
+        if (vm := work.tx.get(Vm, move.vm)) is not None:
+            downtime.impact_over(work, vm, paused=(paused or {}).get(move.vm))
     operation = work.operation(operation.operation_id)
     finished = {move.vm for move in calls.current_moves(operation)}
     operation = work.save_operation(

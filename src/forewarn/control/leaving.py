@@ -8,7 +8,7 @@ where `Resources` changes after an event was published.
 
 from dataclasses import replace
 
-from forewarn.control import calls, ending, seating
+from forewarn.control import calls, downtime, ending, seating
 from forewarn.control.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol.events import Event, EventStatus, Outcome
@@ -60,6 +60,7 @@ def vm_runs_again(work: Work, vm: Vm, *, note: str = "") -> Vm:
     """Note that a VM that was down runs; its failure events let go of it (5.5)."""
     note = note or f"vm {vm.name} runs again"
     running = work.save_vm(vm, replace(vm, state=VmState.RUNNING))
+    downtime.runs_again(work, running)
     work.note("vm runs again", (f"vm:{vm.name}", f"scope:{vm.scope}"))
     leave_failures(work, running, note=note)
     work.free([vm.scope])
@@ -79,6 +80,7 @@ def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
     current = work.vm(vm.name)
     work.save_vm(current, replace(current, state=VmState.DELETED, moving_to=""))
     work.forget_guest(vm.name)
+    downtime.vanish(work, vm.name)
     work.note("vm deleted", (f"vm:{vm.name}", f"scope:{vm.scope}", f"host:{vm.host}"))
     seating.drop_empty_views(work, vm.scope)
     work.free([vm.scope])

@@ -39,7 +39,7 @@ def take_report(
     if report.verdict is Verdict.DONE and not wrong:
         said = report.reason[:NOTE_CHARACTERS_MAX]
         work.note("driver done", subjects_of(operation), said)
-        impact.call_done(work, operation)
+        impact.call_done(work, operation, paused=dict(report.paused))
         return
     if report.verdict is Verdict.DONE:
         reason = "the driver reported success, but " + "; ".join(wrong)

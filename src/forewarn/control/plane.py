@@ -28,9 +28,11 @@ from forewarn.control import (
     ending,
     obstacles,
     outcome,
+    publishing,
     release,
     renotice,
     retention,
+    telling,
 )
 from forewarn.control.approvals import Approval
 from forewarn.control.messages import Publication
@@ -41,15 +43,10 @@ from forewarn.control.work import (
     Effects,
     Who,
     Work,
-    events_for,
-    guest_of,
-    snapshot_of,
 )
 from forewarn.drivers.port import Driver, DriverError, ProbeState, Report
-from forewarn.fleet.model import VmState
 from forewarn.ids import Ids
 from forewarn.instants import Micros
-from forewarn.protocol import documents
 from forewarn.protocol.operations import (
     CallState,
     Operation,
@@ -100,6 +97,7 @@ class Plane:
         self._tag = ids.short("s")
         self._entries = 0
         self._started_at: Micros = 0
+        self._told_at: Micros = 0
         self._reports: deque[Report] = deque()
         self._unmade: deque[tuple[str, int, str]] = deque()
         self._revisits: deque[str] = deque()
@@ -147,12 +145,18 @@ class Plane:
         incarnation first.
         """
         self._started_at = now
-        stale = self.store.read(lambda reader: _stale_views(reader, now))
+        if self.policy.subscribers:
+            self._told_at = self.store.read(
+                lambda reader: telling.first_free(reader, now=now)
+            )
+        publish = self._listener.publish
+        stale = self.store.read(
+            lambda reader: publishing.publish_all(reader, publish, now=now)
+        )
         for view_id in stale:
             self._run(
                 CLOCK, lambda work, v=view_id: enabling.show_events(work, v), now=now
             )
-        self.store.read(lambda reader: self._publish_all(reader, now))
         impacting = self.store.read(
             lambda reader: list(
                 every(
@@ -225,6 +229,7 @@ class Plane:
                 actions=self._driver.actions(),
                 ids=self._ids,
                 entry_id=self._entry_id,
+                message_id=self._message_id,
             )
             result = decide(work)
             return result, work.finish()
@@ -237,6 +242,11 @@ class Plane:
     def _entry_id(self, now: Micros) -> str:
         self._entries += 1
         return f"{now:017d}.{self._entries:09d}.{self._tag}"
+
+    def _message_id(self, now: Micros) -> str:
+        """As an entry's, but never before another, however the clock is set."""
+        self._told_at = max(self._told_at, now)
+        return self._entry_id(self._told_at)
 
     def _follow(self, effects: Effects, now: Micros) -> None:
         if effects.publication:
@@ -383,33 +393,6 @@ class Plane:
         ):
             return 0
         return self._run(CLOCK, retention.purge, now=now)
-
-    def _publish_all(self, reader: Reader, now: Micros) -> None:
-        for view in every(reader, kinds.ALL_VIEWS):
-            self._listener.publish(
-                Publication(views=(snapshot_of(reader, view, now=now),))
-            )
-        after = ""
-        while page := reader.select(kinds.ALL_VMS, after=after):
-            self._listener.publish(
-                Publication(
-                    guests=tuple(
-                        guest_of(vm) for vm in page if vm.state is not VmState.DELETED
-                    )
-                )
-            )
-            after = page[-1].name
-
-
-def _stale_views(reader: Reader, now: Micros) -> list[str]:
-    """Return the enabled views whose document renders otherwise than served."""
-    return [
-        view.view_id
-        for view in every(reader, kinds.ALL_VIEWS)
-        if view.is_enabled
-        and now >= view.events_from
-        and documents.digest(events_for(reader, view, now=now)) != view.digest
-    ]
 
 
 def _unwoken(reader: Reader, now: Micros) -> list[str]:

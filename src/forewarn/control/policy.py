@@ -6,6 +6,7 @@ impacts or recoveries; retention, disabling and driver time-outs never are.
 
 from dataclasses import dataclass
 
+from forewarn.control.subscribers import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.events import EventType
 
@@ -41,6 +42,8 @@ class Policy:
     retry_delay: Micros = 10 * SECOND
     retention: Micros = 30 * DAY
     """How long ended operations, their events and their trail are kept."""
+    subscribers: tuple[Subscriber, ...] = ()
+    """Who is told of changes of events; empty: nothing is written for anybody."""
 
     def notice_for(self, event_type: EventType) -> Micros:
         """Return the least notice of a type (clause 5.1); Terminate has its own."""

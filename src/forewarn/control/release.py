@@ -8,13 +8,17 @@ operation's scopes.
 from dataclasses import replace
 
 from forewarn.control import consent, impact, obstacles
+from forewarn.control.blockers import Blocker
 from forewarn.control.policy import Policy
-from forewarn.control.work import Work
+from forewarn.control.work import Work, subjects_of
 from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.lifecycle import OperationInput
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import every
+
+HELD = "operation held"
+"""What the trail's lines say that tell why an operation could not start."""
 
 LOOK_AGAIN_AFTER: Micros = MINUTE
 """How long a held operation sleeps when nothing wakes it. What it waits for
@@ -62,7 +66,8 @@ def _companions(work: Work, operation: Operation) -> list[Operation]:
 def start_if_allowed(work: Work, operation_id: str) -> None:
     """Start a Ready operation, or note when to look at it again."""
     operation = work.operation(operation_id)
-    if obstacles.why_not_start(work.tx, operation):
+    if blockers := obstacles.why_not_start(work.tx, operation):
+        _note_held(work, operation, blockers)
         wake_at = work.now + LOOK_AGAIN_AFTER
         if operation.routine:
             wake_at = min(wake_at, hold_ends(operation, work.policy))
@@ -70,6 +75,17 @@ def start_if_allowed(work: Work, operation_id: str) -> None:
             work.save_operation(operation, replace(operation, due_at=wake_at))
     else:
         impact.start(work, operation)
+
+
+def _note_held(work: Work, operation: Operation, blockers: tuple[Blocker, ...]) -> None:
+    """Write into the trail what holds the operation, unless the last line says it."""
+    detail = "; ".join(blocker.sentence() for blocker in blockers)
+    trail = work.tx.select(
+        kinds.AUDIT_OF_SUBJECT, f"operation:{operation.operation_id}"
+    )
+    said = [entry.detail for entry in trail if entry.what == HELD]
+    if said[-1:] != [detail]:
+        work.note(HELD, subjects_of(operation), detail)
 
 
 def hold_ends(operation: Operation, policy: Policy) -> Micros:

@@ -7,8 +7,9 @@ Instants are RFC 3339 with `Z`. Reading only; nothing here decides.
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from forewarn.control import obstacles
+from forewarn.control import sight
 from forewarn.control.blockers import Blocker
+from forewarn.control.event_json import instant_or_none
 from forewarn.control.work import describe, need
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
@@ -16,10 +17,9 @@ from forewarn.instants import (
     Micros,
     describe_duration,
     format_duration,
-    format_http_date,
     format_instant,
 )
-from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
     Action,
     CallState,
@@ -38,7 +38,7 @@ def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Js
     """Return an operation with its events and every reason that holds it."""
     request = reader.get(Request, operation.request)
     events = list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
-    blockers = obstacles.why_waiting(reader, operation, now=now)
+    blockers = sight.blockers(reader, operation, now=now)
     return {
         "operation": operation.operation_id,
         "rollout": operation.request if request and request.is_rollout else None,
@@ -52,9 +52,9 @@ def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Js
         "routine": operation.routine,
         "not_before": format_instant(operation.not_before),
         "created": format_instant(operation.created),
-        "started": _instant(operation.started_at),
-        "impact_ended": _instant(operation.impact_ended_at),
-        "ended": _instant(operation.ended_at),
+        "started": instant_or_none(operation.started_at),
+        "impact_ended": instant_or_none(operation.impact_ended_at),
+        "ended": instant_or_none(operation.ended_at),
         "moves": [
             {"vm": move.vm, "to_host": move.to_host or None, "done": move.done}
             for move in operation.moves
@@ -77,35 +77,9 @@ def _event_in_operation(event: Event) -> Json:
     }
 
 
-def event_report(event: Event) -> Json:
-    """Return an event: the wire members under their names, and what is ours."""
-    started = event.status is not EventStatus.SCHEDULED
-    return {
-        "EventId": event.event_id,
-        "EventStatus": event.status.value,
-        "EventType": event.event_type.value,
-        "ResourceType": "VirtualMachine",
-        "Resources": [resource.name for resource in event.resources],
-        "NotBefore": "" if started else format_http_date(event.not_before),
-        "Description": event.description,
-        "EventSource": event.source.value,
-        "DurationInSeconds": event.duration_seconds,
-        "operation": event.operation,
-        "scope": event.scope,
-        "tenant": event.tenant,
-        "vms": [resource.vm for resource in event.resources],
-        "approved_by": event.approved_by or None,
-        "approved": _instant(event.approved_at),
-        "created": format_instant(event.created),
-        "started": _instant(event.started_at),
-        "removed": _instant(event.removed_at),
-        "outcome": event.outcome.value if event.outcome else None,
-    }
-
-
 def explanation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return where an operation stands, and why, in sentences."""
-    blockers = obstacles.why_waiting(reader, operation, now=now)
+    blockers = sight.blockers(reader, operation, now=now)
     return {
         "operation": operation.operation_id,
         "what": describe(operation),
@@ -183,7 +157,7 @@ def scope_report(reader: Reader, scope: Scope) -> Json:
                 "view": view.view_id,
                 "enabled": view.is_enabled,
                 "incarnation": view.incarnation,
-                "last_seen": _instant(view.last_seen),
+                "last_seen": instant_or_none(view.last_seen),
             }
             for view in views
         ],
@@ -251,10 +225,6 @@ def audit_report(entry: AuditEntry) -> Json:
         "detail": entry.detail,
         "subjects": list(entry.subjects),
     }
-
-
-def _instant(instant: Micros) -> str | None:
-    return format_instant(instant) if instant else None
 
 
 def _duration(duration: Micros | None) -> str | None:

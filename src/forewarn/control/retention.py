@@ -4,6 +4,7 @@ Ended operations are kept for the retention time with their events, so that late
 approvals are answered (3.2) and `history` can tell of them.
 """
 
+from forewarn.control import downtime
 from forewarn.control.policy import Policy
 from forewarn.control.work import Work
 from forewarn.instants import Micros
@@ -12,12 +13,16 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader
 
 ROWS_PER_STEP = 50
-"""Operations, and lines of the trail, that one step deletes."""
+"""Operations, lines of the trail and times of VMs that one step deletes, each."""
 
 
 def is_due(reader: Reader, policy: Policy, *, now: Micros) -> bool:
     """Tell whether anything is older than the retention."""
-    oldest = (reader.earliest(kinds.OPERATIONS_ENDED), reader.earliest(kinds.AUDIT_AT))
+    oldest = (
+        reader.earliest(kinds.OPERATIONS_ENDED),
+        reader.earliest(kinds.AUDIT_AT),
+        reader.earliest(kinds.SPANS_ENDED),
+    )
     until = now - policy.retention
     return any(instant is not None and instant <= until for instant in oldest)
 
@@ -40,4 +45,7 @@ def purge(work: Work) -> int:
     entries = work.tx.due(kinds.AUDIT_AT, until, limit=ROWS_PER_STEP)
     for entry in entries:
         work.tx.remove(entry)
-    return len(operations) + len(entries)
+    spans = work.tx.due(kinds.SPANS_ENDED, until, limit=ROWS_PER_STEP)
+    for span in spans:
+        downtime.forget(work, span)
+    return len(operations) + len(entries) + len(spans)

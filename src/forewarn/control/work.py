@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from forewarn.control import telling
 from forewarn.control.messages import Guest, Publication, ViewSnapshot
 from forewarn.control.policy import Policy
 from forewarn.drivers.port import Call
@@ -32,6 +33,7 @@ from forewarn.protocol.operations import (
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, Record, Transaction, every
+from forewarn.store.token import Token
 
 R = TypeVar("R", bound=Record)
 
@@ -79,6 +81,7 @@ class Work:
         actions: frozenset[Action],
         ids: Ids,
         entry_id: Callable[[Micros], str],
+        message_id: Callable[[Micros], str],
     ) -> None:
         """Begin to work in `tx` at the instant `now` on behalf of `who`."""
         self.tx = tx
@@ -88,6 +91,7 @@ class Work:
         self.actions = actions
         self.ids = ids
         self._entry_id = entry_id
+        self._message_id = message_id
         self._changed: dict[str, None] = {}
         self._touched: dict[str, None] = {}
         self._freed: dict[str, None] = {}
@@ -98,6 +102,7 @@ class Work:
         self._views_gone: dict[str, None] = {}
         self._calls: list[Call] = []
         self._aborts: list[tuple[str, int]] = []
+        self._steps: list[tuple[Event, Event]] = []
 
     # Reading
 
@@ -144,6 +149,10 @@ class Work:
             )
         )
 
+    def new_line_id(self) -> str:
+        """Return a new id that sorts by time: a line's of the trail, or part of one."""
+        return self._entry_id(self.now)
+
     def add_operation(self, operation: Operation) -> Operation:
         """Store a new operation."""
         self._changed[operation.operation_id] = None
@@ -182,10 +191,14 @@ class Work:
         return self.tx.add(event)
 
     def save_event(self, old: Event, new: Event) -> Event:
-        """Store a changed event and have its scope's documents rendered anew."""
-        self._touched[new.scope] = None
+        """Store a changed event; if it shows, its scope's documents are rendered."""
+        if not documents.look_alike(old, new):
+            self._touched[new.scope] = None
         self._changed[new.operation] = None
-        return self.tx.replace(old, new)
+        stored = self.tx.replace(old, new)
+        if self.policy.subscribers:
+            self._steps.append((old, stored))
+        return stored
 
     def step_event(
         self,
@@ -199,7 +212,7 @@ class Work:
         stepped = lifecycle.step_event(
             event, given, now=self.now, by=by, outcome=outcome
         )
-        if stepped == event:
+        if stepped is event:
             return event
         what = "approved" if given is EventInput.APPROVE else stepped.status.value
         self.note(
@@ -235,13 +248,17 @@ class Work:
         self._guests.pop(name, None)
         self._guests_gone[name] = None
 
-    def tell_view(self, view: views.View) -> None:
-        """Have the endpoint know the view as it stands.
+    def tell_view(
+        self, view: views.View, events: tuple[Event, ...] | None = None
+    ) -> None:
+        """Have the endpoint know the view as it stands, with what it shows.
 
         One that was deleted before in the same transaction, and made anew, is
         told as both: its numbers begin again, so the old one must be forgotten.
         """
-        self._snapshots[view.view_id] = snapshot_of(self.tx, view, now=self.now)
+        if events is None:
+            events = events_for(self.tx, view, now=self.now)
+        self._snapshots[view.view_id] = snapshot_of(view, events)
 
     def forget_view(self, view: views.View) -> None:
         """Delete a view that nobody is served any more."""
@@ -277,10 +294,19 @@ class Work:
     # Ending
 
     def finish(self) -> Effects:
-        """Render the documents that were touched; return what is owed."""
+        """Render what was touched, write to the outbox; return what is owed."""
         for scope in self._touched:
             for view in every(self.tx, kinds.VIEWS_OF_SCOPE, scope):
                 self.render(view)
+        if self._steps:
+            telling.write(
+                self.tx,
+                self._steps,
+                self.policy.subscribers,
+                now=self.now,
+                ids=self.ids,
+                message_id=self._message_id,
+            )
         return Effects(
             publication=Publication(
                 views=tuple(self._snapshots.values()),
@@ -306,7 +332,7 @@ class Work:
         raised = self.tx.replace(
             view, replace(view, digest=digest, incarnation=view.incarnation + 1)
         )
-        self.tell_view(raised)
+        self.tell_view(raised, events)
         return raised
 
 
@@ -326,26 +352,34 @@ def _where_listed(kind: type[Record]) -> str:
         return "`forewarn operations` lists them"
     if kind is Event:
         return "`forewarn events` lists them"
+    if kind is Token:
+        return "`forewarn token list` lists them"
     return "names are case-sensitive; `forewarn fleet show` lists them"
 
 
 def events_for(reader: Reader, view: views.View, *, now: Micros) -> tuple[Event, ...]:
-    """Return what the view's document shows, oldest first (clause 2.1).
+    """Return what the view's document shows, oldest first (clause 2.1)."""
+    if not view.is_enabled or now < view.events_from:
+        return ()
+    live = every(reader, kinds.LIVE_EVENTS_OF_SCOPE, view.scope)
+    return shown_to(view, live, now=now)
+
+
+def shown_to(
+    view: views.View, live: Iterable[Event], *, now: Micros
+) -> tuple[Event, ...]:
+    """Return which of its scope's live events the view's document shows, in order.
 
     Nothing before the first-events delay of an enabling is over (7.1).
     """
     if not view.is_enabled or now < view.events_from:
         return ()
-    shown = (
-        event
-        for event in every(reader, kinds.LIVE_EVENTS_OF_SCOPE, view.scope)
-        if views.sees(view, event)
-    )
+    shown = (event for event in live if views.sees(view, event))
     return tuple(sorted(shown, key=lambda event: (event.created, event.event_id)))
 
 
-def snapshot_of(reader: Reader, view: views.View, *, now: Micros) -> ViewSnapshot:
-    """Return the view as the endpoint must serve it."""
+def snapshot_of(view: views.View, events: tuple[Event, ...]) -> ViewSnapshot:
+    """Return the view as the endpoint must serve it, with what it shows."""
     return ViewSnapshot(
         view_id=view.view_id,
         enabling=view.enabling,
@@ -353,7 +387,7 @@ def snapshot_of(reader: Reader, view: views.View, *, now: Micros) -> ViewSnapsho
         epoch=view.epoch,
         incarnation=view.incarnation,
         ready_at=view.ready_at,
-        events=events_for(reader, view, now=now),
+        events=events,
     )
 
 
@@ -384,7 +418,8 @@ def describe(operation: Operation) -> str:
     verb = operation.verb.value
     if operation.action.value not in {verb, "none", "delete"}:
         verb = f"{verb} ({operation.action.value})"
-    return f"{verb} of {operation.target_kind.value} {operation.target}"
+    # A tenant is not told which host.
+    return f"{verb} of {operation.target_kind.value} {operation.target}".rstrip()
 
 
 def way_out(operation: Operation) -> str:

@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 
 from forewarn.drivers.port import DriverError, Probe, ProbeState, Report, Verdict
 from forewarn.drivers.records import UNDER_WAY, Folder, Look, RunState
+from forewarn.instants import Micros
 
 REASONS_TOLD_MAX = 2
 """VMs whose failure a report tells in words; the records have all."""
@@ -67,13 +68,21 @@ class Case:
         runs = zip(self.folder.plan.runs, looks, strict=True)
         by_vm = [(run.vm, look) for run, look in runs]
         if RunState.FAILED not in states:
-            return self._ended(said=_told(by_vm))
+            paused = tuple(
+                (vm, look.paused) for vm, look in by_vm if look.paused is not None
+            )
+            return self._ended(said=_told(by_vm), paused=paused)
         failed = [pair for pair in by_vm if pair[1].state is RunState.FAILED]
         down = tuple(vm for vm, look in failed if look.is_down)
         return self._ended(failed=_told(failed), down=down)
 
     def _ended(
-        self, *, said: str = "", failed: str = "", down: tuple[str, ...] = ()
+        self,
+        *,
+        said: str = "",
+        failed: str = "",
+        down: tuple[str, ...] = (),
+        paused: tuple[tuple[str, Micros], ...] = (),
     ) -> Probe:
         return Probe(
             state=ProbeState.FAILED if failed else ProbeState.DONE,
@@ -83,6 +92,7 @@ class Case:
                 verdict=Verdict.FAILED if failed else Verdict.DONE,
                 reason=failed or said,
                 down=down,
+                paused=paused,
             ),
         )
 

@@ -62,6 +62,8 @@ class Report:
     """Why it failed, or what it said: words for an operator, kept in the trail."""
     down: tuple[str, ...] = ()
     """The VMs of the call that do not run now."""
+    paused: tuple[tuple[str, Micros], ...] = ()
+    """VMs with how long each stood still, where the driver has measured it."""
 
 
 class ProbeState(enum.Enum):

@@ -21,7 +21,7 @@ from typing import Any, cast
 from forewarn.drivers import plans, shim
 from forewarn.drivers.plans import Plan, Run
 from forewarn.drivers.port import DriverError
-from forewarn.instants import SECOND, Micros
+from forewarn.instants import SECOND, Micros, parse_duration
 
 TOLD = "told"
 
@@ -33,6 +33,9 @@ not. Others are failures that say nothing about the VM."""
 
 LAST_WORDS_CHARACTERS = 200
 """Of a program's output that a report repeats: a line or two; the records have more."""
+
+_PAUSED = re.compile(r"^paused: *(\S+)[ \r]*$", re.MULTILINE)
+"""What a program writes on a line of its own that has measured a VM's pause."""
 
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)\.([0-9]{1,9})", re.ASCII)
 
@@ -60,6 +63,8 @@ class Look:
     is_down: bool = False
     is_watched: bool = False
     """Its shim lives, so it can be stopped."""
+    paused: Micros | None = None
+    """How long the VM stood still, if the program said so."""
 
 
 _WAITING = Look(state=RunState.WAITING)
@@ -231,7 +236,7 @@ def _look_of(end: dict[str, Any]) -> Look:
     last = "".join(letter for letter in last if letter.isprintable())
     after = f": {last}" if last else ""
     if how == "carried" or (how in {"exited", "probed"} and status == DONE_STATUS):
-        return Look(state=RunState.DONE, reason=last)
+        return Look(state=RunState.DONE, reason=last, paused=_paused_in(output))
     if how == "unstartable":
         reason = f"the program could not be started{after}"
     elif how == "stopped":
@@ -246,3 +251,11 @@ def _look_of(end: dict[str, Any]) -> Look:
         reason = f"exit status {status}{after}"
     is_down = status == DOWN_STATUS
     return Look(state=RunState.FAILED, reason=reason, is_down=is_down)
+
+
+def _paused_in(output: str) -> Micros | None:
+    """Return the pause that a program says it has measured; None: it does not."""
+    said = _PAUSED.findall(output)
+    with contextlib.suppress(ValueError):
+        return parse_duration(said[-1]) if said else None
+    return None

@@ -6,7 +6,7 @@ from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import Note
 from forewarn.drivers.port import Call, CallVm, Observation, Report, Verdict
 from forewarn.instants import Micros
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import KEEPING_ACTIONS, Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,14 @@ class Task:
             verdict=self.verdict,
             reason=self.reason if failed else "",
             down=self.down if failed else (),
+            paused=() if failed else self._paused(),
         )
+
+    def _paused(self) -> tuple[tuple[str, Micros], ...]:
+        """Return how long its VMs stood still, of what only makes them stand still."""
+        if self.action not in KEEPING_ACTIONS or self.ends is None:
+            return ()
+        return tuple((each.vm, self.ends - self.begun) for each in self.vms)
 
     def left(self) -> dict[str, Observation]:
         """Return how it leaves its VMs."""

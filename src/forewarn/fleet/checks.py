@@ -77,6 +77,10 @@ def _names(fleet: Fleet) -> Iterator[Problem]:
         fleet.vms,
     )
     for group in groups:
+        if len(group.named) == len(group.records) and not any(
+            map(values.name_fault, group.named)
+        ):
+            continue
         seen: defaultdict[str, int] = defaultdict(int)
         for record in group.records:
             occurrence = seen[record.name]
@@ -160,13 +164,19 @@ def _on(vm: Vm, host: str) -> str:
 
 
 def _standalone(fleet: Fleet) -> Iterator[Problem]:
+    alone = [
+        scope
+        for scope in fleet.scopes.named.values()
+        if scope.kind is ScopeKind.STANDALONE and not scope.implied
+    ]
+    if not alone:
+        return
     members: defaultdict[str, list[str]] = defaultdict(list)
     for vm in fleet.live:
         members[vm.scope].append(vm.name)
-    for scope in fleet.scopes.named.values():
+    for scope in alone:
         names = members.get(scope.name, [])
-        alone = scope.kind is ScopeKind.STANDALONE and not scope.implied
-        if alone and len(names) > 1:
+        if len(names) > 1:
             message = f"a standalone scope has one VM, and this has {len(names)}: "
             yield fleet.problem(Kind.SCOPE, scope, "kind", message + listed(names))
 
@@ -213,22 +223,36 @@ def _unique_listeners(fleet: Fleet) -> Iterator[Problem]:
 
 
 def _capacity(fleet: Fleet) -> Iterator[Problem]:
+    limited = [
+        (host, host.capacity)
+        for host in fleet.hosts.named.values()
+        # What is no number of VMs at all has been told by itself.
+        if host.capacity is not None and host.capacity > 0
+    ]
+    if not limited:
+        return
     guests: defaultdict[str, list[Vm]] = defaultdict(list)
     for vm in fleet.live:
         for host in _hosts_of(vm):
             guests[host].append(vm)
-    for host in fleet.hosts.named.values():
+    for host, capacity in limited:
         vms = guests.get(host.name, [])
-        if host.capacity is not None and len(vms) > host.capacity:
+        if len(vms) > capacity:
             names = [_on(vm, host.name) for vm in vms]
             message = (
-                f"the host has room for {host.capacity}, and {len(vms)} VMs are on"
+                f"the host has room for {capacity}, and {len(vms)} VMs are on"
                 f" it: {listed(names)}"
             )
             yield fleet.problem(Kind.HOST, host, "capacity", message)
 
 
 def _fault_domains(fleet: Fleet) -> Iterator[Problem]:
+    # Nearly always a scope has one fault domain on a host, which is quick to see.
+    there = {
+        (host, vm.scope, vm.fault_domain) for vm in fleet.live for host in _hosts_of(vm)
+    }
+    if len({(host, scope) for host, scope, _ in there}) == len(there):
+        return
     first: dict[tuple[str, str], Vm] = {}
     for vm in fleet.live:
         for host in _hosts_of(vm):
@@ -242,8 +266,6 @@ def _fault_domains(fleet: Fleet) -> Iterator[Problem]:
                 yield fleet.problem(Kind.VM, vm, "fault_domain", message)
 
 
-def _hosts_of(vm: Vm) -> Iterator[str]:
-    """Yield the host that the VM is on, and the one that keeps a place for it."""
-    yield vm.host
-    if vm.moving_to:
-        yield vm.moving_to
+def _hosts_of(vm: Vm) -> tuple[str, ...]:
+    """Return the host that the VM is on, and the one that keeps a place for it."""
+    return (vm.host, vm.moving_to) if vm.moving_to else (vm.host,)

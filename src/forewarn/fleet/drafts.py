@@ -6,8 +6,9 @@ used, so that what refers to it is not refused as well.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from forewarn.fleet.fields import FIELDS, Field, Form, UnfitError, read_value
 from forewarn.fleet.model import ScopeKind
@@ -53,6 +54,15 @@ _KEYS: dict[Kind, dict[str, Field]] = {
     for kind in Kind
 }
 
+
+class _Shape(NamedTuple):
+    """What an entry of one kind looks like."""
+
+    stand_ins: dict[str, object]
+    needed: tuple[str, ...]
+    keys: dict[str, Field]
+
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -62,7 +72,7 @@ class Draft:
 
     name: str
     index: int
-    given: frozenset[str]
+    given: Collection[str]
     """The keys that it has, also those with a value that cannot be used."""
     values: dict[str, Any]
     """What can be used, by attribute of the model."""
@@ -128,35 +138,46 @@ class DraftReader:
             message = f"is written as [[{kind.value}]], once for each {kind.value}"
             self._add_root(kind.value, message)
             return
+        # Looked up once for all entries: an enumeration's hash is slow to get.
+        shape = _Shape(_STAND_INS[kind], _NEEDED[kind], _KEYS[kind])
+        names, drafts = self._names[kind], self.drafts[kind]
         for index, entry in enumerate(cast("list[dict[str, object]]", entries)):
             if self.is_full:
                 return
-            self._read_entry(kind, index, entry)
+            name = entry.get("name")
+            known = name if isinstance(name, str) else None
+            values, faults = _read_entry(shape, entry)
+            for key, fault in faults.items():
+                self._add(kind, index, key, fault, name=known or "")
+            names.append(known)
+            if known is not None:
+                drafts.append(
+                    Draft(name=known, index=index, given=entry.keys(), values=values)
+                )
 
-    def _read_entry(self, kind: Kind, index: int, entry: dict[str, object]) -> None:
-        name = entry.get("name")
-        known = name if isinstance(name, str) else None
-        values = dict(_STAND_INS[kind])
-        keys = _KEYS[kind]
-        faults: dict[str, str] = {}
-        for key, value in entry.items():
-            if field := keys.get(key):
-                try:
-                    values[field.attribute] = read_value(field.form, value)
-                except UnfitError as error:
-                    faults[key] = str(error)
-            else:
-                faults[key] = f"there is no such key{did_you_mean(key, keys)}"
-        for key in _NEEDED[kind]:
-            if key not in entry:
-                faults[key] = "is missing"
-        for key, fault in faults.items():
-            self._add(kind, index, key, fault, name=known or "")
-        self._names[kind].append(known)
-        if known is not None:
-            given = frozenset(entry)
-            draft = Draft(name=known, index=index, given=given, values=values)
-            self.drafts[kind].append(draft)
+
+def _read_entry(
+    shape: _Shape, entry: dict[str, object]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what can be used of an entry, by attribute, and its faults by key."""
+    keys = shape.keys
+    values = dict(shape.stand_ins)
+    faults: dict[str, str] = {}
+    for key, value in entry.items():
+        field = keys.get(key)
+        if field is None:
+            faults[key] = f"there is no such key{did_you_mean(key, keys)}"
+        elif field.form is Form.TEXT and isinstance(value, str):
+            values[field.attribute] = value  # most keys of a large file
+        else:
+            try:
+                values[field.attribute] = read_value(field.form, value)
+            except UnfitError as error:
+                faults[key] = str(error)
+    for key in shape.needed:
+        if key not in entry:
+            faults[key] = "is missing"
+    return values, faults
 
 
 def _shown(key: str) -> str:

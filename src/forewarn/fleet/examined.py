@@ -5,6 +5,7 @@ is the one that others mean.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 from forewarn.fleet.fields import Record
@@ -96,6 +97,10 @@ class Fleet:
         message: str,
     ) -> Iterator[Problem]:
         """Yield a problem for each VM that has what another has already."""
+        # Nearly always nothing is there twice, which is quick to see.
+        each = list(chain.from_iterable(map(keys_of, self.live)))
+        if len(set(each)) == len(each):
+            return
         owners: dict[tuple[str, ...], Vm] = {}
         for vm in self.live:
             for value in keys_of(vm):

@@ -21,6 +21,8 @@ from forewarn.instants import format_duration, parse_duration
 Record: TypeAlias = Tenant | Scope | Host | Vm
 
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+IPV4_NUMBER = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_NORMAL_IPV4 = re.compile(rf"{IPV4_NUMBER}(?:\.{IPV4_NUMBER}){{3}}")
 
 
 class UnfitError(ValueError):
@@ -110,11 +112,11 @@ def derived_vm_id(name: str) -> str:
 
     A name-based GUID of version 8, from SHA-256: the same for the same name.
     """
-    digest = bytearray(hashlib.sha256(f"forewarn:vm:{name}".encode()).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x80
-    digest[8] = digest[8] & 0x3F | 0x80
-    text = digest.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    text = hashlib.sha256(f"forewarn:vm:{name}".encode()).hexdigest()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return (
+        f"{text[:8]}-{text[8:12]}-8{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"
+    )
 
 
 def is_guid(text: str) -> bool:
@@ -127,6 +129,8 @@ def normal_address(text: str) -> str:
 
     What is no address comes back as it is, for `checks` to refuse.
     """
+    if _NORMAL_IPV4.fullmatch(text):
+        return text
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -154,8 +158,45 @@ def wish(kind: Kind, record: Record) -> str:
 
     Equal wishes are equal texts.
     """
-    values = {field.key: _plain(value) for field, value in said(kind, record)}
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _write_wish(
+        {field.key: _plain(value) for field, value in said(kind, record)}
+    )
+
+
+def wish_of(kind: Kind, name: str, values: Mapping[str, Any]) -> str:
+    """Return the wish for an object of which only some attributes have values."""
+    usual = _USUAL[kind]
+    said_values: dict[str, object] = {}
+    for attribute, value in values.items():
+        if attribute not in usual:
+            continue
+        key, default = usual[attribute]
+        if value == default or (attribute == "wire_name" and value == name):
+            continue
+        if attribute == "vm_id" and value == _derived_if_like(value, name):
+            continue
+        said_values[key] = value.value if attribute == "kind" else value
+    try:
+        return _write_wish(said_values)
+    except ValueError:
+        return ""  # A number too long to be written, which `checks` refuses.
+
+
+def _derived_if_like(vm_id: str, name: str) -> str:
+    """Return the derived GUID, if `vm_id` is one of its version at all."""
+    return derived_vm_id(name) if vm_id[14:15] == "8" else ""
+
+
+_USUAL: Mapping[Kind, Mapping[str, tuple[str, object]]] = {
+    kind: {field.attribute: (field.key, field.default) for field in each}
+    for kind, each in FIELDS.items()
+}
+"""The key and the default of each attribute."""
+
+# Made once: `json.dumps` makes a new encoder for every call that is not plain.
+_write_wish = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False
+).encode
 
 
 def wished(applied: str) -> dict[str, object]:
@@ -224,6 +265,8 @@ def _read_tags(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def _read_addresses(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (normal_address(value),)
     each = cast("list[object]", value) if isinstance(value, list) else [value]
     for text in each:
         if not isinstance(text, str):

@@ -7,10 +7,11 @@ moved stays where it is, until its author moves it. Nothing here touches what
 is not the author's: states, moves under way, revisions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeAlias, TypeVar
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeVar
 
 from forewarn.fleet import checks, views
 from forewarn.fleet.changes import Action, Change, FieldChange, MergePlan
@@ -31,6 +32,8 @@ class _Merge:
     wanted: _Table
     actual: _Table
     merged: _Table
+    agrees: bool
+    """What is merged is what is wanted."""
 
 
 def plan(
@@ -54,18 +57,25 @@ def plan(
     new_scopes = _merged(Kind.SCOPE, wanted.scopes, actual_scopes)
     new_hosts = _merged(Kind.HOST, wanted.hosts, actual_hosts)
     new_vms = _merged(Kind.VM, wanted.vms, actual_vms)
-    problems = checks.find_problems(
-        new_tenants.values(),
-        new_scopes.values(),
-        new_hosts.values(),
-        new_vms.values(),
-        wanted.place,
+    agrees = (
+        wanted.is_sound
+        and _agrees(Kind.SCOPE, wanted.scopes, new_scopes)
+        and _agrees(Kind.HOST, wanted.hosts, new_hosts)
+        and _agrees(Kind.VM, wanted.vms, new_vms)
     )
-    if first := next(problems, None):
-        raise FleetFileError(chain((first,), problems))
-    new_vms = views.settle(new_vms.values(), scopes=new_scopes, hosts=new_hosts)
+    if not agrees:
+        problems = checks.find_problems(
+            new_tenants.values(),
+            new_scopes.values(),
+            new_hosts.values(),
+            new_vms.values(),
+            wanted.place,
+        )
+        if first := next(problems, None):
+            raise FleetFileError(chain((first,), problems))
+        new_vms = views.settle(new_vms.values(), scopes=new_scopes, hosts=new_hosts)
     merges = [
-        _Merge(kind=kind, wanted=want, actual=have, merged=new)
+        _Merge(kind=kind, wanted=want, actual=have, merged=new, agrees=agrees)
         for kind, want, have, new in (
             (Kind.TENANT, wanted.tenants, actual_tenants, new_tenants),
             (Kind.SCOPE, wanted.scopes, actual_scopes, new_scopes),
@@ -115,6 +125,31 @@ def _one(kind: Kind, want: _Record, have: _Record | None) -> _Record:
     return replace(have, applied=want.applied, **spoken)
 
 
+_SAYINGS: Mapping[Kind, Callable[[Any], object]] = {
+    Kind.SCOPE: attrgetter(*(field.attribute for field in FIELDS[Kind.SCOPE])),
+    Kind.HOST: attrgetter(*(field.attribute for field in FIELDS[Kind.HOST])),
+    Kind.VM: attrgetter(
+        *(field.attribute for field in FIELDS[Kind.VM]),
+        *("tenant", "view", "moving_to"),
+    ),
+}
+"""All that the rules look at in an object, and that follows from it, but for one
+thing: a deleted VM takes no place and no name, which can only mend a fleet."""
+
+
+def _agrees(
+    kind: Kind, wanted: Mapping[str, Record], merged: Mapping[str, Record]
+) -> bool:
+    """Tell whether what will be is what the file says, and nothing else.
+
+    Then a sound file need not be checked anew.
+    """
+    says = _SAYINGS[kind]
+    return len(merged) == len(wanted) and all(
+        says(want) == says(merged[name]) for name, want in wanted.items()
+    )
+
+
 def _is_deleted(record: Record) -> bool:
     return isinstance(record, Vm) and record.state is VmState.DELETED
 
@@ -122,7 +157,7 @@ def _is_deleted(record: Record) -> bool:
 def _writes(merge: _Merge) -> Iterator[Change]:
     for name, after in merge.merged.items():
         before = merge.actual.get(name)
-        if before == after:
+        if before is after or before == after:
             continue
         fields: tuple[FieldChange, ...] = ()
         if before is None:
@@ -159,7 +194,7 @@ def _notes(merge: _Merge) -> Iterator[Change]:
     for name, want in merge.wanted.items():
         before = merge.actual.get(name)
         after = merge.merged[name]
-        if before is None:
+        if before is None or (merge.agrees and not _is_deleted(after)):
             continue
         ignored = tuple(_said_otherwise(merge.kind, want, after))
         if ignored or _is_deleted(after):

@@ -40,6 +40,21 @@ class HostState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedFile:
+    """Which fleet file was applied last."""
+
+    name: str
+    digest: str
+    """Of its text, and of the version that read it."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return what a store finds it by."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
     """An owner of scopes."""
 

@@ -87,7 +87,7 @@ class FleetFileError(ForewarnError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         """Tell of the problems in the order of their lines."""
-        told = list(islice(problems, PROBLEMS_MAX + 1))
+        told = self._told = tuple(islice(problems, PROBLEMS_MAX + 1))
         self.problems = tuple(sorted(told[:PROBLEMS_MAX], key=lambda each: each.line))
         lines = [str(problem) for problem in self.problems]
         if len(told) > PROBLEMS_MAX:
@@ -96,10 +96,19 @@ class FleetFileError(ForewarnError):
             "\n".join(lines), hint="mend the fleet file; nothing was changed"
         )
 
+    def __reduce__(self) -> tuple[type["FleetFileError"], tuple[object, ...]]:
+        """Go from one process to another as what it was made of."""
+        return type(self), (self._told,)
+
 
 def quoted(text: str) -> str:
     """Return `text` in double quotes, on one line, whatever it contains."""
     return '"' + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text) + '"'
+
+
+def line_of(error: UnicodeDecodeError) -> int:
+    """Return the line, from 1 on, of the first byte that is no text."""
+    return error.object.count(b"\n", 0, error.start) + 1
 
 
 def number(value: float) -> str:

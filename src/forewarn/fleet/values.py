@@ -7,7 +7,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from forewarn.fleet.fields import is_guid
+from forewarn.fleet.fields import IPV4_NUMBER, is_guid
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
 from forewarn.fleet.problems import listed, number, quoted
 from forewarn.instants import MINUTE, SECOND, format_duration
@@ -40,6 +40,12 @@ OS_IMAGE_NOTICE_MAX = 15 * MINUTE
 
 PORT_MAX = 65_535
 
+_PLAIN_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}}")
+_PLAIN_IPV4 = re.compile(
+    rf"(?:22[0-3]|2[01][0-9]|1[0-9]{{2}}|[1-9][0-9]?)(?:\.{IPV4_NUMBER}){{3}}"
+)
+"""Up to 223, an address that one VM can have; `ipaddress` judges the others."""
+
 _BAD_IN_NAME = re.compile(r"[\s/\\@,]")
 _HOSTNAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.IGNORECASE)
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -58,6 +64,8 @@ def name_fault(name: str) -> str:
     Names stand in paths, in lists with commas and in view ids, and are typed
     after commands; and an approval in parentheses is a policy's, not a VM's.
     """
+    if _PLAIN_NAME.fullmatch(name):
+        return ""
     if not name:
         return "a name must not be empty"
     if len(name) > NAME_LENGTH_MAX:
@@ -114,6 +122,8 @@ def host_faults(host: Host) -> _Faults:
 
 def vm_faults(vm: Vm) -> _Faults:
     """Yield what is wrong with a VM by itself."""
+    if _is_plain(vm):
+        return
     if fault := name_fault(vm.wire_name):
         yield "wire_name", fault
     for key, domain in (
@@ -138,6 +148,23 @@ def vm_faults(vm: Vm) -> _Faults:
     if vm.listen and split_listener(vm.listen) is None:
         fault = f"{quoted(vm.listen[:80])} is not HOST:PORT such as"
         yield "listen", f"{fault} 127.0.0.1:8301 or [::1]:8301"
+
+
+def _is_plain(vm: Vm) -> bool:
+    """Tell at once that nothing is wrong with a VM; False: look at it closely."""
+    texts = vm.size + vm.resource_group + vm.subscription + vm.location
+    return (
+        not vm.tags
+        and not vm.listen
+        and len(vm.addresses) <= 1
+        and all(map(_PLAIN_IPV4.fullmatch, vm.addresses))
+        and 0 <= vm.fault_domain <= DOMAIN_MAX
+        and 0 <= vm.update_domain <= DOMAIN_MAX
+        and len(texts) <= TEXT_LENGTH_MAX
+        and texts.isprintable()
+        and _PLAIN_NAME.fullmatch(vm.wire_name) is not None
+        and is_guid(vm.vm_id)
+    )
 
 
 def _tag_faults(vm: Vm) -> _Faults:

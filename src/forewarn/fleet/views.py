@@ -49,17 +49,19 @@ def _is_alone(scope: Scope, *, single_fault_domain: bool) -> bool:
     return scope.kind is ScopeKind.SCALE_SET and scope.gpu and single_fault_domain
 
 
-def single_fault_domain_scopes(vms: Iterable[Vm]) -> frozenset[str]:
+def single_fault_domain_scopes(domains: Iterable[tuple[str, int]]) -> frozenset[str]:
     """Return the names of the scopes whose VMs are all in one fault domain.
+
+    `domains` has the scope and the fault domain of each VM.
 
     Deleted VMs that the file still names count: how many fault domains a scope
     has is its author's choice, and an eviction must not change who sees what.
     """
     first: dict[str, int] = {}
     several: set[str] = set()
-    for vm in vms:
-        if first.setdefault(vm.scope, vm.fault_domain) != vm.fault_domain:
-            several.add(vm.scope)
+    for scope, domain in domains:
+        if first.setdefault(scope, domain) != domain:
+            several.add(scope)
     return frozenset(first.keys() - several)
 
 
@@ -68,7 +70,7 @@ def settle(
 ) -> dict[str, Vm]:
     """Return the VMs by name, with the tenant and view that follow from the rest."""
     every = tuple(vms)
-    single = single_fault_domain_scopes(every)
+    single = single_fault_domain_scopes((vm.scope, vm.fault_domain) for vm in every)
     settled: dict[str, Vm] = {}
     for vm in every:
         scope = scopes[vm.scope]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from forewarn.fleet import instance
 from forewarn.metadata.http import Response, build
-from forewarn.protocol import versions
+from forewarn.protocol import own_events, versions
 
 RETRY_AFTER_SECONDS = 1
 """When to ask again after 429 or 503: one turn of a poller."""
@@ -62,12 +62,15 @@ HEADER_MISSING = build(
 FORWARDED = error(400, "Bad request. X-Forwarded-For is not accepted")
 EVENTS_VERSION = _version(versions.NEWEST_NAMES)
 INSTANCE_VERSION = _version(instance.NEWEST_NAMES)
+OWN_EVENTS_VERSION = _version(own_events.VERSIONS)
 LEAF_FORMAT = error(400, "Bad request. A single value is given with format=text only")
 INSTANCE_FORMAT = error(400, "Bad request. format must be json or text")
 NOT_FOUND = error(404, "Not found")
 READ_ONLY = _verb("GET")
 READ_OR_APPROVE = _verb("GET, POST")
+WAIT = error(400, "Bad request. wait must be given once, in whole seconds")
 TOO_MANY = error(429, "Too many requests", headers=_RETRY)
+TOO_MANY_WAIT = error(429, "Too many requests wait for a change", headers=_RETRY)
 BUSY = error(503, "Service unavailable. Try again", headers=_RETRY)
 APPROVED = build(200, b"")
 """Empty on purpose: one known client fails on a body that is not JSON (1.12)."""

@@ -4,11 +4,12 @@ Control may be in this process or in another; the endpoint only knows that an
 answer takes time, and that there may be none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.own_events import OwnEvents
 
 
 class BusyError(ForewarnError):
@@ -26,14 +27,19 @@ class Desk(Protocol):
         """Enable what `vm` is served (7.1); return after it has been published."""
         ...
 
-    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
+    def approve(self, vm: str, event_ids: Sequence[str]) -> Awaitable[str | None]:
         """Approve the events for `vm`: None, or the sentence of a refusal (3.3).
 
         None means that the approval is durable and that the documents which
-        follow from it have been published (3.2).
+        follow from it have been published (3.2). It comes as a future, where that
+        spares a task: many VMs may approve at once.
         """
         ...
 
     async def instance(self, vm: str) -> InstanceFacts | None:
         """Return what the instance endpoint tells `vm` of itself; None: gone."""
+        ...
+
+    async def own_events(self, vm: str) -> OwnEvents | None:
+        """Return what `vm` may know of its own events; None: gone."""
         ...

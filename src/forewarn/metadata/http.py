@@ -1,7 +1,7 @@
 """A request and a response, as values; what they mean is not decided here."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import NamedTuple
@@ -58,6 +58,12 @@ class Response:
             line, rest = payload.split(b"\r\n", 1)
             payload = b"%b\r\nConnection: %b\r\n%b" % (line, connection.encode(), rest)
         return payload
+
+    def with_header(self, name: str, value: str) -> "Response":
+        """Return it with one more header, at the end of the others."""
+        head, end, body = self.payload.partition(b"\r\n\r\n")
+        line = f"\r\n{name}: {value}".encode("ascii")
+        return replace(self, payload=head + line + end + body)
 
 
 def build(

@@ -1,12 +1,13 @@
 """What all connections of one server share, and how a question is settled."""
 
 import asyncio
-from collections import Counter
+import logging
 from typing import Protocol
 
 from forewarn.clock import Clock
 from forewarn.instants import Micros
-from forewarn.metadata import answers, limits
+from forewarn.metadata import answers, limits, own_events
+from forewarn.metadata.deadlines import Deadlines
 from forewarn.metadata.desk import BusyError, Desk
 from forewarn.metadata.endpoint import (
     Approve,
@@ -21,6 +22,12 @@ from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.metadata.known import KnownRequests
 from forewarn.metadata.limits import Limits
+from forewarn.metadata.own_events import OwnRead
+from forewarn.metadata.ringing import Ringer
+from forewarn.metadata.rounds import Rounds
+from forewarn.metadata.waiting import Wait
+
+logger = logging.getLogger("forewarn.metadata")
 
 
 class Party(Protocol):
@@ -38,6 +45,10 @@ class Party(Protocol):
 
     async def hold(self, until: Micros) -> None:
         """Return when the model time is `until`."""
+        ...
+
+    def look(self) -> None:
+        """Close if nothing was asked for too long: called in each round."""
         ...
 
     def finish(self) -> None:
@@ -61,42 +72,54 @@ class Hub:
         self.clock = clock
         self.bounds = bounds
         self.holds = Holds(clock)
+        self.ringer = Ringer(endpoint.waits, clock)
+        self._deadlines = Deadlines(bounds.desk_seconds)
         self.known = KnownRequests()
         self.is_stopping = False
         self.is_empty = asyncio.Event()
         self.is_empty.set()
         self.connections: set[Party] = set()
+        self.rounds = Rounds(self.connections, seconds=bounds.round_seconds)
+        self.idle_rounds = bounds.idle_rounds
         self.open = 0
-        self._by_source: Counter[Source] = Counter()
+        self._by_source: dict[Source, int] = {}
 
     def admits(self, source: Source) -> bool:
         """Count a new connection in, unless there are too many."""
         bounds = self.bounds
+        others = self._by_source.get(source, 0)
         crowded = (
-            self._by_source[source] >= bounds.connections_per_source
+            others >= bounds.connections_per_source
             # A metadata proxy speaks for many VMs from one address.
             and (source.vm != "" or not self.endpoint.directory.trusts_proxy)
         )
         if crowded or self.open >= bounds.connections or self.is_stopping:
             return False
         self.open += 1
-        self._by_source[source] += 1
-        self.is_empty.clear()
+        self._by_source[source] = others + 1
+        if self.open == 1:
+            self.is_empty.clear()
+            self.rounds.begin()
         return True
 
     def dismiss(self, source: Source) -> None:
         """Count an admitted connection out."""
         self.open -= 1
-        self._by_source[source] -= 1
-        if not self._by_source[source]:
+        others = self._by_source[source] - 1
+        if others:
+            self._by_source[source] = others
+        else:
             del self._by_source[source]
         if not self.open:
             self.is_empty.set()
 
     async def settle(
         self, request: Request, party: Party, question: Question
-    ) -> Response:
-        """Return the answer to a request that began with `question`."""
+    ) -> Response | Wait:
+        """Return the answer to a request that began with `question`.
+
+        One that asked to wait for a change may have to, when its question is settled.
+        """
         endpoint, source = self.endpoint, party.source
         for _ in range(limits.ROUNDS_MAX):
             vm = endpoint.identify(request, source)
@@ -105,6 +128,10 @@ class Hub:
             try:
                 if isinstance(question, Hold):
                     final = await party.hold(question.until)
+                elif isinstance(question, Approve):
+                    verdict = self.approve(question)
+                    await asyncio.wait({verdict})
+                    final = self.approved(question, verdict)
                 else:
                     final = await self._ask(vm, question)
             except (BusyError, TimeoutError):
@@ -121,22 +148,42 @@ class Hub:
                 monotonic=self.clock.monotonic(),
                 again=True,
             )
-            if isinstance(answer, Response):
+            if isinstance(answer, Response | Wait):
                 return answer
             question = answer
         return answers.BUSY
 
+    def approve(self, question: Approve) -> "asyncio.Future[str | None]":
+        """Ask for the verdict on an approval; when it is there, ask `approved`."""
+        verdict = asyncio.ensure_future(
+            self.desk.approve(question.vm, question.event_ids)
+        )
+        self._deadlines.watch(verdict)
+        return verdict
+
+    def approved(
+        self, question: Approve, verdict: "asyncio.Future[str | None]"
+    ) -> Response:
+        """Return the answer to an approval whose verdict is there, or given up."""
+        try:
+            refusal = verdict.result()
+        except (BusyError, asyncio.CancelledError):
+            return answers.BUSY
+        except Exception:
+            logger.exception("a request could not be answered")
+            return answers.FAULT
+        return self.endpoint.approved(question.vm, refusal, now=self.clock.now())
+
     async def _ask(
-        self, vm: str, question: Enable | Approve | Describe
+        self, vm: str, question: Enable | Describe | OwnRead
     ) -> Response | None:
         async with asyncio.timeout(self.bounds.desk_seconds):
             match question:
                 case Enable():
                     await self.desk.enable(vm)
                     return None
-                case Approve():
-                    refusal = await self.desk.approve(vm, question.event_ids)
-                    return self.endpoint.approved(vm, refusal, now=self.clock.now())
                 case Describe():
                     facts = await self.desk.instance(vm)
                     return self.endpoint.described(question, facts)
+                case OwnRead():
+                    return own_events.answer(await self.desk.own_events(vm))

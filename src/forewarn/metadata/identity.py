@@ -1,7 +1,8 @@
 """Which VM asks: by its source address, its own listener, or a proxy's signature.
 
-Identity is looked up for every request, so that a VM which has gone, or an
-address that has moved, is never served on the strength of an old connection.
+Identity is looked up for every request, unless nothing has changed since the last
+one, so that a VM which has gone, or an address that has moved, is never served on
+the strength of an old connection.
 """
 
 import hmac
@@ -11,6 +12,7 @@ from forewarn.control.messages import Guest
 from forewarn.fleet import fields
 from forewarn.metadata.http import Request
 from forewarn.metadata.ratelimit import Bucket
+from forewarn.metadata.standing import Edition
 
 INSTANCE_HEADER = "x-instance-id"
 SIGNATURE_HEADER = "x-instance-id-signature"
@@ -40,8 +42,12 @@ class Caller:
 class Directory:
     """Every VM that is served, by each way to know it."""
 
-    def __init__(self, *, secret: bytes = b"") -> None:
-        """Know nobody; `secret` is a metadata proxy's, empty where there is none."""
+    def __init__(self, *, edition: Edition, secret: bytes = b"") -> None:
+        """Know nobody; `secret` is a metadata proxy's, empty where there is none.
+
+        Every change ends the `edition`.
+        """
+        self._edition = edition
         self.by_vm: dict[str, Caller] = {}
         self.by_address: dict[str, Caller] = {}
         self.by_vm_id: dict[str, Caller] = {}
@@ -54,6 +60,7 @@ class Directory:
 
     def put(self, guests: tuple[Guest, ...]) -> None:
         """Take new guests, and what is now true of known ones."""
+        self._edition.end()
         # All let go before any claims, so that an address can change hands.
         for guest in guests:
             if (caller := self.by_vm.get(guest.vm)) is not None:
@@ -63,9 +70,22 @@ class Directory:
 
     def drop(self, vm: str) -> None:
         """Forget a VM; a repeated message does no harm."""
+        self._edition.end()
         caller = self.by_vm.pop(vm, None)
         if caller is not None:
             self._release(caller)
+
+    def concerned(self, guests: tuple[Guest, ...]) -> set[str]:
+        """Return the VMs that `put` would change, and whose addresses it would take."""
+        found: set[str] = set()
+        for guest in guests:
+            found.add(guest.vm)
+            holders = [self.by_vm_id.get(guest.vm_id.lower())]
+            holders += [
+                self.by_address.get(normal_address(each)) for each in guest.addresses
+            ]
+            found.update(each.guest.vm for each in holders if each is not None)
+        return found
 
     def find(self, source: Source) -> Caller | None:
         """Return who is at `source`, where no signature decides."""

@@ -15,6 +15,7 @@ from forewarn.metadata.routes import Read
 class Known(NamedTuple):
     """What some bytes say, wherever they came from."""
 
+    data: bytes
     received: Received
     route: Read
 
@@ -30,10 +31,10 @@ class KnownRequests:
         self.find = self._known.get
         """Return what the bytes are known to say, or None."""
 
-    def learn(self, data: bytes, known: Known) -> None:
+    def learn(self, known: Known) -> None:
         """Remember a request that stood alone; the oldest is forgotten for it."""
-        if len(data) > limits.KNOWN_BYTES_MAX:
+        if len(known.data) > limits.KNOWN_BYTES_MAX:
             return
         if len(self._known) >= limits.KNOWN_MAX:
             del self._known[next(iter(self._known))]
-        self._known[data] = known
+        self._known[known.data] = known

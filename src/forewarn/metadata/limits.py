@@ -1,5 +1,6 @@
 """Every limit of the metadata server, with its unit and its reason."""
 
+import math
 from dataclasses import dataclass
 
 PIPELINE_MAX = 16
@@ -47,8 +48,32 @@ BACKLOG = 4096
 """Connections that the kernel keeps while the loop is busy: a host's worth of VMs
 may start at the same second."""
 
+CONGESTION = b"reno"
+"""The kernel's way to send that is always there and costs least."""
+
 HOLD_CHECK_SECONDS = 0.05
 """How often held answers look at the clock, which a simulator may move."""
+
+WAITERS_MAX = 100_000
+"""Requests that wait for a change at once: one of each VM of a large fleet. Each is
+a connection too, so this keeps a third of those for whoever does not wait."""
+
+WAITERS_PER_VM_MAX = 8
+"""Of one VM: an agent, and a few programs that know of waiting; what a VM forgets
+to close ends with its wait."""
+
+WAITERS_TOGETHER_MAX = 200
+"""Of those that a change concerns, how many are answered before others have their
+turn: some milliseconds' worth."""
+
+WAIT_DIGITS_MAX = 9
+"""Digits of a wait in seconds: three decades, and still no work to read."""
+
+KEEPALIVE_IDLE_SECONDS = 30
+KEEPALIVE_INTERVAL_SECONDS = 10
+KEEPALIVE_PROBES = 3
+"""A VM that went without a word is noticed after a minute: until then it has a
+place among those that wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +85,9 @@ class Limits:
     body_seconds: float = 30.0
     """For the whole of a body."""
     idle_seconds: float = 120.0
-    """Least time that an idle connection stays; it may stay twice as long."""
+    """Least time that an idle connection stays, but for its first request: whoever
+    connects and asks nothing is given up like whoever stalls. Either may stay longer
+    by `head_seconds`, which is how often all are looked at."""
     write_seconds: float = 30.0
     """For a client that does not read to begin reading again."""
     linger_seconds: float = 1.0
@@ -73,3 +100,13 @@ class Limits:
     connections_per_source: int = 256
     """Open at once from one address, so that one VM cannot take them all; a
     metadata proxy, which is one address for many VMs, is exempt."""
+
+    @property
+    def round_seconds(self) -> float:
+        """Return how often all connections are looked at."""
+        return min(self.head_seconds, self.idle_seconds)
+
+    @property
+    def idle_rounds(self) -> int:
+        """Return after how many rounds without a request a connection is idle."""
+        return math.ceil(self.idle_seconds / self.round_seconds)

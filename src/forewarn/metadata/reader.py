@@ -113,6 +113,11 @@ class RequestReader:
         return not (self.in_head or self.in_body)
 
     @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is left of what was read."""
+        return not (self.in_head or self.in_body or self.ready)
+
+    @property
     def unfinished(self) -> Request | None:
         """Return the request whose body is still to come, as far as it was read."""
         return self._make_request() if self.in_body else None

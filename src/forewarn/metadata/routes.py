@@ -11,8 +11,10 @@ from typing import NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from forewarn.fleet import instance
-from forewarn.metadata import answers
+from forewarn.metadata import answers, own_events
 from forewarn.metadata.http import Request, Response
+from forewarn.metadata.limits import WAIT_DIGITS_MAX
+from forewarn.metadata.own_events import OwnRead
 from forewarn.protocol import versions
 from forewarn.protocol.versions import ApiVersion
 
@@ -24,6 +26,8 @@ class Read:
     version: ApiVersion
     tags: frozenset[str] = frozenset()
     """What `If-None-Match` lists, without quotes."""
+    wait: int | None = None
+    """Seconds to wait for a change at most; None: it did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class InstanceRead:
     text: bool
 
 
-Route: TypeAlias = Read | Approval | VersionList | InstanceRead
+Route: TypeAlias = Read | Approval | VersionList | InstanceRead | OwnRead
 
 _EVENTS = ("metadata", "scheduledevents")
 _INSTANCE = ("metadata", "instance")
@@ -64,14 +68,23 @@ _TARGETS_MAX = 256
 """Targets whose reading is remembered: a fleet's clients use about ten between
 them. At most 8 KiB each, so what a hostile one fills it with stays small."""
 
+_SECONDS = re.compile(rf"[0-9]{{1,{WAIT_DIGITS_MAX}}}")
 _TAG = re.compile(r'(?:W/)?"([^"]*)"|([^\s,"]+)')
 
 
-def route(request: Request, *, signed: bool = False) -> Route | Response:
+def route(
+    request: Request,
+    *,
+    signed: bool = False,
+    longest_wait: int = 0,
+    own: bool = False,
+) -> Route | Response:
     """Return what `request` asks for, or the error that its head deserves.
 
     `signed` requests come from a metadata proxy that proved itself and adds
     X-Forwarded-For; from anybody else that header is refused (clause 1.7).
+    Where `longest_wait` is 0 seconds, `wait` is no more than any other parameter
+    that nobody knows. Without `own`, so is the path of a VM's own events.
     """
     if not signed and request.values("x-forwarded-for"):
         return answers.FORWARDED
@@ -80,11 +93,13 @@ def route(request: Request, *, signed: bool = False) -> Route | Response:
     if not unguarded and not _has_metadata_header(request):
         return answers.HEADER_MISSING
     if target.path == _EVENTS:
-        return _route_events(request, target)
+        return _route_events(request, target, longest_wait)
     if target.path == _VERSIONS:
         return VersionList() if request.method == "GET" else answers.READ_ONLY
     if target.path[:2] == _INSTANCE:
         return _route_instance(request, target)
+    if own and target.path == own_events.PATH:
+        return own_events.route(request.method, target.version)
     return answers.NOT_FOUND
 
 
@@ -93,6 +108,7 @@ class _Target(NamedTuple):
     version: str
     """Empty where it is missing, or asked for more than once."""
     formats: tuple[str, ...]
+    waits: tuple[str, ...]
 
 
 @lru_cache(maxsize=_TARGETS_MAX)
@@ -103,10 +119,13 @@ def _read_target(path: str, query: str) -> _Target:
         path=_segments(path),
         version=asked[0] if len(asked) == 1 else "",
         formats=tuple(value.lower() for name, value in pairs if name == "format"),
+        waits=tuple(value for name, value in pairs if name == "wait"),
     )
 
 
-def _route_events(request: Request, target: _Target) -> Route | Response:
+def _route_events(
+    request: Request, target: _Target, longest_wait: int
+) -> Route | Response:
     if request.method not in {"GET", "POST"}:
         return answers.READ_OR_APPROVE
     version = versions.parse(target.version)
@@ -114,7 +133,14 @@ def _route_events(request: Request, target: _Target) -> Route | Response:
         return answers.EVENTS_VERSION
     if request.method == "POST":
         return Approval(version=version)
-    return Read(version=version, tags=_tags(request))
+    match target.waits if longest_wait else ():
+        case ():
+            wait = None
+        case (text,) if _SECONDS.fullmatch(text):
+            wait = min(int(text), longest_wait)
+        case _:
+            return answers.WAIT
+    return Read(version=version, tags=_tags(request), wait=wait)
 
 
 def _route_instance(request: Request, target: _Target) -> Route | Response:

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from forewarn.clock import Clock
@@ -12,6 +14,8 @@ from forewarn.metadata.connection import Connection
 from forewarn.metadata.desk import Desk
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.hub import Hub
+from forewarn.metadata.interposed import InterposedConnection
+from forewarn.metadata.interposer import Interposer
 from forewarn.metadata.limits import Limits
 
 Address: TypeAlias = tuple[str, int]
@@ -30,11 +34,16 @@ class Server:
         desk: Desk,
         clock: Clock,
         bounds: Limits | None = None,
+        interposer: Interposer | None = None,
     ) -> None:
-        """Serve `endpoint`, asking control through `desk`; listen nowhere yet."""
+        """Serve `endpoint`, asking control through `desk`; listen nowhere yet.
+
+        `interposer` stands in front of it; without one it costs nothing.
+        """
         self._hub = Hub(
             endpoint=endpoint, desk=desk, clock=clock, bounds=bounds or Limits()
         )
+        self._interposer = interposer
         self._shared: asyncio.Server | None = None
         self._guests: dict[str, tuple[Address, asyncio.Server]] = {}
 
@@ -94,12 +103,13 @@ class Server:
     def wake(self) -> None:
         """Answer what was held for a time that has come, after the clock jumped."""
         self._hub.holds.wake()
+        self._hub.ringer.wake()
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Take nothing new, finish what is under way, then close.
 
-        What is held for a first answer is told to ask again. After the grace,
-        connections are cut.
+        What is held for a first answer is told to ask again; what waits for a
+        change, that there was none. After the grace, connections are cut.
         """
         hub = self._hub
         hub.is_stopping = True
@@ -108,25 +118,67 @@ class Server:
         if self._shared is not None:
             self._shared.close()
         hub.holds.release()
+        hub.ringer.release()
         for connection in [*hub.connections]:
             connection.finish()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await hub.is_empty.wait()
+        hub.rounds.end()
         for connection in [*hub.connections]:
             connection.abort()
         # One turn of the loop, for the cut ones to be gone.
         await asyncio.sleep(0)
 
+    def _maker(self, vm: str) -> Callable[[], Connection]:
+        """Return what makes the server's end of each new connection."""
+        if self._interposer is None:
+            return functools.partial(Connection, self._hub, vm)
+        return functools.partial(InterposedConnection, self._hub, vm, self._interposer)
+
     async def _listen(self, address: Address, *, vm: str) -> asyncio.Server:
         host, port = address
-        return await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._hub, vm=vm),
+        listener = await asyncio.get_running_loop().create_server(
+            self._maker(vm),
             # An empty host is every address of the machine.
             host or None,
             port,
             backlog=limits.BACKLOG,
         )
+        _send_simply(listener)
+        if self._hub.endpoint.waits.longest_seconds:
+            _keep_alive(listener)
+        return listener
+
+
+def _send_simply(listener: asyncio.Server) -> None:
+    """Have the kernel send an answer without a timer to pace it.
+
+    A machine whose default is BBR sets one for each packet, which takes 0.2 of the
+    7 µs of a GET. An answer is a packet or two, to a guest that is not far: there is
+    no congestion to find out about.
+    """
+    for each in listener.sockets:
+        # Where it is not to be had, the machine's default does as well.
+        with contextlib.suppress(OSError):
+            each.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_CONGESTION, limits.CONGESTION
+            )
+
+
+def _keep_alive(listener: asyncio.Server) -> None:
+    """Have the kernel find clients that vanish while they wait.
+
+    What a listening socket is told holds for every connection that it accepts.
+    """
+    for each in listener.sockets:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (
+            (socket.TCP_KEEPIDLE, limits.KEEPALIVE_IDLE_SECONDS),
+            (socket.TCP_KEEPINTVL, limits.KEEPALIVE_INTERVAL_SECONDS),
+            (socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES),
+        ):
+            each.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _bound(listener: asyncio.Server) -> Address:

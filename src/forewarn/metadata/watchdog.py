@@ -1,8 +1,9 @@
-"""The one timer of a connection, and what it waits for.
+"""The one timer of a connection, for what has begun and must end.
 
-Arming a timer costs more than answering a GET, so it is armed anew only when
-something has begun that must end sooner; between requests it is left to fire, to
-see that nothing was to be hurried.
+Arming a timer costs more than answering a GET. So it is armed only where the bytes
+of a request come in parts, or are not read; when that is over, it is left to fire,
+to see that nothing is in a hurry any more. Who sends nothing at all is noticed in
+the hub's rounds.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ class Phase(enum.Enum):
 
 class Watchdog:
     """Calls `on_time` when a phase has lasted as long as it may."""
+
+    __slots__ = ("_bounds", "_on_time", "_request", "_timer", "phase")
 
     def __init__(self, bounds: Limits, *, on_time: Callable[[], None]) -> None:
         """Watch nothing yet."""
@@ -65,8 +68,6 @@ class Watchdog:
 
     def _seconds(self, phase: Phase) -> float:
         match phase:
-            case Phase.IDLE:
-                return self._bounds.idle_seconds
             case Phase.HEAD:
                 return self._bounds.head_seconds
             case Phase.BODY:
@@ -75,6 +76,8 @@ class Watchdog:
                 return self._bounds.write_seconds
             case Phase.LINGER:
                 return self._bounds.linger_seconds
+            case Phase.IDLE:
+                raise AssertionError("nothing hurries who is idle")
 
 
 def _do_nothing() -> None:

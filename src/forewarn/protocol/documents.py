@@ -6,6 +6,7 @@ plain search, so the JSON is compact, and its members keep the order of 2.2.
 
 import hashlib
 import json
+import operator
 from collections.abc import Sequence
 
 from forewarn.instants import format_http_date
@@ -37,6 +38,23 @@ def digest(events: Sequence[Event]) -> str:
     """
     shown = [_members(event, version=NEWEST) for event in events]
     return hashlib.sha256(_compact(shown)).hexdigest()[:_DIGEST_LENGTH]
+
+
+def look_alike(old: Event, new: Event) -> bool:
+    """Tell whether an event shows no otherwise than before: then no digest changes."""
+    return _shown(old) == _shown(new)
+
+
+_shown = operator.attrgetter(
+    "status",
+    "event_type",
+    "source",
+    "resources",
+    "not_before",
+    "description",
+    "duration_seconds",
+)
+"""All that a document says of an event but its id and scope, which never change."""
 
 
 def _members(event: Event, *, version: ApiVersion) -> dict[str, object]:

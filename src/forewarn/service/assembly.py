@@ -15,17 +15,17 @@ from pathlib import Path
 
 import uvloop
 
-from forewarn.fleet.file import WantedFleet, read_fleet
-from forewarn.fleet.problems import FleetFileError, Problem
+from forewarn.fleet.file import FleetText, WantedFleet
+from forewarn.fleet.problems import FleetFileError, Problem, line_of
 from forewarn.metadata.server import Address
-from forewarn.service import parts
+from forewarn.service import limits, parts
 from forewarn.service.listening import StartError
 from forewarn.service.logs import logging_to
 from forewarn.service.service import Service
 from forewarn.service.settings import Settings
 from forewarn.service.supervisor import Supervisor
 
-__all__ = ["Service", "StartError", "read_fleet_file", "run"]
+__all__ = ["Service", "StartError", "read_fleet_file", "read_fleet_text", "run"]
 
 logger = logging.getLogger("forewarn.service")
 
@@ -52,35 +52,51 @@ def run(
     what its files say, others for what the machine says. A status of 1 means
     that the service failed and is to be started again.
     """
-    wanted = None if fleet is None else read_fleet_file(fleet)
+    text = None if fleet is None else read_fleet_text(fleet)
+    if text is not None and len(text.text) <= limits.READ_HERE_CHARACTERS_MAX:
+        text.read()  # A slip of the hand is told before anything is opened.
     _allow_connections()
     sys.setswitchinterval(SWITCH_SECONDS)
-    with (
-        logging_to(sys.stderr, settings.log) as log,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        for warning in settings.warnings:
-            logger.warning("%s", warning)
-        service = Service(settings)
-        service.metrics.lines_dropped = log.lines_dropped
-        return runner.run(_serve(service, wanted, supervisor))
+    # Until the start is over, hardly anything that is made is rubbish.
+    gc.disable()
+    try:
+        with (
+            logging_to(sys.stderr, settings.log) as log,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            for warning in settings.warnings:
+                logger.warning("%s", warning)
+            service = Service(settings)
+            service.metrics.lines_dropped = log.lines_dropped
+            return runner.run(_serve(service, text, supervisor))
+    finally:
+        gc.enable()
 
 
 def read_fleet_file(file: Path) -> WantedFleet:
     """Return the fleet of a file; raises FleetFileError."""
+    return read_fleet_text(file).read()
+
+
+def read_fleet_text(file: Path) -> FleetText:
+    """Return the text of a fleet file; raises FleetFileError if it has none."""
+    line = 0
     try:
-        text = file.read_text(encoding="utf-8")
+        # Decoded as a whole: a file that is read in parts loses count of its lines.
+        text = file.read_bytes().decode("utf-8-sig")
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:
-        message = "is not UTF-8"
+    except UnicodeDecodeError as error:
+        message, line = "is not UTF-8", line_of(error)
     else:
-        return read_fleet(text, name=str(file))
-    raise FleetFileError([Problem(file=str(file), line=0, key="", message=message)])
+        return FleetText(name=str(file), text=text)
+    raise FleetFileError([Problem(file=str(file), line=line, key="", message=message)])
 
 
 async def _serve(
-    service: Service, fleet: WantedFleet | None, supervisor: Supervisor = NOBODY
+    service: Service,
+    fleet: WantedFleet | FleetText | None,
+    supervisor: Supervisor = NOBODY,
 ) -> int:
     loop = asyncio.get_running_loop()
     told: asyncio.Future[int] = loop.create_future()
@@ -97,6 +113,7 @@ async def _serve(
     # garbage again and again, which at 100,000 VMs stops everything for a second.
     gc.collect()
     gc.freeze()
+    gc.enable()
     _greet(service)
     supervisor.tell("READY=1")
     telling = asyncio.create_task(

@@ -52,6 +52,13 @@ EVENT_STEPS = (
 """What can happen to an event, for its counter."""
 
 
+WEBHOOK_RESULTS = ("delivered", "failed")
+"""What can come of a post to a receiver."""
+
+WEBHOOK_REASONS = ("too old", "too many", "gone")
+"""Why messages to a receiver are given up."""
+
+
 def _counter(name: str, text: str, **labels: Iterable[str]) -> Meter:
     return _meter(f"{name}_total", "counter", text, labels)
 
@@ -89,6 +96,7 @@ STRANGERS = _counter(
     "metadata_strangers", "Requests of callers that are no VM of the fleet."
 )
 CONNECTIONS = _gauge("metadata_connections", "Connections of VMs that are open.")
+WAITERS = _gauge("metadata_waiters", "Requests of VMs that wait for a change (push).")
 LISTENERS_FAILED = _gauge(
     "metadata_listeners_failed", "VMs whose own listener could not be had."
 )
@@ -165,6 +173,29 @@ DRIVER_RESULTS = _counter(
     "What came of the driver's calls.",
     action=_ACTIONS,
     verdict=("done", "failed", "unknown"),
+)
+
+# Webhooks: labels with receivers' names, of which there are few
+
+WEBHOOK_ATTEMPTS = _counter(
+    "webhook_attempts",
+    "Posts to receivers, by what came of them.",
+    receiver=(),
+    result=WEBHOOK_RESULTS,
+)
+WEBHOOK_GIVEN_UP = _counter(
+    "webhook_given_up",
+    "Messages that will not be told, by why.",
+    receiver=(),
+    reason=WEBHOOK_REASONS,
+)
+WEBHOOK_PENDING = _gauge(
+    "webhook_pending", "Messages that wait for a receiver.", receiver=()
+)
+WEBHOOK_AGE = _gauge(
+    "webhook_oldest_age_seconds",
+    "How old the message is that a receiver must take next.",
+    receiver=(),
 )
 
 # Control and store

@@ -2,46 +2,42 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from forewarn.clock import Clock
-from forewarn.control import reports
+from forewarn.control import own_view, reports
 from forewarn.control.desk import Health
 from forewarn.control.work import Who, Work
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros
 from forewarn.metadata import desk as metadata
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.own_events import OwnEvents
+from forewarn.service.fleets import Fleets
+from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
 from forewarn.service.watching import Watchers
-from forewarn.store.port import Reader, Store
+from forewarn.store.port import Reader
 
 T = TypeVar("T")
-
-
-class Readings:
-    """Reads the store in a few threads of its own, off the event loop."""
-
-    def __init__(self, *, store: Store, threads: Executor) -> None:
-        """Read `store` in `threads`."""
-        self._store = store
-        self._threads = threads
-
-    async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Return what `ask` returns on a consistent view."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._store.read, ask)
 
 
 class VmDesk:
     """The metadata endpoint's way to control (metadata.desk.Desk)."""
 
     def __init__(
-        self, *, runner: Runner, readings: Readings, approvals: Counter[str]
+        self,
+        *,
+        runner: Runner,
+        readings: Readings,
+        approvals: Counter[str],
+        clock: Clock,
     ) -> None:
         """Ask `runner`, read through `readings`, and count answers in `approvals`."""
+        self._clock = clock
         self._runner = runner
         self._readings = readings
         self._approvals = approvals
@@ -53,21 +49,27 @@ class VmDesk:
         except ForewarnError as error:
             raise _busy(error) from error
 
-    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
+    def approve(
+        self, vm: str, event_ids: Sequence[str]
+    ) -> "asyncio.Future[str | None]":
         """Approve the events for `vm`: None, or the sentence of a refusal."""
-        try:
-            refusal = await self._runner.approve(vm, tuple(event_ids))
-        except ForewarnError as error:
-            self._approvals["unavailable"] += 1
-            raise _busy(error) from error
-        self._approvals["accepted" if refusal is None else "refused"] += 1
-        return refusal
+        verdict = _Verdict(self._approvals)
+        return self._runner.approve(vm, tuple(event_ids), verdict)
 
     async def instance(self, vm: str) -> InstanceFacts | None:
         """Return what the instance endpoint tells `vm` of itself; None: gone."""
         try:
             return await self._readings.read(
                 lambda reader: reports.instance_facts(reader, vm)
+            )
+        except ForewarnError as error:
+            raise _busy(error) from error
+
+    async def own_events(self, vm: str) -> OwnEvents | None:
+        """Return what `vm` may know of its own events; None: gone."""
+        try:
+            return await self._readings.read(
+                lambda reader: own_view.own_events(reader, vm, now=self._clock.now())
             )
         except ForewarnError as error:
             raise _busy(error) from error
@@ -81,6 +83,7 @@ class ServiceDesk:
         *,
         runner: Runner,
         readings: Readings,
+        fleets: Fleets,
         watchers: Watchers,
         clock: Clock,
         health: Callable[[], Health],
@@ -88,6 +91,7 @@ class ServiceDesk:
         """Join the ways."""
         self._runner = runner
         self._readings = readings
+        self._fleets = fleets
         self._watchers = watchers
         self._clock = clock
         self._health = health
@@ -102,6 +106,14 @@ class ServiceDesk:
         """Read from a consistent view of the store, off the plane's thread."""
         return await self._readings.read(ask)
 
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        """Return how many objects of each kind a fleet file has."""
+        return await self._fleets.count(text)
+
+    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+        """Apply a fleet file for `who`; for nobody it is only planned."""
+        return await self._fleets.merge(text, who=who)
+
     def now(self) -> Micros:
         """Return the model time."""
         return self._clock.now()
@@ -113,6 +125,24 @@ class ServiceDesk:
     def health(self) -> Health:
         """Tell whether the ticker and the store work."""
         return self._health()
+
+
+class _Verdict(asyncio.Future["str | None"]):
+    """The verdict on an approval, counted, and told as the endpoint wants it."""
+
+    def __init__(self, counts: Counter[str]) -> None:
+        super().__init__()
+        self._counts = counts
+
+    def set_result(self, result: str | None) -> None:
+        self._counts["accepted" if result is None else "refused"] += 1
+        super().set_result(result)
+
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        self._counts["unavailable"] += 1
+        if isinstance(exception, ForewarnError):
+            exception = _busy(exception)
+        super().set_exception(exception)
 
 
 def _busy(error: ForewarnError) -> metadata.BusyError:

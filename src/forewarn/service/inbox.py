@@ -3,9 +3,9 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from forewarn.control.approvals import Approval
 from forewarn.control.desk import BusyError
@@ -47,6 +47,14 @@ class Order:
     act: Callable[[], Any] = field(repr=False)
 
 
+T = TypeVar("T", Post, Enabling, Order, Post | Enabling)
+
+
+def crowded() -> BusyError:
+    """Return what somebody is told for whom there is no room."""
+    return BusyError("too much waits for the control plane", hint="Ask again.")
+
+
 class Inbox:
     """Three queues and a bell."""
 
@@ -59,23 +67,25 @@ class Inbox:
         self._has_rung = False
         self._is_closed = False
 
-    def put(self, task: Post | Enabling | Order) -> None:
-        """Have the thread do it; raises BusyError and StoppedError."""
+    def put(self, *tasks: T) -> Sequence[T]:
+        """Have the thread do them, and wake it once.
+
+        Return those that there is no room for; raises StoppedError.
+        """
         with self._bell:
             if self._is_closed:
                 raise StoppedError
-            if self.waiting >= limits.QUEUE_MAX:
-                raise BusyError(
-                    "too much waits for the control plane", hint="Ask again."
-                )
-            match task:
-                case Post():
-                    self.posts.append(task)
-                case Enabling():
-                    self.enablings.append(task)
-                case Order():
-                    self.orders.append(task)
+            room = max(0, limits.QUEUE_MAX - self.waiting)
+            for task in tasks[:room]:
+                match task:
+                    case Post():
+                        self.posts.append(task)
+                    case Enabling():
+                        self.enablings.append(task)
+                    case Order():
+                        self.orders.append(task)
             self._bell.notify()
+        return tasks[room:]
 
     @property
     def waiting(self) -> int:

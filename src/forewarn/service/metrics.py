@@ -27,10 +27,11 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.service import catalog, limits
-from forewarn.service.desks import Readings
+from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
 from forewarn.service.tally import Standing, Tally
 from forewarn.service.watching import Watchers
+from forewarn.service.webhooks.deliveries import Webhooks
 from forewarn.store.port import Reader
 
 LATE_SHARE = 5
@@ -57,6 +58,7 @@ class Parts:
     runner: Runner
     readings: Readings
     watchers: Watchers
+    webhooks: Webhooks
     is_ready: Callable[[], bool]
     listeners_failed: Callable[[], int]
 
@@ -85,6 +87,7 @@ class Metrics:
             Reading(catalog.ADMIN_RESPONSES, dict(self.answered)),
             Reading(catalog.WATCHERS, len(parts.watchers)),
             *self._of_work(held),
+            *parts.webhooks.readings(),
             *self._of_control(parts.runner),
             Reading(catalog.READY, int(parts.is_ready())),
             Reading(catalog.BUILD_INFO, {(__version__, platform.python_version()): 1}),
@@ -99,6 +102,7 @@ class Metrics:
         yield Reading(catalog.METADATA_RESPONSES, answers)
         yield Reading(catalog.STRANGERS, endpoint.counters.strangers)
         yield Reading(catalog.CONNECTIONS, parts.server.open_connections)
+        yield Reading(catalog.WAITERS, len(endpoint.waits))
         yield Reading(catalog.LISTENERS_FAILED, parts.listeners_failed())
         yield Reading(catalog.VMS, len(endpoint.directory.by_vm))
         yield Reading(catalog.VMS_DOWN, self.tally.vms_down())

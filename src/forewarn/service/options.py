@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from forewarn.drivers.placeholders import OBSERVER_PLACEHOLDERS, known_in
 from forewarn.fleet.values import split_listener
@@ -34,6 +34,9 @@ FIRST_ANSWER_MAX = 2 * MINUTE
 FIRST_EVENTS_MAX = 5 * MINUTE
 """Clause 7.1: up to two minutes, and up to five."""
 
+LONGEST_WAIT_MAX = 10 * MINUTE
+"""Of one wait for a change: beyond it, firewalls and proxies forget a connection."""
+
 PARALLEL_MAX = 1_000
 """Programs of one call at once: more than a host has VMs for."""
 
@@ -45,6 +48,8 @@ DRIVERS = ("simulated", "command")
 FAILURE_EVENTS = {"Reboot": EventType.REBOOT, "Redeploy": EventType.REDEPLOY}
 
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+_PLAIN = re.compile(r"[!-~]+")
 _STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]|postgres(?:ql)?://.*")
 _EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
 
@@ -57,6 +62,7 @@ class Form(enum.Enum):
     URL = "the URL of a store"
     NUMBER = "a number"
     COUNT = "a whole number"
+    SWITCH = "true or false"
     DURATION = "a duration"
     EVENT = "an event type"
     DRIVER = "a driver"
@@ -64,6 +70,9 @@ class Form(enum.Enum):
     PROGRAM = 'a list of words such as ["/usr/local/bin/pause-vm", "{vm}"]'
     ACTIONS = 'a list of actions such as ["live_migrate"]'
     FAULTS = 'a list of faults such as ["reboot fail times=2"]'
+    WORDS = "a list of words"
+    NAME = "a name in lower case"
+    WEB = "an http or https URL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +108,9 @@ _SPECIAL: Mapping[str, Option] = {
     "metadata.first_events_delay": Option(most=FIRST_EVENTS_MAX),
     "metadata.disable_after": Option(least=SECOND),
     "metadata.signed_secret_file": Option(form=Form.TEXT, may_be_empty=True),
+    "metadata.push": Option(form=Form.SWITCH),
+    "metadata.push_longest_wait": Option(least=SECOND, most=LONGEST_WAIT_MAX),
+    "metadata.own_events": Option(form=Form.SWITCH),
     "admin.listen": Option(form=Form.LISTENER),
     "admin.token_file": Option(form=Form.TEXT, may_be_empty=True),
     "store.url": Option(form=Form.URL),
@@ -177,6 +189,10 @@ def from_toml(option: Option, value: object) -> Any:
             raise ValueError(f"must be {option.form.value}")
         number = float(value) if option.form is Form.NUMBER else value
         return _bounded(option, number)
+    if option.form is Form.SWITCH:
+        if not isinstance(value, bool):
+            raise ValueError(f"must be {option.form.value}, without quotes")
+        return value
     if option.form in _LISTS:
         return _LISTS[option.form](option, words.listed(value, option.form.value))
     if not isinstance(value, str):
@@ -197,6 +213,10 @@ def shown(option: Option, value: Any) -> str:
         return f"{value:g}"
     if option.form is Form.URL:
         return without_password(value)
+    if option.form is Form.WEB:
+        return without_secrets(value)
+    if option.form is Form.SWITCH:
+        return str(value).lower()
     if option.form is Form.FAULTS:
         return ", ".join(value)
     if option.form in _LISTS:
@@ -208,6 +228,18 @@ def without_password(url: str) -> str:
     """Return a URL with `***` in the place of its password."""
     password = urlsplit(url).password if "@" in url else None
     return url.replace(f":{password}@", ":***@", 1) if password else url
+
+
+def without_secrets(url: str) -> str:
+    """Return a web URL with `***` for its user, password and query, where it has any."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    shown = parts._replace(
+        netloc=f"***{at}{host}" if user else host,
+        query="***" if parts.query else "",
+        fragment="",
+    )
+    return urlunsplit(shown)
 
 
 def _split(option: Option, text: str) -> tuple[str, ...]:
@@ -289,6 +321,42 @@ def _word(option: Option, text: str) -> str:
     return text
 
 
+def _switch(option: Option, text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise ValueError(f"must be {option.form.value}, not {text!r}")
+    return text == "true"
+
+
+def _name(_option: Option, text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no name: write up to 63 of a-z, 0-9, - and _, "
+            "a letter or a number first"
+        )
+    return text
+
+
+def _web(option: Option, text: str) -> str:
+    if not text and option.may_be_empty:
+        return ""
+    try:
+        parts = urlsplit(text)
+        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        _ = parts.port  # raises ValueError where it is none
+    except ValueError:
+        is_good = False
+    if not is_good or not text.isascii() or not _PLAIN.fullmatch(text):
+        # What was written may have a password in it.
+        raise ValueError("must be a URL such as https://hooks.example.com/forewarn")
+    return text
+
+
+def _words(option: Option, found: tuple[str, ...]) -> tuple[str, ...]:
+    for each in found:
+        _word(option, each)
+    return tuple(dict.fromkeys(found))
+
+
 _READERS: Mapping[Form, Callable[[Option, str], Any]] = {
     Form.TEXT: _text,
     Form.LISTENER: _listener,
@@ -297,10 +365,14 @@ _READERS: Mapping[Form, Callable[[Option, str], Any]] = {
     Form.EVENT: _event,
     Form.DRIVER: _driver,
     Form.WORD: _word,
+    Form.NAME: _name,
+    Form.WEB: _web,
+    Form.SWITCH: _switch,
 }
 
 _LISTS: Mapping[Form, Callable[[Option, tuple[str, ...]], tuple[str, ...]]] = {
     Form.PROGRAM: lambda option, found: words.program(found, option.placeholders),
     Form.ACTIONS: lambda _option, found: words.actions(found),
     Form.FAULTS: lambda _option, found: words.faults(found),
+    Form.WORDS: _words,
 }

@@ -15,11 +15,14 @@ from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.problems import quoted
+from forewarn.instants import SECOND
 from forewarn.metadata.server import Address
+from forewarn.metadata.waiting import Waits
 from forewarn.service.options import without_password
+from forewarn.service.planner import Planner
 from forewarn.service.settings import Settings, impacts, problem
 from forewarn.service.words import WORKS
-from forewarn.store.open import open_store
+from forewarn.store.open import open_store, path_of
 from forewarn.store.port import Store
 
 SQLITE = "sqlite:///"
@@ -58,6 +61,12 @@ def open_store_of(settings: Settings) -> Store:
         return open_store(settings.store.url)
     except ValueError as error:
         raise problem(settings, "store.url", str(error)) from error
+
+
+def planner_of(settings: Settings) -> Planner | None:
+    """Return what looks at large fleet files; None: the store is in no file."""
+    path = path_of(settings.store.url)
+    return Planner(path) if path is not None else None
 
 
 def open_driver_of(settings: Settings) -> Driver:
@@ -148,6 +157,13 @@ def read_secret(settings: Settings) -> bytes:
     if not 0 < len(secret) <= SECRET_BYTES_MAX:
         raise problem(settings, key, f"{file} is empty or too long for a secret")
     return secret
+
+
+def waits_of(settings: Settings) -> Waits:
+    """Return who may wait for a change: nobody, unless it was switched on."""
+    metadata = settings.metadata
+    longest = metadata.push_longest_wait // SECOND if metadata.push else 0
+    return Waits(longest_seconds=longest)
 
 
 def read_tokens_of(settings: Settings) -> Tokens | None:

@@ -35,6 +35,7 @@ from forewarn.service.inbox import (
     Order,
     Post,
     StoppedError,
+    crowded,
     settle,
 )
 from forewarn.store import kinds
@@ -65,6 +66,7 @@ class Runner:
         self._take_sightings = take_sightings
         self._on_failure = on_failure
         self._inbox = Inbox()
+        self._gathered: list[Post | Enabling] = []
         self._under_way: Sequence[Post | Enabling | Order] = ()
         self._is_ticking = False
         self._next_due: Micros | None = None
@@ -87,36 +89,68 @@ class Runner:
         self._is_ticking = True
         self.wake()
 
-    async def approve(self, vm: str, event_ids: tuple[str, ...]) -> str | None:
-        """Approve for a VM, together with whoever else waits; see Plane.approve."""
-        future: asyncio.Future[str | None] = self._loop.create_future()
+    def approve(
+        self,
+        vm: str,
+        event_ids: tuple[str, ...],
+        verdict: "asyncio.Future[str | None] | None" = None,
+    ) -> "asyncio.Future[str | None]":
+        """Approve for a VM, together with whoever else waits; see Plane.approve.
+
+        Return `verdict`, or a future of its own.
+        """
+        if verdict is None:
+            verdict = self._loop.create_future()
         approval = Approval(vm=vm, event_ids=event_ids)
-        self._inbox.put(Post(future=future, approval=approval))
-        return await future
+        self._gather(Post(future=verdict, approval=approval))
+        return verdict
 
     async def enable(self, vm: str) -> None:
         """Enable what a VM is served, together with whoever else waits."""
         future: asyncio.Future[None] = self._loop.create_future()
-        self._inbox.put(Enabling(future=future, vm=vm))
+        self._gather(Enabling(future=future, vm=vm))
         await future
 
     async def call(self, act: Callable[[Plane, Micros], T]) -> T:
         """Return what `act` returns when the thread gives it the plane."""
         future: asyncio.Future[T] = self._loop.create_future()
         plane, clock = self._plane, self._clock
-        self._inbox.put(Order(future=future, act=lambda: act(plane, clock.now())))
+        order = Order(future=future, act=lambda: act(plane, clock.now()))
+        if self._inbox.put(order):
+            raise crowded()
         return await future
+
+    def _gather(self, task: Post | Enabling) -> None:
+        """Hand over what comes in one turn of the loop together.
+
+        To wake the thread costs more than to approve.
+        """
+        if not self._gathered:
+            self._loop.call_soon(self._hand_in)
+        self._gathered.append(task)
+
+    def _hand_in(self) -> None:
+        tasks, self._gathered = self._gathered, []
+        try:
+            refused, error = self._inbox.put(*tasks), crowded()
+        except StoppedError as stopped:
+            refused, error = tasks, stopped
+        settle([(task.future, None, error) for task in refused])
 
     def wake(self) -> None:
         """Look at the clock now; may be called from any thread."""
         self._inbox.ring()
 
     def is_alive(self) -> bool:
-        """Tell whether the thread runs, and has done its work lately."""
+        """Tell whether the thread runs, and does its work or tries to.
+
+        A store that another program holds is no reason to be started again: the
+        thread tries until it lets go, and a new process could do no more.
+        """
         return (
             self._thread.is_alive()
             and self.silent_seconds() < limits.STUCK_SECONDS
-            and self.idle_seconds() < limits.STUCK_SECONDS
+            and (self.is_held or self.idle_seconds() < limits.STUCK_SECONDS)
         )
 
     @property

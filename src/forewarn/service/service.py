@@ -23,22 +23,26 @@ from forewarn.control.plane import Plane
 from forewarn.control.work import Who
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
-from forewarn.fleet.file import WantedFleet
+from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.ids import Ids, RandomIds
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Address, Server
 from forewarn.service import limits, parts
 from forewarn.service.admin import AdminServer
-from forewarn.service.desks import Readings, ServiceDesk, VmDesk
+from forewarn.service.desks import ServiceDesk, VmDesk
+from forewarn.service.fleets import Fleets, FleetWrites
 from forewarn.service.guests import GuestListeners
 from forewarn.service.listening import address_of, refused
 from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
+from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
 from forewarn.service.sightings import Sightings
 from forewarn.service.trail import Trail
 from forewarn.service.watching import Watchers
+from forewarn.service.webhooks.deliveries import Secrets, Webhooks, read_secrets
+from forewarn.service.webhooks.pending import Pending
 from forewarn.store.port import Store
 
 logger = logging.getLogger("forewarn.service")
@@ -75,14 +79,21 @@ class Service:
         self._admin: AdminServer | None = None
         self._runner: Runner | None = None
         self.metrics = Metrics(self.clock)
+        self._fleet_writes = FleetWrites()
+        self._fleets: Fleets | None = None
+        self._pending = Pending()
+        self._webhooks: Webhooks | None = None
         self.endpoint: Endpoint
         self.server: Server
         self.desk: ServiceDesk
 
     # Starting
 
-    async def start(self, *, fleet: WantedFleet | None = None) -> None:
-        """Start everything; raises ForewarnError, and then nothing is left."""
+    async def start(self, *, fleet: WantedFleet | FleetText | None = None) -> None:
+        """Start everything; raises ForewarnError, and then nothing is left.
+
+        A file that was applied last is not even read.
+        """
         self._failed = asyncio.get_running_loop().create_future()
         try:
             await self._start(fleet)
@@ -93,14 +104,18 @@ class Service:
                 raise self._runner.failure from None
             raise
 
-    async def _start(self, fleet: WantedFleet | None) -> None:
+    async def _start(self, fleet: WantedFleet | FleetText | None) -> None:
         tokens = parts.read_tokens_of(self.settings)
         secret = parts.read_secret(self.settings)
+        keys = read_secrets(self.settings)
         loop = asyncio.get_running_loop()
         stored, driver = await loop.run_in_executor(self._threads, self._open)
         store = self._observed(stored)
         self.endpoint = Endpoint(
-            rate_limit=self.settings.metadata.rate_limit, secret=secret
+            rate_limit=self.settings.metadata.rate_limit,
+            secret=secret,
+            waits=parts.waits_of(self.settings),
+            own_events=self.settings.metadata.own_events,
         )
         self.watchers = Watchers()
         voice = parts.Voice(loop, publish=self._publish, changed=self.watchers.tell)
@@ -115,14 +130,15 @@ class Service:
             plane=plane,
             clock=self.clock,
             loop=loop,
-            take_sightings=self.endpoint.take_sightings,
+            # Before silence is judged, who waits has been seen just now.
+            take_sightings=lambda: self.endpoint.take_sightings(now=self.clock.now()),
             on_failure=self._fail,
         )
         driver.on_report(runner.wake)
-        self._join(runner, store)
+        webhooks = self._join(runner, store, keys)
         runner.start()
         await runner.call(lambda plane, now: plane.start(now=now))
-        if fleet is not None:
+        if fleet is not None and not await self._is_applied(fleet):
             await self.apply(fleet)
         await self._listen(tokens)
         self._sightings = Sightings(
@@ -131,6 +147,7 @@ class Service:
             disable_after=self.settings.metadata.disable_after,
         )
         self._sightings.begin()
+        webhooks.begin()
         runner.tick()
         self._is_ready = True
 
@@ -146,29 +163,49 @@ class Service:
                 contextlib.closing(parts.open_driver_of(self.settings))
             )
         self.metrics.tally.load(store)
+        self._pending.load(store)
         return store, driver
 
     def _observed(self, store: Store) -> Store:
         """Return the store as the plane uses it: the log and the metrics hear of it."""
-        listeners = (Trail(), self.metrics.tally)
+        listeners = (Trail(), self.metrics.tally, self._pending, self._fleet_writes)
         return ObservedStore(store, clock=self.clock, listeners=listeners)
 
-    def _join(self, runner: Runner, store: Store) -> None:
+    def _join(self, runner: Runner, store: Store, keys: Secrets) -> Webhooks:
         readings = Readings(store=store, threads=self._threads)
         self.server = Server(
             endpoint=self.endpoint,
             desk=VmDesk(
-                runner=runner, readings=readings, approvals=self.metrics.approvals
+                runner=runner,
+                readings=readings,
+                approvals=self.metrics.approvals,
+                clock=self.clock,
             ),
             clock=self.clock,
         )
         self._guests = GuestListeners(self.server, on_open=self._tell_of_guest)
+        self._fleets = Fleets(
+            runner=runner,
+            readings=readings,
+            writes=self._fleet_writes,
+            planner=None if self._store else parts.planner_of(self.settings),
+            count_vms=lambda: len(self.endpoint.directory.by_vm),
+        )
         self.desk = ServiceDesk(
             runner=runner,
             readings=readings,
+            fleets=self._fleets,
             watchers=self.watchers,
             clock=self.clock,
             health=self.health,
+        )
+        webhooks = self._webhooks = Webhooks(
+            self.settings,
+            keys=keys,
+            pending=self._pending,
+            desk=self.desk,
+            clock=self.clock,
+            ids=self._ids,
         )
         self._parts = Parts(
             endpoint=self.endpoint,
@@ -176,9 +213,11 @@ class Service:
             runner=runner,
             readings=readings,
             watchers=self.watchers,
+            webhooks=webhooks,
             is_ready=lambda: self.health().ready,
             listeners_failed=lambda: len(self._guests.failed),
         )
+        return webhooks
 
     async def _listen(self, tokens: Tokens | None) -> None:
         metadata, admin = self.settings.metadata, self.settings.admin
@@ -193,6 +232,7 @@ class Service:
                 version=__version__,
                 collect=lambda: self.metrics.collect(self._parts),
                 answered=self.metrics.answered,
+                receivers=self._webhooks,
             ),
             grace_seconds=limits.GRACE_SECONDS,
         )
@@ -201,10 +241,16 @@ class Service:
 
     # Running
 
-    async def apply(self, fleet: WantedFleet) -> MergePlan:
+    async def apply(self, fleet: WantedFleet | FleetText) -> MergePlan:
         """Apply a fleet file, as the service does at its start."""
-        return await self.desk.order(
-            Who(actor="fleet file"), lambda work: fleet_changes.apply(work, fleet)
+        who = Who(actor="fleet file")
+        if isinstance(fleet, FleetText):
+            return await self.desk.merge_fleet(fleet, who=who)
+        return await self.desk.order(who, lambda work: fleet_changes.apply(work, fleet))
+
+    async def _is_applied(self, fleet: WantedFleet | FleetText) -> bool:
+        return isinstance(fleet, FleetText) and await self.desk.read(
+            lambda reader: fleet_changes.is_applied(reader, fleet)
         )
 
     def wake(self) -> None:
@@ -278,12 +324,16 @@ class Service:
     async def stop(self) -> None:
         """Stop in order; may be called at any time, and again."""
         self._is_ready = False
+        if self._fleets is not None:
+            self._fleets.close()
         if self._runner is not None:
             if self._sightings is not None:
                 await self._sightings.end()
             await self._close_listeners()
             if self._sightings is not None:
                 await self._sightings.note()
+            if self._webhooks is not None:
+                await self._webhooks.end()
             if not await self._runner.stop():
                 logger.error("the control thread does not end; the store stays open")
                 return

@@ -7,15 +7,16 @@ variable or its flag, so that whoever mends one need not come back for the next.
 import difflib
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
-from forewarn.fleet.problems import Problem, did_you_mean, quoted
+from forewarn.fleet.problems import Problem, did_you_mean, line_of, quoted
 from forewarn.fleet.values import split_listener
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import options
+from forewarn.service import entries, options
 from forewarn.service.options import OPTIONS, SECTIONS
 from forewarn.service.values import Settings, impacts, policy
 
@@ -40,6 +41,7 @@ NEAR = 0.9
 
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 _HEADER = re.compile(r"[ \t]*\[[ \t]*([A-Za-z0-9_.\" \t-]+?)[ \t]*\]")
+_ARRAY_HEADER = re.compile(r"[ \t]*\[\[[ \t]*\"?([A-Za-z0-9_-]+)\"?[ \t]*\]\]")
 _KEY = re.compile(r"[ \t]*([A-Za-z0-9_-]+)[ \t]*[=.]")
 
 
@@ -91,14 +93,30 @@ def load_settings(
 
 def describe(settings: Settings) -> tuple[SettingRow, ...]:
     """Return every setting with its value and its origin, in the file's order."""
-    return tuple(
-        SettingRow(
-            key=name,
-            value=options.shown(option, value_of(settings, name)),
-            origin=settings.origins.get(name, "default"),
-        )
-        for name, option in OPTIONS.items()
+    return (
+        *(
+            SettingRow(
+                key=name,
+                value=options.shown(option, value_of(settings, name)),
+                origin=settings.origins.get(name, "default"),
+            )
+            for name, option in OPTIONS.items()
+        ),
+        *_entry_rows(settings),
     )
+
+
+def _entry_rows(settings: Settings) -> Iterator[SettingRow]:
+    """Yield the keys of arrays' tables, each table by its own name."""
+    for array, kind in entries.ARRAYS.items():
+        for number, entry in enumerate(getattr(settings, array), start=1):
+            for key in (each.name for each in fields(kind)):
+                option = entries.OPTIONS[f"{array}.{key}"]
+                yield SettingRow(
+                    key=f"{array}.{entry.name}.{key}",
+                    value=options.shown(option, getattr(entry, key)),
+                    origin=settings.origins.get(f"{array}.{number}.{key}", "default"),
+                )
 
 
 def value_of(settings: Settings, name: str) -> Any:
@@ -110,7 +128,9 @@ def value_of(settings: Settings, name: str) -> Any:
 def problem(settings: Settings, name: str, message: str) -> SettingsError:
     """Return the error for a value that turns out wrong when it is used."""
     origin = settings.origins.get(name, "default")
-    return SettingsError((Problem(file=origin, line=0, key=name, message=message),))
+    # A flag is called what its setting is called.
+    key = "" if origin == f"flag {name}" else entries.plain(name)
+    return SettingsError((Problem(file=origin, line=0, key=key, message=message),))
 
 
 class _Reader:
@@ -120,6 +140,8 @@ class _Reader:
         self.problems: list[Problem] = []
         self._values: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        """How many tables each array has."""
 
     def settings(self, warnings: tuple[str, ...]) -> Settings:
         groups = {
@@ -132,7 +154,25 @@ class _Reader:
             )
             for section, group in SECTIONS.items()
         }
-        return Settings(**groups, origins=self._origins, warnings=warnings)
+        arrays: dict[str, Any] = {
+            array: tuple(kind(**entry) for entry in self._entries(array))
+            for array, kind in entries.ARRAYS.items()
+        }
+        return Settings(**groups, **arrays, origins=self._origins, warnings=warnings)
+
+    def _entries(self, array: str) -> list[dict[str, Any]]:
+        """Return the sound keys of each table of an array."""
+        found: list[dict[str, Any]] = []
+        for number in range(1, self._counts.get(array, 0) + 1):
+            prefix = f"{array}.{number}."
+            found.append(
+                {
+                    name.removeprefix(prefix): value
+                    for name, value in self._values.items()
+                    if name.startswith(prefix)
+                }
+            )
+        return found
 
     def read_texts(self, texts: Mapping[str, tuple[str, str]]) -> None:
         for name, (text, origin) in texts.items():
@@ -163,6 +203,23 @@ class _Reader:
         for name, value in _leaves(tables):
             line = lines.get(name, lines.get(name.rpartition(".")[0], 0))
             self._take(str(file), line, name, value)
+        for array in entries.ARRAYS.keys() & tables.keys():
+            if _is_array(tables[array]):
+                self._take_array(str(file), lines, array, tables[array])
+
+    def _take_array(
+        self, file: str, lines: Mapping[str, int], array: str, tables: list[Any]
+    ) -> None:
+        """Look at the tables of an array as wholes, and at all of them together."""
+        self._counts[array] = len(tables)
+        for number, table in enumerate(tables, start=1):
+            where = f"{array}.{number}"
+            for key in entries.NEEDED[array]:
+                if key not in table:
+                    line = lines.get(where, 0)
+                    self._blame(file, line, f"{array}.{key}", "is missing")
+        for name, message in entries.wrong(array, self._entries(array)):
+            self._blame(file, lines.get(name, 0), entries.plain(name), message)
 
     def _text_of(self, file: Path) -> str | None:
         try:
@@ -174,20 +231,21 @@ class _Reader:
             return data.decode("utf-8-sig")
         except OSError as error:
             self._blame(str(file), 0, "", f"cannot be read: {error.strerror}")
-        except UnicodeDecodeError:
-            self._blame(str(file), 0, "", "is not UTF-8")
+        except UnicodeDecodeError as error:
+            self._blame(str(file), line_of(error), "", "is not UTF-8")
         return None
 
     def _take(self, file: str, line: int, name: str, value: object) -> None:
-        option = OPTIONS.get(name)
+        known = entries.plain(name)
+        option = entries.OPTIONS.get(known) if known != name else OPTIONS.get(name)
         if option is None or isinstance(value, dict):
-            self._blame(file, line, name, _unknown(name))
+            self._blame(file, line, known, _unknown(known))
             return
         try:
             self._values[name] = options.from_toml(option, value)
             self._origins[name] = f"{file}:{line}" if line else file
         except ValueError as error:
-            self._blame(file, line, name, str(error))
+            self._blame(file, line, known, str(error))
 
     def _blame(self, file: str, line: int, key: str, message: str) -> None:
         self.problems.append(Problem(file=file, line=line, key=key, message=message))
@@ -196,6 +254,11 @@ class _Reader:
 def _leaves(tables: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield each value by its whole name, unknown tables as they are."""
     for key, value in tables.items():
+        if key in entries.ARRAYS and _is_array(value):
+            for number, entry in enumerate(value, start=1):
+                for inner, leaf in entry.items():
+                    yield f"{key}.{number}.{inner}", leaf
+            continue
         if key not in SECTIONS or not isinstance(value, dict):
             yield key, value
             continue
@@ -208,8 +271,19 @@ def _leaves(tables: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
                 yield name, leaf
 
 
+def _is_array(value: object) -> bool:
+    """Tell whether a value is an array of tables, and nothing else."""
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return bool(items) and all(isinstance(item, dict) for item in items)
+
+
 def _unknown(name: str) -> str:
     section, _, key = name.rpartition(".")
+    if name in entries.ARRAYS:
+        return f"must be an array of tables: [[{name}]]"
+    if section in entries.ARRAYS:
+        keys = [known.partition(".")[2] for known in entries.OPTIONS]
+        return f"there is no such setting{did_you_mean(key, keys)}"
     if name in SECTIONS:
         return f"must be a table: [{name}]"
     if section in SECTIONS:
@@ -223,7 +297,7 @@ def _unknown(name: str) -> str:
         if not hint and elsewhere:
             hint = f" (it belongs to [{elsewhere[0].rpartition('.')[0]}])"
         return f"there is no such setting{hint}"
-    return f"there is no such table{did_you_mean(name, SECTIONS)}"
+    return f"there is no such table{did_you_mean(name, (*SECTIONS, *entries.ARRAYS))}"
 
 
 def _lines_of(text: str) -> dict[str, int]:
@@ -234,9 +308,18 @@ def _lines_of(text: str) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     section = ""
+    counts: Counter[str] = Counter()
     for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
+        if array := _ARRAY_HEADER.match(line):
+            counts[array[1]] += 1
+            section = f"{array[1]}.{counts[array[1]]}"
+            found.setdefault(array[1], number)
+            found.setdefault(section, number)
+        elif header := _HEADER.match(line):
             section = re.sub(r"[\s\"]", "", header[1])
+            first, dot, rest = section.partition(".")
+            if dot and first in counts:
+                section = f"{first}.{counts[first]}.{rest}"
             found.setdefault(section, number)
         elif key := _KEY.match(line):
             found.setdefault(f"{section}.{key[1]}" if section else key[1], number)

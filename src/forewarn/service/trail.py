@@ -31,6 +31,9 @@ _MANY = ("vm", "scope", "host", "tenant")
 _NOTABLE = frozenset({"fleet applied", "host failed", "host restored"})
 """What is told at `info` although no operation is named."""
 
+_EVENT = "event "
+"""How what happens to an event begins: of great numbers, and so for `debug`."""
+
 _BAD = frozenset({"driver failed", "driver outcome unknown", "operation failed"})
 
 
@@ -65,6 +68,9 @@ def _only_operation(changes: Sequence[Change]) -> str:
 
 
 def _tell_entry(entry: AuditEntry, only: str) -> None:
+    if entry.what.startswith(_EVENT) and not logger.isEnabledFor(logging.DEBUG):
+        # The most frequent by far: to find out what it is about would be for nothing.
+        return
     fields: Fields = dict(_fields(entry.subjects))
     if only:
         fields.setdefault("operation", only)
@@ -84,7 +90,7 @@ def _tell_entry(entry: AuditEntry, only: str) -> None:
 
 def _is_of_operation(what: str, fields: Fields) -> bool:
     is_named = "operation" in fields or "request" in fields
-    return is_named and not what.startswith("event ") and what != "operation planned"
+    return is_named and not what.startswith(_EVENT) and what != "operation planned"
 
 
 def _tell_call(before: Operation, after: Operation) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forewarn.control.policy import Policy
+from forewarn.control.subscribers import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
 from forewarn.service.words import WORKS
+from forewarn.store.outbox import EventChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,9 @@ class MetadataSettings:
     first_events_delay: Micros = 0
     disable_after: Micros = 24 * HOUR
     signed_secret_file: str = ""
+    push: bool = False
+    push_longest_wait: Micros = 60 * SECOND
+    own_events: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +122,22 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """[[webhook]]: who is told of changes of events."""
+
+    name: str
+    url: str
+    secret_file: str
+    tenant: str = ""
+    types: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    timeout: Micros = 10 * SECOND
+    insecure: bool = False
+    ca_file: str = ""
+    proxy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of a service, and where each came from."""
 
@@ -128,6 +149,7 @@ class Settings:
     simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
     command: CommandSettings = field(default_factory=CommandSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    webhook: tuple[WebhookSettings, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
     """By the setting's whole name, such as `timing.speed`; absent: its default."""
     warnings: tuple[str, ...] = ()
@@ -165,6 +187,17 @@ def policy(settings: Settings) -> Policy:
         driver_attempts=driver.attempts,
         retry_delay=driver.retry_delay,
         retention=settings.store.retention,
+        subscribers=tuple(map(_subscriber, settings.webhook)),
+    )
+
+
+def _subscriber(webhook: WebhookSettings) -> Subscriber:
+    every = Subscriber(name=webhook.name)
+    return Subscriber(
+        name=webhook.name,
+        tenant=webhook.tenant,
+        types=frozenset(map(EventType, webhook.types)) or every.types,
+        changes=frozenset(map(EventChange, webhook.statuses)) or every.changes,
     )
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
-from forewarn.control import reports
+from forewarn.control import reports, uptime
 from forewarn.control.work import describe
 from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.operations import Action
 from forewarn.service.options import OPTIONS
@@ -15,7 +17,7 @@ from forewarn.sim.orders import ORDERS, order
 from forewarn.sim.story import Story
 from forewarn.sim.transcript import Block, replay
 from forewarn.sim.words import Words
-from forewarn.sim.world import NEWEST, Answer
+from forewarn.sim.world import NEWEST, START, Answer
 from forewarn.store import kinds
 from forewarn.store.port import Store, every
 
@@ -81,6 +83,24 @@ def get(story: Story, words: Words) -> None:
     etag = words.option("--etag")
     vm, *version = words.all(most=2)
     _show(story, story.world.vm(vm).get(*(version or [NEWEST]), etag=etag))
+
+
+def own(story: Story, words: Words) -> None:
+    """Have a VM ask for what it may know of its own events, and show the answer."""
+    told = story.world.vm(words.one()).own_events().json
+    for each in told["Events"]:
+        named = "" if each["Affected"] else ", of others"
+        story.say(f"{each['EventId']} {each['EventStatus']}{named}")
+        for wait in each["WaitsFor"]:
+            when = f" until {wait['At']}" if "At" in wait else ""
+            who = f" [{', '.join(wait['Resources'])}]" if "Resources" in wait else ""
+            story.say(f"  {wait['For']}{who}{when}: {wait['Sentence']}")
+    for each in told["Ended"]:
+        at_most = "at most " if each["AtMost"] else ""
+        story.say(
+            f"{each['EventId']} {each['Outcome']} at {each['EndedAt']}, down for "
+            f"{at_most}{each['DownSeconds']} s"
+        )
 
 
 def post(story: Story, words: Words) -> None:
@@ -223,11 +243,53 @@ def history(story: Story, words: Words) -> None:
             story.say(f"{at} {entry.actor}, {entry.what}{detail}")
 
 
+def availability(story: Story, words: Words) -> None:
+    """Show how long VMs were down: `availability web_0 --since 1h`, `--scope web`."""
+    world = story.world
+    since = words.duration("--since")
+    scope, tenant = words.option("--scope"), words.option("--tenant")
+    names = words.all(least=0, most=1)
+    asked = uptime.Asked(
+        period=Period(
+            since=START if since is None else world.now - since,
+            until=world.now,
+        ),
+        vm=names[0] if names else "",
+        scope=scope,
+        tenant=tenant,
+    )
+    told = world.read(lambda reader: uptime.page(reader, asked, after="", limit=100))
+    for row in told["vms"]:
+        story.say(f"{row['vm']}: {_availability(row)}")
+    if not names:
+        story.say(f"together: {_availability(told['total'])}")
+    if several := told["several_domains_down_seconds"]:
+        story.say(f"several fault domains at once: {several} s")
+
+
+def _availability(row: Mapping[str, Any]) -> str:
+    percent = "never there" if row["percent"] is None else f"{row['percent']} %"
+    parts = [f"{percent} of {row['existed_seconds']} s"]
+    parts += [f"{kind} {length} s" for kind, length in row["by_kind"].items()]
+    if row["unknown_seconds"]:
+        parts.append(f"unknown {row['unknown_seconds']} s")
+    if row["at_most_seconds"]:
+        parts.append(f"at most {row['at_most_seconds']} s of it")
+    if row["interruptions"]:
+        parts.append(
+            f"interruptions {row['interruptions']}, longest {row['longest_seconds']} s"
+        )
+    if row["down_now"]:
+        parts.append(f"down now {row['down_now']}")
+    return "; ".join(parts)
+
+
 COMMANDS: Mapping[str, Callable[[Story, Words], None]] = {
     "policy": policy,
     "listen": listen,
     "silence": silence,
     "get": get,
+    "own": own,
     "run": run,
     "crash": crash,
     "restart": restart,
@@ -236,6 +298,7 @@ COMMANDS: Mapping[str, Callable[[Story, Words], None]] = {
     "operations": operations,
     "vms": vms,
     "history": history,
+    "availability": availability,
     **dict.fromkeys(ORDERS, order),
     "approve": approve,
 }

@@ -5,15 +5,18 @@ there is no thread, since a simulation's decisions take microseconds and its sto
 is in memory. Nothing here decides anything.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.control import reports
+from forewarn.control import fleet_changes, own_view, reports
 from forewarn.control.approvals import Approval
 from forewarn.control.desk import Health
 from forewarn.control.work import Who, Work
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros
+from forewarn.protocol.own_events import OwnEvents
 from forewarn.service.watching import Watchers
 from forewarn.sim.engine import Engine
 from forewarn.sim.withheld import Withheld
@@ -51,6 +54,13 @@ class EngineVmDesk:
         """Return what the instance endpoint tells `vm` of itself; None: gone."""
         return self._engine.read(lambda reader: reports.instance_facts(reader, vm))
 
+    async def own_events(self, vm: str) -> OwnEvents | None:
+        """Return what `vm` may know of its own events; None: gone."""
+        now = self._engine.now
+        return self._engine.read(
+            lambda reader: own_view.own_events(reader, vm, now=now)
+        )
+
 
 class EngineDesk:
     """The operator API's way to the plane (control.desk.OperatorDesk)."""
@@ -72,6 +82,19 @@ class EngineDesk:
     async def read(self, ask: Callable[[Reader], T]) -> T:
         """Read from a consistent view of the store."""
         return self._engine.read(ask)
+
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        """Return how many objects of each kind a fleet file has."""
+        return text.read().count()
+
+    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+        """Apply a fleet file for `who`; for nobody it is only planned."""
+        wanted, digest = text.read(), text.digest()
+        if who is None:
+            return await self.read(lambda reader: fleet_changes.plan(reader, wanted))
+        return await self.order(
+            who, lambda work: fleet_changes.apply(work, wanted, digest=digest)
+        )
 
     def now(self) -> Micros:
         """Return the model time."""

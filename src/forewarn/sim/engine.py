@@ -91,7 +91,7 @@ class Engine:
 
     def begin(self) -> None:
         """Start the service on what is durable."""
-        self.endpoint = Endpoint(rate_limit=self._rate_limit)
+        self.endpoint = Endpoint(rate_limit=self._rate_limit, own_events=True)
         self.ears = Ears(self.endpoint)
         self.plane = Plane(
             store=self.store,

@@ -13,17 +13,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from forewarn.clock import VirtualClock
-from forewarn.control import reports
+from forewarn.control import own_view, reports
 from forewarn.control.approvals import Approval
 from forewarn.control.policy import Policy
 from forewarn.control.work import need
 from forewarn.drivers.port import Driver
 from forewarn.fleet.model import Vm
 from forewarn.ids import RandomIds
-from forewarn.instants import Micros, parse_duration, parse_instant
+from forewarn.instants import SECOND, Micros, parse_duration, parse_instant
+from forewarn.metadata import own_events
 from forewarn.metadata.endpoint import Approve, Describe, Enable, Hold
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
+from forewarn.metadata.waiting import Wait
+from forewarn.metadata.own_events import OwnRead
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.sim.engine import CrashError, Engine
@@ -37,6 +40,8 @@ START = parse_instant("2030-01-01T00:00:00Z")
 
 NEWEST = "2020-07-01"
 EVENTS_PATH = "/metadata/scheduledevents"
+OWN_NEWEST = "2026-11-01"
+OWN_EVENTS_PATH = "/metadata/forewarn/events"
 METADATA: Mapping[str, tuple[str, ...]] = {"metadata": ("true",)}
 
 TURNS_MAX = 100_000
@@ -163,6 +168,11 @@ class WorldVm:
             headers["if-none-match"] = (etag,)
         return self.ask("GET", f"{EVENTS_PATH}?api-version={version}", headers=headers)
 
+    def own_events(self) -> Answer:
+        """Ask for what it may know of its own events."""
+        path = f"{OWN_EVENTS_PATH}?api-version={OWN_NEWEST}"
+        return self.ask("GET", path, headers=METADATA)
+
     def glance(self) -> Answer | None:
         """Ask for the document; None if there is no answer at once."""
         answer = self.world.endpoint.handle(
@@ -205,6 +215,7 @@ class WorldVm:
         source = Source(address="", vm=self.name)
         world = self.world
         again = False
+        ends: Micros | None = None
         while True:
             answer = world.endpoint.handle(
                 request,
@@ -219,6 +230,13 @@ class WorldVm:
             match answer:
                 case Hold(until=until):
                     world.advance_to(until)
+                case Wait(seconds=seconds, otherwise=otherwise):
+                    if ends is None:
+                        ends = world.now + seconds * SECOND
+                    if world.now >= ends:
+                        return _taken_apart(otherwise)
+                    due = world.plane.next_due()
+                    world.advance_to(ends if due is None else min(due, ends))
                 case Enable():
                     world.plane.enable(self.name, now=world.now)
                 case Approve(event_ids=event_ids):
@@ -232,6 +250,13 @@ class WorldVm:
                         lambda reader: reports.instance_facts(reader, self.name)
                     )
                     return _taken_apart(world.endpoint.described(answer, facts))
+                case OwnRead():
+                    told = world.read(
+                        lambda reader: own_view.own_events(
+                            reader, self.name, now=world.now
+                        )
+                    )
+                    return _taken_apart(own_events.answer(told))
 
 
 def _taken_apart(response: Response) -> Answer:

@@ -2,51 +2,106 @@
 
 The store's file belongs to one process, and its writers take turns, so what the
 last of them committed or read is what is stored: a record that is remembered
-need not be read and decoded again. Nothing depends on it for safety. Writes are
-guarded by revision as ever; whatever looks wrong makes the memory empty.
+need not be read and decoded again, and a write is judged by what is remembered
+and sent later, with others of its kind (`pending`). Of a few questions, which are
+asked for each step of an operation, the answers are remembered too, as keys, and
+follow every write. Nothing depends on it for safety. What is sent is guarded by
+revision as ever; whatever looks wrong makes the memory empty.
 """
 
-from collections.abc import Callable, Mapping
+from bisect import insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
+from forewarn.instants import Micros
+from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
-from forewarn.store.codec import Row
+from forewarn.store.codec import Row, revised
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Record
+from forewarn.store.kinds import Query, Range, Record
+from forewarn.store.pending import Pending
+from forewarn.store.port import PAGE_ROWS, StaleWriteError
 from forewarn.store.rows import RowTransaction, Schema
 
 R = TypeVar("R", bound=Record)
+K = TypeVar("K")
+V = TypeVar("V")
 
-RECORDS_KEPT = 20_000
-"""About 20 MiB: what is under way on a busy day, and far from a whole fleet."""
+RECORDS_KEPT = 50_000
+"""About 55 MiB: a maintenance of a thousand hosts with ten VMs each has thirty
+thousand under way. Far from a whole fleet, which a decision never needs."""
+
+ANSWERS_KEPT = 60_000
+"""About 18 MiB: what the records that are kept are found by."""
+
+ANSWER_KEYS_MAX = 50
+"""A longer answer is read anew: to follow it would cost more than to ask."""
+
+REMEMBERED: tuple[Query[Any], ...] = (
+    kinds.EVENTS_OF_OPERATION,
+    kinds.LIVE_EVENTS_OF_SCOPE,
+    kinds.VIEWS_OF_SCOPE,
+    kinds.VMS_UNSTEADY_IN_SCOPE,
+    kinds.OPEN_SPANS_OF_VM,
+)
+"""What a decision about one operation asks."""
+
+_REMEMBERED_NAMES = frozenset(query.name for query in REMEMBERED)
+_REMEMBERED_OF: Mapping[type, tuple[Query[Any], ...]] = {
+    kind: tuple(query for query in REMEMBERED if query.kind is kind)
+    for kind in kinds.KINDS
+}
 
 Name: TypeAlias = tuple[type, str]
 
+Question: TypeAlias = tuple[str, str]
+"""The name of a query, and the value that is looked for."""
+
 
 class Committed:
-    """Records as they were last committed, the longest remembered go first."""
+    """What was last committed; what was looked at longest ago goes first."""
 
     def __init__(self) -> None:
         """Remember nothing."""
-        self._records: dict[Name, Record] = {}
+        self._records: OrderedDict[Name, Record] = OrderedDict()
+        self._answers: OrderedDict[Question, tuple[str, ...]] = OrderedDict()
 
     def find(self, name: Name) -> Record | None:
         """Return the record, or None if it is not remembered."""
         return self._records.get(name)
 
-    def take(self, seen: Mapping[Name, Record | None]) -> None:
-        """Take over what a transaction saw and left; None: it is not stored."""
-        records = self._records
-        for name, record in seen.items():
-            records.pop(name, None)
-            if record is not None:
-                records[name] = record
-        for name in list(records)[: max(0, len(records) - RECORDS_KEPT)]:
-            del records[name]
+    def answer(self, question: Question) -> tuple[str, ...] | None:
+        """Return the keys of all records found, or None if not remembered."""
+        return self._answers.get(question)
+
+    def take(
+        self,
+        seen: Mapping[Name, Record | None],
+        answers: Mapping[Question, tuple[str, ...] | None],
+    ) -> None:
+        """Take over what a transaction saw and left; None: it is not stored.
+
+        Of an answer None says that it is not known any more.
+        """
+        _update(self._records, seen, RECORDS_KEPT)
+        _update(self._answers, answers, ANSWERS_KEPT)
 
     def forget(self) -> None:
         """Remember nothing any more."""
         self._records.clear()
+        self._answers.clear()
+
+
+def _update(kept: OrderedDict[K, V], news: Mapping[K, V | None], most: int) -> None:
+    for name, value in news.items():
+        if value is None:
+            kept.pop(name, None)
+        else:
+            kept[name] = value
+            kept.move_to_end(name)
+    while len(kept) > most:
+        kept.popitem(last=False)
 
 
 class RememberingTransaction(RowTransaction):
@@ -55,39 +110,128 @@ class RememberingTransaction(RowTransaction):
     def __init__(
         self, connection: Connection, schema: Schema, committed: Committed
     ) -> None:
-        """Work on `connection`; the caller hands over `seen` after the commit."""
+        """Work on `connection`; the caller hands over after the commit."""
         super().__init__(connection, schema)
         self._committed = committed
+        self._pending = Pending(connection, schema)
+        self._secured: set[str] = set()
         self.seen: dict[Name, Record | None] = {}
+        self.answers: dict[Question, tuple[str, ...] | None] = {}
 
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record with this key, or None."""
         name = (kind, key)
-        if name in self.seen:
-            return cast("R | None", self.seen[name])
-        record = cast("R | None", self._committed.find(name))
+        seen: dict[Name, Any] = self.seen
+        if name in seen:
+            return seen[name]
+        record: Any = self._committed.find(name)
         if record is None:
             record = super().get(kind, key)
-        self.seen[name] = record
+        seen[name] = record
         return record
 
+    def select(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        after: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        """Return a page of the records found under `value`."""
+        question = (query.name, value)
+        keys = None if after else self._answer(question)
+        if keys is not None and len(keys) < limit:
+            found = [self.get(query.kind, key) for key in keys]
+            return [record for record in found if record is not None]
+        self._pending.send(query.kind)
+        records = super().select(query, value, after=after, limit=limit)
+        if query.name in _REMEMBERED_NAMES and not after and len(records) < limit:
+            self._learn(question, tuple(record.key for record in records))
+        return records
+
+    def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
+        """Return records whose instant is not 0 and at or before `until`."""
+        self._pending.send(over.kind)
+        return super().due(over, until, limit=limit)
+
+    def earliest(self, over: Range[R]) -> Micros | None:
+        """Return the earliest instant that is not 0, or None."""
+        self._pending.send(over.kind)
+        return super().earliest(over)
+
     def add(self, record: R) -> R:
-        """Store a new record; raises DuplicateError."""
+        """Store a new record; raises DuplicateError, of a line of the trail later."""
+        if isinstance(record, AuditEntry):  # written by many, read by few
+            self._pending.append(record)
+            return record
         super().add(record)
-        if not isinstance(record, AuditEntry):  # written by many, read by few
-            self.seen[type(record), record.key] = record
+        self.seen[type(record), record.key] = record
+        self._follow(None, record)
         return record
 
     def replace(self, old: R, new: R) -> R:
         """Store `new` in place of `old`; return it with its new revision."""
-        stored = super().replace(old, new)
+        assert type(new) is type(old)
+        assert new.key == old.key
+        self._check(old)
+        stored = revised(new, old.revision + 1)
+        self._pending.replace(old, stored)
         self.seen[type(stored), stored.key] = stored
+        self._follow(old, stored)
         return stored
 
     def remove(self, old: Record) -> None:
         """Delete `old`; raises StaleWriteError unless it is still as read."""
+        self._check(old)
+        self._pending.send(type(old))
         super().remove(old)
         self.seen[type(old), old.key] = None
+        self._follow(old, None)
+
+    def take_safety(self, scopes: Iterable[str]) -> None:
+        """Take the safety rows of these scopes, each once."""
+        new = set(scopes) - self._secured
+        super().take_safety(new)
+        self._secured |= new
+
+    def send_all(self) -> None:
+        """Send what is still owed: before the commit, which tells nobody of it."""
+        self._pending.send_all()
+
+    def _answer(self, question: Question) -> tuple[str, ...] | None:
+        if question in self.answers:
+            return self.answers[question]
+        return self._committed.answer(question)
+
+    def _learn(self, question: Question, keys: tuple[str, ...]) -> None:
+        self.answers[question] = keys if len(keys) <= ANSWER_KEYS_MAX else None
+
+    def _follow(self, old: Record | None, new: Record | None) -> None:
+        """Have the answers that are remembered be those that a write leaves."""
+        record = new or old
+        assert record is not None
+        for query in _REMEMBERED_OF[type(record)]:
+            before = () if old is None else query.values(old)
+            after = () if new is None else query.values(new)
+            if before == after:
+                continue
+            for value in {*before, *after}:
+                question = (query.name, value)
+                known = self._answer(question)
+                if known is not None:
+                    keys = [key for key in known if key != record.key]
+                    if value in after:
+                        insort(keys, record.key)
+                    self._learn(question, tuple(keys))
+
+    def _check(self, old: Record) -> None:
+        kind = type(old)
+        stored = self.get(kind, old.key)
+        if stored is None or stored.revision != old.revision:
+            raise StaleWriteError(
+                f"{kind.__name__} {old.key} changed after it was read"
+            )
 
     def _decoded(self, kind: type[R], rows: list[Row]) -> list[R]:
         """Return the records of rows; those that are known are not made again."""

@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from forewarn.store import fleet_rules, queries, work_rules
+from forewarn.fleet.spans import Span
+from forewarn.store import fleet_rules, queries, span_rules, work_rules
 from forewarn.store.audit import AuditEntry
 from forewarn.store.backup import integrity_faults
 from forewarn.store.codec import CODECS
 from forewarn.store.connection import Connection
 from forewarn.store.contents import Contents
 from forewarn.store.migrate import count_done, load_steps
+from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
 from forewarn.store.rows import Schema
+from forewarn.store.token import Token
 
 VIOLATIONS_MAX = 1_000
 """Sentences that are told: with more, the file is lost anyway."""
@@ -38,6 +41,7 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     work_rules.timers,
     work_rules.migrations,
     work_rules.requests,
+    span_rules.open_spans,
 )
 
 
@@ -88,9 +92,18 @@ def _read(connection: Connection, contents: Contents) -> Iterator[str]:
                 contents.is_whole = False
                 yield error.message
                 continue
-            if not isinstance(record, AuditEntry):
+            if isinstance(record, AuditEntry):
+                wrong = work_rules.wrong_entry(record)
+            elif isinstance(record, OutboxMessage):
+                wrong = work_rules.wrong_message(record)
+            elif isinstance(record, Token):
+                wrong = work_rules.wrong_token(record)
+            else:
                 contents.add(record)
-            elif wrong := work_rules.wrong_entry(record):
+                wrong = (
+                    span_rules.wrong_span(record) if isinstance(record, Span) else ""
+                )
+            if wrong:
                 yield wrong
 
 

@@ -103,10 +103,10 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def run_each(self, sql: str, parameters: Sequence[Parameters]) -> None:
-        """Run a statement once for each set of parameters."""
+    def run_each(self, sql: str, parameters: Sequence[Parameters]) -> int:
+        """Run a statement once for each set of parameters; return as `run` does."""
         try:
-            self._sqlite.executemany(sql, parameters)
+            return self._sqlite.executemany(sql, parameters).rowcount
         except sqlite3.Error as error:
             raise self._failed(error) from error
 

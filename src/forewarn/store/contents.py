@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
 
-from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
@@ -23,11 +24,19 @@ class Contents:
     requests: dict[str, Request] = field(default_factory=dict[str, Request])
     operations: dict[str, Operation] = field(default_factory=dict[str, Operation])
     events: dict[str, Event] = field(default_factory=dict[str, Event])
+    open_spans: dict[str, list[Span]] = field(default_factory=dict[str, list[Span]])
+    """By VM, the times that go on: those that are over judge themselves."""
     is_whole: bool = True
     """Every row could be read."""
 
     def add(self, record: Record) -> None:
         """Put a record in its place."""
+        if isinstance(record, AppliedFile):
+            return
+        if isinstance(record, Span):
+            if record.is_open:
+                self.open_spans.setdefault(record.vm, []).append(record)
+            return
         tables: dict[type[Record], object] = {
             Tenant: self.tenants,
             Scope: self.scopes,

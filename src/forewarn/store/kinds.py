@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.spans import Span
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store.audit import AuditEntry
+from forewarn.store.outbox import OutboxMessage
+from forewarn.store.token import Token
 
 
 class Record(Protocol):
@@ -44,6 +47,10 @@ KINDS: tuple[type[Record], ...] = (
     Operation,
     Event,
     AuditEntry,
+    OutboxMessage,
+    Span,
+    Token,
+    AppliedFile,
 )
 
 
@@ -74,6 +81,9 @@ def _open(operation: Operation) -> bool:
     return operation.state not in ENDED_STATES
 
 
+ALL_APPLIED_FILES: Query[AppliedFile] = Query(
+    "all_applied_files", AppliedFile, _everything
+)
 ALL_TENANTS: Query[Tenant] = Query("all_tenants", Tenant, _everything)
 ALL_SCOPES: Query[Scope] = Query("all_scopes", Scope, _everything)
 ALL_HOSTS: Query[Host] = Query("all_hosts", Host, _everything)
@@ -129,6 +139,9 @@ OPERATIONS_IN_STATE: Query[Operation] = Query(
 OPERATIONS_OF_VM: Query[Operation] = Query(
     "operations_of_vm", Operation, lambda op: op.vms
 )
+OPERATIONS_OF_SCOPE: Query[Operation] = Query(
+    "operations_of_scope", Operation, lambda op: op.scopes
+)
 OPERATIONS_OF_REQUEST: Query[Operation] = Query(
     "operations_of_request", Operation, lambda op: (op.request,)
 )
@@ -144,6 +157,27 @@ LIVE_EVENTS_OF_SCOPE: Query[Event] = Query(
 AUDIT_OF_SUBJECT: Query[AuditEntry] = Query(
     "audit_of_subject", AuditEntry, lambda entry: entry.subjects
 )
+ALL_OUTBOX: Query[OutboxMessage] = Query("all_outbox", OutboxMessage, _everything)
+OUTBOX_OF_RECEIVER: Query[OutboxMessage] = Query(
+    "outbox_of_receiver", OutboxMessage, lambda message: (message.receiver,)
+)
+ALL_SPANS: Query[Span] = Query("all_spans", Span, _everything)
+ALL_TOKENS: Query[Token] = Query("all_tokens", Token, _everything)
+TOKENS_OF_TENANT: Query[Token] = Query(
+    "tokens_of_tenant", Token, lambda token: (token.tenant,)
+)
+SPANS_OF_VM: Query[Span] = Query("spans_of_vm", Span, lambda span: (span.vm,))
+SPANS_OF_SCOPE: Query[Span] = Query("spans_of_scope", Span, lambda span: (span.scope,))
+SPANS_OF_TENANT: Query[Span] = Query(
+    "spans_of_tenant", Span, lambda span: (span.tenant,)
+)
+SPANS_OF_OPERATION: Query[Span] = Query(
+    "spans_of_operation", Span, lambda span: (span.operation,) if span.operation else ()
+)
+OPEN_SPANS_OF_VM: Query[Span] = Query(
+    "open_spans_of_vm", Span, lambda span: (span.vm,) if span.is_open else ()
+)
+"""At most two: that it is there, and what keeps it from running."""
 
 OPERATIONS_DUE: Range[Operation] = Range(
     "operations_due", Operation, lambda op: op.due_at
@@ -156,3 +190,4 @@ VIEWS_SEEN: Range[View] = Range(
     "views_seen", View, lambda view: view.last_seen if view.is_enabled else 0
 )
 AUDIT_AT: Range[AuditEntry] = Range("audit_at", AuditEntry, lambda entry: entry.at)
+SPANS_ENDED: Range[Span] = Range("spans_ended", Span, lambda span: span.ended)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from forewarn.store.memory import MemoryStore
-from forewarn.store.port import Store, StoreError
+from forewarn.store.port import Store
 from forewarn.store.sqlite import SqliteStore
 
 _EXAMPLES = (
@@ -15,18 +15,21 @@ _EXAMPLES = (
 def open_store(url: str) -> Store:
     """Open the store at `url`.
 
-    Raises ValueError for what is no URL of a store, StoreError if the store
-    cannot be opened.
+    Raises ValueError for what is no URL of a store of ours, or names a folder that
+    is not there; StoreError if the store cannot be opened.
     """
     scheme, separator, _ = url.partition("://")
     if url == "memory://":
         return MemoryStore()
     if separator and scheme in {"postgres", "postgresql"}:
-        raise StoreError(
-            "this version of forewarn cannot keep its store in PostgreSQL",
-            hint=f"In [store] url {_EXAMPLES}.",
+        raise ValueError(
+            f"this version of forewarn cannot keep its store in PostgreSQL: {_EXAMPLES}"
         )
     if (path := path_of(url)) is not None:
+        if not path.absolute().parent.is_dir():
+            raise ValueError(f"there is no folder {path.absolute().parent}")
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder: name a file in it")
         return SqliteStore(path)
     raise ValueError(f"{url!r} is not the URL of a store: {_EXAMPLES}")
 

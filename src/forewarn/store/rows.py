@@ -120,8 +120,7 @@ class RowTransaction(RowReader):
 
     def take_safety(self, scopes: Iterable[str]) -> None:
         """Take the safety rows of these scopes, in sorted order."""
-        for scope in sorted(set(scopes)):
-            self._run("take_safety", {"scope": scope})
+        self._run_each("take_safety", [{"scope": each} for each in sorted(set(scopes))])
 
     def _codec(self, record: R) -> Codec[R]:
         return self._schema.codecs[type(record)]

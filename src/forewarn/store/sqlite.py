@@ -73,8 +73,9 @@ class SqliteStore:
                     writer, self._schema, self._committed
                 )
                 result = work(transaction)
+                transaction.send_all()
                 writer.commit()
-                self._committed.take(transaction.seen)
+                self._committed.take(transaction.seen, transaction.answers)
             except StoreError:
                 self._committed.forget()
                 raise

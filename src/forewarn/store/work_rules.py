@@ -1,5 +1,6 @@
 """What must hold between the rows of what is done: requests, operations, events."""
 
+import json
 from collections.abc import Iterator
 
 from forewarn.fleet.model import HostState, VmState
@@ -19,6 +20,13 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store.audit import AuditEntry
 from forewarn.store.contents import Contents
+from forewarn.store.outbox import OutboxMessage
+from forewarn.store.token import Token
+
+DIGEST_CHARACTERS = 64
+"""Of a SHA-256 in hexadecimal."""
+
+HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def references(contents: Contents) -> Iterator[str]:
@@ -188,4 +196,28 @@ def wrong_entry(entry: AuditEntry) -> str:
         return f"line {entry.entry_id} of the trail is not where its time belongs"
     if not entry.actor:
         return f"line {entry.entry_id} of the trail does not say who"
+    return ""
+
+
+def wrong_message(message: OutboxMessage) -> str:
+    """Return what is wrong with a message for a receiver, or nothing."""
+    me = f"message {message.message_id} of the outbox"
+    if message.message_id.partition(".")[0] < f"{message.at:017d}":
+        return f"{me} is not where its time belongs"
+    if not message.receiver or not message.public_id:
+        return f"{me} does not say for whom it is, or has no name"
+    try:
+        is_object = isinstance(json.loads(message.body), dict)
+    except ValueError:
+        is_object = False
+    return "" if is_object else f"{me} tells of no event"
+
+
+def wrong_token(token: Token) -> str:
+    """Return what is wrong with a token of the operator API, or nothing."""
+    me = f"token {token.token_id}"
+    if not token.name or not token.created_by:
+        return f"{me} does not say who holds it, or who made it"
+    if len(token.digest) != DIGEST_CHARACTERS or set(token.digest) - HEXADECIMAL:
+        return f"{me} has no digest of a secret"
     return ""

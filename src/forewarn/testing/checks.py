@@ -1,14 +1,19 @@
-"""Black-box checks: does the endpoint at a URL keep sections 1 to 3?
+"""Black-box checks: does the endpoint at a URL keep sections 1 to 4?
 
 They ask as a VM would and look at nothing but answers, so they fit any server
 that promises the protocol. They are read-only, except those that say that they
 approve. Nothing but the standard library and the tables of `protocol` is used.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from forewarn.testing import approval_checks, document_checks, request_checks
+from forewarn.testing import (
+    approval_checks,
+    document_checks,
+    life_checks,
+    request_checks,
+)
 from forewarn.testing.client import Client
 from forewarn.testing.expect import Check, CheckFailedError, NotCheckableError
 
@@ -17,7 +22,10 @@ CHECKS: tuple[Check, ...] = (
     *document_checks.CHECKS,
     *approval_checks.CHECKS,
 )
-"""Every check, in the order of the clauses."""
+"""Every check that asks, in the order of the clauses."""
+
+LIFE_CHECKS = life_checks.CHECKS
+"""Those that judge what was shown over time: run them last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +44,14 @@ def checks_of(clause: str) -> tuple[Check, ...]:
     return tuple(check for check in CHECKS if check.clause == clause)
 
 
-def run_checks(client: Client, *, approve: bool = False) -> Iterator[Result]:
-    """Run every check, one after the other; those that approve only if told to.
+def run_checks(
+    client: Client, checks: Iterable[Check] = CHECKS, *, approve: bool = False
+) -> Iterator[Result]:
+    """Run the checks, one after the other; those that approve only if told to.
 
     Raises OSError if the endpoint cannot be reached, or does not speak HTTP.
     """
-    for check in CHECKS:
+    for check in checks:
         if check.approves and not approve:
             note = "it approves events, which was not asked for"
             yield Result(check=check, passed=False, skipped=True, note=note)

@@ -37,6 +37,8 @@ class Check:
     """Raises CheckFailedError, NotCheckableError or OSError."""
     approves: bool = False
     """It approves an event, or would at an endpoint with a fault: ask first."""
+    needs_scheduled: bool = False
+    """It must come before those that use the event up by approving it."""
 
 
 def target(version: str = NEWEST.name) -> str:

@@ -200,8 +200,10 @@ def test_an_operation_is_found_by_what_it_names_now(store: Store) -> None:
     assert find(kinds.OPEN_OPERATIONS_OF_VM) == []
     assert find(kinds.OPEN_OPERATIONS_OF_SCOPE) == []
     assert find(kinds.OPERATIONS_OF_VM) == ["web_1", "web_2"]
+    assert find(kinds.OPERATIONS_OF_SCOPE) == ["db", "web"]
     store.transact(lambda tx: tx.remove(third))
     assert find(kinds.OPERATIONS_OF_VM) == []
+    assert find(kinds.OPERATIONS_OF_SCOPE) == []
 
 
 def test_a_value_that_is_named_twice_finds_the_record_once(store: Store) -> None:

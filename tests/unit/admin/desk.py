@@ -19,7 +19,8 @@ from forewarn.drivers.port import (
     Report,
     Verdict,
 )
-from forewarn.fleet.file import read_fleet
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText, read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.protocol.operations import Action
@@ -181,6 +182,17 @@ class LocalDesk:
         if self.broken:
             raise self.broken
         return self.store.read(ask)
+
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        return text.read().count()
+
+    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+        wanted, digest = text.read(), text.digest()
+        if who is None:
+            return await self.read(lambda reader: fleet_changes.plan(reader, wanted))
+        return await self.order(
+            who, lambda work: fleet_changes.apply(work, wanted, digest=digest)
+        )
 
     def now(self) -> Micros:
         return self.clock.now()

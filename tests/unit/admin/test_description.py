@@ -23,7 +23,9 @@ PATHS = {
     "/v1/operations", "/v1/operations/{name}", "/v1/operations/{name}/explain",
     "/v1/requests/{name}", "/v1/events", "/v1/history", "/v1/fleet",
     "/v1/fleet/export", "/v1/fleet/validate", "/v1/fleet/plan", "/v1/fleet/apply",
+    "/v1/tokens", "/v1/tokens/revoke",
     "/v1/watch/operations", "/v1/watch/events", "/healthz", "/readyz",
+    "/v1/availability", "/v1/history/operations", "/v1/history/operations/{name}",
 }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ H1, H2, FAILED = ("maintain", "h1"), ("maintain", "h2"), ("fail", "web_0")
     [
         ({}, [H1, H2]),
         ({"vm": "web_0"}, [H1]),
-        ({"vm": "web_0", "all": True}, [H1]),  # the failure has let go of its VM
+        ({"vm": "web_0", "all": True}, [FAILED, H1]),  # though the failure let go of it
         ({"host": "h2"}, [H2]),
         ({"host": "h1", "all": True}, [FAILED, H1]),
         ({"scope": "web"}, [H1, H2]),
@@ -44,6 +44,8 @@ H1, H2, FAILED = ("maintain", "h1"), ("maintain", "h2"), ("fail", "web_0")
         ({"tenant": "bank", "all": True}, [H1, H2]),
         ({"state": "noticed"}, [H1, H2]),
         ({"state": "Done"}, [FAILED]),
+        ({"vm": "web_0", "state": "Done"}, [FAILED]),
+        ({"vm": "web_0", "all": True, "limit": 1}, [FAILED]),
         ({"state": "Recovering"}, []),
     ],
 )

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from forewarn.admin import limits, watch
 from forewarn.admin.selection import Wanted
-from forewarn.admin.watch import EVENTS, OPERATIONS, Changes, Subject, Watchers
+from forewarn.admin.watch import EVENTS, OPERATIONS, Changes, Subject, Watchers, counted
 from forewarn.control import failures
 from forewarn.control.work import Who
 from forewarn.fleet.model import Vm
@@ -50,17 +50,15 @@ def run(
     *,
     wanted: Wanted | None = None,
     subject: Subject = OPERATIONS,
-) -> Watchers:
-    """Let a story read a stream; return who watches after it."""
-    watchers = Watchers()
+) -> None:
+    """Let a story read a stream."""
 
     async def play() -> None:
-        texts = watch.stream(desk, wanted or Wanted(), subject, watchers)
+        texts = watch.stream(desk, wanted or Wanted(), subject)
         await story(Watcher(texts))
         await texts.aclose()
 
     asyncio.run(play())
-    return watchers
 
 
 def fail(desk: LocalDesk, vm: str) -> Operation:
@@ -91,7 +89,7 @@ def test_what_is_comes_first_then_what_changes(desk: LocalDesk) -> None:
         _, told = await watcher.next()
         assert (told["operation"], told["state"]) == (first.operation_id, "Done")
 
-    assert run(desk, story).count == 0
+    run(desk, story)
     assert desk.watchers == []
 
 
@@ -203,7 +201,7 @@ def test_a_store_that_fails_is_told_at_the_end(desk: LocalDesk) -> None:
         with pytest.raises(StopAsyncIteration):
             await watcher.next()
 
-    assert run(desk, story).count == 0
+    run(desk, story)
 
 
 def test_watchers_are_counted(
@@ -214,6 +212,31 @@ def test_watchers_are_counted(
         answer = client.get(f"/v1/watch/{path}")
         assert answer.status_code == 503
         assert "watchers" in answer.json()["error"]
+
+
+def test_who_comes_at_the_same_time_is_counted_before_anything_is_answered(
+    desk: LocalDesk,
+) -> None:
+    watchers = Watchers()
+
+    async def story() -> None:
+        answers = [
+            counted(watchers, watch.stream(desk, Wanted(), OPERATIONS))
+            for _ in range(3)
+        ]
+        assert watchers.count == 3, "none has been read yet"
+
+        async def gone() -> dict[str, str]:
+            return {"type": "http.disconnect"}
+
+        async def send(_message: object) -> None:
+            return None
+
+        for answer in answers:
+            await answer({"type": "http"}, gone, send)
+
+    asyncio.run(story())
+    assert watchers.count == 0
 
 
 @pytest.mark.parametrize("path", ["operations", "events"])

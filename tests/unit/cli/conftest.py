@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from forewarn import cli
 from forewarn.admin.app import create_app
 from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.test_webhooks import Receivers
 
 
 @dataclass
@@ -38,7 +39,7 @@ class Served:
 def server() -> Iterator[Served]:
     """Return a server for all tests: it takes long to start."""
     desk = LocalDesk()
-    app = create_app(desk, tokens=None, version="1.2.3")
+    app = create_app(desk, tokens=None, version="1.2.3", receivers=Receivers())
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         running = uvicorn.Server(

@@ -72,8 +72,15 @@ def test_files_that_cannot_be_read(here: Path, forewarn: Run) -> None:
     assert (
         ended.err == "forewarn: fleet.toml cannot be read: No such file or directory\n"
     )
-    (here / "fleet.toml").write_bytes(b"\xff")
-    assert "is not UTF-8" in forewarn("fleet", "validate").err
+    (here / "fleet.toml").write_bytes(b"# first\n# \xc3\xa4\n# \xff\n")
+    ended = forewarn("fleet", "validate")
+    assert (ended.status, ended.err) == (2, "forewarn: fleet.toml:3: is not UTF-8\n")
+
+
+def test_one_of_a_kind_is_no_plural(here: Path, forewarn: Run) -> None:
+    (here / "fleet.toml").write_text('[[host]]\nname = "h"\n')
+    ended = forewarn("fleet", "validate")
+    assert ended.out == "fleet.toml is sound: 0 tenants, 0 scopes, 1 host, 0 vms\n"
 
 
 def test_exporting(here: Path, service: Served, forewarn: Run) -> None:

@@ -243,7 +243,19 @@ def test_a_service_that_cannot_start(
 def test_a_token_reaches_the_service(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FOREWARN_TOKEN", "s3cret\n")
+    made = forewarn("token", "create", "--tenant", "shop", "--name", "ci")
+    assert made.out.startswith("fw_")
+    assert "tenant shop" in made.err
+    monkeypatch.setenv("FOREWARN_TOKEN", made.out)
     assert forewarn("operations").status == 0
+    refused = forewarn("maintain", "h1", "--impact", "freeze")
+    assert refused.status == 4
+    assert "this token is tenant shop's" in refused.err
+    monkeypatch.delenv("FOREWARN_TOKEN")
+    (listed,) = json.loads(forewarn("token", "list", "--json").out)
+    assert listed["id"] in forewarn("token", "list", "--tenant", "shop").out
+    assert forewarn("token", "revoke", listed["id"]).status == 0
+    monkeypatch.setenv("FOREWARN_TOKEN", made.out)
+    assert forewarn("operations").status == 4
     with pytest.raises(CommandError, match="characters"):
         Client(service.url, "a\nb")

@@ -46,6 +46,30 @@ def test_what_an_order_says_otherwise(service: Served, forewarn: Run) -> None:
     assert event["NotBefore"] == "Tue, 01 Jan 2030 01:00:00 GMT"
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("12", 12), ("12s", 12), ("2m", 120)])
+def test_seconds_need_no_unit_where_the_wire_has_seconds(
+    service: Served, forewarn: Run, text: str, seconds: int
+) -> None:
+    made(forewarn, "maintain", "h1", "--impact", "freeze", "--duration", text)
+    (event, *_) = made(forewarn, "events")
+    assert event["DurationInSeconds"] == seconds
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("maintain", "h1", "--impact", "freeze", "--not-before", "+12"),
+        ("predict-failure", "h1", "--in", "12"),
+    ],
+)
+def test_a_duration_anywhere_else_needs_its_unit(
+    service: Served, forewarn: Run, words: tuple[str, ...]
+) -> None:
+    ended = forewarn(*words)
+    assert ended.status == 2
+    assert "'12' is not a duration such as 500ms, 7s, 15m" in ended.err
+
+
 def test_an_emergency(service: Served, forewarn: Run) -> None:
     made(forewarn, "maintain", "h1", "--impact", "redeploy", "--emergency")
     (event, *_) = made(forewarn, "events")

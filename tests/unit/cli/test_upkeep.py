@@ -43,13 +43,18 @@ def test_violations_are_sentences_and_a_status(file: Path, forewarn: Forewarn) -
     ended = forewarn("store", "check")
     assert ended.status == 1
     assert ended.out == (
-        "vm idle is of tenant bank, its scope of shop\nforewarn.db: 1 violations\n"
+        "vm idle is of tenant bank, its scope of shop\n"
+        "it is not noted once that vm idle is in scope idle\n"
+        "forewarn.db: 2 violations\n"
     )
     ended = forewarn("store", "check", str(file), "--json")
     assert ended.status == 1
     assert json.loads(ended.out) == {
         "file": str(file),
-        "violations": ["vm idle is of tenant bank, its scope of shop"],
+        "violations": [
+            "vm idle is of tenant bank, its scope of shop",
+            "it is not noted once that vm idle is in scope idle",
+        ],
     }
 
 

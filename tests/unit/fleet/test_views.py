@@ -57,7 +57,9 @@ def test_a_scope_has_one_fault_domain_until_a_vm_says_otherwise() -> None:
         replace(VM, name="x", scope="t"),
         replace(VM, name="y", scope="t", fault_domain=1, state=VmState.DELETED),
     ]
-    assert views.single_fault_domain_scopes(vms) == {"s"}
+    assert views.single_fault_domain_scopes(
+        (vm.scope, vm.fault_domain) for vm in vms
+    ) == {"s"}
 
 
 def test_what_follows_from_scope_and_host_is_settled() -> None:

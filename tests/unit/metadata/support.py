@@ -17,6 +17,7 @@ from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Server
+from forewarn.metadata.waiting import Waits
 from forewarn.protocol.events import (
     Event,
     EventSource,
@@ -24,6 +25,7 @@ from forewarn.protocol.events import (
     EventType,
     Resource,
 )
+from forewarn.protocol.own_events import OwnEvents
 
 Story: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 Play: TypeAlias = Callable[[Story], None]
@@ -100,8 +102,10 @@ def published(*views: ViewSnapshot) -> Publication:
     return Publication(views=views)
 
 
-def make_endpoint(*, rate_limit: float = 0, secret: bytes = b"") -> Endpoint:
-    endpoint = Endpoint(rate_limit=rate_limit, secret=secret)
+def make_endpoint(
+    *, rate_limit: float = 0, secret: bytes = b"", waits: Waits | None = None
+) -> Endpoint:
+    endpoint = Endpoint(rate_limit=rate_limit, secret=secret, waits=waits)
     endpoint.publish(
         Publication(
             views=(
@@ -197,6 +201,9 @@ FACTS = InstanceFacts(
 )
 
 
+NO_EVENTS = OwnEvents(live=(), ended=())
+
+
 @dataclass
 class FakeDesk:
     """Control, as far as a test needs it."""
@@ -204,6 +211,7 @@ class FakeDesk:
     endpoint: Endpoint
     refusal: str | None = None
     facts: InstanceFacts | None = FACTS
+    own: OwnEvents | None = NO_EVENTS
     ready_at: int = 0
     publishes: bool = True
     before: Callable[[], Any] | None = None
@@ -230,6 +238,10 @@ class FakeDesk:
     async def instance(self, vm: str) -> InstanceFacts | None:
         await self._pause()
         return self.facts
+
+    async def own_events(self, vm: str) -> OwnEvents | None:
+        await self._pause()
+        return self.own
 
     async def _pause(self) -> None:
         await asyncio.sleep(0)
@@ -292,9 +304,13 @@ class World:
 
 @asynccontextmanager
 async def running(
-    *, bounds: Limits | None = None, rate_limit: float = 0, secret: bytes = b""
+    *,
+    bounds: Limits | None = None,
+    rate_limit: float = 0,
+    secret: bytes = b"",
+    waits: Waits | None = None,
 ) -> AsyncGenerator[World]:
-    endpoint = make_endpoint(rate_limit=rate_limit, secret=secret)
+    endpoint = make_endpoint(rate_limit=rate_limit, secret=secret, waits=waits)
     desk, clock = FakeDesk(endpoint), VirtualClock(NOW)
     server = Server(endpoint=endpoint, desk=desk, clock=clock, bounds=bounds)
     _, port = await server.serve_shared("127.0.0.1", 0)

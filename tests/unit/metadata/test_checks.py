@@ -56,7 +56,7 @@ def test_the_preview_asks_for_no_header(value: str) -> None:
         read(ask(endpoint, get("api-version=2017-03-01", metadata=value))).status == 200
     )
     bare = post(approval(EVENT_ID), "api-version=2017-03-01", metadata=value)
-    assert ask(endpoint, bare) == Approve(event_ids=(EVENT_ID,))
+    assert ask(endpoint, bare) == Approve(vm="w0", event_ids=(EVENT_ID,))
     twice = "api-version=2017-03-01&api-version=2017-03-01"
     assert read(ask(endpoint, get(twice, metadata=value))).body == HEADER_BODY
     elsewhere = get("api-version=2017-03-01", path="/metadata/instance", metadata=value)

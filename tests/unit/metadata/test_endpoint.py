@@ -248,7 +248,7 @@ def test_a_post_ignores_the_tag() -> None:
     endpoint = make_endpoint()
     ask(endpoint, get())
     question = ask(endpoint, post(approval(EVENT_ID), if_none_match='"1"'))
-    assert question == Approve(event_ids=(EVENT_ID,))
+    assert question == Approve(vm="w0", event_ids=(EVENT_ID,))
 
 
 # -- approval
@@ -259,7 +259,7 @@ def test_a_post_ignores_the_tag() -> None:
 def test_an_approval_is_asked_the_same_in_every_version(version: object) -> None:
     query = f"api-version={getattr(version, 'name', '')}"
     question = ask(make_endpoint(), post(approval(EVENT_ID.lower()), query))
-    assert question == Approve(event_ids=(EVENT_ID,))
+    assert question == Approve(vm="w0", event_ids=(EVENT_ID,))
 
 
 @pytest.mark.clause("1.12", "3.2")
@@ -405,5 +405,6 @@ def test_only_a_plain_get_of_the_document_is_repeatable() -> None:
         get(method="PUT"),
         get(metadata=""),
         get(x_forwarded_for="a"),
+        get(expect="100-continue"),
     ]:
         assert endpoint.repeatable(request, WEST_0) is None

@@ -1,6 +1,7 @@
 """HTTP as the server speaks it, on real sockets of the loopback interface."""
 
 import asyncio
+import socket
 from typing import cast
 
 import pytest
@@ -444,5 +445,18 @@ def test_identity_is_looked_up_for_each_request(play: Play) -> None:
             world.endpoint.directory.drop("w1")
             wire.send(GET)
             assert (await wire.answer()).status == 404
+
+    play(story)
+
+
+def test_answers_are_not_paced_by_timers(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            shared = world.server._shared
+            assert shared is not None
+            way = shared.sockets[0].getsockopt(
+                socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16
+            )
+            assert way.rstrip(b"\0") == b"reno"
 
     play(story)

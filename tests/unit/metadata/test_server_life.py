@@ -11,6 +11,7 @@ from forewarn.instants import SECOND
 from forewarn.metadata import limits
 from forewarn.metadata.desk import BusyError
 from forewarn.metadata.endpoint import Approve
+from forewarn.metadata.http import Response
 from forewarn.metadata.limits import Limits
 from tests.unit.metadata.support import (
     EMPTY,
@@ -141,8 +142,9 @@ def test_a_vm_that_has_gone_is_not_asked_about(play: Play) -> None:
             hub = world.server._hub
             (party,) = hub.connections
             world.endpoint.directory.drop("w1")
-            question = Approve(event_ids=(EVENT_ID,))
+            question = Approve(vm="w1", event_ids=(EVENT_ID,))
             answer = await hub.settle(post(approval(EVENT_ID)), party, question)
+            assert isinstance(answer, Response)
             assert answer.status == 404
             assert world.desk.approved == []
 

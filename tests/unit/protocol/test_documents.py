@@ -1,7 +1,7 @@
 """The bytes of documents."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from forewarn.protocol.events import (
     EventSource,
     EventStatus,
     EventType,
+    Outcome,
     Resource,
 )
 
@@ -132,6 +133,34 @@ def test_the_digest_follows_what_is_shown_and_nothing_else() -> None:
         [replace(MIGRATION, not_before=MIGRATION.not_before + 1_000_000)],
     ]
     assert len({base, *map(documents.digest, others)}) == len(others) + 1
+
+
+@pytest.mark.clause("2.10")
+def test_what_looks_alike_has_the_same_digest_and_the_rest_has_not() -> None:
+    others: dict[str, object] = {
+        "operation": "op-2",
+        "tenant": "office",
+        "status": EventStatus.STARTED,
+        "event_type": EventType.REBOOT,
+        "source": EventSource.USER,
+        "resources": MIGRATION.resources[:1],
+        "not_before": MIGRATION.not_before + 1_000_000,
+        "description": "",
+        "duration_seconds": 9,
+        "created": MIGRATION.created + 1,
+        "approved_by": "w0",
+        "approved_at": 1,
+        "started_at": 1,
+        "removed_at": 1,
+        "outcome": Outcome.FAILED,
+        "revision": 1,
+    }
+    names = {field.name for field in fields(Event)}
+    assert names - {"event_id", "scope"} == {*others}, "those never change"
+    for name, value in others.items():
+        other = replace(MIGRATION, **{name: value})
+        is_same = documents.digest([other]) == documents.digest([MIGRATION])
+        assert documents.look_alike(MIGRATION, other) is is_same, name
 
 
 @pytest.mark.clause("2.10")

@@ -287,7 +287,7 @@ async def test_a_failure_ends_the_thread_and_everybody_is_told(
         async with held_up(made):
             waiting = [
                 asyncio.create_task(made.order(freeze)),
-                asyncio.create_task(made.runner.approve("web_0", ("x",))),
+                asyncio.ensure_future(made.runner.approve("web_0", ("x",))),
                 asyncio.create_task(made.runner.enable("web_0")),
             ]
             await asyncio.sleep(0)

@@ -204,8 +204,10 @@ async def test_a_store_that_another_program_holds_is_told_until_it_lets_go() -> 
         assert (await get(service.admin_address, "/healthz"))[0] == 200
         clock.seconds = limits.STUCK_SECONDS + 1
         service.wake()
+        # However long it lasts, a restart would not help: only readiness is lost.
         status, body = await get(service.admin_address, "/healthz")
-        assert (status, body["problems"]) == (503, [HELD])
+        assert (status, body["alive"], body["problems"]) == (200, True, [HELD])
+        assert (await get(service.admin_address, "/readyz"))[0] == 503
         store.is_held = False
         service.wake()
         await until(lambda: service.health().ready)

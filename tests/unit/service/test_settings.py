@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.control.subscribers import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
-from forewarn.service import options
+from forewarn.service import entries, options
 from forewarn.service.settings import (
     Settings,
     SettingsError,
@@ -18,6 +19,8 @@ from forewarn.service.settings import (
     policy,
     value_of,
 )
+from forewarn.service.values import WebhookSettings
+from forewarn.store.outbox import EventChange
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "settings.md"
@@ -206,6 +209,25 @@ def test_all_mistakes_are_told_together(file: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("environ", "flags", "told"),
+    [
+        ({}, {"admin__listen": "0.0.0.0:1"}, "flag admin.listen: 0.0.0.0:1 is"),
+        (
+            {"FOREWARN_ADMIN_LISTEN": "0.0.0.0:1"},
+            {},
+            "environment FOREWARN_ADMIN_LISTEN: admin.listen: 0.0.0.0:1 is",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_names_its_setting_once(
+    environ: dict[str, str], flags: dict[str, str], told: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(environ=environ, **flags)
+    assert caught.value.message.startswith(told)
+
+
 @pytest.mark.parametrize("text", ["nan", "x", "-1", "0", "inf"])
 def test_a_number_from_a_text_is_bounded_too(text: str) -> None:
     with pytest.raises(SettingsError):
@@ -216,8 +238,8 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read: No such file"):
         load_settings(file=tmp_path / "missing", environ={}, flags={})
     other = tmp_path / "latin1"
-    other.write_bytes(b"# \xe4")
-    with pytest.raises(SettingsError, match="is not UTF-8"):
+    other.write_bytes(b"# one\n# \xe4")
+    with pytest.raises(SettingsError, match=r"latin1:2: is not UTF-8"):
         load_settings(file=other, environ={}, flags={})
 
 
@@ -313,8 +335,14 @@ def test_what_is_shown_can_be_read_again() -> None:
 
 def test_the_page_tells_of_each_setting_and_of_no_other() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", PAGE.read_text(), re.MULTILINE)
-    assert [name for name, _ in rows] == list(options.OPTIONS)
-    for name, told in rows:
+    assert [name for name, _ in rows] == [*options.OPTIONS, *entries.OPTIONS]
+    entry = WebhookSettings(name="", url="", secret_file="")
+    needed = {f"webhook.{key}" for key in entries.NEEDED["webhook"]}
+    for name, told in rows[len(options.OPTIONS) :]:
+        assert (told == "required") is (name in needed), name
+        shown = options.shown(entries.OPTIONS[name], getattr(entry, name[8:]))
+        assert told.strip("`").replace("empty", "") in {shown, "required"}, name
+    for name, told in rows[: len(options.OPTIONS)]:
         text = told.strip("`").replace("empty", "")
         found = options.from_text(options.OPTIONS[name], text)
         assert found == value_of(Settings(), name), name
@@ -341,3 +369,110 @@ def test_the_page_marks_what_speed_divides() -> None:
     simulated = {name for name in options.OPTIONS if name.startswith("driver.simu")}
     simulated.remove("driver.simulated.faults")
     assert marked == at_once | simulated | {"timing.terminate_notice"}
+
+
+WEBHOOK = '[[webhook]]\nname = "a"\nurl = "https://h.example"\nsecret_file = "k"\n'
+
+
+def test_webhooks_are_tables_of_the_file(file: Path) -> None:
+    file.write_text(
+        f'[log]\nlevel = "info"\n{WEBHOOK}[[webhook]]\nname = "b"\ntenant = "shop"\n'
+        'url = "http://user:s3cret@[::1]:8300/x?token=s3cret"\nsecret_file = "k"\n'
+        'types = ["Reboot"]\nstatuses = ["started", "failed"]\ntimeout = "3s"\n'
+    )
+    settings = load_settings(file=file, environ={}, flags={})
+    first, second = settings.webhook
+    assert first == WebhookSettings(name="a", url="https://h.example", secret_file="k")
+    assert second.timeout == 3 * SECOND
+    everything, some = policy(settings).subscribers
+    assert everything == Subscriber(name="a")
+    assert some == Subscriber(
+        name="b",
+        tenant="shop",
+        types=frozenset({EventType.REBOOT}),
+        changes=frozenset({EventChange.STARTED, EventChange.FAILED}),
+    )
+    rows = {row.key: row for row in describe(settings)}
+    assert rows["webhook.b.url"].value == "http://***@[::1]:8300/x?***"
+    assert rows["webhook.b.url"].origin == f"{file}:10"
+    assert rows["webhook.a.timeout"].origin == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[webhook]\nname = "a"\n', [":1: webhook: must be an array of tables"]),
+        ("webhook = [1]\n", [":1: webhook: must be an array of tables"]),
+        (
+            '\n[[webhook]]\nname = "a"\n',
+            [
+                ":2: webhook.url: is missing",
+                ":2: webhook.secret_file: is missing",
+            ],
+        ),
+        (f"{WEBHOOK}{WEBHOOK}", [':6: webhook.name: "a" is there twice']),
+        (
+            f'{WEBHOOK}tpyes = ["Freeze"]\n',
+            [':5: webhook.tpyes: there is no such setting (did you mean "types"?)'],
+        ),
+        (
+            f'{WEBHOOK}types = ["Freez"]\n',
+            [":5: webhook.types: must be one of Freeze, Reboot"],
+        ),
+        (f"{WEBHOOK}insecure = 1\n", [":5: webhook.insecure: must be true or false"]),
+        (
+            WEBHOOK.replace("https", "http"),
+            [":3: webhook.url: must be https: http can be read on its way"],
+        ),
+        (
+            WEBHOOK.replace("https://h", "ftp://u:s3cret@h"),
+            [":3: webhook.url: must be a URL such as https://"],
+        ),
+        (WEBHOOK.replace('"a"', '"A B"'), [":2: webhook.name: 'A B' is no name"]),
+        (f"{WEBHOOK}[webhook.more]\n", [":5: webhook.more: there is no such setting"]),
+    ],
+)
+def test_each_mistake_in_a_webhook_has_its_line(
+    file: Path, text: str, expected: list[str]
+) -> None:
+    found = problems(file, text)
+    assert len(found) == len(expected), found
+    for line, start in zip(found, expected, strict=True):
+        assert line.startswith(start), found
+        assert "s3cret" not in line
+
+
+def test_http_is_for_this_machine_or_who_insists(file: Path) -> None:
+    for host in ("localhost", "127.0.0.7:8300", "[::1]"):
+        file.write_text(WEBHOOK.replace("https://h.example", f"http://{host}"))
+        assert load_settings(file=file, environ={}, flags={}).webhook
+    file.write_text(WEBHOOK.replace("https", "http") + "insecure = true\n")
+    assert load_settings(file=file, environ={}, flags={}).webhook[0].insecure
+
+
+def test_a_switch_is_true_or_false(file: Path) -> None:
+    file.write_text("[metadata]\npush = true\n")
+    settings = load_settings(file=file, environ={}, flags={})
+    assert settings.metadata.push is True
+    assert load(metadata__push="true").metadata.push is True
+    assert load(metadata__push="false").metadata.push is False
+    [row] = [row for row in describe(settings) if row.key == "metadata.push"]
+    assert row.value == "true"
+
+
+def test_own_events_are_off_unless_somebody_switches_them_on() -> None:
+    assert load().metadata.own_events is False
+    assert load(metadata__own_events="true").metadata.own_events is True
+
+
+@pytest.mark.parametrize("text", ["True", "1", "yes", ""])
+def test_a_switch_is_nothing_else(text: str) -> None:
+    with pytest.raises(SettingsError, match="must be true or false"):
+        load(metadata__push=text)
+
+
+def test_a_switch_in_a_file_has_no_quotes(file: Path) -> None:
+    assert problems(file, '[metadata]\npush = "true"\npush_longest_wait = "11m"') == [
+        ":2: metadata.push: must be true or false, without quotes",
+        ":3: metadata.push_longest_wait: must be at most 10m",
+    ]

@@ -65,7 +65,42 @@ def test_nothing_is_found_in_random_lives() -> None:
     )
 
 
+MESSAGE = "INSERT INTO outbox VALUES ('{:017}.1', '{}', 2, 'started', 'X', '{}', 0)"
+
 DAMAGES = {
+    MESSAGE.format(1, "ops", "{}"): "is not where its time belongs",
+    MESSAGE.format(2, "", "{}"): "does not say for whom it is",
+    MESSAGE.format(2, "ops", "[]"): "tells of no event",
+    MESSAGE.format(2, "ops", "{"): "tells of no event",
+    "DELETE FROM spans WHERE vm = 'idle'": (
+        "it is not noted once that vm idle is in scope idle"
+    ),
+    "UPDATE spans SET tenant = 'bank' WHERE vm = 'idle'": (
+        "it is not noted once that vm idle is in scope idle"
+    ),
+    "UPDATE spans SET ended = 5, began = 9 WHERE kind = 'reboot'": (
+        "ends before it begins"
+    ),
+    "UPDATE spans SET vm = 'idle' WHERE kind = 'reboot'": (
+        "of vm idle is not where its vm's belong"
+    ),
+    "UPDATE spans SET ended = 0 WHERE kind = 'reboot'": (
+        "vm done_0 runs, and an interruption of it goes on"
+    ),
+    "DELETE FROM spans WHERE kind = 'failure'": (
+        "vm down_0 is down, and it is not noted since when"
+    ),
+    "INSERT INTO spans SELECT 'down_0/x', vm, scope, tenant, fault_domain, kind,"
+    " operation, began, ended, is_exact, revision FROM spans WHERE kind = 'failure'": (
+        "vm down_0 has 2 interruptions at once"
+    ),
+    "UPDATE vms SET state = 'deleted' WHERE name = 'idle'": (
+        "vm idle was deleted, and a time of it goes on"
+    ),
+    "INSERT INTO spans SELECT 'gone/x', 'gone', scope, tenant, fault_domain, kind,"
+    " operation, began, ended, is_exact, revision FROM spans WHERE vm = 'idle'": (
+        "vm gone is not there, and a time of it goes on"
+    ),
     "UPDATE scopes SET tenant = 'nobody' WHERE name = 'web'": (
         "scope web is of tenant nobody, which is not there"
     ),

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.store.check import check
 from forewarn.store.connection import Connection
 from forewarn.store.migrate import Step, count_done, load_steps, migrate, statements
 from forewarn.store.port import StoreError, StoreTooNewError
 from forewarn.store.sqlite import SqliteStore
+from tests.unit.store.written import write_a_life
 
 STEPS = load_steps()
 NEXT = Step(
@@ -120,3 +122,27 @@ def test_the_file_of_another_program_is_refused_and_left_as_it_is(path: Path) ->
 def test_statements_are_split_where_they_end() -> None:
     text = "-- One; and\nSELECT ';' ;\nSELECT\n  2;\n"
     assert list(statements(text)) == ["-- One; and\nSELECT ';' ;\n", "SELECT\n  2;\n"]
+
+
+def test_an_upgrade_says_since_when_it_knows(path: Path) -> None:
+    """What was before the records is unknown; what goes on is noted from then on."""
+    write_a_life(path)
+    (step,) = (step for step in STEPS if step.name.endswith("_spans.sql"))
+    database = sqlite3.connect(path)
+    database.execute("DROP TABLE spans")
+    database.execute(
+        "UPDATE operations SET action = 'freeze' WHERE state = 'Impacting'"
+        " AND verb != 'fail'"
+    )
+    database.executescript(step.sql)
+    found = database.execute(
+        "SELECT vm, kind, ended, is_exact, operation != '' FROM spans"
+        " WHERE kind != 'existence' ORDER BY vm"
+    ).fetchall()
+    lives = database.execute(
+        "SELECT count(*), max(is_exact), max(ended) FROM spans WHERE kind = 'existence'"
+    ).fetchall()
+    database.close()
+    assert found == [("down_0", "failure", 0, 1, 1), ("moved_0", "freeze", 0, 0, 1)]
+    assert lives == [(7, 0, 0)]
+    assert check(path) == []

@@ -7,7 +7,6 @@ import pytest
 from forewarn.fleet.model import Tenant
 from forewarn.store.memory import MemoryStore
 from forewarn.store.open import open_store
-from forewarn.store.port import StoreError
 from forewarn.store.sqlite import SqliteStore
 
 
@@ -37,9 +36,15 @@ def test_a_file_by_its_relative_path(
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
 def test_what_this_version_cannot_do_is_said(scheme: str) -> None:
-    with pytest.raises(StoreError, match="PostgreSQL") as caught:
+    with pytest.raises(ValueError, match="PostgreSQL: write .* sqlite:///"):
         open_store(f"{scheme}://db.example/forewarn")
-    assert "sqlite:///" in caught.value.hint
+
+
+def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no folder .*/nowhere"):
+        open_store(f"sqlite:///{tmp_path}/nowhere/forewarn.db")
+    with pytest.raises(ValueError, match="is a folder: name a file in it"):
+        open_store(f"sqlite:///{tmp_path}")
 
 
 @pytest.mark.parametrize(

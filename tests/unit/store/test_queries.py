@@ -35,6 +35,7 @@ def wanted_names() -> Iterator[str]:
     for known in CODECS:
         yield from (f"{verb}_{known.noun}" for verb in ("get", "add", "replace"))
         yield f"remove_{known.noun}"
+        yield from (f"amend_{amendment.noun}" for amendment in known.amendments)
         for links in known.links:
             yield from (f"add_{links.noun}", f"remove_{links.noun}")
     yield "take_safety"
@@ -63,6 +64,22 @@ def test_writes_name_every_field(known: codec.Codec[Any]) -> None:
     assert parameters(STATEMENTS[f"remove_{known.noun}"]) == guard
     for name in fields - {known.key}:
         assert f"    {name} = :{name}" in STATEMENTS[f"replace_{known.noun}"]
+
+
+@pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
+def test_amendments_name_what_they_change_and_the_guard(
+    known: codec.Codec[Any],
+) -> None:
+    for amendment in known.amendments:
+        statement = STATEMENTS[f"amend_{amendment.noun}"]
+        written = {*amendment.fields, "revision"}
+        guard = {known.key, "old_revision", f"old_{known.status}"}
+        assert parameters(statement) == written | guard
+        assert set(re.findall(r"^    (\w+) = :\1,?$", statement, re.M)) == written
+        assert statement.endswith(
+            f"WHERE {known.key} = :{known.key} AND revision = :old_revision"
+            f" AND {known.status} = :old_{known.status};"
+        )
 
 
 @pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)

@@ -1,14 +1,30 @@
 """All commands, in the order in which they are listed."""
 
 from forewarn.cli.commands.addresses import ADDRESSES, GROUP
+from forewarn.cli.commands.history import HISTORY
 from forewarn.cli.commands.lists import LISTS
 from forewarn.cli.commands.orders import ORDERS
 from forewarn.cli.commands.service import GROUPS as SERVICE_GROUPS
 from forewarn.cli.commands.service import SERVICE
+from forewarn.cli.commands.testkit import TESTKIT
+from forewarn.cli.commands.tokens import GROUP as TOKEN_GROUP
+from forewarn.cli.commands.tokens import TOKENS
 from forewarn.cli.commands.upkeep import GROUPS as UPKEEP_GROUPS
 from forewarn.cli.commands.upkeep import UPKEEP
+from forewarn.cli.commands.webhooks import GROUPS as WEBHOOK_GROUPS
+from forewarn.cli.commands.webhooks import WEBHOOKS
 
-COMMANDS = (*SERVICE, *LISTS, *ORDERS, *ADDRESSES, *UPKEEP)
-GROUPS = {**SERVICE_GROUPS, **GROUP, **UPKEEP_GROUPS}
+COMMANDS = (
+    *SERVICE,
+    *LISTS,
+    *HISTORY,
+    *ORDERS,
+    *TOKENS,
+    *ADDRESSES,
+    *WEBHOOKS,
+    *UPKEEP,
+    *TESTKIT,
+)
+GROUPS = {**SERVICE_GROUPS, **TOKEN_GROUP, **GROUP, **WEBHOOK_GROUPS, **UPKEEP_GROUPS}
 
 __all__ = ["COMMANDS", "GROUPS"]

@@ -1,4 +1,4 @@
-"""The commands that show what is, what was, and why something waits."""
+"""The commands that show what is, and why something waits."""
 
 from forewarn.cli.words import CLIENT, Command, Option
 
@@ -65,41 +65,6 @@ LISTS = (
         examples=(
             "forewarn events --vm web_0",
             "forewarn events --tenant shop --watch",
-        ),
-    ),
-    Command(
-        path=("history",),
-        summary="show who did what, when and why",
-        text="Show the trail of every change, the oldest first. Several conditions must "
-        "all hold.",
-        run="forewarn.cli.lists:history",
-        options=(
-            _VM,
-            Option(
-                name="--operation",
-                metavar="OPERATION",
-                help="Only this operation or rollout.",
-            ),
-            Option(name="--event", metavar="EVENT_ID", help="Only this event."),
-            Option(name="--host", metavar="HOST", help="Only what concerns this host."),
-            Option(
-                name="--scope", metavar="SCOPE", help="Only what concerns this scope."
-            ),
-            Option(
-                name="--tenant",
-                metavar="TENANT",
-                help="Only what concerns this tenant.",
-            ),
-            Option(
-                name="--since",
-                metavar="TIME|DURATION",
-                help="Only from here on: 2026-11-21T10:00:00Z, or 24h for a day ago.",
-            ),
-            *CLIENT,
-        ),
-        examples=(
-            "forewarn history --vm web_0 --since 24h",
-            "forewarn history --operation op-4h7k2m9xqa --json",
         ),
     ),
     Command(

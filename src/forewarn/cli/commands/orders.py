@@ -54,7 +54,8 @@ ORDERS = (
             Option(
                 name="--duration",
                 metavar="DURATION",
-                help="How long each VM is interrupted, such as 5s; -1 is unknown.",
+                help="How long each VM is interrupted: 5s, or whole seconds without a unit; "
+                "-1 is unknown.",
             ),
             Option(
                 name="--emergency",

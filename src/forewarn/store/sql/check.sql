@@ -1,6 +1,10 @@
 -- What `forewarn store check` reads: each table whole, and the links that differ from
 -- what the records say. Not for a running service: these look at every row.
 
+-- name: every_applied_file
+-- Which fleet file was applied last.
+SELECT * FROM applied_files;
+
 -- name: every_tenant
 -- All tenants.
 SELECT * FROM tenants ORDER BY name;
@@ -36,6 +40,18 @@ SELECT * FROM events ORDER BY event_id;
 -- name: every_audit_entry
 -- The whole trail.
 SELECT * FROM audit ORDER BY entry_id;
+
+-- name: every_outbox_message
+-- All messages that are to be delivered.
+SELECT * FROM outbox ORDER BY message_id;
+
+-- name: every_span
+-- All times of VMs.
+SELECT * FROM spans ORDER BY span_id;
+
+-- name: every_token
+-- All tokens of the operator API.
+SELECT * FROM tokens ORDER BY token_id;
 
 -- name: missing_operation_vm
 -- The VMs of operations that no link names.
@@ -74,6 +90,24 @@ WHERE NOT EXISTS (
     WHERE operations.operation_id = links.operation_id
         AND operations.state NOT IN ('Done', 'Cancelled', 'Failed')
         AND json_extract(move.value, '$.vm') = links.vm
+);
+
+-- name: missing_operation_scope
+-- The scopes of operations that no link names.
+SELECT DISTINCT operations.operation_id, scope.value AS scope
+FROM operations, json_each(operations.scopes) AS scope
+WHERE NOT EXISTS (
+    SELECT 1 FROM operation_scopes AS links
+    WHERE links.operation_id = operations.operation_id AND links.scope = scope.value
+);
+
+-- name: stray_operation_scope
+-- The links of scopes that their operation does not concern.
+SELECT links.operation_id, links.scope FROM operation_scopes AS links
+WHERE NOT EXISTS (
+    SELECT 1 FROM operations, json_each(operations.scopes) AS scope
+    WHERE operations.operation_id = links.operation_id
+        AND scope.value = links.scope
 );
 
 -- name: missing_open_operation_scope

@@ -2,6 +2,12 @@
 -- behind the key :after; the conditions on states are written as the partial
 -- indexes of the schema have them, for only then does SQLite use them.
 
+-- name: all_applied_files
+-- Which fleet file was applied last.
+SELECT * FROM applied_files
+WHERE :value = '' AND name > :after
+ORDER BY name LIMIT :limit;
+
 -- name: all_tenants
 -- The tenants, by name.
 SELECT * FROM tenants
@@ -146,6 +152,13 @@ CROSS JOIN operations ON operations.operation_id = links.operation_id
 WHERE links.vm = :value AND links.operation_id > :after
 ORDER BY links.operation_id LIMIT :limit;
 
+-- name: operations_of_scope
+-- The operations that concern a scope, ended ones too.
+SELECT operations.* FROM operation_scopes AS links
+CROSS JOIN operations ON operations.operation_id = links.operation_id
+WHERE links.scope = :value AND links.operation_id > :after
+ORDER BY links.operation_id LIMIT :limit;
+
 -- name: operations_of_request
 -- The operations of a request.
 SELECT * FROM operations
@@ -220,3 +233,75 @@ ORDER BY at, entry_id LIMIT :limit;
 SELECT at FROM audit
 WHERE at != 0
 ORDER BY at LIMIT 1;
+
+-- name: all_outbox
+-- The messages that are to be delivered, oldest first.
+SELECT * FROM outbox
+WHERE :value = '' AND message_id > :after
+ORDER BY message_id LIMIT :limit;
+
+-- name: outbox_of_receiver
+-- The messages that are to be delivered to one receiver, oldest first.
+SELECT * FROM outbox
+WHERE receiver = :value AND message_id > :after
+ORDER BY message_id LIMIT :limit;
+
+-- name: all_spans
+-- The times of all VMs, those of each together.
+SELECT * FROM spans
+WHERE :value = '' AND span_id > :after
+ORDER BY span_id LIMIT :limit;
+
+-- name: spans_of_vm
+-- The times of a VM, oldest first.
+SELECT * FROM spans
+WHERE vm = :value AND span_id > :after
+ORDER BY span_id LIMIT :limit;
+
+-- name: spans_of_scope
+-- The times of the VMs of a scope, those of each together.
+SELECT * FROM spans
+WHERE scope = :value AND span_id > :after
+ORDER BY span_id LIMIT :limit;
+
+-- name: spans_of_tenant
+-- The times of the VMs of a tenant, those of each together.
+SELECT * FROM spans
+WHERE tenant = :value AND span_id > :after
+ORDER BY span_id LIMIT :limit;
+
+-- name: spans_of_operation
+-- How long an operation kept its VMs from running.
+SELECT * FROM spans
+WHERE operation != '' AND operation = :value AND span_id > :after
+ORDER BY span_id LIMIT :limit;
+
+-- name: open_spans_of_vm
+-- The times of a VM that go on.
+SELECT * FROM spans
+WHERE ended = 0 AND vm = :value AND span_id > :after
+ORDER BY span_id LIMIT :limit;
+
+-- name: spans_ended
+-- The times of VMs that ended at or before an instant.
+SELECT * FROM spans
+WHERE ended != 0 AND ended <= :until
+ORDER BY ended, span_id LIMIT :limit;
+
+-- name: earliest_spans_ended
+-- When the time of a VM that ended first did so.
+SELECT ended FROM spans
+WHERE ended != 0
+ORDER BY ended LIMIT 1;
+
+-- name: all_tokens
+-- The tokens of the operator API.
+SELECT * FROM tokens
+WHERE :value = '' AND token_id > :after
+ORDER BY token_id LIMIT :limit;
+
+-- name: tokens_of_tenant
+-- The tokens of a tenant; of '', those of operators.
+SELECT * FROM tokens
+WHERE tenant = :value AND token_id > :after
+ORDER BY token_id LIMIT :limit;

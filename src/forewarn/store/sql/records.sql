@@ -1,6 +1,31 @@
--- What is done to one record: got, added, replaced, removed. An addition does
--- nothing where the key is taken; a replacement and a removal do nothing unless the
--- row is still the one that was read. The caller looks at the number of rows.
+-- What is done to one record: got, added, replaced, amended (replaced in part),
+-- removed. An addition does nothing where the key is taken; a replacement, an
+-- amendment and a removal do nothing unless the row is still the one that was read.
+-- The caller looks at the number of rows.
+
+-- name: get_applied_file
+-- Get which fleet file was applied last.
+SELECT * FROM applied_files WHERE name = :key;
+
+-- name: add_applied_file
+-- Add which fleet file was applied, if none was before.
+INSERT INTO applied_files (
+    name, digest, revision
+) VALUES (
+    :name, :digest, :revision
+) ON CONFLICT (name) DO NOTHING;
+
+-- name: replace_applied_file
+-- Replace which fleet file was applied, if it is still as it was read.
+UPDATE applied_files SET
+    digest = :digest,
+    revision = :revision
+WHERE name = :name AND revision = :old_revision;
+
+-- name: remove_applied_file
+-- Forget which fleet file was applied, if it is still as it was read.
+DELETE FROM applied_files
+WHERE name = :name AND revision = :old_revision;
 
 -- name: get_tenant
 -- Get a tenant.
@@ -133,6 +158,14 @@ UPDATE vms SET
     revision = :revision
 WHERE name = :name AND revision = :old_revision AND state = :old_state;
 
+-- name: amend_vm_condition
+-- Note whether a VM runs, and what has started on it.
+UPDATE vms SET
+    state = :state,
+    started = :started,
+    revision = :revision
+WHERE name = :name AND revision = :old_revision AND state = :old_state;
+
 -- name: remove_vm
 -- Remove a VM that is still as it was read.
 DELETE FROM vms
@@ -165,6 +198,21 @@ UPDATE views SET
     ready_at = :ready_at,
     events_from = :events_from,
     due_at = :due_at,
+    last_seen = :last_seen,
+    revision = :revision
+WHERE view_id = :view_id AND revision = :old_revision AND state = :old_state;
+
+-- name: amend_view_document
+-- Note what the document of a view says now.
+UPDATE views SET
+    incarnation = :incarnation,
+    digest = :digest,
+    revision = :revision
+WHERE view_id = :view_id AND revision = :old_revision AND state = :old_state;
+
+-- name: amend_view_sighting
+-- Note when a view was last asked for.
+UPDATE views SET
     last_seen = :last_seen,
     revision = :revision
 WHERE view_id = :view_id AND revision = :old_revision AND state = :old_state;
@@ -251,6 +299,25 @@ UPDATE operations SET
     revision = :revision
 WHERE operation_id = :operation_id AND revision = :old_revision AND state = :old_state;
 
+-- name: amend_operation_mark
+-- Raise the revision of an operation, so that those who decide about it meet.
+UPDATE operations SET
+    revision = :revision
+WHERE operation_id = :operation_id AND revision = :old_revision AND state = :old_state;
+
+-- name: amend_operation_call
+-- Note that an operation goes on, with the call of its driver.
+UPDATE operations SET
+    state = :state,
+    due_at = :due_at,
+    generation = :generation,
+    attempts = :attempts,
+    call_state = :call_state,
+    started_at = :started_at,
+    note = :note,
+    revision = :revision
+WHERE operation_id = :operation_id AND revision = :old_revision AND state = :old_state;
+
 -- name: remove_operation
 -- Remove an operation that is still as it was read.
 DELETE FROM operations
@@ -294,6 +361,24 @@ UPDATE events SET
     revision = :revision
 WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status;
 
+-- name: amend_event_approval
+-- Note who has approved an event.
+UPDATE events SET
+    approved_by = :approved_by,
+    approved_at = :approved_at,
+    revision = :revision
+WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status;
+
+-- name: amend_event_start
+-- Note that an event has started.
+UPDATE events SET
+    status = :status,
+    approved_by = :approved_by,
+    approved_at = :approved_at,
+    started_at = :started_at,
+    revision = :revision
+WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status;
+
 -- name: remove_event
 -- Remove an event that is still as it was read.
 DELETE FROM events
@@ -328,6 +413,100 @@ WHERE entry_id = :entry_id AND revision = :old_revision;
 DELETE FROM audit
 WHERE entry_id = :entry_id AND revision = :old_revision;
 
+-- name: get_outbox_message
+-- Get a message that is to be delivered.
+SELECT * FROM outbox WHERE message_id = :key;
+
+-- name: add_outbox_message
+-- Add a message whose key is free.
+INSERT INTO outbox (
+    message_id, receiver, at, change, public_id, body, revision
+) VALUES (
+    :message_id, :receiver, :at, :change, :public_id, :body, :revision
+) ON CONFLICT (message_id) DO NOTHING;
+
+-- name: replace_outbox_message
+-- Replace a message that is still as it was read.
+UPDATE outbox SET
+    receiver = :receiver,
+    at = :at,
+    change = :change,
+    public_id = :public_id,
+    body = :body,
+    revision = :revision
+WHERE message_id = :message_id AND revision = :old_revision;
+
+-- name: remove_outbox_message
+-- Remove a message that is still as it was read.
+DELETE FROM outbox
+WHERE message_id = :message_id AND revision = :old_revision;
+
+-- name: get_span
+-- Get a time of a VM.
+SELECT * FROM spans WHERE span_id = :key;
+
+-- name: add_span
+-- Add a time of a VM whose key is free.
+INSERT INTO spans (
+    span_id, vm, scope, tenant, fault_domain, kind, operation, began, ended, is_exact,
+    revision
+) VALUES (
+    :span_id, :vm, :scope, :tenant, :fault_domain, :kind, :operation, :began, :ended,
+    :is_exact, :revision
+) ON CONFLICT (span_id) DO NOTHING;
+
+-- name: replace_span
+-- Replace a time of a VM that is still as it was read.
+UPDATE spans SET
+    vm = :vm,
+    scope = :scope,
+    tenant = :tenant,
+    fault_domain = :fault_domain,
+    kind = :kind,
+    operation = :operation,
+    began = :began,
+    ended = :ended,
+    is_exact = :is_exact,
+    revision = :revision
+WHERE span_id = :span_id AND revision = :old_revision;
+
+-- name: remove_span
+-- Remove a time of a VM that is still as it was read.
+DELETE FROM spans
+WHERE span_id = :span_id AND revision = :old_revision;
+
+-- name: get_token
+-- Get a token of the operator API.
+SELECT * FROM tokens WHERE token_id = :key;
+
+-- name: add_token
+-- Add a token whose key is free.
+INSERT INTO tokens (
+    token_id, name, tenant, read_only, digest, created_at, created_by, expires_at,
+    revision
+) VALUES (
+    :token_id, :name, :tenant, :read_only, :digest, :created_at, :created_by,
+    :expires_at, :revision
+) ON CONFLICT (token_id) DO NOTHING;
+
+-- name: replace_token
+-- Replace a token that is still as it was read.
+UPDATE tokens SET
+    name = :name,
+    tenant = :tenant,
+    read_only = :read_only,
+    digest = :digest,
+    created_at = :created_at,
+    created_by = :created_by,
+    expires_at = :expires_at,
+    revision = :revision
+WHERE token_id = :token_id AND revision = :old_revision;
+
+-- name: remove_token
+-- Remove a token that is still as it was read.
+DELETE FROM tokens
+WHERE token_id = :token_id AND revision = :old_revision;
+
 -- name: add_operation_vm
 -- Note that an operation names a VM.
 INSERT INTO operation_vms (vm, operation_id) VALUES (:vm, :operation_id);
@@ -343,6 +522,15 @@ INSERT INTO open_operation_vms (vm, operation_id) VALUES (:vm, :operation_id);
 -- name: remove_open_operation_vm
 -- Forget that an open operation names a VM.
 DELETE FROM open_operation_vms WHERE vm = :vm AND operation_id = :operation_id;
+
+-- name: add_operation_scope
+-- Note that an operation concerns a scope.
+INSERT INTO operation_scopes (scope, operation_id) VALUES (:scope, :operation_id);
+
+-- name: remove_operation_scope
+-- Forget that an operation concerns a scope.
+DELETE FROM operation_scopes
+WHERE scope = :scope AND operation_id = :operation_id;
 
 -- name: add_open_operation_scope
 -- Note that an open operation concerns a scope.

@@ -1,0 +1,254 @@
+"""Who asks, what each route demands of them, and what they get to see.
+
+`DEMANDS` is the whole of it: a route that it does not name is for operators who may
+order, so a route that somebody adds is closed until it is named here (and a test
+fails until it is). What a tenant is shown comes from `control.sight` alone.
+"""
+
+import asyncio
+import contextlib
+import enum
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from starlette.requests import Request
+
+from forewarn.admin import limits
+from forewarn.admin.problems import ForbiddenError, UnauthorizedError
+from forewarn.control import tokens
+from forewarn.control.desk import Health, OperatorDesk
+from forewarn.control.sight import Sight, speaker
+from forewarn.control.work import Who, Work
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText
+from forewarn.instants import Micros
+from forewarn.protocol.operations import Operation
+from forewarn.store.port import Reader
+from forewarn.store.token import Token
+
+T = TypeVar("T")
+
+CALLER = "forewarn.caller"
+"""Where a request's scope keeps its `Caller`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sent a request."""
+
+    name: str
+    """As the history calls them; empty: nobody has said."""
+    tenant: str = ""
+    """Whose token it is; empty: an operator's."""
+    may_write: bool = True
+    token_id: str = ""
+    """The token of the store that is judged anew in each transaction."""
+
+    @property
+    def is_operator(self) -> bool:
+        """Tell whether they may see everything."""
+        return self.name != "" and not self.tenant
+
+    @classmethod
+    def of_token(cls, token: Token) -> "Caller":
+        """Return the holder of a token of the store."""
+        name = speaker(token.tenant, token.name) if token.tenant else token.name
+        return cls(
+            name=name,
+            tenant=token.tenant,
+            may_write=not token.read_only,
+            token_id=token.token_id,
+        )
+
+
+NOBODY = Caller(name="", may_write=False)
+"""Who sent no token to what is open to everybody."""
+
+
+class Demand(enum.Enum):
+    """Who may use a route: whether tenants may, and whether it changes something."""
+
+    OPERATOR_READS = (False, False)
+    OPERATOR_ORDERS = (False, True)
+    TENANT_READS = (True, False)
+    TENANT_ORDERS = (True, True)
+
+    def __init__(self, for_tenants: bool, writes: bool) -> None:  # noqa: FBT001
+        """Keep the two questions apart."""
+        self.for_tenants = for_tenants
+        self.writes = writes
+
+
+DEMANDS: dict[str, Demand] = {
+    "GET /metrics": Demand.OPERATOR_READS,
+    "GET /v1/availability": Demand.TENANT_READS,
+    "GET /v1/events": Demand.TENANT_READS,
+    "GET /v1/fleet": Demand.TENANT_READS,
+    "GET /v1/fleet/export": Demand.OPERATOR_READS,
+    "GET /v1/history": Demand.TENANT_READS,
+    "GET /v1/history/operations": Demand.TENANT_READS,
+    "GET /v1/history/operations/{name}": Demand.TENANT_READS,
+    "GET /v1/operations": Demand.TENANT_READS,
+    "GET /v1/operations/{name}": Demand.TENANT_READS,
+    "GET /v1/operations/{name}/explain": Demand.TENANT_READS,
+    "GET /v1/requests/{name}": Demand.TENANT_READS,
+    "GET /v1/tokens": Demand.OPERATOR_READS,
+    "GET /v1/watch/events": Demand.TENANT_READS,
+    "GET /v1/watch/operations": Demand.TENANT_READS,
+    "GET /v1/webhooks": Demand.OPERATOR_READS,
+    "POST /v1/approve": Demand.TENANT_ORDERS,
+    "POST /v1/cancel": Demand.TENANT_ORDERS,
+    "POST /v1/evict": Demand.OPERATOR_ORDERS,
+    "POST /v1/fail": Demand.OPERATOR_ORDERS,
+    "POST /v1/fleet/apply": Demand.OPERATOR_ORDERS,
+    "POST /v1/fleet/plan": Demand.OPERATOR_READS,
+    "POST /v1/fleet/validate": Demand.OPERATOR_READS,
+    "POST /v1/maintain": Demand.OPERATOR_ORDERS,
+    "POST /v1/predict-failure": Demand.OPERATOR_ORDERS,
+    "POST /v1/reboot": Demand.TENANT_ORDERS,
+    "POST /v1/redeploy": Demand.TENANT_ORDERS,
+    "POST /v1/reimage": Demand.OPERATOR_ORDERS,
+    "POST /v1/resolve": Demand.OPERATOR_ORDERS,
+    "POST /v1/restore": Demand.OPERATOR_ORDERS,
+    "POST /v1/terminate": Demand.TENANT_ORDERS,
+    "POST /v1/tokens": Demand.OPERATOR_ORDERS,
+    "POST /v1/tokens/revoke": Demand.OPERATOR_ORDERS,
+    "POST /v1/upgrade-os": Demand.OPERATOR_ORDERS,
+    "POST /v1/webhooks/test": Demand.OPERATOR_ORDERS,
+}
+"""What each route demands, by method and path."""
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who sent the request, as the gate found out."""
+    return cast("Caller", request.scope[CALLER])
+
+
+def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
+    """Return what lets requests on to the routes of a router, as `DEMANDS` says.
+
+    `prefix` is the router's own, which its routes do not know.
+    """
+
+    async def admit(request: Request) -> None:
+        path = prefix + str(getattr(request.scope.get("route"), "path", ""))
+        demand = DEMANDS.get(f"{request.method} {path}", Demand.OPERATOR_ORDERS)
+        check(caller_of(request), demand)
+
+    return admit
+
+
+def check(caller: Caller, demand: Demand) -> None:
+    """Raise ForbiddenError for who may not do what a route demands."""
+    if caller.tenant and not demand.for_tenants:
+        raise ForbiddenError(
+            f"this token is tenant {caller.tenant}'s, and this is for operators",
+            hint="ask the operator; docs/tenants.md says what a tenant may do",
+        )
+    if demand.writes and not caller.may_write:
+        raise ForbiddenError(
+            "this token may only read",
+            hint="ask for one that was made without --read-only",
+        )
+
+
+class GuardedDesk:
+    """The desk for who came with a token of the store.
+
+    The token is judged in every transaction, so nothing is read or ordered with one
+    that was revoked before; a tenant reads through its `Sight`.
+    """
+
+    def __init__(self, desk: OperatorDesk, caller: Caller) -> None:
+        """Ask `desk` on behalf of `caller`."""
+        self._desk = desk
+        self._caller = caller
+
+    async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
+        """Carry out one order; also raises UnauthorizedError."""
+
+        def judged(work: Work) -> T:
+            self._judge(work.tx)
+            return decide(work)
+
+        return await self._desk.order(who, judged)
+
+    async def read(self, ask: Callable[[Reader], T]) -> T:
+        """Read what the caller may see; also raises UnauthorizedError."""
+
+        def judged(reader: Reader) -> T:
+            self._judge(reader)
+            tenant = self._caller.tenant
+            return ask(Sight(reader, tenant) if tenant else reader)
+
+        return await self._desk.read(judged)
+
+    def _judge(self, reader: Reader) -> None:
+        token = reader.get(Token, self._caller.token_id)
+        if token is None or not tokens.is_good(reader, token, now=self.now()):
+            raise unauthorized()
+
+    def now(self) -> Micros:
+        """Return the model time."""
+        return self._desk.now()
+
+    def health(self) -> Health:
+        """Tell whether the ticker and the store work."""
+        return self._desk.health()
+
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        """Return how many objects of each kind a fleet file has."""
+        return await self._desk.count_fleet(text)
+
+    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+        """Plan or apply a fleet file for an operator; raises ForbiddenError."""
+        check(self._caller, Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS)
+        await self.read(lambda _reader: None)
+        return await self._desk.merge_fleet(text, who=who)
+
+    async def changes(self) -> AsyncIterator[tuple[str, ...]]:
+        """Yield ids of operations that changed and that the caller may see.
+
+        What others do shows in nothing, not in when a stream gives a sign of life.
+        It ends soon after the token is no longer good.
+        """
+        feed = aiter(self._desk.changes())
+        coming = asyncio.ensure_future(anext(feed))
+        try:
+            while True:
+                done, _ = await asyncio.wait({coming}, timeout=limits.RECHECK_SECONDS)
+                ids = coming.result() if done else None
+                if ids is not None:
+                    coming = asyncio.ensure_future(anext(feed))
+                own = await self._own(ids or ())
+                if ids == () or own:
+                    yield own
+        except (StopAsyncIteration, UnauthorizedError):
+            return
+        finally:
+            coming.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+                await coming
+            if isinstance(feed, AsyncGenerator):
+                await feed.aclose()
+
+    async def _own(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        return await self.read(
+            lambda reader: tuple(
+                each for each in ids if reader.get(Operation, each) is not None
+            )
+        )
+
+
+def desk_for(desk: OperatorDesk, caller: Caller) -> OperatorDesk:
+    """Return the desk as the caller may use it."""
+    return GuardedDesk(desk, caller) if caller.token_id else desk
+
+
+def unauthorized() -> UnauthorizedError:
+    """Return the error of whoever came without a good token."""
+    return UnauthorizedError(
+        "a good bearer token is needed",
+        hint="set FOREWARN_TOKEN, or send Authorization: Bearer TOKEN",
+    )

@@ -1,0 +1,67 @@
+"""How long VMs were down in a period, planned and unplanned."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from forewarn.admin import limits, period, shapes
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import Desk
+from forewarn.admin.lists import Name
+from forewarn.control import uptime
+from forewarn.fleet.availability import Period
+
+router = APIRouter(tags=["history"])
+
+
+class AvailabilityQuery(BaseModel):
+    """Whose availability is asked for, and of when."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vm: Name = Field(default="", description="Only this VM.")
+    scope: Name = Field(default="", description="Only VMs of this scope.")
+    tenant: Name = Field(default="", description="Only VMs of this tenant.")
+    since: Name = Field(
+        default="7d",
+        description="The period's begin: RFC 3339, or a duration for so long ago.",
+        examples=["2026-11-21T10:00:00Z", "30d"],
+    )
+    until: Name = Field(
+        default="",
+        description="The period's end, likewise; now, unless it is given.",
+    )
+    after: Name = Field(default="", description="`next` of the page before.")
+    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
+
+
+@router.get("/availability", responses=documented(shapes.AvailabilityPage, 400, 404))
+async def availability(
+    query: Annotated[AvailabilityQuery, Query()], desk: Desk
+) -> Response:
+    """Tell how long VMs were down in a period, by why, and how long nobody knows.
+
+    The total is that of the page: the totals of all pages add up.
+    """
+    now = desk.now()
+    since = period.instant_of("since", query.since or "7d", now=now)
+    until = now
+    if query.until:
+        # Of what is to come nothing is known.
+        until = min(now, period.instant_of("until", query.until, now=now))
+    period.check_order(since, until)
+    asked = uptime.Asked(
+        period=Period(since=since, until=until),
+        vm=query.vm,
+        scope=query.scope,
+        tenant=query.tenant,
+    )
+    return answer(
+        await desk.read(
+            lambda reader: uptime.page(
+                reader, asked, after=query.after, limit=query.limit
+            )
+        )
+    )

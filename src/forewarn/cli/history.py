@@ -1,0 +1,289 @@
+"""`history` and `availability`: what was, as tables for people and JSON for programs."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from forewarn.cli import output
+from forewarn.cli.client import Client
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.lists import first_line
+from forewarn.cli.words import Call
+
+Json = Mapping[str, Any]
+
+PAGE = "1000"
+"""Lines, operations or VMs that are asked for at once: as many as may be."""
+
+MINUTE_SECONDS = 60
+
+SHOWN_SECONDS = 0.001
+"""What is shorter is told as that, and not as nothing."""
+
+WHOLE_PERCENT = 100
+"""Without decimals only where nothing was down."""
+
+_TRAIL_KEYS = ("vm", "operation", "event", "host", "scope", "tenant", "actor", "what")
+_SUMMARY_KEYS = ("vm", "operation", "host", "scope", "tenant")
+_PERIOD_KEYS = ("since", "until")
+
+_SUMMARY_COLUMNS = (
+    "OPERATION",
+    "WHAT",
+    "STATE",
+    "STARTED",
+    "APPROVED BY",
+    "VM",
+    "PLANNED",
+    "DOWN",
+    "NOTE",
+)
+_AVAILABILITY_COLUMNS = (
+    "VM",
+    "SCOPE",
+    "UP",
+    "PLANNED",
+    "UNPLANNED",
+    "INTERRUPTIONS",
+    "LONGEST",
+    "KNOWN",
+    "UNKNOWN",
+)
+
+
+def history(call: Call) -> int:
+    """Show the trail, or what became of operations."""
+    if call.flag("summary"):
+        return _summary(call)
+    with Client.of(call) as client:
+        asked = _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
+        found = list(client.every("history", "entries", asked))
+    if call.flag("json"):
+        output.document(found)
+    else:
+        output.table(
+            "nothing has happened",
+            ("AT", "WHO", "WHAT", "WHY", "DETAIL", "ABOUT"),
+            (
+                (
+                    each["at"],
+                    each["actor"],
+                    each["what"],
+                    each["why"],
+                    first_line(each["detail"]),
+                    next(iter(each["subjects"]), ""),
+                )
+                for each in found
+            ),
+        )
+    return Exit.DONE
+
+
+def availability(call: Call) -> int:
+    """Show how long VMs were down."""
+    asked = _asked(call, ("vm", "scope", "tenant", *_PERIOD_KEYS))
+    rows: list[Json] = []
+    total: dict[str, Any] = {}
+    several: float | None = None
+    with Client.of(call) as client:
+        while True:
+            page = client.get("availability", asked)
+            rows += page["vms"]
+            total = _plus(total, page["total"])
+            if several is None:
+                several = page["several_domains_down_seconds"]
+            if page["next"] is None:
+                break
+            # The period stays the same, whatever the clock says by now.
+            asked |= {key: page[key] for key in _PERIOD_KEYS}
+            asked["after"] = page["next"]
+    told = {
+        "since": page["since"],
+        "until": page["until"],
+        "vms": rows,
+        "total": total,
+        "several_domains_down_seconds": several,
+    }
+    if call.flag("json"):
+        output.document(told)
+    else:
+        _print_availability(told)
+    return Exit.DONE
+
+
+def _summary(call: Call) -> int:
+    for key in ("event", "actor", "what"):
+        if call.text(key):
+            raise CommandError(
+                Exit.USAGE,
+                f"--{key} is for lines of the trail, not for --summary",
+                hint="--summary takes --vm, --operation, --host, --scope and --tenant",
+            )
+    asked = _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS))
+    with Client.of(call) as client:
+        found = list(client.every("history/operations", "operations", asked))
+    found.sort(key=lambda each: (each["created"], each["operation"]))
+    if call.flag("json"):
+        output.document(found)
+    elif call.text("operation") and len(found) == 1:
+        _print_account(found[0])
+    else:
+        output.table(
+            "no operations",
+            _SUMMARY_COLUMNS,
+            (row for each in found for row in _summary_rows(each, call.text("vm"))),
+        )
+    return Exit.DONE
+
+
+def _asked(call: Call, keys: tuple[str, ...]) -> dict[str, str]:
+    asked = {key: text for key in keys if (text := call.text(key))}
+    asked["limit"] = PAGE
+    return asked
+
+
+def _summary_rows(account: Json, vm: str) -> Iterator[tuple[str, ...]]:
+    approved = [each["approved_by"] or "-" for each in account["approvals"]]
+    for each in account["vms"] or [None]:
+        if vm and (each is None or each["vm"] != vm):
+            continue
+        yield (
+            account["operation"],
+            account["what"],
+            account["state"],
+            account["started"] or "-",
+            " ".join(approved),
+            each["vm"] if each else "",
+            _planned(each) if each else "",
+            _down(each) if each else "",
+            first_line(account["note"]),
+        )
+
+
+def _print_account(account: Json) -> None:
+    ended = f", {account['outcome']}" if account["outcome"] else ""
+    output.line(f"{account['operation']}, {account['what']}: {account['state']}{ended}")
+    why = f": {account['reason']}" if account["reason"] else ""
+    output.line(f"ordered by {account['actor'] or 'somebody'}{why}")
+    if account["note"]:
+        output.line(account["note"])
+    output.line()
+    output.table(
+        "its trail is gone",
+        ("AT", "STEP", "BY", "DETAIL"),
+        (
+            (
+                each["at"],
+                each["phase"],
+                each["by"] + (f" (scope {each['scope']})" if each["scope"] else ""),
+                first_line(each["detail"]),
+            )
+            for each in account["phases"]
+        ),
+    )
+    output.line()
+    output.table(
+        "it concerns no VM",
+        ("VM", "PLANNED", "DOWN", "FROM", "UNTIL"),
+        (
+            (
+                each["vm"],
+                _planned(each),
+                _down(each),
+                each["down"][0]["began"] if each["down"] else "-",
+                (each["down"][-1]["ended"] or "it goes on") if each["down"] else "-",
+            )
+            for each in account["vms"]
+        ),
+    )
+
+
+def _print_availability(told: Json) -> None:
+    output.line(f"from {told['since']} until {told['until']}")
+    rows = [_availability_row(each["vm"], each["scope"], each) for each in told["vms"]]
+    if len(rows) > 1:
+        total = told["total"]
+        rows.append(_availability_row(f"{total['vms']} VMs", "", total))
+    output.table("no VM was there", _AVAILABILITY_COLUMNS, rows)
+    several = told["several_domains_down_seconds"]
+    if several is not None:
+        output.line(
+            f"several fault domains of the scope were down at once for "
+            f"{_length(several)}"
+        )
+    if told["total"].get("unknown_seconds"):
+        output.line(
+            "UNKNOWN is time before the records: it counts neither as up nor as down"
+        )
+    if at_most := told["total"].get("at_most_seconds"):
+        output.line(
+            f"{_length(at_most)} of PLANNED are migrations that nobody measured: they "
+            "paused no longer than that"
+        )
+
+
+def _availability_row(vm: str, scope: str, row: Json) -> tuple[str, ...]:
+    return (
+        vm + (" (down)" if row["down_now"] and scope else ""),
+        scope,
+        _percent(row["percent"]),
+        _length(row["planned_seconds"]),
+        _length(row["unplanned_seconds"]),
+        str(row["interruptions"]),
+        _length(row["longest_seconds"]),
+        _length(row["existed_seconds"]),
+        _length(row["unknown_seconds"]),
+    )
+
+
+def _percent(percent: float | None) -> str:
+    if percent is None:
+        return "-"
+    return "100 %" if percent == WHOLE_PERCENT else f"{percent:.6f} %"
+
+
+def _planned(each: Json) -> str:
+    planned = each["planned_seconds"]
+    return "unknown" if planned is None else f"{planned} s"
+
+
+def _down(each: Json) -> str:
+    return ("at most " if each["at_most"] else "") + _length(each["down_seconds"])
+
+
+def _length(length: float) -> str:
+    """Return a length for people: `0 s`, `7.5 s`, `1 h 12 m`; never rounded to none."""
+    if length < MINUTE_SECONDS:
+        return (
+            f"{round(length, 3):g} s"
+            if length >= SHOWN_SECONDS or not length
+            else "<1 ms"
+        )
+    parts: list[str] = []
+    rest = round(length)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def _plus(total: dict[str, Any], page: Json) -> dict[str, Any]:
+    """Return what two pages of VMs come to together."""
+    if not total:
+        return dict(page)
+    added = {
+        key: max(total[key], page[key])
+        if key == "longest_seconds"
+        else round(total[key] + page[key], 6)
+        for key in page
+        if key not in {"percent", "by_kind"}
+    }
+    kinds = [*total["by_kind"], *page["by_kind"]]
+    by_kind = {
+        kind: round(total["by_kind"].get(kind, 0) + page["by_kind"].get(kind, 0), 6)
+        for kind in dict.fromkeys(kinds)
+    }
+    existed = round(added["existed_seconds"] * 10**6)
+    up = existed - round(added["down_seconds"] * 10**6)
+    percent = up * 10**8 // existed / 10**6 if existed else None
+    return {"vms": added.pop("vms"), "percent": percent, **added, "by_kind": by_kind}

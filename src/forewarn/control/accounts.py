@@ -1,0 +1,172 @@
+"""What became of an operation: what was planned, what it was, who let it happen.
+
+An account joins what is kept in different places: the operation and its events, the
+times that its VMs did not run, and the lines of the trail about it. Reading only.
+"""
+
+from typing import Any, TypeAlias
+
+from forewarn.control.event_json import instant_or_none
+from forewarn.control.release import HELD
+from forewarn.control.uptime import seconds
+from forewarn.control.work import describe
+from forewarn.fleet.spans import Span
+from forewarn.instants import Micros, format_instant
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    Operation,
+    OperationState,
+    Request,
+)
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import Reader, every
+
+Json: TypeAlias = dict[str, Any]
+
+_PHASES = {
+    "operation noticed": "scheduled",
+    "event approved": "approved",
+    "operation ready": "let go",
+    HELD: "held",
+    "operation impacting": "started",
+    "operation recovering": "impact over",
+    "driver done": "driver done",
+    "driver failed": "driver failed",
+    "driver outcome unknown": "driver unknown",
+    "operation resolved": "resolved",
+    "operation done": "done",
+    "operation cancelled": "cancelled",
+    "operation failed": "failed",
+}
+"""What an account calls the lines of the trail that it repeats."""
+
+
+def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
+    """Return what became of an operation."""
+    request = reader.get(Request, operation.request)
+    events = list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
+    return {
+        "operation": operation.operation_id,
+        "what": describe(operation).rstrip(),
+        "kind": operation.verb.value,
+        "impact": operation.action.value,
+        "target": operation.target,
+        "target_kind": operation.target_kind.value,
+        "host": operation.host,
+        "state": operation.state.value,
+        "outcome": outcome_of(operation),
+        "note": operation.note,
+        "actor": request.actor if request else None,
+        "reason": request.reason if request else "",
+        "description": operation.description,
+        "not_before": format_instant(operation.not_before),
+        "created": format_instant(operation.created),
+        "started": instant_or_none(operation.started_at),
+        "impact_ended": instant_or_none(operation.impact_ended_at),
+        "ended": instant_or_none(operation.ended_at),
+        "approvals": [_approval(event) for event in events],
+        "phases": _phases(reader, operation, events),
+        "vms": _vms(reader, operation, events, now=now),
+    }
+
+
+def operations_of_vm(reader: Reader, vm: str) -> list[Operation]:
+    """Return every operation that concerned a VM, in order of their ids.
+
+    A VM leaves the failure that kept it down when it runs again, and so the
+    operation's list: the time that it was down still names it.
+    """
+    found = {op.operation_id: op for op in every(reader, kinds.OPERATIONS_OF_VM, vm)}
+    for span in every(reader, kinds.SPANS_OF_VM, vm):
+        if span.operation and span.operation not in found:
+            operation = reader.get(Operation, span.operation)
+            if operation is not None:
+                found[span.operation] = operation
+    return [found[key] for key in sorted(found)]
+
+
+def outcome_of(operation: Operation) -> str | None:
+    """Return how the operation ended; None: it has not."""
+    if operation.state not in ENDED_STATES:
+        return None
+    done = operation.state is OperationState.DONE
+    return "completed" if done else operation.state.value.lower()
+
+
+def _approval(event: Event) -> Json:
+    return {
+        "EventId": event.event_id,
+        "scope": event.scope,
+        "tenant": event.tenant,
+        "status": event.status.value,
+        "approved_by": event.approved_by or None,
+        "approved": instant_or_none(event.approved_at),
+        "started": instant_or_none(event.started_at),
+        "removed": instant_or_none(event.removed_at),
+        "outcome": event.outcome.value if event.outcome else None,
+    }
+
+
+def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[Json]:
+    """Return the steps of the operation in their order, as the trail has them."""
+    subject = f"operation:{operation.operation_id}"
+    found: list[Json] = []
+    scopes = {f"event:{event.event_id}": event.scope for event in events}
+    for entry in every(reader, kinds.AUDIT_OF_SUBJECT, subject):
+        phase = _PHASES.get(entry.what)
+        if phase is None:
+            continue
+        found.append(
+            {
+                "phase": phase,
+                "at": format_instant(entry.at),
+                "by": _by(entry, phase),
+                "detail": entry.detail,
+                "scope": next(
+                    (scopes[each] for each in entry.subjects if each in scopes), None
+                ),
+            }
+        )
+    return found
+
+
+def _by(entry: AuditEntry, phase: str) -> str:
+    # A VM's approval is written by "vm"; which one it was stands in the line.
+    if phase == "approved" and entry.actor == "vm":
+        return f"vm {entry.detail.removeprefix('by ')}"
+    return entry.actor
+
+
+def _vms(
+    reader: Reader, operation: Operation, events: list[Event], *, now: Micros
+) -> list[Json]:
+    """Return what was planned for each VM, and how long it really did not run."""
+    by_vm: dict[str, list[Span]] = {name: [] for name in operation.vms}
+    for event in events:
+        if event.status is not EventStatus.NEW:
+            for resource in event.resources:
+                by_vm.setdefault(resource.vm, [])
+    for span in every(reader, kinds.SPANS_OF_OPERATION, operation.operation_id):
+        by_vm.setdefault(span.vm, []).append(span)
+    planned = operation.duration_seconds
+    return [
+        {
+            "vm": vm,
+            "planned_seconds": planned if planned >= 0 else None,
+            "down_seconds": seconds(
+                sum((span.ended or now) - span.began for span in spans)
+            ),
+            "at_most": any(not span.is_exact for span in spans),
+            "down": [
+                {
+                    "kind": span.kind.value,
+                    "began": format_instant(span.began),
+                    "ended": instant_or_none(span.ended),
+                }
+                for span in spans
+            ],
+        }
+        for vm, spans in by_vm.items()
+    ]

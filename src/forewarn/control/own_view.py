@@ -1,0 +1,222 @@
+"""What control tells a VM of its own events (protocol.own_events).
+
+The reasons are those of `explain`, each told as far as the VM may know: whom it
+concerns, never by name unless the VM's document names it too.
+"""
+
+from collections.abc import Iterator
+
+from forewarn.control import obstacles
+from forewarn.control.blockers import (
+    Blocker,
+    DriverRetry,
+    FaultDomainDown,
+    MigrationUnderWay,
+    NoRoom,
+    NotDue,
+    OutcomeUnknown,
+    StillDown,
+    VmBusy,
+    VmDown,
+)
+from forewarn.control.work import events_for
+from forewarn.fleet.model import Vm, VmState
+from forewarn.fleet.spans import Span
+from forewarn.instants import DAY, Micros
+from forewarn.protocol import views
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import (
+    CallState,
+    Operation,
+    OperationState,
+)
+from forewarn.protocol.own_events import (
+    EndedEvent,
+    OwnEvent,
+    OwnEvents,
+    Waiting,
+    WaitsFor,
+)
+from forewarn.protocol.views import View
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+ENDED_MAX = 20
+"""Ended events that a VM is told: what an agent has missed, not a history."""
+
+ENDED_AGE_MAX: Micros = DAY
+"""How old an end that a VM is told may be: as long as a silent view stays enabled."""
+
+OUTAGE_AGE_MAX: Micros = 7 * DAY
+"""How long ago an interruption may have begun whose end is told: those of a VM are
+found by their begin."""
+
+
+def own_events(reader: Reader, name: str, *, now: Micros) -> OwnEvents | None:
+    """Return what the VM may know of its events; None: there is no such VM."""
+    vm = reader.get(Vm, name)
+    if vm is None or vm.state is VmState.DELETED:
+        return None
+    view = reader.get(View, vm.view)
+    assert view is not None, f"vm {name} is served a view that is not there"
+    return OwnEvents(
+        live=tuple(
+            _live(reader, vm, view, event, now=now)
+            for event in events_for(reader, view, now=now)
+        ),
+        ended=tuple(_ended(reader, vm, now=now)),
+    )
+
+
+def _live(reader: Reader, vm: Vm, view: View, event: Event, *, now: Micros) -> OwnEvent:
+    operation = reader.get(Operation, event.operation)
+    assert operation is not None, "a live event has its operation"
+    return OwnEvent(
+        event_id=event.event_id,
+        event_type=event.event_type,
+        status=event.status,
+        is_affected=event.names(vm.name),
+        is_approved=event.is_approved,
+        waiting=tuple(_waiting(reader, vm, view, event, operation, now=now)),
+    )
+
+
+def _waiting(
+    reader: Reader,
+    vm: Vm,
+    view: View,
+    event: Event,
+    operation: Operation,
+    *,
+    now: Micros,
+) -> Iterator[Waiting]:
+    reasons = obstacles.why_waiting(reader, operation, now=now)
+    if operation.state is OperationState.NOTICED and now < operation.not_before:
+        counting = obstacles.counting_events(reader, operation)
+        yield from _approvals(vm, view, event, counting)
+    told: set[WaitsFor] = set()
+    for reason in reasons:
+        waiting = _of_reason(vm, operation, reason)
+        if waiting is not None and waiting.waits_for not in told:
+            told.add(waiting.waits_for)
+            yield waiting
+    if operation.state is OperationState.IMPACTING and not reasons:
+        if operation.call_state is CallState.ISSUED:
+            yield Waiting(
+                waits_for=WaitsFor.DRIVER, sentence="The platform is carrying it out."
+            )
+    elif operation.state is OperationState.RECOVERING:
+        yield Waiting(
+            waits_for=WaitsFor.RECOVERY,
+            sentence="Its impact is over; it is shown for a while longer.",
+            at=operation.due_at,
+        )
+
+
+def _approvals(
+    vm: Vm, view: View, event: Event, counting: list[Event]
+) -> Iterator[Waiting]:
+    """Yield the approvals that are missing; strangers count once, however many."""
+    missing = [each for each in counting if not each.is_approved]
+    if any(each.event_id == event.event_id for each in missing):
+        yield Waiting(
+            waits_for=WaitsFor.OWN_APPROVAL,
+            sentence="Nobody who sees it has approved it: POST its EventId.",
+        )
+    others = [each for each in missing if each.event_id != event.event_id]
+    seen = [each for each in others if views.sees(view, each)]
+    if seen:
+        names = tuple(resource.name for each in seen for resource in each.resources)
+        yield Waiting(
+            waits_for=WaitsFor.OTHER_VM,
+            sentence="It goes together with other events of this document, which "
+            "are not approved.",
+            vms=names,
+        )
+    unseen = [each for each in others if not views.sees(view, each)]
+    if any(each.tenant == vm.tenant for each in unseen):
+        yield Waiting(
+            waits_for=WaitsFor.OTHER_SCOPE,
+            sentence="Other VMs of your tenant, which see events of their own, have "
+            "not approved.",
+        )
+    if any(each.tenant != vm.tenant for each in unseen):
+        yield Waiting(
+            waits_for=WaitsFor.OTHER_TENANT, sentence="Another tenant has not approved."
+        )
+
+
+def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
+    """Return a reason as the VM may know it; None: it is told as an approval."""
+    match reason:
+        case NotDue():
+            return Waiting(
+                waits_for=WaitsFor.NOT_BEFORE,
+                sentence="It starts at NotBefore, if not everybody approves sooner.",
+                at=operation.not_before,
+            )
+        case FaultDomainDown() | MigrationUnderWay():
+            mine = reason.scope == vm.scope
+            return Waiting(
+                waits_for=WaitsFor.GUARD,
+                sentence="It is held while another part of your scope is down or being "
+                "moved."
+                if mine
+                else "It is held to keep others available who are concerned too.",
+            )
+        case NoRoom():
+            return Waiting(
+                waits_for=WaitsFor.ROOM, sentence="There is no other place for it yet."
+            )
+        case VmBusy() | DriverRetry():
+            return Waiting(
+                waits_for=WaitsFor.DRIVER,
+                sentence="The platform is still at something before it.",
+            )
+        case OutcomeUnknown() | StillDown() | VmDown():
+            return Waiting(
+                waits_for=WaitsFor.OPERATOR,
+                sentence="The platform's operators must act first.",
+            )
+        case _:
+            return None
+
+
+def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
+    """Return what named the VM and ended lately, the latest first."""
+    outages: dict[str, list[Span]] = {}
+    begin = f"{vm.name}/{max(0, now - OUTAGE_AGE_MAX):017d}"
+    for span in every(reader, kinds.SPANS_OF_VM, vm.name):
+        if span.key > begin and span.is_outage and span.scope == vm.scope:
+            outages.setdefault(span.operation, []).append(span)
+    operations = {
+        operation.operation_id
+        for operation in every(reader, kinds.OPERATIONS_OF_VM, vm.name)
+        if not operation.ended_at or operation.ended_at >= now - ENDED_AGE_MAX
+    }
+    found: list[EndedEvent] = []
+    for name in operations | outages.keys() - {""}:
+        spans = outages.get(name, [])
+        found += (
+            _ended_event(event, spans, now=now)
+            for event in every(reader, kinds.EVENTS_OF_OPERATION, name)
+            if event.status is EventStatus.REMOVED
+            and event.removed_at >= now - ENDED_AGE_MAX
+            and event.scope == vm.scope
+            # Who has left an event was named by it, if it was down for it.
+            and (event.names(vm.name) or spans)
+        )
+    found.sort(key=lambda each: (-each.ended_at, each.event_id))
+    return found[:ENDED_MAX]
+
+
+def _ended_event(event: Event, spans: list[Span], *, now: Micros) -> EndedEvent:
+    assert event.outcome is not None, "a removed event has its outcome"
+    return EndedEvent(
+        event_id=event.event_id,
+        event_type=event.event_type,
+        outcome=event.outcome,
+        ended_at=event.removed_at,
+        down=sum((span.ended or now) - span.began for span in spans),
+        is_exact=all(span.is_exact for span in spans),
+    )

@@ -1,0 +1,60 @@
+"""What a tenant's token may order: only about its own, only what a user may.
+
+Each check is made in the order's own transaction, before the verb. What the tenant
+cannot see is refused in the words that are used for what does not exist.
+"""
+
+from collections.abc import Sequence
+
+from forewarn.control.sight import Sight, speaker
+from forewarn.control.work import Work, need
+from forewarn.fleet.model import Host, HostState, Vm
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation, Request, Verb
+
+
+def check_vms(work: Work, tenant: str, names: Sequence[str], verb: Verb) -> None:
+    """Refuse VMs that are not the tenant's.
+
+    Raises NotFoundError; and RefusedError where a restart cannot be done since the
+    host is down, in words that do not name it.
+    """
+    own = Sight(work.tx, tenant)
+    for name in names:
+        need(own, Vm, name)
+    if verb is not Verb.REBOOT:
+        return
+    for name in names:
+        vm = need(work.tx, Vm, name)
+        host = work.tx.get(Host, vm.host)
+        if host is not None and host.state is HostState.DOWN:
+            raise RefusedError(
+                f"vm {name} cannot be restarted: what it runs on is down",
+                hint=f"`forewarn redeploy {name}` moves it elsewhere",
+            )
+
+
+def check_cancel(work: Work, tenant: str, name: str) -> None:
+    """Refuse to take back what the tenant did not order.
+
+    Raises NotFoundError for what it cannot see.
+    """
+    own = Sight(work.tx, tenant)
+    request_id = name
+    if own.get(Request, name) is None:
+        request_id = need(own, Operation, name).request
+    request = need(work.tx, Request, request_id)
+    if not request.actor.startswith(speaker(tenant, "")):
+        raise RefusedError(
+            f"{name} was not ordered by tenant {tenant}",
+            hint="only who ordered it can take it back: ask the operator",
+        )
+
+
+def check_approval(work: Work, tenant: str, event_id: str, as_vm: str) -> None:
+    """Refuse an event, or a VM to approve it, that is not the tenant's."""
+    own = Sight(work.tx, tenant)
+    need(own, Event, event_id.upper())
+    if as_vm:
+        need(own, Vm, as_vm)

@@ -1,0 +1,164 @@
+"""How long VMs were down, as JSON: a page of VMs, and what they come to together.
+
+Durations are seconds, exact to the microsecond. What a page came to can be added to
+what the next one came to; how it is reckoned is in `fleet.availability`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from forewarn.control.work import need
+from forewarn.fleet import availability
+from forewarn.fleet.availability import Availability, Period, VmAvailability
+from forewarn.fleet.model import Scope, Tenant, Vm
+from forewarn.fleet.spans import Span, SpanKind
+from forewarn.instants import SECOND, Micros, format_instant
+from forewarn.store import kinds
+from forewarn.store.kinds import Query
+from forewarn.store.port import PAGE_ROWS, Reader, every
+
+Json: TypeAlias = dict[str, Any]
+
+PAGE_ROWS_MAX = 20 * PAGE_ROWS
+"""Times of VMs that one page looks through, so that a long history of many VMs does
+not hold up others; one VM's are never torn apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Whose availability is asked for, and of when; an empty name asks for nothing."""
+
+    period: Period
+    vm: str = ""
+    scope: str = ""
+    tenant: str = ""
+
+    def matches(self, span: Span) -> bool:
+        """Tell whether the time counts."""
+        return (
+            self.vm in {"", span.vm}
+            and self.scope in {"", span.scope}
+            and self.tenant in {"", span.tenant}
+        )
+
+    @property
+    def narrowest(self) -> tuple[Query[Span], str]:
+        """Return the question that finds the least of what must be looked at."""
+        if self.vm:
+            return kinds.SPANS_OF_VM, self.vm
+        if self.scope:
+            return kinds.SPANS_OF_SCOPE, self.scope
+        if self.tenant:
+            return kinds.SPANS_OF_TENANT, self.tenant
+        return kinds.ALL_SPANS, ""
+
+
+def page(reader: Reader, asked: Asked, *, after: str, limit: int) -> Json:
+    """Return up to `limit` VMs behind the key `after`, and where the next page begins.
+
+    Raises NotFoundError for a name that neither the fleet nor its history knows.
+    """
+    found: list[VmAvailability] = []
+    following = last = ""
+    rows = 0
+    for vm, spans in _by_vm(reader, asked, after):
+        if len(found) >= limit or rows >= PAGE_ROWS_MAX:
+            following = last
+            break
+        rows += len(spans)
+        last = spans[-1].key
+        matching = [span for span in spans if asked.matches(span)]
+        if not matching:
+            continue
+        told = availability.of_vm(vm, matching, asked.period)
+        if asked.vm or told.was_there:
+            found.append(told)
+    if not found and not after and not following:
+        _check_names(reader, asked)
+    total = Availability()
+    for told in found:
+        total = total.plus(told.total)
+    return {
+        "since": format_instant(asked.period.since),
+        "until": format_instant(asked.period.until),
+        "vms": [
+            {"vm": told.vm, "scope": told.scope, "tenant": told.tenant}
+            | report(told.total)
+            for told in found
+        ],
+        "total": {"vms": total.vms} | report(total),
+        "several_domains_down_seconds": (
+            None if after else _several_domains(reader, asked)
+        ),
+        "next": following or None,
+    }
+
+
+def report(total: Availability) -> Json:
+    """Return what a period came to."""
+    return {
+        "percent": total.percent,
+        "existed_seconds": seconds(total.existed),
+        "unknown_seconds": seconds(total.unknown),
+        "down_seconds": seconds(total.planned + total.unplanned),
+        "planned_seconds": seconds(total.planned),
+        "unplanned_seconds": seconds(total.unplanned),
+        "by_kind": {
+            kind.value: seconds(total.down[kind])
+            for kind in SpanKind
+            if kind in total.down
+        },
+        "at_most_seconds": seconds(total.at_most),
+        "interruptions": total.interruptions,
+        "longest_seconds": seconds(total.longest),
+        "down_now": total.down_now,
+    }
+
+
+def seconds(duration: Micros) -> float:
+    """Return a duration in seconds; JSON writes it with its microseconds."""
+    return duration / SECOND
+
+
+def _by_vm(
+    reader: Reader, asked: Asked, after: str
+) -> Iterator[tuple[str, list[Span]]]:
+    query, value = asked.narrowest
+
+    def spans() -> Iterator[Span]:
+        behind = after
+        while True:
+            rows = reader.select(query, value, after=behind)
+            yield from rows
+            if len(rows) < PAGE_ROWS:
+                return
+            behind = rows[-1].key
+
+    for vm, group in groupby(spans(), key=lambda span: span.vm):
+        yield vm, list(group)
+
+
+def _several_domains(reader: Reader, asked: Asked) -> float | None:
+    """Return how long several fault domains of the scope were down at once.
+
+    None where no scope was asked for: domains of different scopes have nothing to
+    do with each other.
+    """
+    if not asked.scope or asked.vm:
+        return None
+    spans = every(reader, kinds.SPANS_OF_SCOPE, asked.scope)
+    mine = (span for span in spans if asked.matches(span))
+    return seconds(availability.several_domains_down(mine, asked.period))
+
+
+def _check_names(reader: Reader, asked: Asked) -> None:
+    """Tell of a name that nothing has and nothing had."""
+    for kind, query, name in (
+        (Vm, kinds.SPANS_OF_VM, asked.vm),
+        (Scope, kinds.SPANS_OF_SCOPE, asked.scope),
+        (Tenant, kinds.SPANS_OF_TENANT, asked.tenant),
+    ):
+        if name and not reader.select(query, name, limit=1):
+            need(reader, kind, name)

@@ -1,0 +1,42 @@
+"""What takes too long is given up.
+
+All have the same time, so the first that came is the first that is due: a queue
+and one timer serve any number of them, where a timer for each would cost more
+than what it waits for.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+
+class Deadlines:
+    """Futures, each cancelled when its time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        """Give each this long."""
+        self._seconds = seconds
+        self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, future: "asyncio.Future[Any]") -> None:
+        """Cancel `future` unless it is done in time."""
+        loop = asyncio.get_running_loop()
+        self._drop(before=0)
+        self._waiting.append((loop.time() + self._seconds, future))
+        if self._timer is None:
+            self._timer = loop.call_later(self._seconds, self._look)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        self._drop(before=loop.time())
+        if self._waiting:
+            due, _ = self._waiting[0]
+            self._timer = loop.call_at(due, self._look)
+
+    def _drop(self, *, before: float) -> None:
+        """Forget from the front what is done, and what is due before an instant."""
+        waiting = self._waiting
+        while waiting and (waiting[0][1].done() or waiting[0][0] <= before):
+            waiting.popleft()[1].cancel()

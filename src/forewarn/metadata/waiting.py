@@ -1,0 +1,212 @@
+"""Requests that wait for a change: who waits, for which view, and until when.
+
+A waiter is called when what its VM is served may have changed, and when its time
+is over; it then looks for itself whether there is something to answer, so that
+one call too many does no harm. It is filed until it leaves.
+
+Values in, those that are called out: no socket, no timer, no clock. `ringing` is
+the shell that lets them look. Times are seconds of I/O time.
+"""
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from forewarn.metadata.http import Response
+from forewarn.metadata.limits import WAITERS_MAX, WAITERS_PER_VM_MAX
+from forewarn.metadata.reader import Received
+
+TURNS_PER_SECOND = 10
+"""Waits end together, ten times a second: one timer then serves any number of
+them, and nobody minds a tenth of a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Handle the request again when the VM's document may have changed."""
+
+    vm: str
+    view_id: str
+    seconds: int
+    otherwise: Response
+    """The answer when nothing has changed by then."""
+
+
+class WaitingParty(Protocol):
+    """Whoever made the request: a connection."""
+
+    def look_again(self, waiter: "Waiter") -> None:
+        """Answer and leave, or go on waiting."""
+        ...
+
+
+class Waiter:
+    """One request that waits."""
+
+    __slots__ = (
+        "is_called",
+        "is_gone",
+        "is_over",
+        "party",
+        "received",
+        "turn",
+        "view_id",
+        "vm",
+    )
+
+    def __init__(
+        self, party: WaitingParty, received: Received, wait: Wait, *, turn: int
+    ) -> None:
+        """Wait for `wait` until this turn of the timer."""
+        self.party = party
+        self.received = received
+        self.vm = wait.vm
+        self.view_id = wait.view_id
+        self.turn = turn
+        self.is_called = False
+        self.is_over = False
+        """The time has come: what is not news is told now too."""
+        self.is_gone = False
+
+
+class Waits:
+    """Everybody who waits, by view, by VM and by the end of the wait."""
+
+    def __init__(
+        self,
+        *,
+        longest_seconds: int = 0,
+        most: int = WAITERS_MAX,
+        per_vm: int = WAITERS_PER_VM_MAX,
+    ) -> None:
+        """Let nobody wait longer than `longest_seconds`; 0: nobody waits at all."""
+        self.longest_seconds = longest_seconds
+        self.ring: Callable[[], None] = _do_nothing
+        """Called when there is somebody to `take`, and there was nobody before."""
+        self._most = most
+        self._per_vm = per_vm
+        self._count = 0
+        self._by_view: dict[str, set[Waiter]] = {}
+        self._by_vm: dict[str, set[Waiter]] = {}
+        self._by_turn: dict[int, set[Waiter]] = {}
+        self._turns: list[int] = []
+        """The keys of `_by_turn`, as a heap."""
+        self._called: deque[Waiter] = deque()
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return self._count
+
+    @property
+    def views(self) -> Iterable[str]:
+        """Return the views that somebody waits for."""
+        return self._by_view.keys()
+
+    def enter(
+        self, party: WaitingParty, received: Received, wait: Wait, *, monotonic: float
+    ) -> Waiter | None:
+        """File a request that waits from now on; None: too many wait already."""
+        of_vm = self._by_vm.get(wait.vm, ())
+        if self._count >= self._most or len(of_vm) >= self._per_vm:
+            return None
+        turn = math.ceil((monotonic + wait.seconds) * TURNS_PER_SECOND)
+        waiter = Waiter(party, received, wait, turn=turn)
+        self._count += 1
+        self._file(waiter)
+        if turn not in self._by_turn:
+            heapq.heappush(self._turns, turn)
+        self._by_turn.setdefault(turn, set()).add(waiter)
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """Forget a waiter that is answered or gone; its place is free at once."""
+        if waiter.is_gone:
+            return
+        waiter.is_gone = True
+        self._count -= 1
+        self._take_out(waiter)
+        # Of a turn that is over, nothing is filed any more.
+        if (ending := self._by_turn.get(waiter.turn)) is not None:
+            ending.discard(waiter)
+
+    def stay(self, waiter: Waiter, wait: Wait) -> bool:
+        """Go on waiting, as `wait` now says; False: the time is over."""
+        if waiter.is_over:
+            return False
+        if (waiter.vm, waiter.view_id) != (wait.vm, wait.view_id):
+            # Its address is another VM's now, or its VM is served another view.
+            self._take_out(waiter)
+            waiter.vm, waiter.view_id = wait.vm, wait.view_id
+            self._file(waiter)
+        return True
+
+    # Who must look
+
+    def call_view(self, view_id: str) -> None:
+        """Call all that wait for a view."""
+        self._call(self._by_view.get(view_id, ()))
+
+    def call_vm(self, vm: str) -> None:
+        """Call all that wait as a VM."""
+        self._call(self._by_vm.get(vm, ()))
+
+    def call_all(self) -> None:
+        """Call everybody: the server stops."""
+        for waiting in self._by_view.values():
+            self._call(waiting)
+
+    def call_due(self, *, monotonic: float) -> None:
+        """Call those whose time is over."""
+        while self._turns and self._turns[0] <= monotonic * TURNS_PER_SECOND:
+            ending = self._by_turn.pop(heapq.heappop(self._turns))
+            for waiter in ending:
+                waiter.is_over = True
+            self._call(ending)
+
+    def next_due(self) -> float | None:
+        """Return when `call_due` may have somebody to call; None: never."""
+        return self._turns[0] / TURNS_PER_SECOND if self._turns else None
+
+    def take(self, most: int) -> list[Waiter]:
+        """Return up to `most` of those that were called, who now look."""
+        taken: list[Waiter] = []
+        while self._called and len(taken) < most:
+            waiter = self._called.popleft()
+            waiter.is_called = False
+            if not waiter.is_gone:
+                taken.append(waiter)
+        return taken
+
+    @property
+    def has_called(self) -> bool:
+        """Tell whether there is somebody to take."""
+        return bool(self._called)
+
+    def _call(self, waiters: Iterable[Waiter]) -> None:
+        had_called = self.has_called
+        for waiter in waiters:
+            if not waiter.is_called:
+                waiter.is_called = True
+                self._called.append(waiter)
+        if self._called and not had_called:
+            self.ring()
+
+    def _file(self, waiter: Waiter) -> None:
+        self._by_view.setdefault(waiter.view_id, set()).add(waiter)
+        self._by_vm.setdefault(waiter.vm, set()).add(waiter)
+
+    def _take_out(self, waiter: Waiter) -> None:
+        for filed, key in (
+            (self._by_view, waiter.view_id),
+            (self._by_vm, waiter.vm),
+        ):
+            filed[key].discard(waiter)
+            if not filed[key]:
+                del filed[key]
+
+
+def _do_nothing() -> None:
+    """Stand in the place of a shell."""

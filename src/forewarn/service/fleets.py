@@ -1,0 +1,159 @@
+"""Fleet files: counted, planned and applied, without holding up the VMs.
+
+A small file is read here, and compared with what is in the transaction that applies
+it. A large one is looked at by a process of its own (`planner`), while VMs are
+answered and orders taken; only what differs comes back, and is applied in one
+transaction as ever.
+
+Meanwhile the fleet may change. If a write `concerns_plans`, the file is compared
+again, this time in the control thread's turn: nothing is written until that is done,
+and the plan is true. Answers to VMs go on; orders and approvals wait for a second or
+two, and only if somebody moved or deleted a VM in just those seconds.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TypeVar
+
+from forewarn.control import fleet_changes
+from forewarn.control.plane import Plane
+from forewarn.control.work import Who
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText
+from forewarn.instants import Micros
+from forewarn.service import limits
+from forewarn.service.observed import Change
+from forewarn.service.planner import Planner, Planning
+from forewarn.service.readings import Readings
+from forewarn.service.runner import Runner
+
+T = TypeVar("T")
+
+logger = logging.getLogger("forewarn.service")
+
+
+class FleetWrites:
+    """Hears of commits, and tells whether plans may have become wrong."""
+
+    def __init__(self) -> None:
+        """Begin with nobody who plans."""
+        self._plans: list[_Plan] = []
+
+    def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
+        """Take what a transaction wrote, in the thread that wrote."""
+        del seconds
+        for plan in self._plans:
+            plan.is_stale = plan.is_stale or any(
+                fleet_changes.concerns_plans(change.before, change.after)
+                for change in changes
+            )
+
+    def store_failed(self) -> None:
+        """Nothing was written."""
+
+    @contextlib.contextmanager
+    def planning(self) -> Generator["_Plan"]:
+        """Watch what is written from now on."""
+        plan = _Plan()
+        # Put in another's place, not changed: the writer's thread may go through it.
+        self._plans = [*self._plans, plan]
+        try:
+            yield plan
+        finally:
+            self._plans = [each for each in self._plans if each is not plan]
+
+
+class _Plan:
+    """Whether something was written that concerns a plan."""
+
+    __slots__ = ("is_stale",)
+
+    def __init__(self) -> None:
+        self.is_stale = False
+
+
+class Fleets:
+    """What is done with fleet files; used on one event loop."""
+
+    def __init__(
+        self,
+        *,
+        runner: Runner,
+        readings: Readings,
+        writes: FleetWrites,
+        planner: Planner | None,
+        count_vms: Callable[[], int],
+    ) -> None:
+        """Join the ways; None: there is no file of a store for another process."""
+        self._runner = runner
+        self._readings = readings
+        self._writes = writes
+        self._planner = planner
+        self._count_vms = count_vms
+
+    async def count(self, text: FleetText) -> Mapping[str, int]:
+        """Return how many objects of each kind a file has; raises FleetFileError."""
+        if self._planner is None or _is_short(text):
+            return (await asyncio.to_thread(text.read)).count()
+        async with self._planner.planning(text) as planning:
+            return await asyncio.to_thread(planning.count)
+
+    async def merge(self, text: FleetText, *, who: Who | None) -> MergePlan:
+        """Apply a file for `who`; for nobody it is only planned."""
+        is_small = _is_short(text) and self._count_vms() <= limits.PLANNED_HERE_VMS_MAX
+        if self._planner is None or is_small:
+            return await self._merge_here(text, who)
+        async with self._planner.planning(text) as planning:
+            if who is None:
+                return await asyncio.to_thread(planning.plan)
+            return await self._merge_there(text, who, planning)
+
+    def close(self) -> None:
+        """Give up what is looked at by another process."""
+        if self._planner is not None:
+            self._planner.close()
+
+    async def _merge_here(self, text: FleetText, who: Who | None) -> MergePlan:
+        # Others want answers meanwhile.
+        wanted = await asyncio.to_thread(text.read)
+        if who is None:
+            return await self._readings.read(
+                lambda reader: fleet_changes.plan(reader, wanted)
+            )
+        digest = text.digest()
+        return await self._runner.call(
+            lambda plane, now: plane.order(
+                who,
+                lambda work: fleet_changes.apply(work, wanted, digest=digest),
+                now=now,
+            )
+        )
+
+    async def _merge_there(
+        self, text: FleetText, who: Who, planning: Planning
+    ) -> MergePlan:
+        # Hashing lets go of the interpreter.
+        digest = await asyncio.to_thread(text.digest)
+        with self._writes.planning() as planned:
+            first = await asyncio.to_thread(planning.plan)
+
+            def act(plane: Plane, now: Micros) -> MergePlan:
+                plan = first
+                if planned.is_stale:
+                    logger.info(
+                        "the fleet changed under %s: comparing again", text.name
+                    )
+                    plan = planning.plan()
+                return plane.order(
+                    who,
+                    lambda work: fleet_changes.carry_out(work, plan, digest=digest),
+                    now=now,
+                )
+
+            return await self._runner.call(act)
+
+
+def _is_short(text: FleetText) -> bool:
+    return len(text.text) <= limits.READ_HERE_CHARACTERS_MAX

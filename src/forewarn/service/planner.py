@@ -1,0 +1,155 @@
+"""The processes that look at large fleet files, from the service's side.
+
+One at a time, since each takes hundreds of MiB; it ends with its request, or with
+the service. What it does is in `planning`.
+"""
+
+import asyncio
+import contextlib
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Generator, Iterator
+from pathlib import Path
+
+from forewarn.fleet.changes import Change, MergePlan
+from forewarn.fleet.file import FleetText
+from forewarn.fleet.problems import FleetFileError
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service import limits
+from forewarn.service.planning import Failure, Message, Question
+
+
+class PlanningError(ForewarnError):
+    """A fleet file could not be looked at; nothing was changed."""
+
+
+class Planning:
+    """One file under examination. Its questions block whoever asks."""
+
+    def __init__(self, store: Path, text: FleetText) -> None:
+        """Start nothing yet."""
+        self._store = store
+        self._text = text
+        self._guard = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._has_ended = False
+
+    def begin(self) -> None:
+        """Start the process and give it the text; raises PlanningError."""
+        # Not as `-m`, which would make its classes others than ours.
+        begin = "from forewarn.service.planning import main; main()"
+        with self._guard:
+            if self._has_ended:
+                raise PlanningError("the service is stopping")
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    [sys.executable, "-P", "-c", begin, str(self._store.absolute())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    # A signal from the terminal is for the service, which ends it.
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise PlanningError(
+                    f"no process could be started to read {self._text.name}: "
+                    f"{error.strerror}"
+                ) from error
+        with self._talking() as process:
+            _say(process, self._text)
+
+    def count(self) -> dict[str, int]:
+        """Return how many objects of each kind the file has."""
+        counts: dict[str, int] = {}
+        for message in self._ask(Question.COUNT):
+            assert isinstance(message, dict), message
+            counts = message
+        return counts
+
+    def plan(self) -> MergePlan:
+        """Return what applying the file changes now; raises FleetFileError."""
+        changes: list[Change] = []
+        for message in self._ask(Question.PLAN):
+            assert isinstance(message, tuple), message
+            changes += message
+        return MergePlan(changes=tuple(changes))
+
+    def end(self) -> None:
+        """End the process, whatever it does; whoever waits for it is told."""
+        with self._guard:
+            self._has_ended = True
+        process = self._process
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def _ask(self, question: Question) -> Iterator[Message]:
+        """Yield the parts of an answer; raises what was found instead."""
+        with self._talking() as process:
+            assert process.stdout is not None
+            _say(process, question)
+            while (message := pickle.load(process.stdout)) is not None:  # noqa: S301
+                if isinstance(message, FleetFileError):
+                    raise message
+                if isinstance(message, Failure):
+                    raise PlanningError(message.message, hint=message.hint)
+                yield message
+
+    @contextlib.contextmanager
+    def _talking(self) -> Generator["subprocess.Popen[bytes]"]:
+        """Bound the time of an exchange, and tell of a process that ends in it."""
+        process = self._process
+        assert process is not None, "it has not begun"
+        bound = threading.Timer(limits.PLANNING_SECONDS_MAX, process.kill)
+        bound.daemon = True
+        bound.start()
+        try:
+            yield process
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError) as error:
+            if self._has_ended:
+                raise PlanningError("the service is stopping") from error
+            raise PlanningError(
+                f"the process that reads {self._text.name} has ended "
+                f"(status {process.wait()})",
+                hint="Is there memory for it? It takes about 5 KiB for each VM.",
+            ) from error
+        finally:
+            bound.cancel()
+
+
+class Planner:
+    """Starts a process for one file after the other; used on one event loop."""
+
+    def __init__(self, store: Path) -> None:
+        """Compare files with what the service's store in the file `store` has."""
+        self._store = store
+        self._turn = asyncio.Lock()
+        self._planning: Planning | None = None
+
+    @contextlib.asynccontextmanager
+    async def planning(self, text: FleetText) -> AsyncGenerator[Planning]:
+        """Give a process that looks at the file, when it is its turn."""
+        async with self._turn:
+            planning = self._planning = Planning(self._store, text)
+            try:
+                await asyncio.to_thread(planning.begin)
+                yield planning
+            finally:
+                planning.end()
+
+    def close(self) -> None:
+        """End the process that runs, if there is one."""
+        if self._planning is not None:
+            self._planning.end()
+
+
+def _say(process: "subprocess.Popen[bytes]", message: object) -> None:
+    assert process.stdin is not None
+    pickle.dump(message, process.stdin)
+    process.stdin.flush()

@@ -1,0 +1,262 @@
+"""All receivers of a service: started, stopped, listed and tried."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forewarn.admin.metrics import Reading
+from forewarn.clock import Clock
+from forewarn.control import outbox
+from forewarn.control.desk import OperatorDesk
+from forewarn.control.event_json import instant_or_none
+from forewarn.control.work import Who
+from forewarn.ids import Ids
+from forewarn.instants import SECOND
+from forewarn.protocol.errors import ForewarnError, NotFoundError
+from forewarn.service import catalog
+from forewarn.service.options import without_secrets
+from forewarn.service.settings import Settings, problem
+from forewarn.service.values import WebhookSettings
+from forewarn.service.webhooks import limits
+from forewarn.service.webhooks.decisions import Verdict
+from forewarn.service.webhooks.pending import Pending
+from forewarn.service.webhooks.receiver import Receiver
+from forewarn.service.webhooks.signing import read_keys
+from forewarn.store import kinds
+from forewarn.store.outbox import OutboxMessage
+
+WHO = Who(actor="webhooks")
+
+REMOVED = "its receiver is no longer in the settings"
+
+SECRET_BYTES_MAX = 4096
+"""Two keys are far shorter; a longer file is another file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """The keys of each receiver by its name, read before anything starts."""
+
+    keys: Mapping[str, tuple[bytes, ...]]
+
+
+def read_secrets(settings: Settings) -> Secrets:
+    """Read the secret files; raises SettingsError, which shows nothing of them."""
+    found: dict[str, tuple[bytes, ...]] = {}
+    for number, webhook in enumerate(settings.webhook, start=1):
+        key, file = f"webhook.{number}.secret_file", Path(webhook.secret_file)
+        try:
+            with file.open("rb") as opened:
+                data = opened.read(SECRET_BYTES_MAX)
+            found[webhook.name] = read_keys(data.decode("ascii", "replace"))
+        except OSError as error:
+            message = f"{file} cannot be read: {error.strerror}"
+            raise problem(settings, key, message) from error
+        except ValueError as error:
+            raise problem(settings, key, f"{file} {error}") from None
+    return Secrets(keys=found)
+
+
+class _Mailbox:
+    """One receiver's part of the outbox (receiver.Mailbox)."""
+
+    def __init__(
+        self, *, receiver: str, tenant: str, desk: OperatorDesk, pending: Pending
+    ) -> None:
+        self._receiver = receiver
+        self._tenant = tenant
+        self._desk = desk
+        self._pending = pending
+
+    def waiting(self) -> int:
+        return self._pending.of(self._receiver)
+
+    async def read(self, limit: int) -> list[OutboxMessage]:
+        return await self._desk.read(
+            lambda reader: reader.select(
+                kinds.OUTBOX_OF_RECEIVER, self._receiver, limit=limit
+            )
+        )
+
+    async def forget(self, messages: Sequence[OutboxMessage]) -> None:
+        await self._desk.order(WHO, lambda work: outbox.forget(work, messages))
+
+    async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
+        return await self._desk.order(
+            WHO,
+            lambda work: outbox.give_up(
+                work, messages, receiver=self._receiver, tenant=self._tenant, why=why
+            ),
+        )
+
+
+class Webhooks:
+    """The receivers; used on the event loop (admin.webhooks.WebhookDesk)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        keys: Secrets,
+        pending: Pending,
+        desk: OperatorDesk,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        """Make a receiver of each [[webhook]]; nothing is sent yet.
+
+        Raises SettingsError where a `ca_file` cannot be used.
+        """
+        self._settings = {webhook.name: webhook for webhook in settings.webhook}
+        self._pending = pending
+        self._desk = desk
+        self._clock = clock
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = contextlib.AsyncExitStack()
+        self._receivers: dict[str, Receiver] = {}
+        for number, webhook in enumerate(settings.webhook, start=1):
+            # Not imported where there are no receivers: it takes 10 MiB.
+            from forewarn.service.webhooks.sender import Sender  # noqa: PLC0415
+
+            try:
+                sender = Sender(
+                    webhook.url,
+                    timeout=webhook.timeout,
+                    clock=clock,
+                    ca_file=webhook.ca_file,
+                    proxy=webhook.proxy,
+                )
+            except OSError as error:
+                message = f"{webhook.ca_file} cannot be used: {error.strerror}"
+                raise problem(settings, f"webhook.{number}.ca_file", message) from error
+            self._closing.push_async_callback(sender.close)
+            self._receivers[webhook.name] = Receiver(
+                name=webhook.name,
+                tenant=webhook.tenant,
+                keys=keys.keys[webhook.name],
+                post=sender.post,
+                mailbox=self._mailbox(webhook.name, webhook.tenant),
+                clock=clock,
+                ids=ids,
+                share=secrets.SystemRandom().random,
+            )
+
+    def _mailbox(self, receiver: str, tenant: str) -> _Mailbox:
+        return _Mailbox(
+            receiver=receiver, tenant=tenant, desk=self._desk, pending=self._pending
+        )
+
+    # Life
+
+    def begin(self) -> None:
+        """Tell receivers from now on."""
+        loop = asyncio.get_running_loop()
+
+        def arrived(names: frozenset[str]) -> None:
+            # Raised by a loop that has gone: then nobody is left to be told.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._wake, names)
+
+        self._pending.on_arrival(arrived)
+        work: list[Callable[[], Any]] = [each.run for each in self._receivers.values()]
+        work += [
+            lambda name=name: self._sweep(name)
+            for name in self._pending.receivers()
+            if name not in self._receivers
+        ]
+        self._tasks = [asyncio.create_task(each()) for each in work]
+
+    def _wake(self, names: Iterable[str]) -> None:
+        for name in names:
+            if receiver := self._receivers.get(name):
+                receiver.wake()
+
+    async def _sweep(self, name: str) -> None:
+        """Delete what was written for a receiver that is no more."""
+        mailbox = self._mailbox(name, "")
+        with contextlib.suppress(ForewarnError):
+            while messages := await mailbox.read(limits.TRIM_MESSAGES):
+                await mailbox.give_up(messages, REMOVED)
+
+    async def end(self) -> None:
+        """Stop within a second; what is not deleted by then is told again."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        with contextlib.suppress(ForewarnError, TimeoutError):
+            async with asyncio.timeout(limits.END_SECONDS):
+                for receiver in self._receivers.values():
+                    await receiver.forget_told()
+                await self._closing.aclose()
+
+    # What operators ask (admin.webhooks.WebhookDesk)
+
+    def webhooks(self) -> list[dict[str, Any]]:
+        """Return how each receiver does."""
+        return [
+            self._report(receiver, self._settings[name])
+            for name, receiver in self._receivers.items()
+        ]
+
+    def _report(self, receiver: Receiver, webhook: WebhookSettings) -> dict[str, Any]:
+        standing, pending = receiver.standing, self._pending.of(receiver.name)
+        state = "idle" if not pending else "failing" if standing.failures else "sending"
+        return {
+            "webhook": receiver.name,
+            "tenant": receiver.tenant or None,
+            "url": without_secrets(webhook.url),
+            "state": "gone" if standing.is_gone else state,
+            "pending": pending,
+            "oldest": instant_or_none(standing.oldest_at) if pending else None,
+            "delivered": standing.attempts["delivered"],
+            "given_up": standing.given_up.total(),
+            "failures": standing.failures,
+            "last_delivered": instant_or_none(standing.delivered_at),
+            "last_failed": instant_or_none(standing.failed_at),
+            "last_error": standing.error or None,
+            "next_try": instant_or_none(standing.next_try_at),
+        }
+
+    async def test_webhook(self, name: str) -> dict[str, Any]:
+        """Post a ping; return what came of it. Raises NotFoundError."""
+        receiver = self._receivers.get(name)
+        if receiver is None:
+            raise NotFoundError(
+                f"there is no webhook {name!r}", hint="`forewarn webhook list`"
+            )
+        answer = await receiver.test()
+        good = answer.verdict is Verdict.DELIVERED
+        return {
+            "webhook": name,
+            "delivered": good,
+            "status": answer.status or None,
+            "error": None if good else answer.sentence(),
+            "seconds": round(answer.seconds, 3),
+        }
+
+    # What a scrape reads
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield what the metrics say of receivers, with all of their series."""
+        attempts: dict[tuple[str, str], float] = {}
+        given_up: dict[tuple[str, str], float] = {}
+        pending: dict[str, float] = {}
+        ages: dict[str, float] = {}
+        for each in self._receivers.values():
+            standing, waiting = each.standing, self._pending.of(each.name)
+            for result in catalog.WEBHOOK_RESULTS:
+                attempts[each.name, result] = standing.attempts[result]
+            for why in catalog.WEBHOOK_REASONS:
+                given_up[each.name, why] = standing.given_up[why]
+            pending[each.name] = waiting
+            since = standing.oldest_at if waiting else 0
+            ages[each.name] = (self._clock.now() - since) / SECOND if since else 0.0
+        yield Reading(catalog.WEBHOOK_ATTEMPTS, attempts)
+        yield Reading(catalog.WEBHOOK_GIVEN_UP, given_up)
+        yield Reading(catalog.WEBHOOK_PENDING, pending)
+        yield Reading(catalog.WEBHOOK_AGE, ages)

@@ -1,0 +1,97 @@
+"""Writes that a transaction has decided and not sent yet.
+
+Of a record that is replaced several times only the last value is sent, as long
+as nobody asks a question that its row could answer; what is sent goes kind by
+kind, many rows to one statement. The guard of each write is what the first of
+them had read, so a row that is not as it was remembered shows here, before the
+commit, and nothing of the transaction is kept.
+"""
+
+from collections import defaultdict
+from typing import Any, TypeAlias
+
+from forewarn.store.audit import AuditEntry
+from forewarn.store.codec import Codec, Values
+from forewarn.store.connection import Connection
+from forewarn.store.kinds import Record
+from forewarn.store.port import DuplicateError, StaleWriteError
+from forewarn.store.rows import Schema
+
+_Change: TypeAlias = tuple[Any, Any]
+"""A record as it is stored, and as it will be."""
+
+
+class Pending:
+    """What one transaction owes its connection."""
+
+    def __init__(self, connection: Connection, schema: Schema) -> None:
+        """Owe nothing yet."""
+        self._connection = connection
+        self._schema = schema
+        self._changes: defaultdict[type, dict[str, _Change]] = defaultdict(dict)
+        self._entries: list[AuditEntry] = []
+
+    def replace(self, old: Record, new: Record) -> None:
+        """Owe that `new` stands in place of `old`."""
+        changes = self._changes[type(new)]
+        known = changes.get(new.key)
+        changes[new.key] = (known[0] if known else old, new)
+
+    def append(self, entry: AuditEntry) -> None:
+        """Owe a line of the trail."""
+        self._entries.append(entry)
+
+    def send(self, kind: type[Record]) -> None:
+        """Send what is owed of a kind, before something is asked of it.
+
+        Raises StaleWriteError and DuplicateError.
+        """
+        if self._changes.get(kind):
+            self._send_changes(self._schema.codecs[kind], self._changes.pop(kind))
+        if kind is AuditEntry and self._entries:
+            entries, self._entries = self._entries, []
+            self._send_entries(entries)
+
+    def send_all(self) -> None:
+        """Send everything; raises StaleWriteError and DuplicateError."""
+        for kind in list(self._changes):
+            self.send(kind)
+        self.send(AuditEntry)
+
+    def _send_changes(self, codec: Codec[Any], changes: dict[str, _Change]) -> None:
+        writes: defaultdict[str, list[Values]] = defaultdict(list)
+        for old, new in changes.values():
+            name, values = codec.change(old, new)
+            writes[name].append(values)
+        for name, rows in writes.items():
+            if self._run_each(name, rows) != len(rows):
+                raise StaleWriteError(
+                    f"one of {len(rows)} {codec.kind.__name__} changed after it was read"
+                )
+        for links in codec.links:
+            gone: list[Values] = []
+            added: list[Values] = []
+            for old, new in changes.values():
+                if not links.are_same(old, new):
+                    before, after = list(links.rows(old)), list(links.rows(new))
+                    if before != after:
+                        gone += before
+                        added += after
+            self._run_each(f"remove_{links.noun}", gone)
+            self._run_each(f"add_{links.noun}", added)
+
+    def _send_entries(self, entries: list[AuditEntry]) -> None:
+        codec: Codec[AuditEntry] = self._schema.codecs[AuditEntry]
+        rows = [codec.encode(entry) for entry in entries]
+        if self._run_each(f"add_{codec.noun}", rows) != len(rows):
+            raise DuplicateError(
+                f"one of {len(rows)} lines of the trail exists already"
+            )
+        for links in codec.links:
+            added = [row for entry in entries for row in links.rows(entry)]
+            self._run_each(f"add_{links.noun}", added)
+
+    def _run_each(self, name: str, rows: list[Values]) -> int:
+        if not rows:
+            return 0
+        return self._connection.run_each(self._schema.statements[name], rows)

@@ -1,0 +1,48 @@
+"""What must hold of the times of VMs that are kept for history."""
+
+from collections.abc import Iterator
+
+from forewarn.fleet.model import Vm, VmState
+from forewarn.fleet.spans import Span, SpanKind
+from forewarn.protocol.operations import OperationState
+from forewarn.store.contents import Contents
+
+
+def open_spans(contents: Contents) -> Iterator[str]:
+    """Tell where what goes on of a VM is not how the VM is."""
+    for name in sorted(contents.open_spans.keys() - contents.vms.keys()):
+        yield f"vm {name} is not there, and a time of it goes on"
+    for vm in contents.vms.values():
+        spans = contents.open_spans.get(vm.name, [])
+        lives = [span for span in spans if not span.is_outage]
+        outages = [span for span in spans if span.is_outage]
+        if vm.state is VmState.DELETED:
+            if spans:
+                yield f"vm {vm.name} was deleted, and a time of it goes on"
+            continue
+        if [(life.scope, life.tenant) for life in lives] != [(vm.scope, vm.tenant)]:
+            yield f"it is not noted once that vm {vm.name} is in scope {vm.scope}"
+        yield from _wrong_outages(contents, vm, outages)
+
+
+def _wrong_outages(contents: Contents, vm: Vm, outages: list[Span]) -> Iterator[str]:
+    if len(outages) > 1:
+        yield f"vm {vm.name} has {len(outages)} interruptions at once"
+    if vm.state is VmState.DOWN:
+        if [span.kind for span in outages] != [SpanKind.FAILURE]:
+            yield f"vm {vm.name} is down, and it is not noted since when"
+        return
+    for span in outages:
+        operation = contents.operations.get(span.operation)
+        if operation is None or operation.state is not OperationState.IMPACTING:
+            yield f"vm {vm.name} runs, and an interruption of it goes on"
+
+
+def wrong_span(span: Span) -> str:
+    """Return what is wrong with one time of a VM, or nothing."""
+    me = f"time {span.span_id} of vm {span.vm}"
+    if not span.span_id.startswith(f"{span.vm}/"):
+        return f"{me} is not where its vm's belong"
+    if span.ended and span.ended < span.began:
+        return f"{me} ends before it begins"
+    return ""

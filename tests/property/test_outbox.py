@@ -1,0 +1,99 @@
+"""No change of an event that was committed is without its message, ever.
+
+Stories are killed at every checkpoint that they pass, as in `test_crashes`, with
+receivers to be told. Nobody takes messages away here, so what the outbox holds
+at the end tells every event's whole life.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.control.policy import Policy
+from forewarn.control.subscribers import Subscriber
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.store import kinds
+from forewarn.store.outbox import EventChange, OutboxMessage
+from forewarn.store.port import every
+from tests.property.test_crashes import (
+    FLEET,
+    PLACES,
+    STORIES,
+    _crashes,
+    _live,
+)
+from tests.support.lives import Life
+
+POLICY = Policy(
+    subscribers=(Subscriber(name="all"), Subscriber(name="ash", tenant="ash"))
+)
+
+
+def _messages(life: Life, receiver: str) -> list[OutboxMessage]:
+    return life.world.read(
+        lambda reader: list(every(reader, kinds.OUTBOX_OF_RECEIVER, receiver))
+    )
+
+
+def _lives(messages: list[OutboxMessage], events: dict[str, Event]) -> list[str]:
+    """Return what was told of each event, without names that chance gave."""
+    told: dict[str, list[str]] = {}
+    for message in messages:
+        [event_id] = [key for key in events if f'"{key}"' in message.body]
+        told.setdefault(event_id, []).append(message.change.value)
+    return sorted(
+        f"{events[key].scope}: {' '.join(changes)}" for key, changes in told.items()
+    )
+
+
+def _check(life: Life) -> None:
+    """Hold what was told against what the events are."""
+    events = life.mirror.events
+    messages = _messages(life, "all")
+    assert len({each.public_id for each in messages}) == len(messages)
+    for key, event in events.items():
+        changes = [each.change for each in messages if f'"{key}"' in each.body]
+        last = {
+            EventStatus.SCHEDULED: EventChange.SCHEDULED,
+            EventStatus.STARTED: EventChange.STARTED,
+        }.get(event.status) or EventChange(event.outcome.value if event.outcome else "")
+        told = [
+            change
+            for change in changes
+            if change not in {EventChange.APPROVED, EventChange.CHANGED}
+        ]
+        assert told[-1:] == [last], (event, changes)
+        was_told = EventChange.APPROVED in changes
+        assert was_told or not event.approved_by or event.approved_by.startswith("(")
+    # A tenant's receiver is told what the operator's is told of it, and no more.
+    own = [each for each in messages if '"tenant":"ash"' in each.body]
+    assert [(each.public_id, each.body) for each in own] == [
+        (each.public_id, each.body) for each in _messages(life, "ash")
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STORIES)
+def test_what_is_told_is_the_same_wherever_it_is_killed(
+    name: str, tmp_path: Path
+) -> None:
+    story = STORIES[name]
+    whole = Life(FLEET, policy=POLICY, file=tmp_path / "whole.db")
+    before = dict(whole.world.passed)
+    _live(whole, story, None)
+    _check(whole)
+    expected = _lives(_messages(whole, "all"), whole.mirror.events)
+    passed = {
+        place: whole.world.passed[place] - before.get(place, 0) for place in PLACES
+    }
+    whole.close()
+    assert expected or not whole.mirror.events
+
+    for place, number in _crashes(passed):
+        life = Life(FLEET, policy=POLICY, file=tmp_path / f"{place}-{number}.db")
+        reached = _live(life, story, (place, number))
+        _check(life)
+        found = _lives(_messages(life, "all"), life.mirror.events)
+        life.close()
+        assert reached, (place, number)
+        assert found == expected, (place, number)

@@ -1,0 +1,118 @@
+"""What a killed service has left on the disk, judged by what it had promised."""
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from forewarn.clock import SystemClock
+from forewarn.control.policy import Policy
+from forewarn.protocol.events import EventStatus
+from forewarn.protocol.operations import (
+    Action,
+    CallState,
+    OperationState,
+    Request,
+)
+from forewarn.store.check import check
+from forewarn.store.sqlite import SqliteStore
+from tests.support.invariants import EVERY_COMMIT, Moment
+from tests.support.watched import Mirror, stored
+from tests.system.crowd import Crowd
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One line of the driver's own journal: what a program did, and for which call."""
+
+    what: str
+    """`begun` or `done`."""
+    vm: str
+    operation: str
+    generation: int
+
+
+def journal(file: Path) -> list[Work]:
+    """Return what the programs have noted."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    words = [line.split() for line in lines]
+    return [Work(what, vm, name, int(call)) for what, vm, name, call in words]
+
+
+def judge(file: Path, crowd: Crowd, programs: Path) -> Mirror:
+    """Judge the file of a dead service; return what it holds."""
+    assert not crowd.strange, crowd.strange
+    # In this order: what a program notes next cannot be missing in the store.
+    done = journal(programs)
+    assert check(file) == []
+    mirror = Mirror()
+    with closing(SqliteStore(file)) as store:
+        mirror.tables |= store.read(stored)
+        lost = [
+            name
+            for name in sorted(crowd.requests)
+            if store.read(lambda reader, name=name: reader.get(Request, name)) is None
+        ]
+    assert not lost, f"orders that were answered with 201 are lost: {lost}"
+    moment = Moment(mirror=mirror, policy=Policy(), now=SystemClock().now(), changes=[])
+    for invariant in EVERY_COMMIT:
+        invariant(moment)
+    _approvals(mirror, crowd)
+    _documents(mirror, crowd)
+    _calls(mirror, done)
+    return mirror
+
+
+def _approvals(mirror: Mirror, crowd: Crowd) -> None:
+    """What was answered with 200 is durable, or came too late to matter (3.2)."""
+    for each in crowd.acknowledged:
+        event = mirror.events.get(each.event_id)
+        assert event is not None, f"{each}: there is no such event"
+        if event.approved_by:
+            continue
+        since = event.started_at or event.removed_at
+        assert since, f"the approval is lost: {each}, {event}"
+        assert since <= each.at, f"it started without its approval: {each}, {event}"
+
+
+def _documents(mirror: Mirror, crowd: Crowd) -> None:
+    """Nobody was told of what is not durable."""
+    for name, guest in crowd.guests.items():
+        view = mirror.views[mirror.vms[name].view]
+        assert guest.incarnation <= view.incarnation, (name, guest, view)
+        for event_id, status in guest.statuses.items():
+            event = mirror.events[event_id]
+            is_told = {
+                "Scheduled": True,
+                "Started": event.status is not EventStatus.SCHEDULED,
+                "gone": event.status is EventStatus.REMOVED,
+            }
+            assert is_told[status], f"{name} was told {status} of {event}"
+
+
+def _calls(mirror: Mirror, work: list[Work]) -> None:
+    """Nothing is done twice, nothing before it is durable, nothing is made up."""
+    twice = [each for each, times in Counter(work).items() if times > 1]
+    assert not twice, f"done twice: {twice}"
+    finished: set[tuple[str, str]] = set()
+    for each in work:
+        operation = mirror.operations[each.operation]
+        assert operation.started_at, f"{each}, and {operation} has not started"
+        assert each.generation <= operation.generation, (each, operation)
+        again = (each.vm, each.operation) in finished
+        assert each.what != "begun" or not again, f"{each}, and it was done before"
+        if each.what == "done":
+            finished.add((each.vm, each.operation))
+    for event in mirror.live_events:
+        if event.status is EventStatus.STARTED:
+            operation = mirror.operations[event.operation]
+            has_call = operation.call_state is not CallState.NONE
+            assert (
+                has_call
+                or operation.action is Action.NONE
+                or operation.state is OperationState.RECOVERING
+            ), f"Started, and no call: {event}, {operation}"
+    for operation in mirror.operations.values():
+        if operation.state is OperationState.DONE and operation.action != Action.NONE:
+            for vm in operation.vms:
+                assert (vm, operation.operation_id) in finished, (vm, operation)

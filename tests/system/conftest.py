@@ -1,0 +1,69 @@
+"""How often the service is killed, and from which seed.
+
+`pytest tests/system/test_kills.py --kills=100` looks far; `--kill-seed` looks
+elsewhere. A failure prints the seed and the round.
+"""
+
+from typing import Any
+
+import pytest
+
+KILLS = 10
+"""Of a usual run: half a minute at most, on a slow machine."""
+
+SEED = 1
+"""The same each time; threads and disks see to it that no two runs are alike."""
+
+USUAL_SECONDS = 150
+"""Of a usual run on a machine that does much else; it takes 18 on an idle one."""
+
+KILLED = "killed"
+"""The property under which the test tells what it has done."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kills")
+    group.addoption("--kills", type=int, default=KILLS)
+    group.addoption("--kill-seed", type=int, default=SEED)
+
+
+# Where pytest was told of no path below this folder, it knows no such options.
+
+
+def _option(config: pytest.Config, name: str, default: int) -> int:
+    value: Any = config.getoption(name, default)
+    return int(value)
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Give a far look the time that it takes."""
+    far = _option(config, "--kills", KILLS) > KILLS
+    for item in items:
+        if item.path.as_posix().endswith("tests/system/test_kills.py"):
+            item.add_marker(pytest.mark.timeout(0 if far else USUAL_SECONDS))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    texts = [
+        str(text)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, text in report.user_properties
+        if name == KILLED
+    ]
+    if texts:
+        terminalreporter.section("what was killed")
+        terminalreporter.write_line("\n".join(texts))
+
+
+@pytest.fixture(scope="session")
+def kills(request: pytest.FixtureRequest) -> int:
+    return _option(request.config, "--kills", KILLS)
+
+
+@pytest.fixture(scope="session")
+def kill_seed(request: pytest.FixtureRequest) -> int:
+    return _option(request.config, "--kill-seed", SEED)

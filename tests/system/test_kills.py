@@ -1,0 +1,147 @@
+"""`kill -9` at any instant under load: what was promised is kept, each time.
+
+The programs of the driver note what they do by themselves, and are not killed,
+as no hypervisor would be. `--kills=100` looks far.
+"""
+
+import shlex
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from forewarn.clock import SystemClock
+from forewarn.protocol.operations import ENDED_STATES
+from tests.support.processes import POLL_SECONDS, Serving
+from tests.system.aftermath import judge
+from tests.system.conftest import KILLED
+from tests.system.crowd import HOSTS, VMS, Crowd, fleet
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+LIFE_SECONDS = (0.1, 1.2)
+"""From the service's readiness to its death."""
+BIRTH_SECONDS = (0.02, 0.7)
+"""From its beginning to its death, where it is killed while it starts."""
+BIRTHS = 0.2
+"""The share of deaths in the start."""
+
+END_SECONDS = 40.0
+"""For everything under way to end when nobody asks any more."""
+
+PROGRAM = """
+printf 'begun %s %s %s\\n' "$1" "$2" "$3" >> "$0.log"
+sleep 0.1
+printf 'done %s %s %s\\n' "$1" "$2" "$3" >> "$0.log"
+"""
+
+ACTIONS = ("freeze", "live_migrate", "reboot", "redeploy", "reimage", "delete")
+
+
+class Lives:
+    """One service after the other on the same file."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        """Nothing runs yet."""
+        self.folder = folder
+        self.rng = Random(seed)
+        self.crowd = Crowd(seed)
+        self.services: list[Serving] = []
+        program = folder / "program"
+        program.write_text(PROGRAM)
+        words = ["/bin/sh", str(program), "{vm}", "{operation}", "{generation}"]
+        self._settings = {
+            "metadata_listen": "127.0.0.1:0",
+            "metadata_rate_limit": "100000",
+            # A notice of 15 minutes is one second, and a recovery a third of one.
+            "timing_speed": "900",
+            "timing_recovery": "5m",
+            "driver_kind": "command",
+            **{f"driver_command_{name}": shlex.join(words) for name in ACTIONS},
+        }
+
+    def begin(self) -> Serving:
+        """Start a service on what the last one left."""
+        text = fleet(self.crowd.lives)
+        self.services.append(Serving(self.folder, text, **self._settings))
+        return self.services[-1]
+
+    def live_and_die(self) -> None:
+        """Start a service, load it, and kill it."""
+        service = self.begin()
+        if self.crowd.lives and self.rng.random() < BIRTHS:
+            self._wait(service, "after its start", self.rng.uniform(*BIRTH_SECONDS))
+            self.crowd.lives += 1
+            return
+        service.wait_ready()
+        self.crowd.meet(service)
+        self._wait(service, "after ready", self.rng.uniform(*LIFE_SECONDS))
+        self.crowd.part()
+
+    def _wait(self, service: Serving, since: str, seconds: float) -> None:
+        threading.Event().wait(seconds)
+        assert service.process.poll() is None, service.log()
+        service.kill()
+        # Shown where the test fails.
+        sys.stderr.write(f"life {self.crowd.lives}: killed {seconds:.3f} s {since}\n")
+        assert "Traceback" not in service.log(), service.log()
+
+    def judge(self) -> None:
+        """Judge what the dead service left."""
+        judge(self.folder / "forewarn.db", self.crowd, self.folder / "program.log")
+
+
+@pytest.fixture
+def lives(tmp_path: Path, kill_seed: int) -> Iterator[Lives]:
+    made = Lives(tmp_path, kill_seed)
+    yield made
+    for each in made.services:
+        each.process.kill()
+        each.process.wait()
+
+
+def test_what_was_promised_outlives_every_kill(
+    lives: Lives,
+    kills: int,
+    kill_seed: int,
+    record_property: Callable[[str, object], None],
+) -> None:
+    for _ in range(kills):
+        lives.live_and_die()
+        lives.judge()
+    crowd = lives.crowd
+    assert len(crowd.acknowledged) >= kills, "too few approvals to tell anything"
+    assert sum(crowd.given.values()) >= kills, crowd.given
+    service = lives.begin().wait_ready()
+    _wait_for_the_end(service)
+    assert service.terminate() == 0
+    assert "Traceback" not in service.log()
+    lives.judge()
+    orders = ", ".join(f"{verb} {count}" for verb, count in sorted(crowd.given.items()))
+    record_property(
+        KILLED,
+        f"{kills} kills, seed {kill_seed}: {len(crowd.acknowledged)} approvals and "
+        f"{sum(crowd.given.values())} orders outlived them ({orders})",
+    )
+
+
+def _wait_for_the_end(service: Serving) -> None:
+    """Have everything that is down restored; return when nothing is under way."""
+    clock, pause = SystemClock(), threading.Event()
+    deadline = clock.monotonic() + END_SECONDS
+    while True:
+        shown = service.admin("/v1/fleet?limit=1000")
+        for kind, names in (("host", HOSTS), ("vm", VMS)):
+            for each in shown[f"{kind}s"]:
+                if each["name"] in names and each["state"] == "down":
+                    body = {"name": each["name"], "kind": kind}
+                    service.admin("/v1/restore", body)
+        under_way = service.admin("/v1/operations?limit=100")["operations"]
+        ended = {state.value for state in ENDED_STATES}
+        if all(each["state"] in ended for each in under_way):
+            return
+        assert clock.monotonic() < deadline, f"without an end: {under_way}"
+        pause.wait(POLL_SECONDS)

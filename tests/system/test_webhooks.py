@@ -1,0 +1,222 @@
+"""Webhooks of a real service: receivers that fail, hang and lie, and `kill -9`."""
+
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.hooks import SECRET, Hook, receiving
+from tests.support.processes import PATIENCE_SECONDS, Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+FLEET = (
+    "".join(
+        f'[[tenant]]\nname = "{tenant}"\n[[vm]]\nname = "{vm}"\nhost = "h1"\n'
+        f'tenant = "{tenant}"\nlisten = "127.0.0.1:0"\n'
+        for tenant, vm in (("shop", "web_0"), ("bank", "db_0"))
+    )
+    + '[[host]]\nname = "h1"\n'
+)
+
+LIFE = ["Scheduled", "Started", "Completed"]
+SHOP = [f"{change} web_0" for change in LIFE]
+BOTH = {f"{change} {vm}" for change in LIFE for vm in ("web_0", "db_0")}
+
+Start = Callable[..., Serving]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Serving] = []
+    (tmp_path / "key").write_text(f"{SECRET}\n", encoding="ascii")
+
+    def begin(text: str = "") -> Serving:
+        if text:
+            (tmp_path / "forewarn.toml").write_text(text, encoding="utf-8")
+        started.append(Serving(tmp_path, FLEET, timing_speed="600"))
+        return started[-1].wait_ready()
+
+    yield begin
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def other() -> Iterator[Hook]:
+    with receiving() as found:
+        yield found
+
+
+def webhook(name: str, hook: Hook, more: str = "") -> str:
+    return (
+        f'[[webhook]]\nname = "{name}"\nurl = "{hook.url}"\nsecret_file = "key"\n'
+        f'timeout = "1s"\n{more}\n'
+    )
+
+
+def maintain(service: Serving) -> None:
+    service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
+
+
+def standing(service: Serving, name: str) -> dict[str, Any]:
+    [found] = [
+        each
+        for each in service.admin("/v1/webhooks")["webhooks"]
+        if each["webhook"] == name
+    ]
+    return found
+
+
+def forewarn(service: Serving, *words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "forewarn", *words],
+        env={"FOREWARN_URL": service.urls["operators"]},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_each_hears_of_its_own_whatever_the_other_does(
+    start: Start, hook: Hook, other: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The environment's proxies mean nothing.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    hook.usual = "hang"
+    service = start(webhook("ops", hook) + webhook("shop", other, 'tenant = "shop"'))
+    maintain(service)
+    eventually(other.told, lambda told: told == SHOP)
+    assert all(each.is_genuine for each in other.came)
+    assert not any("bank" in str(each.event) for each in other.came)
+    assert not any("h1" in str(each.event) for each in other.came)
+    # Neither VMs nor the end of the service wait for the one that hangs.
+    begun = time.monotonic()
+    assert service.document("db_0")["Events"] == []
+    assert time.monotonic() - begun < 1
+    assert len({each.public_id for each in hook.came}) == 1
+    assert standing(service, "ops")["pending"] == len(BOTH)
+    assert service.terminate() == 0
+    assert time.monotonic() - begun < 6
+
+
+def test_what_fails_is_sent_again_in_order(start: Start, hook: Hook) -> None:
+    hook.script = ["500", "reset", "302", "flood"]
+    service = start(webhook("shop", hook, 'tenant = "shop"'))
+    maintain(service)
+    eventually(hook.told, lambda told: told == SHOP)
+    assert [each.what for each in hook.came] == [SHOP[0]] * 4 + SHOP[1:]
+    assert len({each.body for each in hook.came[:4]}) == 1
+    assert all(each.is_genuine for each in hook.came)
+    eventually(lambda: standing(service, "shop"), lambda each: each["pending"] == 0)
+    found = standing(service, "shop")
+    assert (found["state"], found["delivered"]) == ("idle", 3)
+    assert found["last_error"] == "it answered 302; redirects are not followed"
+
+
+def test_what_was_committed_is_told_after_a_kill(start: Start, hook: Hook) -> None:
+    hook.script = ["hang"]
+    service = start(webhook("shop", hook, 'tenant = "shop"'))
+    maintain(service)
+    # It has come and was not answered: nobody can know whether it was taken.
+    eventually(lambda: len(hook.came), lambda count: count == 1)
+    service.kill()
+    start()
+    eventually(hook.told, lambda told: told == SHOP)
+    first, again = hook.came[:2]
+    assert (first.public_id, first.body) == (again.public_id, again.body)
+
+
+def test_a_receiver_that_was_away_is_told_when_it_is_tried(
+    start: Start, tmp_path: Path
+) -> None:
+    with receiving() as away:
+        port = int(away.url.rstrip("/").rpartition(":")[2])
+    service = start(webhook("shop", away, 'tenant = "shop"'))
+    maintain(service)
+    found = eventually(
+        lambda: standing(service, "shop"), lambda each: each["failures"] >= 3
+    )
+    assert found["state"] == "failing"
+    assert found["next_try"]
+    status, said = forewarn(service, "webhook", "test", "shop")
+    assert (status, "did not take it: no connection" in said) == (1, True)
+    status, said = forewarn(service, "webhook", "list")
+    assert (status, "failing" in said) == (0, True)
+    with receiving(port) as back:
+        status, said = forewarn(service, "webhook", "test", "shop")
+        assert (status, "shop took it: 200" in said) == (0, True)
+        eventually(back.told, lambda told: sorted(told) == sorted(["Ping", *SHOP]))
+        assert all(each.is_genuine for each in back.came)
+    # Kept under a name that is gone, they would be kept for ever.
+    maintain(service)
+    eventually(lambda: standing(service, "shop"), lambda each: each["pending"] > 0)
+    assert service.terminate() == 0
+    service = start("[log]\n")
+    assert service.admin("/v1/webhooks") == {"webhooks": []}
+    eventually(
+        lambda: json.dumps(service.admin("/v1/history?limit=1000")["entries"]),
+        lambda text: "its receiver is no longer in the settings" in text,
+    )
+    assert SECRET not in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_a_bad_secret_stops_the_start(start: Start, hook: Hook, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("my secret\n", encoding="ascii")
+    (tmp_path / "forewarn.toml").write_text(webhook("shop", hook), encoding="utf-8")
+    service = Serving(tmp_path, FLEET)
+    assert service.ended() == 2
+    assert "forewarn.toml:4: webhook.secret_file: key must have whsec_" in service.log()
+    assert "my secret" not in service.log()
+
+
+def _certificate(folder: Path) -> ssl.SSLContext:
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-nodes", "-days", "2"),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-keyout", "tls.key", "-out", "tls.crt", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=DNS:localhost"),
+        ],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
+
+
+def test_only_a_certificate_that_is_known_is_believed(
+    start: Start, tmp_path: Path
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    with receiving(tls=_certificate(tmp_path)) as secure:
+        service = start(
+            webhook("strict", secure) + webhook("known", secure, 'ca_file = "tls.crt"')
+        )
+        status, said = forewarn(service, "webhook", "test", "strict")
+        assert (status, "certificate verify failed" in said) == (1, True), said
+        assert not secure.came
+        status, said = forewarn(service, "webhook", "test", "known")
+        assert (status, "known took it" in said) == (0, True), said
+        assert [each.what for each in secure.came] == ["Ping"]

@@ -1,0 +1,204 @@
+"""A fleet of two tenants on shared hosts, and what one of them must never read."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from forewarn.admin.app import create_app
+from forewarn.control.approvals import Approval
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from tests.unit.admin.desk import LocalDesk
+
+FLEET = """\
+[[tenant]]
+name = "shop"
+
+[[tenant]]
+name = "hidden-bank"
+
+[[scope]]
+name = "web"
+tenant = "shop"
+kind = "availability-set"
+
+[[scope]]
+name = "hidden-db"
+tenant = "hidden-bank"
+kind = "availability-set"
+
+[[host]]
+name = "hidden-h1"
+
+[[host]]
+name = "hidden-h2"
+
+[[vm]]
+name = "web_0"
+host = "hidden-h1"
+scope = "web"
+fault_domain = 0
+address = "192.0.2.4"
+
+[[vm]]
+name = "web_1"
+host = "hidden-h2"
+scope = "web"
+fault_domain = 1
+
+[[vm]]
+name = "hidden-db-0"
+host = "hidden-h1"
+scope = "hidden-db"
+fault_domain = 0
+address = "203.0.113.9"
+
+[[vm]]
+name = "hidden-db-1"
+host = "hidden-h2"
+scope = "hidden-db"
+fault_domain = 1
+"""
+
+SECRETS = ("hidden", "203.0.113.9", "HIDDEN")
+"""In every name and address that is not the tenant's, and in what operators wrote."""
+
+
+class Shared:
+    """A service whose two tenants share hosts, and whose operator acts."""
+
+    def __init__(self) -> None:
+        self.desk = LocalDesk(FLEET)
+        self.app: FastAPI = create_app(
+            self.desk,
+            tokens=None,
+            version="1",
+            collect=no_readings,
+            receivers=Receivers(),
+        )
+        self.client = TestClient(self.app, base_url="http://127.0.0.1:8200")
+
+    def order(self, path: str, **body: Any) -> Any:
+        """Order something as the operator, who says why."""
+        given = {"reason": "hidden reason", **body}
+        answer = self.client.post(f"/v1/{path}", json=given)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def token(self, tenant: str = "shop", **more: Any) -> str:
+        """Make a token; return its text."""
+        return str(self.order("tokens", tenant=tenant, name="ci", **more)["token"])
+
+    def ask(self, token: str, method: str, path: str, **more: Any) -> Any:
+        """Send a request with a token."""
+        headers = {"Authorization": f"Bearer {token}"}
+        return self.client.request(method, path, headers=headers, **more)
+
+    def live(self) -> None:
+        """Let things happen: shared maintenance under way, failures, what ended."""
+        for vm in ("web_0", "web_1", "hidden-db-0", "hidden-db-1"):
+            self.desk.enable(vm)
+        self.desk.advance("20m")
+        done = self.order("reboot", vms=["hidden-db-0"])
+        self.order("cancel", name=done["request"])
+        made = self.order("maintain", hosts=["hidden-h1"], impact="live-migrate")
+        events = {each["tenant"]: each["EventId"] for each in _events(made)}
+        self.order("approve", event_id=events["shop"])
+        # The last approval lets the operation go, so the trail names who gave it.
+        approval = Approval(vm="hidden-db-0", event_ids=(events["hidden-bank"],))
+        assert self.desk.plane.approve([approval], now=self.desk.now()) == (None,)
+        self.desk.advance("30m")
+        self.order("fail", name="hidden-db-1")
+        made = self.order("maintain", hosts=["hidden-h2"], impact="reboot")
+        for event in _events(made):
+            if event["tenant"] == "hidden-bank":
+                self.order("approve", event_id=event["EventId"])
+        self.order("reboot", vms=["hidden-db-0"])
+
+    def foreign(self) -> dict[str, str]:
+        """Return a name of each kind that is another's, and not shared."""
+
+        def ask(reader: Reader) -> dict[str, str]:
+            strangers = [
+                operation
+                for operation in every(reader, kinds.ALL_OPERATIONS)
+                if operation.scopes == ("hidden-db",)
+            ]
+            events = list(
+                every(reader, kinds.EVENTS_OF_OPERATION, strangers[0].operation_id)
+            )
+            return {
+                "vm": "hidden-db-0",
+                "host": "hidden-h1",
+                "scope": "hidden-db",
+                "tenant": "hidden-bank",
+                "operation": strangers[0].operation_id,
+                "request": strangers[0].request,
+                "event": events[0].event_id,
+            }
+
+        return self.desk.store.read(ask)
+
+    def secrets(self) -> Iterator[str]:
+        """Yield what the shop must never read."""
+
+        def ask(reader: Reader) -> list[str]:
+            found: list[str] = [*SECRETS]
+            for operation in every(reader, kinds.ALL_OPERATIONS):
+                if "web" not in operation.scopes:
+                    found += [operation.operation_id, operation.request]
+                found += [
+                    event.event_id
+                    for event in every(
+                        reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
+                    )
+                    if event.tenant != "shop"
+                ]
+            return found
+
+        yield from self.desk.store.read(ask)
+
+
+UNKNOWN = {
+    "vm": "nobody-x",
+    "host": "nobody-x",
+    "scope": "nobody-x",
+    "tenant": "nobody-x",
+    "operation": "op-0000000000",
+    "request": "rq-0000000000",
+    "event": "00000000-0000-4000-8000-000000000000",
+}
+"""Names that nothing has."""
+
+
+def _events(made: Any) -> list[Any]:
+    return [event for each in made["operations"] for event in each["events"]]
+
+
+class Receivers:
+    """Two receivers of webhooks, one of each tenant."""
+
+    def webhooks(self) -> list[dict[str, Any]]:
+        return [{"webhook": "hidden-oncall"}, {"webhook": "ours"}]
+
+    async def test_webhook(self, name: str) -> dict[str, Any]:
+        return {"webhook": name, "error": "hidden"}
+
+
+async def no_readings() -> list[Any]:
+    return []
+
+
+def paths(description: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield each method and path of the API, and what is said of it."""
+    for path, verbs in description["paths"].items():
+        for verb, each in verbs.items():
+            yield verb.upper(), path, each
+
+
+def without(text: str, name: str) -> str:
+    """Return an answer with what was asked left out."""
+    return re.sub(re.escape(name), "ASKED", text, flags=re.IGNORECASE)

@@ -1,0 +1,192 @@
+"""What was, over the API: the trail's filters, accounts of operations, availability."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.unit.admin.desk import FLEET, LocalDesk
+
+
+def post(client: TestClient, verb: str, **body: Any) -> Any:
+    answer = client.post(f"/v1/{verb}", json=body)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def get(client: TestClient, path: str, **params: str) -> Any:
+    answer = client.get(f"/v1/{path}", params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(client: TestClient, path: str, status: int, **params: str) -> str:
+    answer = client.get(f"/v1/{path}", params=params)
+    assert answer.status_code == status, answer.text
+    return answer.json()["error"]
+
+
+def whats(client: TestClient, **params: str) -> list[str]:
+    return [each["what"] for each in get(client, "history", **params)["entries"]]
+
+
+def test_the_trail_of_a_time(client: TestClient, desk: LocalDesk) -> None:
+    desk.advance("1h")
+    post(client, "fail", name="web_0")
+    desk.advance("1h")
+    post(client, "restore", name="web_0")
+    assert "vm runs again" in whats(client, vm="web_0", since="1m")
+    assert "vm runs again" not in whats(client, vm="web_0", until="1m")
+    assert whats(client, since="90m", until="30m", what="host") == []
+    assert "event started" in whats(client, since="90m", until="30m")
+    assert whats(client, what="event st") == ["event started"]
+    assert whats(client, actor="nobody") == []
+    assert "fleet applied" in whats(client, actor="test")
+    assert "fleet applied" not in whats(client, actor="operator")
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [("1h", "2h"), ("1h", "1h"), ("2030-01-02T00:00:00Z", "2030-01-01T00:00:00Z")],
+)
+@pytest.mark.parametrize("path", ["history", "history/operations", "availability"])
+def test_a_period_that_is_none(
+    client: TestClient, desk: LocalDesk, path: str, since: str, until: str
+) -> None:
+    desk.advance("3h")
+    told = refused(client, path, 400, since=since, until=until)
+    assert "until is not after since" in told
+
+
+@pytest.mark.parametrize(
+    ("path", "params"),
+    [
+        ("history", {"vm": "nope"}),
+        ("history", {"host": "nope"}),
+        ("history", {"scope": "nope"}),
+        ("history", {"tenant": "nope"}),
+        ("history", {"operation": "op-nope"}),
+        ("history", {"event": "nope"}),
+        ("history/operations", {"vm": "nope"}),
+        ("history/operations", {"operation": "op-nope"}),
+        ("history/operations/op-nope", {}),
+        ("availability", {"vm": "nope"}),
+        ("availability", {"scope": "nope"}),
+        ("availability", {"tenant": "nope"}),
+        ("availability", {"vm": "web_0", "tenant": "nope"}),
+    ],
+)
+def test_a_misspelt_name_is_told(
+    client: TestClient, path: str, params: dict[str, str]
+) -> None:
+    assert "there is no" in refused(client, path, 404, **params)
+
+
+def test_nothing_lately_is_no_mistake(client: TestClient, desk: LocalDesk) -> None:
+    desk.advance("1h")
+    assert whats(client, vm="web_0", since="1m") == []
+    assert get(client, "history/operations", vm="web_0")["operations"] == []
+
+
+def test_who_left_the_fleet_is_known_by_the_trail(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    without = FLEET[: FLEET.index('[[vm]]\nname = "same"')]
+    answer = client.post("/v1/fleet/apply", json={"text": without})
+    assert answer.status_code == 200, answer.text
+    assert "vm remove" in " ".join(whats(client, vm="same"))
+    assert whats(client, vm="same", what="nothing of the kind") == []
+
+
+def test_what_became_of_an_operation(client: TestClient, desk: LocalDesk) -> None:
+    desk.enable("web_0")
+    desk.enable("db_0")
+    made = post(client, "maintain", hosts=["h1"], impact="freeze", reason="a ticket")
+    (operation,) = made["operations"]
+    for event in operation["events"]:
+        vm = event["resources"][0]
+        post(client, "approve", event_id=event["EventId"], as_vm=vm)
+    desk.advance("1h")
+    told = get(client, f"history/operations/{operation['operation']}")
+    assert (told["outcome"], told["reason"]) == ("completed", "a ticket")
+    assert {each["approved_by"] for each in told["approvals"]} == {"web_0", "db_0"}
+    phases = [each["phase"] for each in told["phases"]]
+    assert phases == [
+        "scheduled",
+        "approved",
+        "approved",
+        "let go",
+        "started",
+        "driver done",
+        "impact over",
+        "done",
+    ]
+    assert {each["vm"]: each["planned_seconds"] for each in told["vms"]} == {
+        "web_0": 9,
+        "db_0": 9,
+    }
+    assert all(each["down_seconds"] == 0 for each in told["vms"])
+
+
+def test_why_it_was_held_is_kept(client: TestClient, desk: LocalDesk) -> None:
+    post(client, "fail", name="h2")
+    made = post(client, "maintain", hosts=["h1"], impact="reboot")
+    (operation,) = made["operations"]
+    desk.advance("20m")
+    post(client, "restore", name="h2")
+    desk.advance("1h")
+    told = get(client, f"history/operations/{operation['operation']}")
+    held = [each for each in told["phases"] if each["phase"] == "held"]
+    assert len(held) == 1, "said once, however often it was looked at"
+    assert "fault domain 1 down because" in held[0]["detail"]
+    assert told["state"] == "Done"
+
+
+def test_a_vm_finds_the_failures_that_let_go_of_it(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    post(client, "fail", name="h2")
+    desk.advance("90s")
+    post(client, "restore", name="h2")
+    (told,) = get(client, "history/operations", vm="web_1")["operations"]
+    mine = {each["vm"]: each["down_seconds"] for each in told["vms"]}
+    assert mine["web_1"] == 90.0
+    assert told["kind"] == "fail"
+
+
+def test_accounts_come_in_pages(client: TestClient, desk: LocalDesk) -> None:
+    for vm in ("web_0", "web_1", "db_1"):
+        post(client, "fail", name=vm)
+        post(client, "restore", name=vm)
+    narrower: list[dict[str, str]] = [{}, {"vm": "web_0"}, {"tenant": "shop"}]
+    for params in narrower:
+        whole = get(client, "history/operations", **params)["operations"]
+        found: list[object] = []
+        after = ""
+        while True:
+            page = get(client, "history/operations", limit="1", after=after, **params)
+            found += page["operations"]
+            if page["next"] is None:
+                break
+            after = page["next"]
+        assert found == whole
+
+
+def test_availability(client: TestClient, desk: LocalDesk) -> None:
+    desk.advance("1h")
+    post(client, "fail", name="h1")
+    desk.advance("1500ms")
+    post(client, "fail", name="web_1")
+    desk.advance("2s")
+    told = get(client, "availability", scope="web", since="1h")
+    assert [row["vm"] for row in told["vms"]] == ["web_0", "web_1"]
+    assert told["several_domains_down_seconds"] == 2.0
+    assert told["total"]["unplanned_seconds"] == 5.5
+    assert told["total"]["down_now"] == 2
+    (one,) = get(client, "availability", vm="web_0")["vms"]
+    assert one["existed_seconds"] == 3603.5
+    assert one["percent"] == 99.902872
+    assert one["by_kind"] == {"failure": 3.5}
+    later = get(client, "availability", vm="web_0", until="2099-01-01T00:00:00Z")
+    assert later["until"] == "2030-01-01T01:00:03.500000Z"
+    assert get(client, "availability", tenant="bank")["total"]["vms"] == 3

@@ -1,0 +1,404 @@
+"""A tenant uses the API for its own VMs, and cannot learn that others exist."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.admin import watch
+from forewarn.admin.access import DEMANDS, Caller, Demand, GuardedDesk
+from forewarn.admin.app import create_app
+from forewarn.admin.selection import Wanted
+from forewarn.admin.tokens import parse_tokens
+from forewarn.control.sight import Sight
+from forewarn.store import kinds
+from forewarn.store.token import Token
+from tests.unit.admin.tenants import SECRETS, UNKNOWN, Shared, paths, without
+
+HEALTH = {"GET /healthz", "GET /readyz"}
+
+
+@pytest.fixture(scope="module")
+def lived() -> Shared:
+    """Return a service in the middle of maintenance that both tenants share.
+
+    What the tests of it ask changes nothing.
+    """
+    shared = Shared()
+    shared.live()
+    return shared
+
+
+@pytest.fixture
+def shared() -> Shared:
+    return Shared()
+
+
+@pytest.fixture(scope="module")
+def token(lived: Shared) -> str:
+    return lived.token()
+
+
+def test_every_route_says_what_it_demands(lived: Shared) -> None:
+    described = lived.app.openapi()
+    found = {f"{method} {path}" for method, path, _ in paths(described)} - HEALTH
+    assert found <= set(DEMANDS), "name what new routes demand, in admin/access.py"
+
+
+def requests(lived: Shared, names: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """Yield each way to ask every route about the things of these names."""
+    described = lived.app.openapi()
+    schemas = described["components"]["schemas"]
+    for method, path, each in paths(described):
+        if "{name}" in path:
+            for kind in ("operation", "request", "event", "vm"):
+                yield method, path.replace("{name}", names[kind]), {}
+        elif method == "GET":
+            filters = {
+                parameter["name"]
+                for parameter in each.get("parameters", [])
+                if parameter["in"] == "query"
+            }
+            for key in filters & set(names):
+                yield method, path, {"params": {key: names[key]}}
+                if "vm" in filters - {key}:
+                    own = {key: names[key], "vm": "web_0"}
+                    yield method, path, {"params": own}
+            if "operation" in filters:
+                yield method, path, {"params": {"operation": names["request"]}}
+        else:
+            body = each["requestBody"]["content"]["application/json"]
+            schema = schemas[body["schema"]["$ref"].rpartition("/")[2]]
+            for filled in bodies(schema["examples"][0], names):
+                yield method, path, {"json": filled}
+
+
+def bodies(example: dict[str, Any], names: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield an order's example, about things of these names."""
+    slots = {
+        "vms": [[names["vm"]], ["web_0", names["vm"]], [names["vm"], "web_0"]],
+        "hosts": [[names["host"]]],
+        "host": [names["host"]],
+        "name": list(names.values()),
+        "event_id": [names["event"]],
+        "operation": [names["operation"]],
+        "tenant": [names["tenant"]],
+    }
+    yielded = False
+    for key, values in slots.items():
+        if key in example:
+            for value in values:
+                yielded = True
+                yield {**example, key: value}
+    if not yielded:
+        yield example
+
+
+def test_what_is_anothers_is_answered_like_what_does_not_exist(
+    lived: Shared, token: str
+) -> None:
+    foreign = lived.foreign()
+    pairs = zip(requests(lived, foreign), requests(lived, UNKNOWN), strict=True)
+    asked = 0
+    for (method, path, more), (_, unknown_path, unknown_more) in pairs:
+        answer = lived.ask(token, method, path, **more)
+        expected = lived.ask(token, method, unknown_path, **unknown_more)
+        assert answer.status_code == expected.status_code, (path, more, answer.text)
+        text, wanted = answer.text, expected.text
+        for kind, name in foreign.items():
+            text = without(text, name)
+            wanted = without(wanted, UNKNOWN[kind])
+        assert text == wanted, (method, path, more)
+        asked += 1
+    assert asked > 60
+
+
+def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield every question about what the tenant may see, as far as it ends."""
+    operations = lived.ask(token, "GET", "/v1/operations?all=true").json()["operations"]
+    assert operations
+    names: dict[str, list[str]] = {
+        "vm": ["web_0", "web_1"],
+        "scope": ["web"],
+        "tenant": ["shop"],
+        "operation": [each["operation"] for each in operations]
+        + [each["request"] for each in operations],
+        "event": [event["EventId"] for each in operations for event in each["events"]],
+        "host": [],
+    }
+    for method, path, each in paths(lived.app.openapi()):
+        if method != "GET" or "/watch/" in path:
+            continue
+        if "{name}" in path:
+            for name in (*names["operation"], *names["event"]):
+                yield method, path.replace("{name}", name), {}
+            continue
+        yield method, path, {}
+        for parameter in each.get("parameters", []):
+            for name in names.get(parameter["name"], ()):
+                yield method, path, {"params": {parameter["name"]: name}}
+            if parameter["name"] == "all":
+                yield method, path, {"params": {"all": "true"}}
+            if parameter["name"] == "limit":
+                for limit in (1, 2):
+                    yield method, path, {"params": {"limit": str(limit)}}
+
+
+def look_everywhere(lived: Shared, token: str) -> int:
+    """Ask everything, page by page; return how much was answered well."""
+    secrets = list(lived.secrets())
+    good = 0
+    for method, path, more in own_requests(lived, token):
+        after = ""
+        while True:
+            given = more
+            if after:
+                given = {"params": {**more.get("params", {}), "after": after}}
+            answer = lived.ask(token, method, path, **given)
+            for secret in secrets:
+                assert secret not in answer.text, (path, given, answer.text)
+            good += answer.is_success
+            after = (answer.is_success and _next(answer)) or ""
+            if not after:
+                break
+    return good
+
+
+def test_no_answer_names_a_host_or_another_tenants_things(
+    lived: Shared, token: str
+) -> None:
+    assert look_everywhere(lived, token) > 40
+
+
+def leave_whole(_sight: Sight, record: Any) -> Any:
+    return record
+
+
+@pytest.mark.parametrize(
+    "part", ["_vm", "_event", "_operation", "_cut_request", "_detail", "_actor"]
+)
+def test_a_leak_would_be_found(
+    lived: Shared, token: str, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sight, part, leave_whole)
+    with pytest.raises(AssertionError):
+        look_everywhere(lived, token)
+
+
+def _next(answer: Any) -> str | None:
+    try:
+        return answer.json().get("next")
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("path", ["history", "operations?all=true", "availability"])
+def test_pages_join_to_the_whole(lived: Shared, token: str, path: str) -> None:
+    key = {"history": "entries", "availability": "vms"}.get(path, "operations")
+    whole = lived.ask(token, "GET", f"/v1/{path}").json()[key]
+    assert len(whole) >= 2
+    joined: list[Any] = []
+    after = ""
+    while True:
+        params = {"limit": "1", **({"after": after} if after else {})}
+        if "?" in path:
+            params["all"] = "true"
+        page = lived.ask(token, "GET", f"/v1/{path.partition('?')[0]}", params=params)
+        joined += page.json()[key]
+        if page.json()["next"] is None:
+            break
+        after = page.json()["next"]
+    assert joined == whole
+
+
+def test_a_shared_operation_waits_for_another_tenant_without_a_name(
+    shared: Shared,
+) -> None:
+    for vm in ("web_0", "hidden-db-0"):
+        shared.desk.enable(vm)
+    shared.desk.advance("1m")
+    made = shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+    token = shared.token()
+    (operation,) = shared.ask(token, "GET", "/v1/operations").json()["operations"]
+    assert operation["operation"] == made["operations"][0]["operation"]
+    assert operation["scopes"] == ["web"]
+    assert [each["vm"] for each in operation["moves"]] == ["web_0"]
+    assert operation["blocked_by"] == [
+        "tenant shop has not approved (scope web)",
+        "NotBefore is in 15 m",
+        "another tenant has not approved",
+    ]
+    request = shared.ask(token, "GET", f"/v1/requests/{made['request']}").json()
+    assert (request["actor"], request["reason"]) == ("platform", "")
+
+
+def test_a_tenant_orders_approves_and_takes_back_its_own(shared: Shared) -> None:
+    shared.desk.enable("web_0")
+    shared.desk.advance("1m")
+    token = shared.token()
+    made = shared.ask(
+        token, "POST", "/v1/reboot", json={"vms": ["web_0"], "reason": "ours"}
+    )
+    assert made.status_code == 201, made.text
+    assert (made.json()["actor"], made.json()["reason"]) == ("shop/ci", "ours")
+    name = made.json()["request"]
+    answer = shared.ask(token, "POST", "/v1/cancel", json={"name": name})
+    assert answer.status_code == 200, answer.text
+    (cancelled,) = answer.json()["cancelled"]
+    assert cancelled["note"] == "cancelled by shop/ci"
+    shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+    (event,) = shared.ask(token, "GET", "/v1/events").json()["events"]
+    answer = shared.ask(token, "POST", "/v1/cancel", json={"name": event["operation"]})
+    assert answer.status_code == 409
+    assert "was not ordered by tenant shop" in answer.json()["error"]
+    approved = shared.ask(
+        token, "POST", "/v1/approve", json={"event_id": event["EventId"]}
+    )
+    assert approved.json()["approved_by"] == "(shop/ci)"
+
+
+def test_a_refusal_does_not_name_the_host(shared: Shared) -> None:
+    shared.order("fail", name="hidden-h1")
+    answer = shared.ask(shared.token(), "POST", "/v1/reboot", json={"vms": ["web_0"]})
+    assert answer.status_code == 409
+    assert "hidden" not in answer.text
+
+
+@pytest.mark.parametrize("route", sorted(DEMANDS))
+def test_rights(lived: Shared, token: str, route: str) -> None:
+    demand = DEMANDS[route]
+    method, _, path = route.partition(" ")
+    path = path.replace("{name}", "op-0000000000")
+    described = {(verb, way): each for verb, way, each in paths(lived.app.openapi())}
+    if (method, route.partition(" ")[2]) not in described:
+        pytest.skip("not in this application")
+    more: dict[str, Any] = {"json": {"vms": ["nobody-x"]}} if method == "POST" else {}
+    if "/watch/" in path:
+        more = {"params": {"vm": "nobody-x"}}
+    is_refused = lived.ask(token, method, path, **more).status_code == 403
+    assert is_refused is not demand.for_tenants
+    reader = lived.token(read_only=True)
+    is_refused = lived.ask(reader, method, path, **more).status_code == 403
+    assert is_refused is (demand is not Demand.TENANT_READS)
+    looking = lived.token("", read_only=True)
+    is_refused = lived.ask(looking, method, path, **more).status_code == 403
+    assert is_refused is demand.writes
+
+
+def test_a_token_is_refused_once_it_is_revoked_or_expired(shared: Shared) -> None:
+    made = shared.order("tokens", tenant="shop", name="ci", expires_in="1h")
+    text = made["token"]
+    assert shared.ask(text, "GET", "/v1/operations").status_code == 200
+    wrong = text[:-1] + ("0" if text[-1] != "0" else "1")
+    for bad in (wrong, "fw_nobody_" + "0" * 64, "", "no such form", text.upper()):
+        assert shared.ask(bad, "GET", "/v1/operations").status_code == 401
+    shared.desk.advance("1h")
+    assert shared.ask(text, "GET", "/v1/operations").status_code == 401
+    (listed,) = shared.client.get("/v1/tokens").json()["tokens"]
+    assert listed["expired"]
+    other = shared.order("tokens", tenant="shop", name="two")
+    shared.order("tokens/revoke", id=other["id"])
+    assert shared.ask(other["token"], "GET", "/v1/operations").status_code == 401
+    again = shared.client.post("/v1/tokens/revoke", json={"id": other["id"]})
+    assert again.status_code == 404
+
+
+def test_a_secret_is_told_once_and_kept_nowhere(shared: Shared) -> None:
+    made = shared.order("tokens", tenant="shop", name="ci")
+    secret = made["token"].rpartition("_")[2]
+    assert len(secret) == 64
+    for path in ("tokens", "history"):
+        assert secret not in shared.client.get(f"/v1/{path}").text
+    (kept,) = shared.desk.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
+    assert secret not in repr(kept)
+    assert kept.digest not in repr(kept)
+    lines = shared.client.get("/v1/history").json()["entries"]
+    assert lines[-1]["what"] == "token created"
+
+
+def test_tokens_go_with_their_tenant(shared: Shared) -> None:
+    text = shared.token("hidden-bank")
+    fleet = shared.client.get("/v1/fleet/export").text
+    parts = [part for part in fleet.split("\n\n") if "hidden-db" not in part]
+    kept = "\n\n".join(part for part in parts if 'name = "hidden-bank"' not in part)
+    shared.order("fleet/apply", text=kept)
+    assert shared.ask(text, "GET", "/v1/operations").status_code == 401
+    assert shared.client.get("/v1/tokens").json()["tokens"] == []
+
+
+def test_a_stream_shows_only_the_tenants_own_and_ends_with_the_token(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.admin.limits.RECHECK_SECONDS", 0.01)
+    for vm in ("web_0", "hidden-db-0"):
+        shared.desk.enable(vm)
+    shared.desk.advance("1m")
+    text = shared.token()
+    (kept,) = shared.desk.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
+    assert isinstance(kept, Token)
+    desk = GuardedDesk(shared.desk, Caller.of_token(kept))
+
+    async def play() -> str:
+        told: list[str] = []
+        stream = watch.stream(desk, Wanted(), watch.OPERATIONS, repeats=False)
+        told.append(await anext(stream))
+        assert "event: ready" in told[0]
+        shared.order("reboot", vms=["hidden-db-1"])
+        shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+        told.append(await anext(stream))
+        assert json.loads(told[1].removeprefix("data: "))["scopes"] == ["web"]
+        shared.order("tokens/revoke", id=kept.token_id)
+        told += [each async for each in stream]
+        assert '"kind":"unauthorized"' in told[-1]
+        return "".join(told)
+
+    told = asyncio.run(play())
+    assert not any(secret in told for secret in SECRETS)
+    assert text not in told
+
+
+def test_what_others_do_is_not_told_again(shared: Shared) -> None:
+    told = watch.Told(repeats=False)
+    body = {
+        "operation": "op-1",
+        "blocked_by": ["NotBefore is in 14 min"],
+        "ended": None,
+    }
+    later = {**body, "blocked_by": ["NotBefore is in 13 min"]}
+    assert told.is_news(body)
+    assert not told.is_news(later)
+    assert told.is_news({**later, "state": "Ready"})
+    assert watch.Told(repeats=True).is_news(body)
+
+
+def test_tokens_of_the_store_are_good_beside_a_file(shared: Shared) -> None:
+    text = shared.token()
+    known = parse_tokens("alice: s3cret\n", file="token")
+    guarded = TestClient(create_app(shared.desk, tokens=known, version="1"))
+
+    def ask(token: str) -> int:
+        headers = {"Authorization": f"Bearer {token}"}
+        return guarded.get("/v1/tokens", headers=headers).status_code
+
+    assert guarded.get("/v1/operations").status_code == 401
+    assert [ask("s3cret"), ask(text), ask("wrong")] == [200, 403, 401]
+
+
+@pytest.mark.parametrize("value", ["", "Basic eDp5", "Bearer", "Bearer s3cret"])
+def test_what_is_sent_is_judged_also_where_nothing_is_needed(
+    shared: Shared, value: str
+) -> None:
+    answer = shared.client.get("/v1/operations", headers={"Authorization": value})
+    assert answer.status_code == 401
+    assert shared.client.get("/v1/operations").status_code == 200
+
+
+def test_health_names_nothing_to_a_tenant(shared: Shared) -> None:
+    shared.desk.state = type(shared.desk.state)(
+        alive=True, ready=False, problems=("no listener for vm hidden-db-0",)
+    )
+    assert "hidden" not in shared.ask(shared.token(), "GET", "/readyz").text
+    assert "hidden" in shared.client.get("/readyz").text

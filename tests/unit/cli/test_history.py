@@ -1,0 +1,107 @@
+"""`history` and `availability` as they are printed."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from forewarn.cli import history
+from tests.unit.cli.conftest import Ended, Served
+
+Run = Callable[..., Ended]
+
+
+def test_a_name_that_nothing_had(service: Served, forewarn: Run) -> None:
+    for words in (
+        ("history", "--vm", "nope"),
+        ("history", "--summary", "--vm", "nope"),
+        ("availability", "--vm", "nope"),
+    ):
+        ended = forewarn(*words)
+        assert (ended.status, ended.out) == (4, "")
+        assert "there is no vm 'nope'" in ended.err
+
+
+def test_a_period_is_checked(service: Served, forewarn: Run) -> None:
+    for command in ("history", "availability"):
+        assert forewarn(command, "--since", "yesterday").status == 2
+        assert forewarn(command, "--since", "1m", "--until", "2m").status == 2
+
+
+def test_lines_of_the_trail_are_filtered(service: Served, forewarn: Run) -> None:
+    forewarn("fail", "web_0")
+    ended = forewarn("history", "--what", "event started", "--json")
+    assert [each["what"] for each in json.loads(ended.out)] == ["event started"]
+    assert forewarn("history", "--actor", "nobody").out == "nothing has happened\n"
+
+
+def test_a_summary_of_operations(service: Served, forewarn: Run) -> None:
+    assert forewarn("history", "--summary").out == "no operations\n"
+    forewarn("fail", "h1", "--reason", "smoke")
+    forewarn("restore", "h1")
+    head, *rows = forewarn("history", "--summary").out.splitlines()
+    assert head.split()[:2] == ["OPERATION", "WHAT"]
+    assert len(rows) == 2
+    (row,) = forewarn("history", "--summary", "--vm", "web_0").out.splitlines()[1:]
+    name = row.split()[0]
+    told = forewarn("history", "--summary", "--operation", name).out
+    assert told.startswith(f"{name}, fail of host h1: Done, completed\n")
+    assert "smoke" in told
+    assert "started" in told
+    (account,) = json.loads(forewarn("history", "--summary", "--json").out)
+    assert {each["vm"] for each in account["vms"]} == {"web_0", "db_0"}
+
+
+def test_a_summary_has_no_lines_to_filter(service: Served, forewarn: Run) -> None:
+    ended = forewarn("history", "--summary", "--what", "event")
+    assert ended.status == 2
+    assert "--what is for lines of the trail" in ended.err
+
+
+def test_availability_is_a_table(service: Served, forewarn: Run) -> None:
+    forewarn("fail", "web_0")
+    ended = forewarn("availability", "--scope", "web")
+    period, head, first, second, total, several = ended.out.splitlines()
+    assert period.startswith("from ")
+    assert head.split()[:3] == ["VM", "SCOPE", "UP"]
+    assert first.startswith("web_0 (down)")
+    assert second.startswith("web_1")
+    assert total.startswith("2 VMs")
+    assert several.startswith("several fault domains of the scope were down at once")
+
+
+def test_availability_is_one_document(
+    service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.loads(forewarn("availability", "--json").out)
+    assert (len(whole["vms"]), whole["total"]["vms"]) == (5, 5)
+    monkeypatch.setattr(history, "PAGE", "2")
+    paged = json.loads(forewarn("availability", "--json").out)
+    assert paged["vms"] == whole["vms"]
+    assert paged["total"] == whole["total"]
+
+
+@pytest.mark.parametrize(
+    ("length", "told"),
+    [
+        (0.0, "0 s"),
+        (0.0000004, "<1 ms"),
+        (0.001, "0.001 s"),
+        (7.5, "7.5 s"),
+        (60.0, "1 m"),
+        (3725.2, "1 h 2 m"),
+        (90_000.0, "1 d 1 h"),
+    ],
+)
+def test_lengths_are_never_rounded_to_nothing(length: float, told: str) -> None:
+    assert history._length(length) == told
+
+
+@pytest.mark.parametrize(
+    ("percent", "told"),
+    [(None, "-"), (100.0, "100 %"), (99.999999, "99.999999 %"), (0.0, "0.000000 %")],
+)
+def test_a_hundred_percent_is_told_only_where_nothing_was_down(
+    percent: float | None, told: str
+) -> None:
+    assert history._percent(percent) == told

@@ -1,0 +1,27 @@
+"""`webhook list` and `webhook test` as they are printed."""
+
+import json
+from collections.abc import Callable
+
+from tests.unit.admin.test_webhooks import OPS
+from tests.unit.cli.conftest import Ended, Served
+
+Run = Callable[..., Ended]
+
+
+def test_receivers_are_a_table_and_an_array(service: Served, forewarn: Run) -> None:
+    head, row = forewarn("webhook", "list").out.splitlines()
+    assert head.split()[:4] == ["WEBHOOK", "TENANT", "STATE", "PENDING"]
+    assert row.split() == ["ops", "-", "idle", "0", "2030-01-01T00:00:00Z", "-"]
+    assert json.loads(forewarn("webhook", "list", "--json").out) == [OPS]
+
+
+def test_a_receiver_is_tried(service: Served, forewarn: Run) -> None:
+    ended = forewarn("webhook", "test", "ops")
+    assert (ended.status, ended.out) == (0, "ops took it: 204 in 0.01 s\n")
+    ended = forewarn("webhook", "test", "dead")
+    assert ended.status == 1
+    assert ended.out == "dead did not take it: no answer in 10 s\n"
+    assert json.loads(forewarn("webhook", "test", "dead", "--json").out)["error"]
+    ended = forewarn("webhook", "test", "nobody")
+    assert (ended.status, ended.out) == (4, "")

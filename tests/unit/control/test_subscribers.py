@@ -1,0 +1,139 @@
+"""Which changes of events are told to whom, and what is written for them."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+
+from forewarn.control import telling
+from forewarn.control.subscribers import Subscriber, change_of
+from forewarn.ids import RandomIds
+from forewarn.instants import MINUTE
+from forewarn.protocol.events import (
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    Outcome,
+    Resource,
+)
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.outbox import EventChange, OutboxMessage
+
+NEW = Event(
+    event_id="E1",
+    operation="op-1",
+    scope="web",
+    tenant="shop",
+    status=EventStatus.NEW,
+    event_type=EventType.REBOOT,
+    source=EventSource.PLATFORM,
+    resources=(
+        Resource(vm="web_0", name="web_0", fault_domain=0),
+        Resource(vm="web_1", name="web_1", fault_domain=0),
+    ),
+    not_before=15 * MINUTE,
+    description="",
+    duration_seconds=-1,
+    created=1,
+)
+SCHEDULED = replace(NEW, status=EventStatus.SCHEDULED)
+APPROVED = replace(SCHEDULED, approved_by="web_0", approved_at=2)
+STARTED = replace(APPROVED, status=EventStatus.STARTED, started_at=3)
+
+
+def removed(event: Event, outcome: Outcome) -> Event:
+    return replace(event, status=EventStatus.REMOVED, removed_at=4, outcome=outcome)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (NEW, SCHEDULED, EventChange.SCHEDULED),
+        (SCHEDULED, APPROVED, EventChange.APPROVED),
+        (APPROVED, STARTED, EventChange.STARTED),
+        (NEW, replace(STARTED, approved_by="(failure)"), EventChange.STARTED),
+        (STARTED, removed(STARTED, Outcome.COMPLETED), EventChange.COMPLETED),
+        (STARTED, removed(STARTED, Outcome.FAILED), EventChange.FAILED),
+        (SCHEDULED, removed(SCHEDULED, Outcome.CANCELLED), EventChange.CANCELLED),
+        (
+            SCHEDULED,
+            replace(SCHEDULED, resources=SCHEDULED.resources[:1]),
+            EventChange.CHANGED,
+        ),
+        (SCHEDULED, replace(SCHEDULED, not_before=MINUTE), EventChange.CHANGED),
+        # What no document has shown, or shows no otherwise, is told to nobody.
+        (NEW, removed(NEW, Outcome.CANCELLED), None),
+        (SCHEDULED, replace(SCHEDULED, revision=1), None),
+        (NEW, replace(NEW, not_before=MINUTE), None),
+    ],
+)
+def test_a_change_has_its_name(
+    before: Event, after: Event, expected: EventChange | None
+) -> None:
+    assert change_of(before, after) is expected
+
+
+def test_a_subscriber_hears_what_it_may_and_wants() -> None:
+    change = EventChange.STARTED
+    assert Subscriber(name="all").wants(STARTED, change)
+    assert Subscriber(name="shop", tenant="shop").wants(STARTED, change)
+    assert not Subscriber(name="bank", tenant="bank").wants(STARTED, change)
+    freezes = Subscriber(name="x", types=frozenset({EventType.FREEZE}))
+    assert not freezes.wants(STARTED, change)
+    ends = Subscriber(name="x", changes=frozenset({EventChange.COMPLETED}))
+    assert not ends.wants(STARTED, change)
+
+
+def test_each_step_is_written_for_each_who_wants_it() -> None:
+    store, numbers = MemoryStore(), itertools.count(1)
+    steps = [(NEW, SCHEDULED), (SCHEDULED, APPROVED), (APPROVED, STARTED)]
+    subscribers = (
+        Subscriber(name="all"),
+        Subscriber(name="shop", changes=frozenset({EventChange.STARTED})),
+        Subscriber(name="bank", tenant="bank"),
+    )
+    store.transact(
+        lambda tx: telling.write(
+            tx,
+            steps,
+            subscribers,
+            now=7,
+            ids=RandomIds(1),
+            message_id=lambda now: f"{now:017d}.{next(numbers):09d}.s",
+        )
+    )
+    written = store.read(lambda reader: reader.select(kinds.ALL_OUTBOX))
+    assert [(each.receiver, each.change.value) for each in written] == [
+        ("all", "scheduled"),
+        ("all", "approved"),
+        ("all", "started"),
+        ("shop", "started"),
+    ]
+    # One change has one public id, whoever is told of it.
+    assert written[2].public_id == written[3].public_id
+    assert len({each.public_id for each in written}) == 3
+    assert json.loads(written[1].body)["approved_by"] == "web_0"
+    assert all(isinstance(each, OutboxMessage) for each in written)
+
+
+def test_messages_keep_their_order_when_the_clock_is_set_back() -> None:
+    store = MemoryStore()
+
+    def free(now: int) -> int:
+        return store.read(lambda reader: telling.first_free(reader, now=now))
+
+    assert free(5) == 5
+    for at in (5, 9):
+        message = OutboxMessage(
+            message_id=f"{at:017d}.000000001.s",
+            receiver="all",
+            at=at,
+            change=EventChange.STARTED,
+            public_id=f"id-{at}",
+            body="{}",
+        )
+        store.transact(lambda tx, message=message: tx.add(message))
+    assert [free(now) for now in (1, 5, 9, 10, 11)] == [10, 10, 10, 10, 11]

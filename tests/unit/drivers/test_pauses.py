@@ -1,0 +1,65 @@
+"""How long a VM stood still: what drivers measure, and what they do not claim."""
+
+import pytest
+
+from forewarn.drivers import records
+from forewarn.drivers.port import Call, CallVm
+from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
+from forewarn.instants import HOUR, MILLISECOND, SECOND, Micros
+from forewarn.protocol.operations import KEEPING_ACTIONS, Action
+from tests.unit.drivers.test_command import Bench, bench, call_of, report_of
+
+__all__ = ["bench"]
+
+
+@pytest.mark.parametrize(
+    ("output", "pause"),
+    [
+        ("", None),
+        ("paused: 850ms\n", 850 * MILLISECOND),
+        ("paused:2s", 2 * SECOND),
+        ("moving\npaused: 1.5s\r\ndone\n", 1500 * MILLISECOND),
+        ("paused: 1s\npaused: 3s\n", 3 * SECOND),
+        ("paused: 0\n", 0),
+        ("paused: soon\n", None),
+        ("it was paused: 1s\n", None),
+        ("paused: 1s or so\n", None),
+        ("paused: -1s\n", None),
+        ("Paused: 1s\n", None),
+    ],
+)
+def test_a_program_says_it_on_a_line_of_its_own(
+    output: str, pause: Micros | None
+) -> None:
+    assert records._paused_in(output) == pause
+
+
+def test_a_program_tells_of_its_own_vm(bench: Bench) -> None:
+    driver = bench.open('test "$1" = web_1 || echo "paused: 850ms"')
+    driver.begin(call_of("web_0", "web_1", action=Action.FREEZE), now=0)
+    assert report_of(driver).paused == (("web_0", 850 * MILLISECOND),)
+
+
+def test_what_failed_has_no_pause(bench: Bench) -> None:
+    driver = bench.open('echo "paused: 850ms"; exit 1')
+    driver.begin(call_of(action=Action.FREEZE), now=0)
+    assert report_of(driver).paused == ()
+
+
+@pytest.mark.parametrize("action", list(IMPACTS))
+def test_a_simulated_pause_is_as_long_as_its_call(action: Action) -> None:
+    driver = SimulatedDriver()
+    driver.begin(
+        Call(
+            operation_id="op-1",
+            generation=1,
+            action=action,
+            host="h1",
+            vms=(CallVm(vm="a"), CallVm(vm="b")),
+            duration_seconds=-1,
+        ),
+        now=0,
+    )
+    [report] = driver.reports(now=HOUR)
+    measured = dict.fromkeys(("a", "b"), IMPACTS[action])
+    assert dict(report.paused) == (measured if action in KEEPING_ACTIONS else {})

@@ -1,0 +1,170 @@
+"""A VM's own events: the extension's route, its errors, and what it may not tell."""
+
+import json
+from typing import Any
+
+import pytest
+
+from forewarn.control import failures, own_view, verbs
+from forewarn.control.verbs import Wishes
+from forewarn.instants import DAY
+from forewarn.metadata import own_events
+from forewarn.metadata.endpoint import Endpoint
+from forewarn.metadata.http import Request, Response
+from forewarn.metadata.identity import Source
+from forewarn.metadata.own_events import OwnRead
+from forewarn.protocol.operations import Action
+from tests.unit.admin.desk import FLEET, LocalDesk
+from tests.unit.control.test_downtime import order
+from tests.unit.metadata.support import NO_EVENTS, make_endpoint
+
+PATH = "/metadata/forewarn/events"
+QUERY = "api-version=2026-11-01"
+
+
+def ask(
+    endpoint: Endpoint,
+    method: str = "GET",
+    *,
+    path: str = PATH,
+    query: str = QUERY,
+    vm: str = "w0",
+    metadata: tuple[str, ...] = ("true",),
+) -> object:
+    request = Request(
+        method=method,
+        path=path,
+        query=query,
+        headers={"metadata": metadata} if metadata else {},
+        body=b"",
+    )
+    return endpoint.handle(request, Source(address="", vm=vm), now=0, monotonic=0.0)
+
+
+@pytest.fixture
+def endpoint() -> Endpoint:
+    made = make_endpoint()
+    made._has_own_events = True
+    return made
+
+
+def status(answer: object) -> int:
+    assert isinstance(answer, Response), answer
+    return answer.status
+
+
+def test_control_is_asked(endpoint: Endpoint) -> None:
+    assert ask(endpoint) == OwnRead()
+    assert ask(endpoint, path="/Metadata/Forewarn/Events/") == OwnRead()
+
+
+def test_its_errors_are_those_of_the_other_routes(endpoint: Endpoint) -> None:
+    assert status(ask(endpoint, metadata=())) == 400
+    assert status(ask(endpoint, "POST")) == 405
+    assert status(ask(endpoint, "DELETE")) == 405
+    assert status(ask(endpoint, vm="stranger")) == 404
+    for query in ("", "api-version=2020-07-01", f"{QUERY}&{QUERY}"):
+        answer = ask(endpoint, query=query)
+        assert isinstance(answer, Response)
+        assert answer.status == 400
+        assert b'"newest-versions":["2026-11-01"]' in answer.payload
+    assert status(ask(endpoint, path=f"{PATH}/more")) == 404
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "PUT"])
+@pytest.mark.parametrize("metadata", [("true",), ()])
+@pytest.mark.parametrize("query", ["", QUERY])
+def test_where_it_is_off_it_is_any_unknown_path(
+    method: str, metadata: tuple[str, ...], query: str
+) -> None:
+    off = make_endpoint()
+    there = ask(off, method, query=query, metadata=metadata)
+    nowhere = ask(off, method, path="/metadata/nothing", query=query, metadata=metadata)
+    assert there == nowhere
+
+
+def test_the_rate_limit_holds_for_it() -> None:
+    limited = make_endpoint(rate_limit=1)
+    limited._has_own_events = True
+    answers = [ask(limited) for _ in range(20)]
+    assert any(isinstance(each, Response) and each.status == 429 for each in answers)
+
+
+def test_a_vm_that_has_gone_meanwhile() -> None:
+    assert own_events.answer(None).status == 404
+    assert own_events.answer(NO_EVENTS).status == 200
+
+
+def told(desk: LocalDesk, vm: str) -> Any:
+    answer = own_events.answer(
+        desk.store.read(lambda reader: own_view.own_events(reader, vm, now=desk.now()))
+    )
+    assert answer.status == 200
+    return json.loads(answer.payload.partition(b"\r\n\r\n")[2])
+
+
+def waits(desk: LocalDesk, vm: str) -> list[str]:
+    return [
+        each["For"] for event in told(desk, vm)["Events"] for each in event["WaitsFor"]
+    ]
+
+
+def test_others_have_no_names() -> None:
+    """Whatever holds it, a VM hears of no host, tenant, operation or foreign VM."""
+    desk = LocalDesk()
+    for vm in ("web_0", "db_0"):
+        desk.enable(vm)
+    order(desk, lambda work: failures.fail_host(work, "h2"))
+    order(desk, lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
+    said = json.dumps(told(desk, "web_0"))
+    for name in ("h1", "h2", "bank", "shop", "db_0", "db_1", "op-", "rq-", "ro-"):
+        assert name not in said, name
+    assert sorted(waits(desk, "web_0")) == [
+        "Guard",
+        "NotBefore",
+        "Operator",
+        "OtherTenant",
+        "OwnApproval",
+    ]
+    desk.advance("16m")
+    assert sorted(waits(desk, "web_0")) == ["Guard", "Operator"]
+
+
+def test_deletions_that_go_together_name_whom_the_document_names() -> None:
+    desk = LocalDesk(FLEET.replace("spot = true", ""))
+    desk.enable("db_0")
+    order(
+        desk,
+        lambda work: verbs.terminate(work, ["db_0", "db_1"], Wishes()),
+    )
+    (first, *_) = told(desk, "db_0")["Events"]
+    others = [each for each in first["WaitsFor"] if each["For"] == "OtherVm"]
+    assert [len(each["Resources"]) for each in others] == [1]
+
+
+def test_what_ended_is_told_for_a_day_and_not_without_end() -> None:
+    desk = LocalDesk()
+    desk.enable("web_0")
+    for _ in range(own_view.ENDED_MAX + 5):
+        order(desk, lambda work: failures.fail_vm(work, "web_0"))
+        desk.advance("10s")
+        order(desk, lambda work: failures.restore_vm(work, "web_0"))
+        desk.advance("1s")
+    ended = told(desk, "web_0")["Ended"]
+    assert len(ended) == own_view.ENDED_MAX
+    assert {each["DownSeconds"] for each in ended} == {10.0}
+    assert told(desk, "web_1")["Ended"] == []
+    desk.clock.advance_to(desk.now() + DAY)
+    assert told(desk, "web_0")["Ended"] == []
+
+
+def test_a_cancelled_one_was_no_time_down() -> None:
+    desk = LocalDesk()
+    desk.enable("web_0")
+    order(desk, lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
+    [operation] = desk.store.read(
+        lambda reader: reader.select(own_view.kinds.OPERATIONS_OF_VM, "web_0")
+    )
+    order(desk, lambda work: verbs.cancel(work, operation.operation_id, note="no"))
+    (ended,) = told(desk, "web_0")["Ended"]
+    assert (ended["Outcome"], ended["DownSeconds"]) == ("cancelled", 0.0)

@@ -1,0 +1,363 @@
+"""Waiting for a change on real sockets: news, ends, those who go, and the stop."""
+
+import asyncio
+import gc
+import hmac
+import socket
+from dataclasses import replace
+
+import pytest
+
+from forewarn.control.messages import Publication
+from forewarn.instants import SECOND
+from forewarn.metadata.connection import Connection
+from forewarn.metadata.limits import Limits
+from forewarn.metadata.waiting import Waits
+from tests.unit.metadata.support import (
+    EMPTY,
+    EVENT,
+    GET,
+    GUESTS,
+    NEWEST,
+    NOW,
+    PATH,
+    Play,
+    Wire,
+    World,
+    published,
+    raw,
+    running,
+    snapshot,
+)
+
+pytestmark = pytest.mark.system
+
+HERE = GUESTS[1]
+"""Who asks from this machine's own address."""
+
+
+def wait(
+    seconds: int = 60, tag: str = "1", *headers: str, version: str = "1.1"
+) -> bytes:
+    data = raw(
+        "GET", f"{PATH}?{NEWEST}&wait={seconds}", f'If-None-Match: "{tag}"', *headers
+    )
+    return data.replace(b"HTTP/1.1", f"HTTP/{version}".encode(), 1)
+
+
+def pushing(**options: int) -> Waits:
+    return Waits(longest_seconds=60, **options)
+
+
+async def waiting(world: World, *, count: int = 1, data: bytes = b"") -> Wire:
+    """Return a connection whose request waits; there are `count` of those then."""
+    wire = await world.connect()
+    wire.send(GET)
+    assert (await wire.answer()).json == EMPTY
+    wire.send(data or wait())
+    await settled(world, count)
+    return wire
+
+
+async def settled(world: World, count: int) -> None:
+    """Return when so many requests wait."""
+    for _ in range(500):
+        if len(world.endpoint.waits) == count:
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError(f"{len(world.endpoint.waits)} wait, not {count}")
+
+
+def change(world: World, incarnation: int = 2) -> None:
+    world.endpoint.publish(published(snapshot(incarnation, EVENT)))
+
+
+def test_a_change_is_told_at_once_and_the_connection_lives_on(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wires = [await waiting(world, count=each + 1) for each in range(5)]
+            assert world.endpoint.counters.responses == {200: 5}
+            change(world)
+            for wire in wires:
+                answer = await wire.answer()
+                assert (answer.status, answer.headers["ETag"]) == (200, '"2"')
+                assert answer.headers["Forewarn-Wait"] == "60"
+                wire.send(wait(tag="2"))
+            await settled(world, 5)
+            change(world, 3)
+            for wire in wires:
+                assert (await wire.answer()).json["DocumentIncarnation"] == 3
+            assert len(world.endpoint.waits) == 0
+
+    play(story)
+
+
+def test_nothing_new_is_a_304_when_the_time_is_over(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wire = await waiting(world, data=wait(7))
+            world.clock.advance_to(NOW + 6 * SECOND)
+            world.server.wake()
+            await asyncio.sleep(0.01)
+            assert len(world.endpoint.waits) == 1
+            world.clock.advance_to(NOW + 7 * SECOND)
+            world.server.wake()
+            answer = await wire.answer()
+            assert (answer.status, answer.headers["ETag"]) == (304, '"1"')
+            wire.send(GET)
+            assert (await wire.answer()).json == EMPTY
+
+    play(story)
+
+
+def test_the_timer_runs_by_itself(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wire = await waiting(world, data=wait(1))
+            # The clock is ahead of the loop's timer, which is set for a second.
+            world.clock.advance_to(NOW + SECOND)
+            assert (await wire.answer()).status == 304
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_half", [False, True], ids=["closes", "half-closes"])
+def test_who_goes_frees_its_place_at_once(play: Play, is_half: bool) -> None:
+    async def story() -> None:
+        async with running(waits=pushing(per_vm=2)) as world:
+            wires = [await waiting(world, count=each + 1) for each in range(2)]
+            if is_half:
+                wires[0].writer.write_eof()
+                assert await wires[0].is_closed()
+            else:
+                wires[0].writer.transport.abort()
+            await settled(world, 1)
+            wire = await waiting(world, count=2)
+            change(world)
+            assert (await wire.answer()).status == 200
+
+    play(story)
+
+
+def test_a_client_that_asks_and_shuts_in_one_go_does_not_wait(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            assert (await world.ask(GET)).json == EMPTY
+            wire = await world.connect()
+            wire.send(wait())
+            wire.writer.write_eof()
+            assert await wire.is_closed()
+            await settled(world, 0)
+
+    play(story)
+
+
+def test_the_one_too_many_is_told_to_ask_later(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing(per_vm=1)) as world:
+            first = await waiting(world)
+            second = await world.connect()
+            second.send(wait())
+            answer = await second.answer()
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+            second.send(raw("GET", f"{PATH}?{NEWEST}", 'If-None-Match: "1"'))
+            assert (await second.answer()).status == 304
+            change(world)
+            second.send(wait())
+            assert (await second.answer()).status == 200
+            assert (await first.answer()).status == 200
+
+    play(story)
+
+
+def test_what_is_sent_behind_a_wait_is_answered_after_it(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wire = await waiting(world, data=wait() + GET + wait(60, "2") + GET)
+            change(world)
+            assert [(await wire.answer()).headers["ETag"] for _ in range(2)] == [
+                '"2"',
+                '"2"',
+            ]
+            await settled(world, 1)
+            change(world, 3)
+            assert (await wire.answer()).headers["Forewarn-Wait"] == "60"
+            last = await wire.answer()
+            assert (last.headers["ETag"], "Forewarn-Wait" in last.headers) == (
+                '"3"',
+                False,
+            )
+
+    play(story)
+
+
+def test_old_clients_and_those_that_close_wait_too(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            closing = await waiting(world, data=wait(60, "1", "Connection: close"))
+            old = await waiting(world, count=2, data=wait(version="1.0"))
+            data = wait(60, "1", "Connection: keep-alive", version="1.0")
+            kept = await waiting(world, count=3, data=data)
+            change(world)
+            for wire in (closing, old):
+                assert (await wire.answer()).headers["Connection"] == "close"
+                assert await wire.is_closed()
+            assert (await kept.answer()).headers["Connection"] == "keep-alive"
+
+    play(story)
+
+
+def test_a_head_that_waits_for_its_100_is_judged_with_its_wait(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            for text, status in (("x", 400), ("0", 200)):
+                target = f"{PATH}?{NEWEST}&wait={text}"
+                answer = await world.ask(raw("GET", target, "Expect: 100-continue"))
+                assert answer.status == status
+
+    play(story)
+
+
+def test_a_vm_that_goes_is_a_stranger(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wire = await waiting(world)
+            world.endpoint.publish(Publication(guests_gone=("w1",)))
+            assert (await wire.answer()).status == 404
+
+    play(story)
+
+
+def test_a_vm_that_moves_gets_its_new_views_document(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wire = await waiting(world)
+            # Nobody has asked for that view: it is enabled, as by any GET.
+            world.endpoint.publish(
+                Publication(guests=(replace(HERE, view_id="alone"),))
+            )
+            assert (await wire.answer()).json == EMPTY
+            assert world.desk.enabled == ["w1"]
+
+    play(story)
+
+
+def test_a_new_epoch_is_told_even_with_the_same_number(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wire = await waiting(world)
+            world.endpoint.publish(published(snapshot(1, epoch=2)))
+            assert (await wire.answer()).json == EMPTY
+
+    play(story)
+
+
+def test_an_address_that_changes_hands_answers_for_its_new_vm(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wire = await waiting(world)
+            taken = replace(GUESTS[0], addresses=("127.0.0.1",), view_id="alone")
+            world.endpoint.publish(
+                Publication(
+                    guests=(taken,),
+                    views=(snapshot(9, EVENT, view="alone", epoch=1),),
+                )
+            )
+            assert (await wire.answer()).json["DocumentIncarnation"] == 9
+
+    play(story)
+
+
+def test_a_proxys_requests_wait_for_the_vm_that_is_signed_for(play: Play) -> None:
+    async def story() -> None:
+        secret = b"between us"
+        guest = GUESTS[0]
+        signature = hmac.digest(secret, guest.vm_id.encode(), "sha256").hex()
+        signed = (
+            f"X-Instance-ID: {guest.vm_id}",
+            f"X-Instance-ID-Signature: {signature}",
+        )
+        async with running(waits=pushing(), secret=secret) as world:
+            wire = await world.connect()
+            wire.send(raw("GET", f"{PATH}?{NEWEST}&wait=60", *signed))
+            assert (await wire.answer()).headers["Forewarn-Wait"] == "60"
+            wire.send(wait(60, "1", *signed))
+            await settled(world, 1)
+            world.endpoint.publish(Publication(guests_gone=("w1",)))
+            change(world)
+            assert (await wire.answer()).headers["ETag"] == '"2"'
+
+    play(story)
+
+
+def test_the_stop_tells_all_that_wait_and_closes(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wires = [await waiting(world, count=each + 1) for each in range(3)]
+            await world.server.stop(grace_seconds=5)
+            for wire in wires:
+                answer = await wire.answer()
+                assert (answer.status, answer.headers["Connection"]) == (304, "close")
+                assert await wire.is_closed()
+            assert len(world.endpoint.waits) == 0
+
+    play(story)
+
+
+def test_no_watchdog_cuts_who_waits(play: Play) -> None:
+    async def story() -> None:
+        bounds = Limits(idle_seconds=0.02, head_seconds=0.02)
+        async with running(waits=pushing(), bounds=bounds) as world:
+            quiet = await waiting(world)
+            # The beginning of its next request is there already.
+            slow = await waiting(world, count=2, data=wait() + GET[:20])
+            await asyncio.sleep(0.15)
+            assert len(world.endpoint.waits) == 2
+            change(world)
+            assert (await quiet.answer()).status == 200
+            assert (await slow.answer()).status == 200
+            # Then the rest must come in time, as ever.
+            assert (await slow.answer()).status == 408
+
+    play(story)
+
+
+def test_the_kernel_looks_for_clients_that_vanished(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            wire = await waiting(world)
+            [connection] = world.server._hub.connections
+            assert isinstance(connection, Connection)
+            assert connection._transport is not None
+            end = connection._transport.get_extra_info("socket")
+            assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+            del connection, end
+            wire.writer.close()
+
+    play(story)
+
+
+def test_nothing_is_left_of_those_who_waited(play: Play) -> None:
+    async def story() -> None:
+        async with running(waits=pushing()) as world:
+            for kind in ("news", "goes", "over"):
+                wire = await waiting(world)
+                if kind == "news":
+                    change(world)
+                elif kind == "over":
+                    world.clock.advance_to(NOW + 60 * SECOND)
+                    world.server.wake()
+                wire.writer.close()
+                await settled(world, 0)
+                world.endpoint.publish(published(snapshot(1, epoch=len(kind) + 9)))
+                await asyncio.sleep(0.01)
+            assert world.server.open_connections == 0
+            gc.disable()
+            try:
+                living = [e for e in gc.get_objects() if isinstance(e, Connection)]
+                assert not living
+            finally:
+                gc.enable()
+
+    play(story)

@@ -1,0 +1,311 @@
+"""Large fleet files: looked at by another process, applied in one transaction."""
+
+import asyncio
+import contextlib
+import io
+import pickle
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.control import fleet_changes
+from forewarn.control.work import Who, Work
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText
+from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
+from forewarn.fleet.problems import PROBLEMS_MAX, FleetFileError
+from forewarn.protocol.errors import RefusedError
+from forewarn.service import limits, planning
+from forewarn.service.assembly import Service
+from forewarn.service.planner import Planning, PlanningError
+from forewarn.service.settings import load_settings
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.beside import reading
+from forewarn.store.port import every
+from tests.support.loops import in_loop
+
+FLEET = """\
+[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[vm]]
+name = "web_0"
+host = "h1"
+[[vm]]
+name = "web_1"
+host = "h1"
+"""
+NEW = FLEET + '[[vm]]\nname = "web_2"\nhost = "h2"\n'
+OPERATOR = Who(actor="test", reason="more of them")
+
+
+@pytest.fixture(autouse=True)
+def every_file_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have even these small files looked at by another process."""
+    monkeypatch.setattr(limits, "READ_HERE_CHARACTERS_MAX", 0)
+
+
+def of(text: str) -> FleetText:
+    return FleetText(name="fleet.toml", text=text)
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, fleet: str = FLEET) -> AsyncGenerator[Service]:
+    settings = load_settings(
+        file=None,
+        environ={},
+        flags={
+            "metadata.listen": "",
+            "admin.listen": "127.0.0.1:0",
+            "store.url": f"sqlite:///{folder / 'f.db'}",
+        },
+    )
+    service = Service(settings)
+    await service.start(fleet=of(fleet))
+    try:
+        yield service
+    finally:
+        await service.stop()
+
+
+async def vms_of(service: Service) -> dict[str, Vm]:
+    return await service.desk.read(
+        lambda reader: {vm.name: vm for vm in every(reader, kinds.ALL_VMS)}
+    )
+
+
+@in_loop
+async def test_a_large_file_is_counted_planned_and_applied(tmp_path: Path) -> None:
+    async with running(tmp_path) as service:
+        assert sorted(await vms_of(service)) == ["web_0", "web_1"]
+        counts = await service.desk.count_fleet(of(NEW))
+        assert counts == {"tenants": 1, "scopes": 3, "hosts": 2, "vms": 3}
+        planned = await service.desk.merge_fleet(of(NEW), who=None)
+        assert list(planned.lines()) == ["+ vm web_2 on h2 (a scope of its own)"]
+        assert "web_2" not in await vms_of(service)
+        done = await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+        assert list(done.lines()) == list(planned.lines())
+        assert (await vms_of(service))["web_2"].view == "web_2"
+        assert "web_2" in service.endpoint.directory.by_vm
+        again = await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+        assert again.is_empty
+
+
+@in_loop
+async def test_what_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
+    many = FLEET + "".join(
+        f'[[vm]]\nname = "x{number}"\nhost = "h9"\n'
+        for number in range(PROBLEMS_MAX + 1)
+    )
+    async with running(tmp_path) as service:
+        for who in (None, OPERATOR):
+            with pytest.raises(
+                FleetFileError, match=r"fleet\.toml:13: vm\.host"
+            ) as one:
+                await service.desk.merge_fleet(of(many), who=who)
+            assert one.value.message.endswith(f"these are the first {PROBLEMS_MAX}")
+            assert len(one.value.problems) == PROBLEMS_MAX
+        with pytest.raises(FleetFileError, match="this is not TOML"):
+            await service.desk.count_fleet(of("["))
+        # What only the fleet as it is makes wrong has its line, too.
+        await service.desk.order(OPERATOR, lambda work: _fall(work, "h2"))
+        with pytest.raises(RefusedError, match="which is down"):
+            await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+        assert sorted(await vms_of(service)) == ["web_0", "web_1"]
+
+
+def _fall(work: Work, name: str) -> Host:
+    host = work.host(name)
+    return work.tx.replace(host, replace(host, state=HostState.DOWN))
+
+
+def write_after_the_first_plan(
+    monkeypatch: pytest.MonkeyPatch, service: Service, decide: Callable[[Work], object]
+) -> list[str]:
+    """Have somebody give an order when a plan is made; return who makes plans."""
+    threads: list[str] = []
+    loop = asyncio.get_running_loop()
+    look = Planning.plan
+
+    def plan(self: Planning) -> MergePlan:
+        threads.append(threading.current_thread().name)
+        found = look(self)
+        if len(threads) == 1:
+            order = service.desk.order(OPERATOR, decide)
+            asyncio.run_coroutine_threadsafe(order, loop).result()
+        return found
+
+    monkeypatch.setattr(Planning, "plan", plan)
+    return threads
+
+
+@in_loop
+async def test_what_happens_beside_a_plan_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def goes_on(work: Work) -> None:
+        _fall(work, "h1")
+        vm = work.vm("web_0")
+        work.tx.replace(vm, replace(vm, state=VmState.DOWN))
+
+    async with running(tmp_path) as service:
+        threads = write_after_the_first_plan(monkeypatch, service, goes_on)
+        text = FLEET.replace('"web_0"\n', '"web_0"\nsize = "big"\n').replace(
+            '"h1"\n[', '"h1"\ncapacity = 9\n[', 1
+        )
+        await service.desk.merge_fleet(of(text), who=OPERATOR)
+        assert len(threads) == 1
+        vm = (await vms_of(service))["web_0"]
+        assert (vm.size, vm.state) == ("big", VmState.DOWN)
+        host = await service.desk.read(lambda reader: reader.get(Host, "h1"))
+        assert host is not None
+        assert (host.capacity, host.state) == (9, HostState.DOWN)
+
+
+@in_loop
+async def test_a_plan_that_became_wrong_is_made_again_while_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def moves(work: Work) -> None:
+        vm = work.vm("web_1")
+        work.tx.replace(vm, replace(vm, host="h2"))
+
+    async with running(tmp_path) as service:
+        threads = write_after_the_first_plan(monkeypatch, service, moves)
+        # There is room for one on h2, which was free when the file was read.
+        text = NEW.replace('"h2"\n[', '"h2"\ncapacity = 1\n[', 1)
+        with pytest.raises(FleetFileError, match=r"web_1 \(moved there\)"):
+            await service.desk.merge_fleet(of(text), who=OPERATOR)
+        assert threads == [threads[0], "forewarn-control"]
+        assert "web_2" not in await vms_of(service)
+
+
+@in_loop
+async def test_a_start_with_the_file_of_the_last_time_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path):
+        pass
+
+    def unread(_text: FleetText) -> None:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(FleetText, "read", unread)
+    monkeypatch.setattr(Planning, "begin", unread)
+    async with running(tmp_path) as service:
+        assert sorted(await vms_of(service)) == ["web_0", "web_1"]
+        # Values that came from no file are not taken for one later.
+        await service.desk.order(
+            OPERATOR,
+            lambda work: fleet_changes.carry_out(work, MergePlan(changes=())),
+        )
+    with pytest.raises(AssertionError, match="it was read"):
+        async with running(tmp_path):
+            pass
+
+
+@in_loop
+async def test_a_service_that_stops_waits_for_no_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+    look = Planning.plan
+
+    def plan(self: Planning) -> MergePlan:
+        begun.set()
+        self.end()
+        return look(self)
+
+    async with running(tmp_path) as service:
+        monkeypatch.setattr(Planning, "plan", plan)
+        with pytest.raises(PlanningError, match="is stopping"):
+            await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+        assert begun.is_set()
+
+
+def begin_and_count(planned: Planning) -> None:
+    planned.begin()
+    planned.count()
+
+
+def test_a_process_that_cannot_begin_or_ends_too_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = Planning(tmp_path / "f.db", of(FLEET))
+    planned.end()
+    with pytest.raises(PlanningError, match="is stopping"):
+        planned.begin()
+    with monkeypatch.context() as there:
+        there.setattr(limits, "PLANNING_SECONDS_MAX", 0.0)
+        slow = Planning(tmp_path / "f.db", of(FLEET))
+        with pytest.raises(PlanningError, match=r"has ended \(status -9\)") as error:
+            begin_and_count(slow)
+        assert "memory" in error.value.hint
+        slow.end()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    none = Planning(tmp_path / "f.db", of(FLEET))
+    with pytest.raises(PlanningError, match="No such file or directory"):
+        none.begin()
+    none.end()
+
+
+def test_a_store_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    planned = Planning(tmp_path / "missing.db", of(FLEET))
+    planned.begin()
+    with pytest.raises(PlanningError, match="unable to open"):
+        planned.plan()
+    assert planned.count()["vms"] == 2
+    planned.end()
+
+
+def test_the_process_answers_until_nobody_asks(tmp_path: Path) -> None:
+    asked = b"".join(
+        pickle.dumps(each) for each in (of(FLEET), *[planning.Question.COUNT] * 2)
+    )
+    told = io.BytesIO()
+    planning.serve(tmp_path / "f.db", io.BytesIO(asked), told)
+    told.seek(0)
+    answers = [pickle.load(told) for _ in range(4)]
+    count = {"tenants": 1, "scopes": 2, "hosts": 2, "vms": 2}
+    assert answers == [count, None] * 2
+
+
+RUNS = Vm(name="a", wire_name="a", host="h", scope="s", tenant="t", view="v", vm_id="x")
+UP = Host(name="h")
+SCOPE = Scope(name="s", tenant="t", kind=ScopeKind.SCALE_SET)
+LINE = AuditEntry(entry_id="1", at=1, actor="a", what="w", why="", subjects=())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "concerns"),
+    [
+        (RUNS, replace(RUNS, state=VmState.DOWN, revision=1), False),
+        (RUNS, replace(RUNS, started=("op",)), False),
+        (RUNS, replace(RUNS, state=VmState.DELETED), True),
+        (RUNS, replace(RUNS, moving_to="h2"), True),
+        (RUNS, None, True),
+        (None, RUNS, True),
+        (UP, replace(UP, state=HostState.DOWN), False),
+        (UP, replace(UP, capacity=3), True),
+        (SCOPE, replace(SCOPE, revision=1), True),
+        (None, LINE, False),
+    ],
+)
+def test_which_writes_concern_plans(before: Any, after: Any, *, concerns: bool) -> None:
+    assert fleet_changes.concerns_plans(before, after) is concerns
+
+
+@in_loop
+async def test_a_file_is_read_beside_its_service(tmp_path: Path) -> None:
+    async with running(tmp_path) as service:
+        with reading(tmp_path / "f.db") as reader:
+            assert reader.get(Vm, "web_2") is None
+            await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+            assert reader.get(Vm, "web_2") is None, "it sees one moment"

@@ -1,0 +1,231 @@
+"""One receiver and its messages, on a clock that only its pauses move."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+
+from forewarn.clock import VirtualClock
+from forewarn.control.desk import BusyError
+from forewarn.ids import RandomIds
+from forewarn.instants import SECOND, parse_instant
+from forewarn.service.webhooks import limits
+from forewarn.service.webhooks.decisions import Answer
+from forewarn.service.webhooks.receiver import Receiver
+from forewarn.store.outbox import EventChange, OutboxMessage
+from tests.support.loops import in_loop
+
+START = parse_instant("2030-01-01T00:00:00Z")
+DATA = {"EventId": "E", "scope": "web", "tenant": "shop", "approved_by": None}
+FINE = Answer(status=200)
+
+
+def message(number: int, *, at: int = START) -> OutboxMessage:
+    return OutboxMessage(
+        message_id=f"{at:017d}.{number:09d}.s",
+        receiver="shop",
+        at=at,
+        change=EventChange.SCHEDULED,
+        public_id=f"id-{number}",
+        body=json.dumps(DATA),
+    )
+
+
+async def until(has_come: Callable[[], bool]) -> None:
+    """Give the other tasks their turns until it has come."""
+    async with asyncio.timeout(10):
+        while not has_come():  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0)
+
+
+class Box:
+    """The outbox of one receiver, in memory."""
+
+    def __init__(self, count: int) -> None:
+        self.messages = [message(number) for number in range(count)]
+        self.given_up: list[tuple[int, str]] = []
+        self.is_busy = 0
+        """How many deletions are refused."""
+
+    def waiting(self) -> int:
+        return len(self.messages)
+
+    async def read(self, limit: int) -> list[OutboxMessage]:
+        return self.messages[:limit]
+
+    async def forget(self, messages: Sequence[OutboxMessage]) -> None:
+        if self.is_busy:
+            self.is_busy -= 1
+            raise BusyError("too much waits")
+        self.messages = [each for each in self.messages if each not in messages]
+
+    async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
+        self.given_up.append((len(messages), why))
+        await self.forget(messages)
+        return len(messages)
+
+
+class Told:
+    """A receiver, the far end of which answers what the test says, and then 200."""
+
+    def __init__(self, box: Box, *answers: Answer) -> None:
+        self.box = box
+        self.answers = list(answers)
+        self.posts: list[tuple[str, bytes]] = []
+        self.pauses: list[float] = []
+        self.during_pause = lambda: None
+        self.clock = VirtualClock(START)
+        self.receiver = Receiver(
+            name="shop",
+            tenant="shop",
+            keys=(bytes(32),),
+            post=self.post,
+            mailbox=box,
+            clock=self.clock,
+            ids=RandomIds(1),
+            share=lambda: 1.0,
+            wait=self.wait,
+        )
+
+    @property
+    def ids(self) -> list[str]:
+        return [public_id for public_id, _ in self.posts]
+
+    async def post(self, body: bytes, headers: dict[str, str]) -> Answer:
+        self.posts.append((headers["webhook-id"], body))
+        return self.answers.pop(0) if self.answers else FINE
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.during_pause()
+        await asyncio.sleep(0)
+        if not event.is_set():
+            self.clock.advance_to(self.clock.now() + round(seconds * SECOND))
+
+    async def run(self) -> None:
+        """Have it told until nothing waits."""
+        task = asyncio.create_task(self.receiver.run())
+        await until(lambda: not self.box.messages)
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@in_loop
+async def test_messages_go_in_order_and_each_once() -> None:
+    box = Box(limits.PAGE_MESSAGES * 2 + 1)
+    expected = [each.public_id for each in box.messages]
+    told = Told(box)
+    await told.run()
+    assert told.ids == expected
+    assert told.receiver.standing.attempts == {"delivered": len(expected)}
+    assert told.receiver.standing.delivered_at == START
+    assert told.pauses == []
+
+
+@in_loop
+async def test_a_failure_holds_up_what_follows_and_is_sent_again_the_same() -> None:
+    told = Told(Box(3), FINE, *[Answer(status=500)] * 3)
+    await told.run()
+    assert told.ids == ["id-0", "id-1", "id-1", "id-1", "id-1", "id-2"]
+    assert len({body for public_id, body in told.posts if public_id == "id-1"}) == 1
+    assert told.pauses == [1, 2, 4]
+    standing = told.receiver.standing
+    assert (standing.failures, standing.error) == (0, "it answered 500")
+    assert standing.next_try_at == 0
+
+
+@in_loop
+async def test_it_comes_again_when_it_was_told_to() -> None:
+    told = Told(Box(1), Answer(status=429, retry_after="90"))
+    await told.run()
+    assert told.pauses == [90]
+
+
+@in_loop
+async def test_what_wants_nothing_is_told_nothing_until_it_is_tried() -> None:
+    box = Box(2)
+    told = Told(box, Answer(status=410))
+    await told.run()
+    assert told.ids == ["id-0"]
+    assert box.given_up == [(2, "gone")]
+    assert told.receiver.standing.given_up == {"gone": 2}
+    box.messages = [message(7)]
+    await told.run()
+    assert told.ids == ["id-0"]
+    assert (await told.receiver.test()).status == 200
+    box.messages = [message(8)]
+    await told.run()
+    assert told.ids[-1] == "id-8"
+
+
+@in_loop
+async def test_what_is_too_old_is_given_up() -> None:
+    box = Box(0)
+    old = START - limits.GIVE_UP_AFTER
+    box.messages = [message(1, at=old), message(2, at=old + 1), message(3)]
+    told = Told(box)
+    await told.run()
+    assert told.ids == ["id-2", "id-3"]
+    assert box.given_up == [(1, "too old")]
+
+
+@in_loop
+async def test_of_too_many_the_oldest_go_and_the_pause_goes_on() -> None:
+    box = Box(limits.PENDING_MAX)
+    told = Told(box, Answer(status=500), Answer(status=500))
+
+    def write_more() -> None:
+        if len(told.pauses) == 1:
+            box.messages.append(message(limits.PENDING_MAX))
+            told.receiver.wake()
+
+    told.during_pause = write_more
+    told.box.messages = box.messages
+    task = asyncio.create_task(told.receiver.run())
+    await until(lambda: len(told.pauses) == 3)
+    task.cancel()
+    await asyncio.wait([task])
+    assert box.given_up == [(limits.TRIM_MESSAGES, "too many")]
+    # The first pause was interrupted to make room, and went on to its end.
+    assert told.pauses[:2] == [1, 1]
+    assert told.ids[:2] == ["id-0", f"id-{limits.TRIM_MESSAGES}"]
+
+
+@in_loop
+async def test_a_good_test_ends_the_pause() -> None:
+    told = Told(Box(1), *[Answer(error="no connection")] * 9)
+    tests: list[asyncio.Task[Answer]] = []
+
+    def try_it() -> None:
+        if len(told.pauses) == 9:
+            tests.append(asyncio.create_task(told.receiver.test()))
+
+    told.during_pause = try_it
+    before = told.clock.now()
+    await told.run()
+    assert [each.result().status for each in tests] == [200]
+    assert told.clock.now() - before == sum((1, 2, 4, 8, 16, 32, 64, 128)) * SECOND
+
+
+@in_loop
+async def test_what_was_told_is_not_told_again_while_the_store_is_busy() -> None:
+    box = Box(3)
+    box.is_busy = 2
+    told = Told(box)
+    await told.run()
+    assert told.ids == ["id-0", "id-1", "id-2"]
+    assert told.pauses == [limits.RETRY_SECONDS_MIN] * 2
+
+
+@in_loop
+async def test_what_was_not_deleted_comes_again_with_the_same_id() -> None:
+    box = Box(1)
+    box.is_busy = 1
+    first = Told(box)
+    task = asyncio.create_task(first.receiver.run())
+    await until(lambda: bool(first.posts))
+    task.cancel()
+    await asyncio.wait([task])
+    again = Told(box)
+    again.box.is_busy = 0
+    await again.run()
+    assert again.posts == first.posts

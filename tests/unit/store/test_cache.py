@@ -1,0 +1,202 @@
+"""What the writer remembers is what is stored: compared with one that forgets."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from forewarn.fleet.model import Vm
+from forewarn.protocol.events import Event, EventSource, EventStatus, EventType
+from forewarn.store import cache, kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import (
+    ConflictError,
+    DuplicateError,
+    StaleWriteError,
+    Store,
+    Transaction,
+    every,
+)
+from forewarn.store.sqlite import SqliteStore
+
+T = TypeVar("T")
+
+KEYS = [f"E{number}" for number in range(6)]
+STEPS = 600
+
+EVENT = Event(
+    event_id="E0",
+    operation="op-0",
+    scope="web",
+    tenant="shop",
+    status=EventStatus.SCHEDULED,
+    event_type=EventType.REBOOT,
+    source=EventSource.PLATFORM,
+    resources=(),
+    not_before=5,
+    description="",
+    duration_seconds=-1,
+    created=1,
+)
+VM = Vm(
+    name="web_0",
+    wire_name="web_0",
+    host="h1",
+    scope="web",
+    tenant="shop",
+    view="web",
+    fault_domain=0,
+    update_domain=0,
+    vm_id="11111111-2222-3333-4444-555555555555",
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(path)
+    yield opened
+    opened.close()
+
+
+def entry(number: int) -> AuditEntry:
+    return AuditEntry(
+        entry_id=str(number), at=1, actor="test", what="tried", why="", subjects=("a",)
+    )
+
+
+def step(tx: Transaction, chance: random.Random) -> list[Any]:
+    """Do or ask one thing at random; return what was seen."""
+    key = chance.choice(KEYS)
+    event = tx.get(Event, key)
+    match chance.randrange(6):
+        case 0 if event is None:
+            operation = f"op-{chance.randrange(2)}"
+            return [tx.add(replace(EVENT, event_id=key, operation=operation))]
+        case 1 if event is not None and not chance.randrange(3):
+            tx.remove(event)
+            return []
+        case 2 if event is not None:
+            status = chance.choice([*EventStatus])
+            return [tx.replace(event, replace(event, status=status))]
+        case 3 if event is not None:
+            return [tx.replace(event, replace(event, approved_by="web_0"))]
+        case 4:
+            return list(every(tx, kinds.LIVE_EVENTS_OF_SCOPE, "web", page=3))
+        case _:
+            query = kinds.EVENTS_OF_OPERATION
+            return tx.select(query, f"op-{chance.randrange(2)}")
+
+
+def live(store: Store, seed: int) -> list[Any]:
+    """Live a random life of transactions, some of which fail; tell all of it."""
+    chance = random.Random(seed)
+    told: list[Any] = []
+    while len(told) < STEPS:
+        seen: list[Any] = []
+
+        def work(tx: Transaction, seen: list[Any] = seen) -> None:
+            for _ in range(chance.randrange(1, 8)):
+                seen.append(step(tx, chance))
+            if not chance.randrange(5):
+                raise LookupError
+
+        try:
+            store.transact(work)
+        except LookupError:
+            seen.append("rolled back")
+        told += seen
+        told.append(store.read(lambda reader: [reader.get(Event, k) for k in KEYS]))
+    return told
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_who_remembers_tells_the_same_as_who_does_not(
+    store: SqliteStore, seed: int
+) -> None:
+    assert live(store, seed) == live(MemoryStore(), seed)
+
+
+def test_what_is_followed_too_long_is_asked_anew(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "ANSWER_KEYS_MAX", 2)
+    monkeypatch.setattr(cache, "ANSWERS_KEPT", 1)
+    monkeypatch.setattr(cache, "RECORDS_KEPT", 1)
+    assert live(store, 99) == live(MemoryStore(), 99)
+
+
+def test_a_record_that_is_replaced_often_is_written_once(store: SqliteStore) -> None:
+    store.transact(lambda tx: tx.add(VM))
+    written: list[str] = []
+    original = store._writer
+    assert original
+
+    def work(tx: Transaction) -> None:
+        vm = tx.get(Vm, "web_0")
+        for number in range(3):
+            assert vm
+            vm = tx.replace(vm, replace(vm, started=(*vm.started, f"op-{number}")))
+
+    original._sqlite.set_trace_callback(written.append)
+    store.transact(work)
+    updates = [sql for sql in written if sql.startswith("UPDATE")]
+    assert len(updates) == 1
+    assert "revision = 3" in updates[0]
+    assert "addresses" not in updates[0]
+    found = store.read(lambda reader: reader.get(Vm, "web_0"))
+    assert found == replace(VM, started=("op-0", "op-1", "op-2"), revision=3)
+
+
+def changed_behind(store: SqliteStore) -> Callable[[str], object]:
+    """Return what changes the file as no other program may."""
+    assert store._writer
+    return store._writer.run
+
+
+def test_what_was_changed_behind_its_back_is_read_again(store: SqliteStore) -> None:
+    store.transact(lambda tx: tx.add(VM))
+    run = changed_behind(store)
+    run("UPDATE vms SET revision = 7")
+
+    def work(tx: Transaction) -> Vm:
+        vm = tx.get(Vm, "web_0")
+        assert vm
+        return tx.replace(vm, replace(vm, started=("op-1",)))
+
+    assert store.transact(work).revision == 8
+
+
+def test_a_line_of_the_trail_is_never_written_twice(store: SqliteStore) -> None:
+    store.transact(lambda tx: tx.add(entry(1)))
+
+    def work(tx: Transaction) -> None:
+        tx.add(VM)
+        tx.add(entry(2))
+        tx.add(entry(1))
+
+    with pytest.raises(DuplicateError, match="one of 2 lines"):
+        store.transact(work)
+    assert store.read(lambda reader: reader.get(Vm, "web_0")) is None
+    assert store.read(lambda reader: reader.get(AuditEntry, "2")) is None
+
+
+def test_a_stale_write_is_told_at_once_and_by_name(store: SqliteStore) -> None:
+    old = store.transact(lambda tx: tx.add(VM))
+    store.transact(lambda tx: tx.replace(old, old))
+
+    def work(tx: Transaction) -> None:
+        with pytest.raises(StaleWriteError, match="Vm web_0"):
+            tx.replace(old, old)
+        raise ConflictError("seen")
+
+    with pytest.raises(ConflictError, match="seen"):
+        store.transact(work)
