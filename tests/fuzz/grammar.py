@@ -24,6 +24,7 @@ _PATHS = (
     "/metadata/versions",
     "/metadata",
     "/metadata/scheduledevents/x",
+    "/metadata/forewarn/events",
     "/metadata%2Fscheduledevents",
     "/",
     "/favicon.ico",

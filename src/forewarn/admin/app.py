@@ -1,6 +1,7 @@
 """The operator API as one application: routes, gate, errors and its own page."""
 
 from collections import Counter
+from collections.abc import Sequence
 from importlib import resources
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -48,6 +49,7 @@ def create_app(
     collect: metrics.Collect | None = None,
     answered: Counter[str] | None = None,
     receivers: webhooks.WebhookDesk | None = None,
+    extra: Sequence[APIRouter] = (),
 ) -> FastAPI:
     """Return the application that asks `desk`.
 
@@ -55,7 +57,8 @@ def create_app(
     nowhere else; whoever sends no token is the operator then. Tokens of the store
     are good in any case.
     `collect` is asked by `/metrics`, and `answered` counts the answers by status;
-    `receivers` is asked by `/v1/webhooks`.
+    `receivers` is asked by `/v1/webhooks`. Routes of `extra` are under `/v1` too, and
+    for operators only.
     """
     app = FastAPI(
         title=title,
@@ -91,6 +94,9 @@ def create_app(
     bearer = Depends(HTTPBearer(auto_error=False))
     admitted = Depends(access.admission("/v1"))
     app.include_router(v1, dependencies=[admitted, bearer])
+    for each in extra:
+        admitted = Depends(access.admit_operators)
+        app.include_router(each, prefix="/v1", dependencies=[admitted, bearer])
     app.include_router(health.router)
     if collect is not None:
         admitted = Depends(access.admission(""))

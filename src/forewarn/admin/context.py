@@ -1,4 +1,8 @@
-"""What each route needs: the desk, and who asks."""
+"""What each route needs: the desk, and who asks.
+
+All of it is at hand, and asynchronous only so that the framework does not send each
+request through another thread for it.
+"""
 
 from typing import Annotated, cast
 
@@ -9,17 +13,22 @@ from forewarn.admin.access import Caller, caller_of, desk_for
 from forewarn.control.desk import OperatorDesk
 
 
-def desk_of(request: Request) -> OperatorDesk:
+async def desk_of(request: Request) -> OperatorDesk:
     """Return the desk of the application, as who asks may use it."""
     desk = cast("OperatorDesk", request.app.state.desk)
     return desk_for(desk, caller_of(request))
 
 
-def actor_of(request: Request) -> str:
+async def actor_of(request: Request) -> str:
     """Return who sent the request, as the history calls them."""
     return caller_of(request).name
 
 
+async def asking(request: Request) -> Caller:
+    """Return who asks, and what they may do."""
+    return caller_of(request)
+
+
 Desk = Annotated[OperatorDesk, Depends(desk_of)]
 Actor = Annotated[str, Depends(actor_of)]
-Asking = Annotated[Caller, Depends(caller_of)]
+Asking = Annotated[Caller, Depends(asking)]

@@ -4,7 +4,8 @@ A span is written in the transaction that changes the VM, so a crash leaves both
 neither. Each VM of the fleet has one open existence. At most one interruption of it
 is open, and one is whenever it is down or a call that stops it is under way:
 
-* An impact counts from the driver's call until its report, over all attempts.
+* An impact counts from the driver's call until its report; after a call that failed
+  and left the VM down, until a later one, or its failure, has ended.
 * A freeze or a migration counts as long as the driver says that it lasted, where it
   says so; a migration that nobody measured is no longer than its call, and noted
   as such.
@@ -84,7 +85,7 @@ def impact_over(work: Work, vm: Vm, *, paused: Micros | None) -> None:
 
 
 def taken_off(work: Work, operation: Operation, vm: Vm) -> None:
-    """Note that an operation has let go of a VM, however it ended."""
+    """Note that an operation, or a call of it that failed, has let go of a VM."""
     outage = _outage(work, vm)
     if (
         outage is not None

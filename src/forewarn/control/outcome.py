@@ -10,7 +10,7 @@ for an operator: it is never done again by itself.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from forewarn.control import calls, ending, failures, impact, leaving
+from forewarn.control import calls, downtime, ending, failures, impact, leaving
 from forewarn.control.work import Work, subjects_of
 from forewarn.drivers.port import Observation, Report, Verdict
 from forewarn.fleet.model import Host, HostState, Vm, VmState
@@ -175,6 +175,10 @@ def _call_failed(
 ) -> None:
     note = reason[:NOTE_CHARACTERS_MAX]
     work.note("driver failed", subjects_of(operation), note)
+    for move in calls.current_moves(operation):
+        vm = work.tx.get(Vm, move.vm)
+        if vm is not None and vm.name not in down:
+            downtime.taken_off(work, operation, vm)
     again = operation.attempts < work.policy.driver_attempts
     if again and not _is_destination_lost(work, operation):
         work.save_operation(

@@ -80,9 +80,8 @@ def start_if_allowed(work: Work, operation_id: str) -> None:
 def _note_held(work: Work, operation: Operation, blockers: tuple[Blocker, ...]) -> None:
     """Write into the trail what holds the operation, unless the last line says it."""
     detail = "; ".join(blocker.sentence() for blocker in blockers)
-    trail = work.tx.select(
-        kinds.AUDIT_OF_SUBJECT, f"operation:{operation.operation_id}"
-    )
+    subject = f"operation:{operation.operation_id}"
+    trail = every(work.tx, kinds.AUDIT_OF_SUBJECT, subject)
     said = [entry.detail for entry in trail if entry.what == HELD]
     if said[-1:] != [detail]:
         work.note(HELD, subjects_of(operation), detail)

@@ -117,7 +117,7 @@ class Planning:
             raise PlanningError(
                 f"the process that reads {self._text.name} has ended "
                 f"(status {process.wait()})",
-                hint="Is there memory for it? It takes about 5 KiB for each VM.",
+                hint="Is there memory for it? It takes about 3 KiB for each VM.",
             ) from error
         finally:
             bound.cancel()

@@ -44,7 +44,7 @@ class EngineVmDesk:
     async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
         """Approve the events for `vm`: None, or the sentence of a refusal."""
         approval = Approval(vm=vm, event_ids=tuple(event_ids))
-        if self._withheld.keep(approval):
+        if self._withheld.keep(approval, now=self._engine.now):
             return None
         refusal = self._engine.plane.approve([approval], now=self._engine.now)[0]
         self._wake()

@@ -25,8 +25,8 @@ from forewarn.metadata import own_events
 from forewarn.metadata.endpoint import Approve, Describe, Enable, Hold
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.waiting import Wait
 from forewarn.metadata.own_events import OwnRead
+from forewarn.metadata.waiting import Wait
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.sim.engine import CrashError, Engine

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.fleet.fields import derived_vm_id
+from forewarn.fleet.fields import Form, derived_vm_id, read_value
 from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
 from forewarn.fleet.problems import FleetFileError, Kind, Problem, Spot, nowhere
@@ -248,3 +248,7 @@ def test_any_text_is_read_or_refused(parts: list[str]) -> None:
     lines = text.count("\n") + 1
     assert all(0 <= problem.line <= lines for problem in problems)
     assert len({str(problem) for problem in problems}) == len(problems)
+
+
+def test_a_text_is_what_it_says() -> None:
+    assert read_value(Form.TEXT, "As It Is") == "As It Is"

@@ -309,3 +309,23 @@ async def test_a_file_is_read_beside_its_service(tmp_path: Path) -> None:
             assert reader.get(Vm, "web_2") is None
             await service.desk.merge_fleet(of(NEW), who=OPERATOR)
             assert reader.get(Vm, "web_2") is None, "it sees one moment"
+
+
+@in_loop
+async def test_a_small_file_needs_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unwanted(_planned: Planning) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(limits, "READ_HERE_CHARACTERS_MAX", 1_000)
+    monkeypatch.setattr(Planning, "begin", unwanted)
+    async with running(tmp_path) as service:
+        assert (await service.desk.count_fleet(of(NEW)))["vms"] == 3
+        planned = await service.desk.merge_fleet(of(NEW), who=None)
+        done = await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+        assert list(planned.lines()) == list(done.lines())
+        # But to compare it with many VMs is too much.
+        monkeypatch.setattr(limits, "PLANNED_HERE_VMS_MAX", 2)
+        with pytest.raises(AssertionError, match="a process was started"):
+            await service.desk.merge_fleet(of(NEW), who=None)

@@ -104,8 +104,7 @@ def live(store: Store, seed: int) -> list[Any]:
         seen: list[Any] = []
 
         def work(tx: Transaction, seen: list[Any] = seen) -> None:
-            for _ in range(chance.randrange(1, 8)):
-                seen.append(step(tx, chance))
+            seen += [step(tx, chance) for _ in range(chance.randrange(1, 8))]
             if not chance.randrange(5):
                 raise LookupError
 

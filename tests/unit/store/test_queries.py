@@ -75,7 +75,9 @@ def test_amendments_name_what_they_change_and_the_guard(
         written = {*amendment.fields, "revision"}
         guard = {known.key, "old_revision", f"old_{known.status}"}
         assert parameters(statement) == written | guard
-        assert set(re.findall(r"^    (\w+) = :\1,?$", statement, re.M)) == written
+        assert (
+            set(re.findall(r"^    (\w+) = :\1,?$", statement, re.MULTILINE)) == written
+        )
         assert statement.endswith(
             f"WHERE {known.key} = :{known.key} AND revision = :old_revision"
             f" AND {known.status} = :old_{known.status};"
