@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import durability, latency, machine, push, record, scale, throughput
+from bench import (
+    durability,
+    latency,
+    machine,
+    push,
+    record,
+    scale,
+    simulator,
+    throughput,
+    worlds,
+)
 from bench.report import Report
 
 
@@ -60,6 +70,12 @@ PARTS: Mapping[str, Part] = {
     ),
     "push": lambda report, folder, extent: push.measure(
         report, folder, changes=extent.changes, seconds=extent.wait_seconds
+    ),
+    "worlds": lambda report, _folder, extent: worlds.measure(
+        report, rounds=extent.approvals
+    ),
+    "simulator": lambda report, folder, extent: simulator.measure(
+        report, folder, rounds=extent.rounds, seconds=extent.seconds
     ),
     "scale": lambda report, folder, extent: scale.measure(
         report, folder, sizes=list(extent.sizes)

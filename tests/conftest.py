@@ -3,6 +3,8 @@
 import hypothesis
 import pytest
 
+pytest_plugins = ["pytester"]
+
 # `quick` gives the same examples on every run, so that a failure is a change's
 # own. `--hypothesis-profile=deep` looks further, with new examples each time. No
 # deadline in either: how long one example takes says more about the machine.

@@ -5,7 +5,14 @@ import sys
 import threading
 import time
 
-COLOURS = {"operator": "36", "forewarn": "33", "shop": "32", "bank": "35"}
+COLOURS = {
+    "operator": "36",
+    "forewarn": "33",
+    "shop": "32",
+    "bank": "35",
+    "you": "36",
+    "simulator": "33",
+}
 GOOD, BAD, DIM = "32", "31", "2"
 
 

@@ -129,10 +129,15 @@ class Talk:
     """One connection from its beginning to its end."""
 
     def __init__(
-        self, hub: Hub, *, source: str = "192.0.2.4", chokes: bool = False
+        self,
+        hub: Hub,
+        *,
+        source: str = "192.0.2.4",
+        chokes: bool = False,
+        connection: Connection | None = None,
     ) -> None:
         self.hub = hub
-        self.connection = Connection(hub)
+        self.connection = connection or Connection(hub)
         self.transport = FakeTransport(source, chokes=chokes)
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)

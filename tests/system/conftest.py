@@ -17,6 +17,9 @@ SEED = 1
 USUAL_SECONDS = 150
 """Of a usual run on a machine that does much else; it takes 18 on an idle one."""
 
+SOAK_SECONDS = 60
+"""How long a simulator is kept busy with all faults; `--soak-seconds=600` is long."""
+
 KILLED = "killed"
 """The property under which the test tells what it has done."""
 
@@ -25,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kills")
     group.addoption("--kills", type=int, default=KILLS)
     group.addoption("--kill-seed", type=int, default=SEED)
+    group = parser.getgroup("soak")
+    group.addoption("--soak-seconds", type=int, default=SOAK_SECONDS)
 
 
 # Where pytest was told of no path below this folder, it knows no such options.
@@ -62,6 +67,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def kills(request: pytest.FixtureRequest) -> int:
     return _option(request.config, "--kills", KILLS)
+
+
+@pytest.fixture(scope="session")
+def soak_seconds(request: pytest.FixtureRequest) -> int:
+    return _option(request.config, "--soak-seconds", SOAK_SECONDS)
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,12 @@ pytestmark = pytest.mark.system
 
 
 def test_the_demo_sees_everything_on_the_wire() -> None:
-    """All four stories, with a real service and real clients; colourless here."""
+    """All five stories, with real servers and real clients; colourless here."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo.py")],
         capture_output=True,
         text=True,
-        timeout=58,
+        timeout=118,
         check=False,
     )
 

@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 from starlette.requests import Request
 
 from forewarn.admin import limits
+from forewarn.admin.pace import Pace
 from forewarn.admin.problems import ForbiddenError, UnauthorizedError
 from forewarn.control import tokens
 from forewarn.control.desk import Health, OperatorDesk
@@ -128,13 +129,17 @@ def caller_of(request: Request) -> Caller:
 def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
     """Return what lets requests on to the routes of a router, as `DEMANDS` says.
 
+    Each order of a tenant counts, also one that is refused afterwards.
     `prefix` is the router's own, which its routes do not know.
     """
 
     async def admit(request: Request) -> None:
         path = prefix + str(getattr(request.scope.get("route"), "path", ""))
         demand = DEMANDS.get(f"{request.method} {path}", Demand.OPERATOR_ORDERS)
-        check(caller_of(request), demand)
+        caller = caller_of(request)
+        check(caller, demand)
+        if caller.tenant and demand.writes:
+            cast("Pace", request.app.state.pace).take(caller.tenant)
 
     return admit
 

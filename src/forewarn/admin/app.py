@@ -24,7 +24,9 @@ from forewarn.admin import (
     webhooks,
 )
 from forewarn.admin.gate import BodyLimit, Gate
+from forewarn.admin.pace import Pace
 from forewarn.admin.tokens import Tokens
+from forewarn.clock import Clock, SystemClock
 from forewarn.control.desk import OperatorDesk
 
 _ABOUT = (
@@ -50,6 +52,7 @@ def create_app(
     answered: Counter[str] | None = None,
     receivers: webhooks.WebhookDesk | None = None,
     extra: Sequence[APIRouter] = (),
+    clock: Clock | None = None,
 ) -> FastAPI:
     """Return the application that asks `desk`.
 
@@ -58,7 +61,7 @@ def create_app(
     are good in any case.
     `collect` is asked by `/metrics`, and `answered` counts the answers by status;
     `receivers` is asked by `/v1/webhooks`. Routes of `extra` are under `/v1` too, and
-    for operators only.
+    for operators only. `clock` has the I/O time by which tenants' orders are paced.
     """
     app = FastAPI(
         title=title,
@@ -68,6 +71,9 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=_route_name,
+        # A path with a slash too many is no path; an answer that sends elsewhere
+        # would have to be described, too.
+        redirect_slashes=False,
         # What this service reports is its own; nothing reads the environment here.
         telemetry={
             "tracing": False,
@@ -79,6 +85,7 @@ def create_app(
     )
     app.state.desk = desk
     app.state.watchers = watch.Watchers()
+    app.state.pace = Pace((clock or SystemClock()).monotonic)
     problems.install(app)
     app.add_middleware(BodyLimit)
     app.add_middleware(problems.LastResort)

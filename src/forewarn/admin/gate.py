@@ -10,6 +10,7 @@ What is open to everybody tells nothing about the fleet.
 """
 
 import ipaddress
+import re
 from typing import cast
 
 from starlette.datastructures import Headers
@@ -141,16 +142,24 @@ def _bearer(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::[0-9]{1,5})?", re.ASCII)
+"""An IPv6 address in brackets, or another name, and perhaps a port."""
+
+
 def is_loopback(host: str) -> bool:
-    """Tell whether a Host header names this machine's own loopback."""
-    name = host.strip().lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    else:
-        name = name.partition(":")[0]
-    if name == "localhost":
+    """Tell whether a Host header names this machine's own loopback.
+
+    It must be a whole name with nothing behind it but a port: what reads otherwise
+    to others, such as `localhost:1@elsewhere`, names nothing here.
+    """
+    matched = _HOST.fullmatch(host.strip().lower())
+    if matched is None:
+        return False
+    if matched[2] == "localhost":
         return True
     try:
-        return ipaddress.ip_address(name).is_loopback
+        if matched[1] is not None:
+            return ipaddress.IPv6Address(matched[1]).is_loopback
+        return ipaddress.IPv4Address(matched[2]).is_loopback
     except ValueError:
         return False

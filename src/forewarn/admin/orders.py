@@ -6,7 +6,7 @@ from typing import TypeVar
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from forewarn.admin import bodies, shapes
+from forewarn.admin import bodies, limits, shapes
 from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Actor, Asking, Desk
@@ -15,7 +15,7 @@ from forewarn.control.desk import OperatorDesk
 from forewarn.control.event_json import event_report
 from forewarn.control.work import Who, Work, need
 from forewarn.fleet.model import Host, Vm, VmState
-from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Action, Operation, Request, Verb
 
@@ -31,6 +31,16 @@ async def give(
 ) -> T:
     """Have an order carried out in the name of `actor`."""
     return await desk.order(Who(actor=actor, reason=body.reason), decide)
+
+
+def check_texts(caller: Caller, **texts: str) -> None:
+    """Raise BadRequestError for a text of a tenant that is too long for one."""
+    most = limits.TENANT_TEXT_CHARACTERS_MAX
+    for name, text in texts.items():
+        if caller.tenant and len(text) > most:
+            raise BadRequestError(
+                f"{name}: a tenant's may have {most} characters, not {len(text)}"
+            )
 
 
 async def made(desk: OperatorDesk, request_id: str) -> Response:
@@ -69,6 +79,8 @@ async def _of_vms(
     verb: Verb,
     decide: Callable[[Work, verbs.Wishes], Request],
 ) -> Response:
+    check_texts(caller, reason=body.reason, description=body.description or "")
+
     def checked(work: Work) -> Request:
         if caller.tenant:
             tenancy.check_vms(work, caller.tenant, body.vms, verb)
@@ -222,6 +234,7 @@ async def cancel(body: bodies.Cancel, desk: Desk, caller: Asking) -> Response:
 
     It is removed without any impact. Started is its point of no return.
     """
+    check_texts(caller, reason=body.reason)
     note = f"cancelled by {caller.name}" + (f": {body.reason}" if body.reason else "")
 
     def decide(work: Work) -> list[Operation]:
@@ -245,6 +258,7 @@ async def cancel(body: bodies.Cancel, desk: Desk, caller: Asking) -> Response:
 @router.post("/approve", responses=documented(shapes.EventShape, 400, 404, 409))
 async def approve(body: bodies.Approve, desk: Desk, caller: Asking) -> Response:
     """Approve an event on your own word, or in the place of a VM that sees it."""
+    check_texts(caller, reason=body.reason)
 
     def decide(work: Work) -> Event:
         if caller.tenant:

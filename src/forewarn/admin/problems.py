@@ -40,6 +40,15 @@ class ForbiddenError(ForewarnError):
     """Who asks has a good token, and may not do this with it."""
 
 
+class TooManyError(ForewarnError):
+    """Who asks has had what it may have, for the moment."""
+
+    def __init__(self, message: str, *, hint: str = "", retry_seconds: int) -> None:
+        """Say also when to ask again, in seconds."""
+        super().__init__(message, hint=hint)
+        self.retry_seconds = retry_seconds
+
+
 class Kind(enum.Enum):
     """What kind of error it is; the value is in the body, the number the status."""
 
@@ -52,6 +61,7 @@ class Kind(enum.Enum):
     REFUSED = ("refused", 409)
     TOO_LARGE = ("too-large", 413)
     NOT_JSON = ("not-json", 415)
+    TOO_MANY = ("too-many", 429)
     INTERNAL = ("internal", 500)
     UNAVAILABLE = ("unavailable", 503)
 
@@ -89,6 +99,10 @@ def of_error(error: ForewarnError) -> JSONResponse:
     match error:
         case FleetFileError():
             return _of_fleet(error)
+        case TooManyError():
+            answer = problem(Kind.TOO_MANY, error.message, hint=error.hint)
+            answer.headers["Retry-After"] = str(error.retry_seconds)
+            return answer
         case UnauthorizedError():
             kind = Kind.UNAUTHORIZED
         case ForbiddenError():

@@ -47,6 +47,19 @@ class Scopes:
             self._tenants[name] = scope.tenant if scope else ""
         return self._tenants[name]
 
+    def tenants_of(self, operation: Operation) -> set[str]:
+        """Return whose the operation is, or was when it was open.
+
+        Only what is over can be in a scope that is another's now.
+        """
+        if operation.state in ENDED_STATES:
+            events = every(
+                self.reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
+            )
+            if told := {event.tenant for event in events}:
+                return told
+        return {self.tenant_of(scope) for scope in operation.scopes}
+
 
 def scan(
     reader: Reader,
@@ -136,12 +149,7 @@ def is_wanted(operation: Operation, wanted: Wanted, scopes: Scopes) -> bool:
         and (not wanted.host or wanted.host == operation.host)
         and (not wanted.scope or wanted.scope in operation.scopes)
         and (wanted.state is None or wanted.state is operation.state)
-        and (
-            not wanted.tenant
-            or any(
-                scopes.tenant_of(scope) == wanted.tenant for scope in operation.scopes
-            )
-        )
+        and (not wanted.tenant or wanted.tenant in scopes.tenants_of(operation))
     )
 
 

@@ -328,7 +328,7 @@ class WebhookShape(BaseModel):
     webhook: str
     tenant: str | None = Field(description="Whose events it hears of; null: all.")
     url: str = Field(description="Without what may be secret in it.")
-    state: str = Field(description="idle, sending, failing or gone.")
+    state: str = Field(description="idle, sending, failing, gone, or no such tenant.")
     pending: int = Field(description="Messages that wait for it.")
     oldest: str | None = Field(description="When the next message was written.")
     delivered: int = Field(description="Messages that it took since the start.")

@@ -11,7 +11,8 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forewarn.protocol.errors import ForewarnError
+from forewarn.control.tokens import check_actor
+from forewarn.protocol.errors import ForewarnError, RefusedError
 
 NAMELESS = "operator"
 """Who orders something, where no token has a name."""
@@ -68,6 +69,8 @@ def parse_tokens(text: str, *, file: str) -> Tokens:
                 f"{file}:{number}: this is neither TOKEN nor NAME:TOKEN",
                 hint="a token has no spaces; a name has letters, digits and ._@-",
             )
+        if matched[1] and matched[1] != NAMELESS:
+            _check_name(matched[1], where=f"{file}:{number}")
         digests.append((matched[1] or NAMELESS, _digest(matched[2])))
     if not digests:
         raise TokenFileError(
@@ -75,6 +78,13 @@ def parse_tokens(text: str, *, file: str) -> Tokens:
             hint="write one, such as the output of `openssl rand -hex 32`",
         )
     return Tokens(digests=tuple(digests))
+
+
+def _check_name(name: str, *, where: str) -> None:
+    try:
+        check_actor(name)
+    except RefusedError as error:
+        raise TokenFileError(f"{where}: {error.message}", hint=error.hint) from error
 
 
 def _digest(token: str) -> bytes:

@@ -10,6 +10,7 @@ watcher is bounded, since only the ids of what changed wait.
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -59,11 +60,60 @@ class Subject:
 
 
 class Watchers:
-    """How many streams are open."""
+    """How many streams are open: of each tenant, and of operators."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.count = 0
+        self._counts: Counter[str] = Counter()
+        """By tenant; operators have no name here."""
+
+    @property
+    def count(self) -> int:
+        """Return how many there are."""
+        return self._counts.total()
+
+    def enter(self, tenant: str) -> None:
+        """Count one more."""
+        self._counts[tenant] += 1
+
+    def leave(self, tenant: str) -> None:
+        """Count one less."""
+        self._counts[tenant] -= 1
+        if not self._counts[tenant]:
+            del self._counts[tenant]
+
+    def refusal(self, tenant: str) -> Response | None:
+        """Return the answer to whom no further stream can be served, if so.
+
+        A tenant is told of its own streams alone.
+        """
+        if tenant:
+            return self._refusal_of_tenant(tenant)
+        if self._counts[""] < limits.WATCHERS_MAX:
+            return None
+        return problems.problem(
+            problems.Kind.UNAVAILABLE,
+            f"{limits.WATCHERS_MAX} watchers of operators are served already",
+            hint="close another one, or ask now and then instead of watching",
+        )
+
+    def _refusal_of_tenant(self, tenant: str) -> Response | None:
+        if self._counts[tenant] >= limits.TENANT_WATCHERS_MAX:
+            return problems.of_error(
+                problems.TooManyError(
+                    f"{limits.TENANT_WATCHERS_MAX} streams of tenant {tenant} are "
+                    "open, and it may have no more",
+                    hint="close another one, or ask now and then instead of watching",
+                    retry_seconds=limits.RETRY_SECONDS,
+                )
+            )
+        if self.count - self._counts[""] < limits.ALL_TENANTS_WATCHERS_MAX:
+            return None
+        return problems.problem(
+            problems.Kind.UNAVAILABLE,
+            "no further stream can be served now",
+            hint="ask now and then instead of watching, or try again later",
+        )
 
 
 class _Counted(StreamingResponse):
@@ -73,17 +123,22 @@ class _Counted(StreamingResponse):
     """
 
     def __init__(
-        self, watchers: Watchers, texts: AsyncGenerator[str, None], **rest: Any
+        self,
+        watchers: Watchers,
+        tenant: str,
+        texts: AsyncGenerator[str, None],
+        **rest: Any,
     ) -> None:
         super().__init__(texts, **rest)
         self._watchers = watchers
-        watchers.count += 1
+        self._tenant = tenant
+        watchers.enter(tenant)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._watchers.count -= 1
+            self._watchers.leave(self._tenant)
 
 
 class Changes:
@@ -174,20 +229,21 @@ def _begin(
     request: Request, desk: OperatorDesk, wanted: Wanted, subject: Subject
 ) -> Response:
     watchers: Watchers = request.app.state.watchers
-    if watchers.count >= limits.WATCHERS_MAX:
-        return problems.problem(
-            problems.Kind.UNAVAILABLE,
-            f"{limits.WATCHERS_MAX} watchers are served already",
-            hint="close another one, or ask now and then instead of watching",
-        )
-    repeats = not caller_of(request).tenant
-    return counted(watchers, stream(desk, wanted, subject, repeats=repeats))
+    tenant = caller_of(request).tenant
+    refusal = watchers.refusal(tenant)
+    if refusal is not None:
+        return refusal
+    texts = stream(desk, wanted, subject, repeats=not tenant)
+    return counted(watchers, texts, tenant=tenant)
 
 
-def counted(watchers: Watchers, texts: AsyncGenerator[str, None]) -> StreamingResponse:
+def counted(
+    watchers: Watchers, texts: AsyncGenerator[str, None], *, tenant: str = ""
+) -> StreamingResponse:
     """Return the answer that sends `texts`, and counts from now on."""
     return _Counted(
         watchers,
+        tenant,
         texts,
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},

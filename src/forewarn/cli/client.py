@@ -85,6 +85,10 @@ class Client:
         """Give an order; return what became of it."""
         return _json(self._ask("POST", path, body=body), self._url)
 
+    def delete(self, path: str) -> Any:
+        """Have what is at a path removed; return what is left."""
+        return _json(self._ask("DELETE", path), self._url)
+
     def every(
         self, path: str, key: str, params: Mapping[str, str]
     ) -> Generator[dict[str, Any]]:

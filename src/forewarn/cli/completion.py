@@ -14,7 +14,7 @@ from forewarn.cli.failure import Exit
 from forewarn.cli.parser import options_of
 from forewarn.cli.words import GLOBAL, Call, Command, Option
 
-FILE_WORDS = frozenset({"FILE"})
+FILE_WORDS = frozenset({"FILE", "SCENARIO|FILE"})
 """Metavariables whose value is a file's name."""
 
 

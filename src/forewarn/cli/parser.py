@@ -119,9 +119,12 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
         keywords["metavar"] = option.metavar
     if option.choices:
         keywords["choices"] = option.choices
+        if option.is_word and option.is_optional:
+            # argparse holds a default that is a text to the choices.
+            keywords["default"] = option.default
     if option.many:
-        keywords["nargs"] = "+"
-    if option.is_optional:
+        keywords["nargs"] = "*" if option.is_optional else "+"
+    elif option.is_optional:
         keywords["nargs"] = "?"
     if option.repeated:
         keywords["action"] = "append"

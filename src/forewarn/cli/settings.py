@@ -75,6 +75,27 @@ def refused(error: ForewarnError) -> CommandError:
     )
 
 
+def check(call: Call) -> int:
+    """Look at everything that `serve` reads before it opens the store."""
+    # Not imported where settings are only shown: it knows the parts of a service.
+    from forewarn.service import checking  # noqa: PLC0415
+
+    settings = settings_of(call)
+    try:
+        checking.check(settings)
+    except SettingsError as error:
+        raise CommandError(
+            Exit.USAGE,
+            "`forewarn serve` would not start",
+            hint=error.hint,
+            lines=error.message.splitlines(),
+        ) from error
+    for warning in (*settings.warnings, *checking.open_files(settings)):
+        print(f"forewarn: {warning}", file=sys.stderr)
+    print("the settings are sound, and so are the files that they name")
+    return Exit.DONE
+
+
 def show(call: Call) -> int:
     """Print every setting in force, and where it came from."""
     settings = settings_of(call)

@@ -22,7 +22,7 @@ class Option:
     is_flag: bool = False
     """It takes no value."""
     many: bool = False
-    """One or more words."""
+    """One or more words; none at all too, where it is optional."""
     repeated: bool = False
     """It may be given several times, one value each."""
     is_optional: bool = False

@@ -1,7 +1,7 @@
 """Approvals: from VMs all or nothing, from operators one at a time (section 3)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from forewarn.control import release
 from forewarn.control.work import Who, Work, need
@@ -14,8 +14,7 @@ from forewarn.protocol.views import View, sees
 from forewarn.store.port import Reader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class Approval(NamedTuple):
     """What one POST asks for: all of its events, or nothing."""
 
     vm: str
@@ -76,20 +75,18 @@ def _apply(work: Work, waiting: Sequence[tuple[str, Event]]) -> None:
     )
     speaker = work.who
     last: dict[str, Who] = {}
-    for by, seen in waiting:
-        # Read again: an earlier POST of this transaction may have approved it.
-        event = need(work.tx, Event, seen.event_id)
+    approved: set[str] = set()
+    for by, event in waiting:
+        if event.event_id in approved:  # by an earlier POST of this transaction
+            continue
+        approved.add(event.event_id)
         work.who = speaker if by.startswith("(") else Who(actor=f"vm {by}")
         work.step_event(event, EventInput.APPROVE, by=by)
         last[event.operation] = work.who
+    # Two last approvals cannot miss each other: who decides about an operation
+    # holds the safety rows of all its scopes, and of those that go with it.
     for operation_id in operations:
         work.who = last[operation_id]
-        operation = work.operation(operation_id)
-        # The revision rises, so that two last approvals cannot miss each other.
-        work.save_operation(operation, operation)
-        request = work.request(operation.request)
-        if request.together:
-            work.tx.replace(request, request)
         release.let_go(work, operation_id)
     work.who = speaker
 

@@ -170,4 +170,6 @@ def _begin(
     )
     failure = admission.admit(work, request, [draft])[0]
     downtime.failed(work, failure)
+    # What is held in these scopes has a reason more, and its trail is to say so.
+    work.free(failure.scopes)
     return failure

@@ -15,7 +15,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from forewarn.control import downtime, ending, leaving, release, seating, tokens
+from forewarn.control import (
+    downtime,
+    ending,
+    leaving,
+    release,
+    seating,
+    tenures,
+    tokens,
+)
 from forewarn.control.work import Work, way_out
 from forewarn.fleet import merge
 from forewarn.fleet.changes import Action, Change, MergePlan
@@ -336,7 +344,10 @@ def _note(work: Work, change: Change) -> None:
     if change.action is not Action.ADOPT:
         work.note(
             f"{change.kind.value} {change.action.value}",
-            (f"{change.kind.value}:{change.name}",),
+            (
+                f"{change.kind.value}:{change.name}",
+                *tenures.ending(change.before, change.after),
+            ),
             "\n".join(change.lines()),
         )
 

@@ -5,6 +5,7 @@ sentence names nothing else; everything else becomes one of a few sentences that
 tell no names and no numbers. Pure.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -53,6 +54,54 @@ def for_tenant(
     # Its own first, and each once: how many others there are is nobody's business.
     told.sort(key=lambda blocker: isinstance(blocker, ByPlatform))
     return tuple(dict.fromkeys(told))
+
+
+def told(detail: str, subjects: Collection[str]) -> str:
+    """Return a trail's line of reasons as the owner of `subjects` may know it.
+
+    These are scopes and VMs as the trail names them, such as `vm:web_0`; the line
+    has sentences of what keeps an operation from starting. What is no beginning of
+    a sentence here belongs to the one before.
+    """
+    own: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for sentence in detail.split(JOINT):
+        match = next(filter(None, (each.match(sentence) for each in _SENTENCES)), None)
+        if match is None:
+            continue
+        names = match.groupdict()
+        kind = "scope" if "scope" in names else "vm"
+        is_own = f"{kind}:{names[kind]}" in subjects
+        if "down" in names:
+            others[DOWN] = None
+        elif not is_own:
+            others[HELD] = None
+        elif "domain" in names:
+            others[OWN_DOMAIN.format(names["scope"])] = None
+        elif "room" in names:
+            others[NO_ROOM.format(names["vm"])] = None
+        else:
+            own[sentence] = None
+    return JOINT.join((*own, *others))
+
+
+JOINT = "; "
+"""Between two sentences of a line of reasons."""
+
+_SENTENCES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"scope (?P<scope>\S+) has fault domain (?P<domain>\d+) down because ",
+        (
+            r"scope (?P<scope>\S+) has a live migration under way \(\S+\), "
+            r"and only one at a time is allowed$"
+        ),
+        r"vm (?P<vm>\S+) is in the hands of operation \S+$",
+        r"vm (?P<vm>\S+) (?P<down>is down, and its host with it)$",
+        r"(?P<room>there is no place for) (?P<vm>\S+): ",
+    )
+)
+"""How the sentences begin that keep an operation from starting, and whom they name."""
 
 
 def _one(blocker: Blocker, scopes: Collection[str], vms: Collection[str]) -> Blocker:

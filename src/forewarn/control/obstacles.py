@@ -42,17 +42,20 @@ def counting_events(reader: Reader, operation: Operation) -> list[Event]:
     not waited for: nobody could approve it.
     """
     request = reader.get(Request, operation.request)
-    together = [operation]
-    if request is not None and request.together:
-        together = [
-            sibling
-            for sibling in every(reader, kinds.OPERATIONS_OF_REQUEST, operation.request)
-            if sibling.state in WAITING_STATES
-        ]
+    if request is None or not request.together:
+        return _events_left(reader, operation)
     return [
         event
-        for each in together
-        for event in every(reader, kinds.EVENTS_OF_OPERATION, each.operation_id)
+        for sibling in every(reader, kinds.OPERATIONS_OF_REQUEST, operation.request)
+        if sibling.state in WAITING_STATES
+        for event in _events_left(reader, sibling)
+    ]
+
+
+def _events_left(reader: Reader, operation: Operation) -> list[Event]:
+    return [
+        event
+        for event in every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id)
         if event.status is not EventStatus.REMOVED
     ]
 

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from forewarn.control.work import Work
 from forewarn.store.outbox import OutboxMessage
 
+GAVE_UP = "webhook gave up"
+"""What the trail's line says; what follows in it is a count and a reason of ours."""
+
 
 def forget(work: Work, messages: Sequence[OutboxMessage]) -> int:
     """Delete messages; return how many were there."""
@@ -36,5 +39,5 @@ def give_up(
     if count:
         subjects = (f"webhook:{receiver}", *([f"tenant:{tenant}"] if tenant else []))
         what = "change was" if count == 1 else "changes were"
-        work.note("webhook gave up", subjects, f"{count} {what} not told: {why}")
+        work.note(GAVE_UP, subjects, f"{count} {what} not told: {why}")
     return count

@@ -187,7 +187,7 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
     outages: dict[str, list[Span]] = {}
     begin = f"{vm.name}/{max(0, now - OUTAGE_AGE_MAX):017d}"
     for span in every(reader, kinds.SPANS_OF_VM, vm.name):
-        if span.key > begin and span.is_outage and span.scope == vm.scope:
+        if span.key > begin and span.is_outage and _is_whose(span, vm):
             outages.setdefault(span.operation, []).append(span)
     operations = {
         operation.operation_id
@@ -202,12 +202,17 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
             for event in every(reader, kinds.EVENTS_OF_OPERATION, name)
             if event.status is EventStatus.REMOVED
             and event.removed_at >= now - ENDED_AGE_MAX
-            and event.scope == vm.scope
+            and _is_whose(event, vm)
             # Who has left an event was named by it, if it was down for it.
             and (event.names(vm.name) or spans)
         )
     found.sort(key=lambda each: (-each.ended_at, each.event_id))
     return found[:ENDED_MAX]
+
+
+def _is_whose(part: Span | Event, vm: Vm) -> bool:
+    """Tell whether what was belongs to the VM's scope, and its owner of today."""
+    return (part.scope, part.tenant) == (vm.scope, vm.tenant)
 
 
 def _ended_event(event: Event, spans: list[Span], *, now: Micros) -> EndedEvent:

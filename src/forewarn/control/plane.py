@@ -44,7 +44,13 @@ from forewarn.control.work import (
     Who,
     Work,
 )
-from forewarn.drivers.port import Driver, DriverError, ProbeState, Report
+from forewarn.drivers.port import (
+    Driver,
+    DriverError,
+    OutcomeUnknownError,
+    ProbeState,
+    Report,
+)
 from forewarn.ids import Ids
 from forewarn.instants import Micros
 from forewarn.protocol.operations import (
@@ -100,6 +106,7 @@ class Plane:
         self._told_at: Micros = 0
         self._reports: deque[Report] = deque()
         self._unmade: deque[tuple[str, int, str]] = deque()
+        self._unknown: deque[tuple[str, int, str]] = deque()
         self._revisits: deque[str] = deque()
         self._freed: deque[str] = deque()
 
@@ -259,6 +266,10 @@ class Plane:
         for call in effects.calls:
             try:
                 self._driver.begin(call, now=now)
+            except OutcomeUnknownError as error:
+                self._unknown.append(
+                    (call.operation_id, call.generation, error.message)
+                )
             except DriverError as error:
                 self._unmade.append((call.operation_id, call.generation, error.message))
             self._checkpoint("called")
@@ -267,7 +278,13 @@ class Plane:
 
     def _settle(self, now: Micros) -> None:
         """Feed back what came of the calls, and wake what was set free."""
-        while self._reports or self._unmade or self._revisits or self._freed:
+        while (
+            self._reports
+            or self._unmade
+            or self._unknown
+            or self._revisits
+            or self._freed
+        ):
             if self._reports:
                 self._take_report(self._reports.popleft(), now)
             elif self._unmade:
@@ -279,6 +296,8 @@ class Plane:
                     ),
                     now=now,
                 )
+            elif self._unknown:
+                self._lose_sight(*self._unknown.popleft(), now)
             elif self._revisits:
                 self._look_again(self._revisits.popleft(), now)
             else:
@@ -351,16 +370,18 @@ class Plane:
             if self._driver.abort(operation_id, generation, now=now):
                 self._unmade.append((operation_id, generation, "the call timed out"))
             else:
-                self._lose_sight(operation, "the call timed out and goes on", now)
+                reason = "the call timed out and goes on"
+                self._lose_sight(operation_id, generation, reason, now)
         else:
-            self._lose_sight(operation, "the driver does not know", now)
+            reason = "the driver does not know"
+            self._lose_sight(operation_id, generation, reason, now)
 
-    def _lose_sight(self, operation: Operation, reason: str, now: Micros) -> None:
+    def _lose_sight(
+        self, operation_id: str, generation: int, reason: str, now: Micros
+    ) -> None:
         self._run(
             DRIVER,
-            lambda work: outcome.lose_sight(
-                work, operation.operation_id, operation.generation, reason
-            ),
+            lambda work: outcome.lose_sight(work, operation_id, generation, reason),
             now=now,
         )
 

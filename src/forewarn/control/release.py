@@ -5,9 +5,10 @@ end of something else in a scope. The caller holds the safety rows of the
 operation's scopes.
 """
 
+from collections import defaultdict
 from dataclasses import replace
 
-from forewarn.control import consent, impact, obstacles
+from forewarn.control import consent, impact, neutral, obstacles
 from forewarn.control.blockers import Blocker
 from forewarn.control.policy import Policy
 from forewarn.control.work import Work, subjects_of
@@ -48,10 +49,8 @@ def look_again(work: Work, operation_id: str) -> None:
 def scopes_of(work: Work, operation_id: str) -> set[str]:
     """Return the scopes whose safety letting the operation go concerns."""
     operation = work.operation(operation_id)
-    scopes = set(operation.scopes)
-    for companion in _companions(work, operation):
-        scopes.update(companion.scopes)
-    return scopes
+    companions = _companions(work, operation)
+    return {scope for each in (operation, *companions) for scope in each.scopes}
 
 
 def _companions(work: Work, operation: Operation) -> list[Operation]:
@@ -78,13 +77,33 @@ def start_if_allowed(work: Work, operation_id: str) -> None:
 
 
 def _note_held(work: Work, operation: Operation, blockers: tuple[Blocker, ...]) -> None:
-    """Write into the trail what holds the operation, unless the last line says it."""
-    detail = "; ".join(blocker.sentence() for blocker in blockers)
+    """Write into the trail what holds the operation, unless the last line says it.
+
+    The line names the tenants for whom the reasons are others than before, and is
+    shown to no other: when something of another tenant's changed is not theirs.
+    """
+    detail = neutral.JOINT.join(blocker.sentence() for blocker in blockers)
     subject = f"operation:{operation.operation_id}"
     trail = every(work.tx, kinds.AUDIT_OF_SUBJECT, subject)
     said = [entry.detail for entry in trail if entry.what == HELD]
     if said[-1:] != [detail]:
-        work.note(HELD, subjects_of(operation), detail)
+        before = said[-1] if said else ""
+        tenants = [
+            f"tenant:{tenant}"
+            for tenant, own in _subjects_by_tenant(work, operation).items()
+            if neutral.told(detail, own) != neutral.told(before, own)
+        ]
+        work.note(HELD, (*subjects_of(operation), *tenants), detail)
+
+
+def _subjects_by_tenant(work: Work, operation: Operation) -> dict[str, set[str]]:
+    """Return the scopes and VMs of the operation, by whose they are."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for name in operation.scopes:
+        found[work.scope(name).tenant].add(f"scope:{name}")
+    for name in operation.vms:
+        found[work.vm(name).tenant].add(f"vm:{name}")
+    return found
 
 
 def hold_ends(operation: Operation, policy: Policy) -> Micros:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
-from forewarn.control import neutral, obstacles
+from forewarn.control import neutral, obstacles, tenures
 from forewarn.control.admission import (
     DOWN_ALREADY,
     NO_NOTICE,
@@ -23,8 +23,10 @@ from forewarn.control.admission import (
     POLICY,
 )
 from forewarn.control.blockers import Blocker
+from forewarn.control.outbox import GAVE_UP
+from forewarn.control.release import HELD
 from forewarn.fleet.model import Scope, Tenant, Vm
-from forewarn.fleet.spans import Span, SpanKind
+from forewarn.fleet.spans import Span
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event, Outcome
 from forewarn.protocol.operations import (
@@ -80,7 +82,7 @@ class Sight:
         self._reader = reader
         self.tenant = tenant
         self._tenants: dict[str, str] = {}
-        self._lives: dict[str, list[Span]] = {}
+        self._past = tenures.Past(reader, tenant)
         self._operations: dict[str, Operation | None] = {}
         self._requests: dict[str, Request | None] = {}
         self._see: dict[type, Callable[[Any], Any]] = {
@@ -191,7 +193,10 @@ class Sight:
         """Return the questions that find what the tenant asks for, and little else."""
         narrower = _BY_SCOPE.get(query.name)
         if narrower is not None:
-            return [(narrower, scope) for scope in self._scopes()]
+            # What is open, or there, is in no scope that has left.
+            has_past = narrower is kinds.OPERATIONS_OF_SCOPE
+            scopes = self._scopes_ever() if has_past else self._scopes()
+            return [(narrower, scope) for scope in scopes]
         if query is kinds.ALL_SCOPES:
             return [(kinds.SCOPES_OF_TENANT, self.tenant)]
         if query is kinds.ALL_SPANS:
@@ -207,6 +212,18 @@ class Sight:
             for scope in every(self._reader, kinds.SCOPES_OF_TENANT, self.tenant)
         ]
 
+    def _scopes_ever(self) -> list[str]:
+        """Return the tenant's scopes, and those that once were."""
+        return sorted({*self._scopes(), *self._past.scopes})
+
+    def had_scope(self, name: str) -> bool:
+        """Tell whether a scope is the tenant's, or was."""
+        return self._is_own_scope(name) or name in self._past.scopes
+
+    def had_vm(self, name: str) -> bool:
+        """Tell whether a VM is the tenant's, or was."""
+        return self._is_own_vm(name) or self._past.had_vm(name)
+
     def _is_own_scope(self, name: str) -> bool:
         if name not in self._tenants:
             scope = self._reader.get(Scope, name)
@@ -220,20 +237,6 @@ class Sight:
     def _scope_of(self, vm: str) -> Scope | None:
         found = self.get(Vm, vm)
         return None if found is None else self.get(Scope, found.scope)
-
-    def _had(self, vm: str, at: Micros) -> bool:
-        """Tell whether the VM of this name was the tenant's at an instant."""
-        if vm not in self._lives:
-            self._lives[vm] = [
-                span
-                for span in every(self._reader, kinds.SPANS_OF_VM, vm)
-                if span.kind is SpanKind.EXISTENCE and span.tenant == self.tenant
-            ]
-        return any(
-            (span.began <= at or not span.is_exact)
-            and (span.is_open or at <= span.ended)
-            for span in self._lives[vm]
-        )
 
     # Records
 
@@ -271,7 +274,7 @@ class Sight:
 
     def _approver(self, by: str) -> str:
         own = by.startswith(f"({speaker(self.tenant, '')}") or by in _POLICIES
-        if not by or own or self._is_own_vm(by):
+        if not by or own or self.had_vm(by):
             return by
         return f"({PLATFORM})"
 
@@ -282,11 +285,17 @@ class Sight:
         return self._operations[key]
 
     def _cut(self, operation: Operation) -> Operation | None:
-        scopes = tuple(name for name in operation.scopes if self._is_own_scope(name))
-        if not scopes:
-            return None
         events = list(every(self._reader, kinds.EVENTS_OF_OPERATION, operation.key))
         own = [event for event in events if event.tenant == self.tenant]
+        # Whose a past operation is, its events know, and not who has the scope now.
+        told = {event.scope: event.tenant for event in events}
+        scopes = tuple(
+            name
+            for name in operation.scopes
+            if self._is_own_part(told.get(name), name, operation.created)
+        )
+        if not scopes:
+            return None
         named = {resource.vm for event in own for resource in event.resources}
         strange = {
             resource.vm
@@ -298,7 +307,10 @@ class Sight:
             Move(vm=move.vm, done=move.done)
             for move in operation.moves
             if move.vm in named
-            or (move.vm not in strange and self._had(move.vm, operation.created))
+            or (
+                move.vm not in strange
+                and self._past.had_vm_at(move.vm, operation.created)
+            )
         )
         if not own and not moves:
             return None
@@ -315,6 +327,11 @@ class Sight:
             attempts=1,
             generation=0,
         )
+
+    def _is_own_part(self, told: str | None, scope: str, at: Micros) -> bool:
+        if told is not None:
+            return told == self.tenant
+        return self._past.had_scope_at(scope, at)
 
     def _request(self, request: Request) -> Request | None:
         key = request.request_id
@@ -342,7 +359,7 @@ class Sight:
     def _lines(self, name: str, value: str, after: str) -> Iterator[AuditEntry]:
         """Yield lines behind the id `after`, which is one of those shown before."""
         if name == kinds.ALL_AUDIT.name:
-            subjects = [f"scope:{scope}" for scope in self._scopes()]
+            subjects = [f"scope:{scope}" for scope in self._scopes_ever()]
             subjects.append(f"tenant:{self.tenant}")
         elif name == kinds.AUDIT_OF_SUBJECT.name and self._is_own_subject(value):
             subjects = [value]
@@ -378,6 +395,9 @@ class Sight:
         # What is only about something shared may be another's step in it.
         if not about & {"vm", "scope", "tenant", "event"} and not is_ours:
             return None
+        if entry.what == HELD and f"tenant:{self.tenant}" not in subjects:
+            # Of the reasons that held it, none that the tenant is told changed.
+            return None
         digest = hashlib.sha256(entry.entry_id.encode()).hexdigest()
         return replace(
             entry,
@@ -385,18 +405,22 @@ class Sight:
             actor=entry.actor if is_ours else self._actor(entry.actor),
             why=entry.why if is_ours else "",
             subjects=subjects,
-            detail=self._detail(entry.detail),
+            detail=neutral.told(entry.detail, subjects)
+            if entry.what == HELD
+            else self._detail(entry.what, entry.detail),
         )
 
     def _is_own_subject(self, subject: str, at: Micros | None = None) -> bool:
         kind, _, name = subject.partition(":")
         match kind:
             case "vm" if at is not None:
-                return self._had(name, at)
+                return self._past.had_vm_at(name, at)
             case "vm":
-                return self._is_own_vm(name)
+                return self.had_vm(name)
+            case "scope" if at is not None:
+                return self._past.had_scope_at(name, at)
             case "scope":
-                return self._is_own_scope(name)
+                return self.had_scope(name)
             case "tenant":
                 return name == self.tenant
             case "event":
@@ -411,11 +435,11 @@ class Sight:
     def _actor(self, actor: str) -> str:
         if actor in {"clock", "driver", "vm"}:
             return actor
-        own = actor.startswith("vm ") and self._is_own_vm(actor[3:])
+        own = actor.startswith("vm ") and self.had_vm(actor[3:])
         return actor if own else PLATFORM
 
-    def _detail(self, detail: str) -> str:
-        if detail in _OUTCOMES:
+    def _detail(self, what: str, detail: str) -> str:
+        if detail in _OUTCOMES or what == GAVE_UP:
             return detail
         if detail.startswith("by ") and "\n" not in detail:
             return f"by {self._approver(detail[3:])}"
@@ -434,11 +458,11 @@ def _whenever(_sight: Sight, _value: str) -> bool:
 
 
 def _of_own_vm(sight: Sight, value: str) -> bool:
-    return sight.get(Vm, value) is not None
+    return sight.had_vm(value)
 
 
 def _of_own_scope(sight: Sight, value: str) -> bool:
-    return sight.get(Scope, value) is not None
+    return sight.had_scope(value)
 
 
 _BY_SCOPE: dict[str, Query[Any]] = {

@@ -29,6 +29,27 @@ NAME_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 DEFAULT_NAME = "token"
 """Who holds a token that was made without a name."""
 
+RESERVED = frozenset(
+    {
+        "clock",
+        "driver",
+        "fleet",
+        "fleet-file",
+        "fleet_file",
+        "nobody",
+        "operator",
+        "platform",
+        "policy",
+        "service",
+        "simulator",
+        "webhooks",
+    }
+)
+"""Whom the history names who hold no token: what they did must not be forged."""
+
+_RESERVED_FIRST = re.compile(r"(?:vm|tenant)(?![a-z0-9])")
+"""How the history's `vm web_0` begins, and what reads like a tenant."""
+
 _TEXT = re.compile(rf"{PREFIX}_([0-9a-z]{{1,32}})_([0-9a-f]{{64}})")
 
 _NOBODYS = hashlib.sha256(b"").hexdigest()
@@ -81,7 +102,8 @@ def create(
 ) -> Token:
     """Make a token; raises NotFoundError for a tenant that is not there.
 
-    Refused: a name of another form, a lifetime of nothing.
+    Refused: a name of another form, or one that the history keeps for somebody else,
+    and a lifetime of nothing.
     """
     if NAME_FORM.fullmatch(name) is None:
         raise RefusedError(
@@ -89,6 +111,7 @@ def create(
             hint="it has letters, digits and ._@-, begins with a letter or a digit, "
             "and has at most 64 of them",
         )
+    check_actor(name)
     if tenant:
         need(work.tx, Tenant, tenant)
     if lifetime is not None and lifetime <= 0:
@@ -109,6 +132,16 @@ def create(
     span = "does not expire" if lifetime is None else describe_duration(lifetime)
     work.note("token created", _subjects(token), f"{name}; {rights}; {span}")
     return token
+
+
+def check_actor(name: str) -> None:
+    """Raise RefusedError for a name by which the history would tell of others."""
+    folded = name.casefold()
+    if folded in RESERVED or _RESERVED_FIRST.match(folded):
+        raise RefusedError(
+            f"{name!r} cannot be a token's name: the history calls something else so",
+            hint="name the person or the program that will hold it",
+        )
 
 
 def revoke(work: Work, token_id: str) -> Token:

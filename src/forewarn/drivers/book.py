@@ -131,6 +131,11 @@ class Book:
             cases = self._cases.get(operation_id)
             return cases[max(cases)] if cases else None
 
+    def find(self, operation_id: str, generation: int) -> Case | None:
+        """Return the call of this name."""
+        with self._lock:
+            return self._cases.get(operation_id, {}).get(generation)
+
     def is_latest(self, case: Case) -> bool:
         """Tell whether no newer call has taken its place."""
         return self.latest(case.folder.operation_id) is case
@@ -167,6 +172,11 @@ class Book:
                 return False
             self._reports.append((case, report))
             return True
+
+    def report_again(self, case: Case, report: Report) -> None:
+        """Have control told once more how a call ended, as it has not heard it."""
+        with self._lock:
+            self._reports.append((case, report))
 
     def take_reports(self) -> list[Report]:
         """Return what control was not told."""

@@ -22,6 +22,7 @@ from forewarn.drivers.port import (
     Call,
     DriverError,
     Observation,
+    OutcomeUnknownError,
     Probe,
     ProbeState,
     Report,
@@ -82,6 +83,7 @@ class CommandDriver:
         del now
         known = self._book.latest(call.operation_id)
         if known is not None and known.folder.generation >= call.generation:
+            self._tell_again(call, known)
             return
         words = self._programs.actions.get(call.action)
         if words is None:
@@ -112,7 +114,7 @@ class CommandDriver:
         if case is None or case.folder.generation < generation:
             return Probe(state=ProbeState.NOT_STARTED)
         if case.folder.generation > generation:
-            return Probe(state=ProbeState.UNKNOWN)
+            return self._standing_of_earlier(operation_id, generation)
         if case.lost():
             self._ask_after(case)
         probe = case.standing()
@@ -172,6 +174,50 @@ class CommandDriver:
     def _tell(self) -> None:
         if self._wake is not None:
             self._wake()
+
+    def _standing_of_earlier(self, operation_id: str, generation: int) -> Probe:
+        """Return how a call ended that a later one followed, where that is known.
+
+        Control asks after such a one only if a backup was put back.
+        """
+        case = self._book.find(operation_id, generation)
+        probe = None if case is None else case.standing()
+        if probe is None or probe.report is None:
+            return Probe(state=ProbeState.UNKNOWN)
+        return probe
+
+    def _tell_again(self, call: Call, known: Case) -> None:
+        """Report a call that has ended once more, or raise OutcomeUnknownError.
+
+        Whoever begins it has never heard of its end: a backup was put back.
+        """
+        is_known_latest = known.folder.generation == call.generation
+        case = self._book.find(call.operation_id, call.generation)
+        if case is None:
+            raise OutcomeUnknownError(
+                f"the driver has records of call {known.folder.generation} of this "
+                f"operation, and none of call {call.generation}"
+            )
+        try:
+            is_same = call.is_same_work(case.folder.plan.call)
+        except DriverError as error:
+            raise OutcomeUnknownError(error.message) from error
+        if not is_same:
+            raise OutcomeUnknownError(
+                f"the driver knows call {call.generation} of this operation as other "
+                "work"
+            )
+        probe = case.standing()
+        if is_known_latest and not case.is_told:
+            # It is under way, and will be reported as any other.
+            return
+        if probe.report is None:
+            raise OutcomeUnknownError(
+                f"the driver has not seen the end of call {call.generation} of this "
+                "operation"
+            )
+        self._book.report_again(case, probe.report)
+        self._tell()
 
     def _may_be_stopped(self, case: Case) -> bool:
         try:

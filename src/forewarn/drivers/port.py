@@ -6,6 +6,10 @@ must not do it twice. A later generation replaces an earlier one, whose reports
 are ignored. Work is asynchronous: `begin` returns at once, and the result is
 among the `reports` when it is there. A driver knows nothing of events, scopes
 or approvals, and decides nothing.
+
+Control may know less than its driver: where a backup of the store was put back, it
+begins calls that ended long ago. It must hear how they ended, or that nobody can
+say; otherwise it would wait for a report that was given to a store that is lost.
 """
 
 import enum
@@ -20,6 +24,11 @@ from forewarn.protocol.operations import Action
 
 class DriverError(ForewarnError):
     """The hypervisor, or the way to it, failed; control retries within bounds."""
+
+
+class OutcomeUnknownError(DriverError):
+    """What a call would do may have been done already, and the driver cannot tell:
+    an operator must, and control does not call again by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,11 @@ class Call:
     vms: tuple[CallVm, ...]
     duration_seconds: int
     """How long a freeze should last; -1: the driver's own choice."""
+
+    def is_same_work(self, other: "Call") -> bool:
+        """Tell whether both do the same to the same VMs, whatever their names."""
+        mine = self.action, self.host, self.vms
+        return mine == (other.action, other.host, other.vms)
 
 
 class Verdict(enum.Enum):
@@ -103,7 +117,10 @@ class Driver(Protocol):
     def begin(self, call: Call, *, now: Micros) -> None:
         """Start the call, unless this generation was started before.
 
-        Raises DriverError if it certainly was not started.
+        One that has ended is reported again. Raises OutcomeUnknownError where that
+        cannot be said: a later call of the operation was begun and the end of this
+        one is not known, or another piece of work had its name. Raises any other
+        DriverError if it certainly was not started.
         """
         ...
 

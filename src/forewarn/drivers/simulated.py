@@ -16,6 +16,7 @@ from forewarn.drivers.port import (
     Call,
     DriverError,
     Observation,
+    OutcomeUnknownError,
     Probe,
     ProbeState,
     Report,
@@ -37,7 +38,8 @@ IMPACTS: Mapping[Action, Micros] = {
 
 ENDED_KEPT = 1_000
 """Calls that have been reported and are still known: control asks after a call
-again only if it was killed before it took over the report."""
+again only if it was killed before it took over the report, or if a backup of what
+it knew was put back; what is forgotten by then is simulated once more."""
 
 
 class SimulatedDriver:
@@ -63,6 +65,8 @@ class SimulatedDriver:
         self._tasks: dict[str, Task] = {}
         self._ends: list[tuple[Micros, str, int]] = []
         self._ended: deque[tuple[str, int]] = deque()
+        self._earlier: dict[tuple[str, int], Task] = {}
+        self._again: list[tuple[Micros, Report]] = []
         self._seen: dict[str, Observation] = {}
         for key, note in self._journal.notes().items():
             self._recall(key, note)
@@ -115,6 +119,7 @@ class SimulatedDriver:
         """Note when the call will have ended; raises DriverError."""
         known = self._tasks.get(call.operation_id)
         if known is not None and known.generation >= call.generation:
+            self._tell_again(call, known, now=now)
             return
         fault = self._next_fault(call)
         if fault is not None and fault.kind is FaultKind.REFUSE:
@@ -122,6 +127,8 @@ class SimulatedDriver:
         for each in call.vms:
             # Control says where they are now, and that they are there.
             self._forget_vm(each.vm)
+        if known is not None and known.told:
+            self._keep_earlier(known)
         task = task_of(call, fault, begun=now, impact=self._impact(call))
         self._remember(task)
         self._expect(task)
@@ -131,6 +138,7 @@ class SimulatedDriver:
         task = self._tasks.get(operation_id)
         if task is None or task.generation < generation:
             return Probe(state=ProbeState.NOT_STARTED)
+        task = self._earlier.get((operation_id, generation), task)
         if task.forgotten or task.generation > generation:
             return Probe(state=ProbeState.UNKNOWN)
         if not task.has_ended(now):
@@ -175,7 +183,8 @@ class SimulatedDriver:
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports whose time has come, earliest first."""
-        found: list[Report] = []
+        found = [report for _, report in self._again]
+        self._again.clear()
         self._drop_stale()
         while self._ends and self._ends[0][0] <= now:
             _, operation_id, _ = heapq.heappop(self._ends)
@@ -186,7 +195,9 @@ class SimulatedDriver:
     def next_report_at(self) -> Micros | None:
         """Return when the earliest call under way ends."""
         self._drop_stale()
-        return self._ends[0][0] if self._ends else None
+        nearest = self._ends[:1]
+        instants = [ends for ends, _, _ in nearest] + [at for at, _ in self._again]
+        return min(instants, default=None)
 
     def on_report(self, wake: Callable[[], None]) -> None:
         """Do nothing: every report comes at a known time."""
@@ -203,6 +214,32 @@ class SimulatedDriver:
             # The VMs were told that it is no longer than this.
             return min(length, call.duration_seconds * SECOND)
         return length
+
+    def _tell_again(self, call: Call, known: Task, *, now: Micros) -> None:
+        """Report a call that has ended once more, or raise OutcomeUnknownError.
+
+        Whoever begins it has never heard of its end: a backup was put back.
+        """
+        key = call.operation_id, call.generation
+        task = known if known.generation == call.generation else self._earlier.get(key)
+        if task is None:
+            raise OutcomeUnknownError(
+                f"the driver knows of call {known.generation} of this operation, "
+                f"and not how call {call.generation} ended"
+            )
+        if not call.is_same_work(task.call()):
+            raise OutcomeUnknownError(
+                f"the driver knows call {call.generation} of this operation as other "
+                "work"
+            )
+        if task.told:
+            self._again.append((now, task.report()))
+
+    def _keep_earlier(self, task: Task) -> None:
+        """Remember how a call ended behind which a later one begins."""
+        key = task.operation_id, task.generation
+        self._earlier[key] = task
+        self._journal.write(f"earlier:{key[0]}.{key[1]}", note_of(task))
 
     def _end(self, task: Task) -> Task:
         """Take over how a call leaves its VMs, once."""
@@ -222,6 +259,8 @@ class SimulatedDriver:
         self._ended.append((task.operation_id, task.generation))
         while len(self._ended) > ENDED_KEPT:
             operation_id, generation = self._ended.popleft()
+            if self._earlier.pop((operation_id, generation), None) is not None:
+                self._journal.forget(f"earlier:{operation_id}.{generation}")
             oldest = self._tasks.get(operation_id)
             if oldest is not None and oldest.generation == generation:
                 del self._tasks[operation_id]
@@ -259,6 +298,10 @@ class SimulatedDriver:
             self._seen[name] = Observation(running=note["running"], host=note["host"])
             return
         task = task_from(note)
+        if kind == "earlier":
+            self._earlier[task.operation_id, task.generation] = task
+            self._retire(task)
+            return
         self._tasks[task.operation_id] = task
         if task.told:
             self._retire(task)

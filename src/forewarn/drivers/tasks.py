@@ -31,6 +31,17 @@ class Task:
     forgotten: bool = False
     told: bool = False
 
+    def call(self) -> Call:
+        """Return the call that it was made of; how long it was to last is not kept."""
+        return Call(
+            operation_id=self.operation_id,
+            generation=self.generation,
+            action=self.action,
+            host=self.host,
+            vms=self.vms,
+            duration_seconds=-1,
+        )
+
     def has_ended(self, now: Micros) -> bool:
         """Tell whether its end has come."""
         return self.ends is not None and self.ends <= now

@@ -7,7 +7,7 @@ the 6.5 µs that the kernel and the event loop take:
 - the same bytes came last, and their answer stands: 0.2 µs;
 - the whole chunk is a request that is known by its bytes, as a poller's is, so that
   the parser is skipped, and who asks is looked up: 1.5 µs;
-- it is read: 7 µs.
+- it is read: 4 µs in the form that clients write (`plain`), else 7 µs.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import Hub
 from forewarn.metadata.identity import Source, normal_address
 from forewarn.metadata.known import Known
+from forewarn.metadata.plain import read_plain
 from forewarn.metadata.reader import Received, Refused, RequestReader
 from forewarn.metadata.standing import Standing
 from forewarn.metadata.waiting import Wait, Waiter
@@ -152,20 +153,26 @@ class Connection(asyncio.Protocol):
         is_alone = self.is_free
         if is_alone and len(data) <= limits.KNOWN_BYTES_MAX:
             known = self._hub.known.find(data)
-            if known is not None:
-                self._repeat(known)
+            received = read_plain(data) if known is None else known.received
+            if received is not None:
+                if self._watchdog is not None:
+                    # The timer is left to run: when it fires, there was no hurry.
+                    self._watchdog.phase = _IDLE
+                if known is not None:
+                    self._repeat(known)
+                    return
+                self._learn(data, received)
+                self._follow(received, self._decide(received.request, None))
                 return
         if self._reader is _UNREAD:
             self._reader = RequestReader(self._judge)
         self._reader.feed(data)
-        if is_alone:
-            self._learn(data)
+        ready = self._reader.ready
+        if is_alone and len(ready) == 1 and self._reader.is_between:
+            self._learn(data, ready[0])
         self._drain()
 
     def _repeat(self, known: Known) -> None:
-        if self._watchdog is not None:
-            # The timer is left to run: when it fires, there was no hurry.
-            self._watchdog.phase = _IDLE
         received = known.received
         answer = self._decide(received.request, known.route)
         self._follow(received, answer)
@@ -278,11 +285,7 @@ class Connection(asyncio.Protocol):
         route = endpoint.route(request, signed=signed)
         return route if isinstance(route, Response) else None
 
-    def _learn(self, data: bytes) -> None:
-        ready = self._reader.ready
-        if len(ready) != 1 or self._reader.in_head or self._reader.in_body:
-            return
-        received = ready[0]
+    def _learn(self, data: bytes, received: Received | Refused) -> None:
         if isinstance(received, Received) and received.request.method == "GET":
             route = self._hub.endpoint.repeatable(received.request, _NOWHERE)
             if route is not None:
@@ -374,7 +377,8 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._task = None
         self._send(received, self._hub.approved(question, verdict))
-        if not self._is_ending:
+        # Most often nothing came meanwhile, and nothing was stopped.
+        if not self._is_ending and not (self._reader.is_idle and self._reads):
             self._drain()
 
     async def _converse(

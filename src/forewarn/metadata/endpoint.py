@@ -106,11 +106,13 @@ class Endpoint:
         secret: bytes = b"",
         waits: Waits | None = None,
         own_events: bool = False,
+        preparer: Preparer | None = None,
     ) -> None:
         """Begin with no VM; `rate_limit` is a second and VM, 0 is none.
 
         Without `waits`, a VM that asks to wait for a change is answered at once;
-        without `own_events`, nobody may ask for those.
+        without `own_events`, nobody may ask for those. `preparer` makes documents
+        of what is published.
         """
         self._has_own_events = own_events
         self.waits = Waits() if waits is None else waits
@@ -118,7 +120,7 @@ class Endpoint:
         self._edition = Edition()
         self.directory = Directory(secret=secret, edition=self._edition)
         self._limit = RateLimit(rate_limit)
-        self._preparer = Preparer()
+        self._preparer = preparer or Preparer()
         self._views: dict[str, ServedView] = {}
         self._served = 0
         self._seen: dict[str, Micros] = {}

@@ -1,7 +1,8 @@
 """A connection with an interposer in front of it.
 
 Everything is done as on any other connection but what a `Plan` says; without one,
-the bytes are the same. Answers do not stand here, since each request must be seen.
+the bytes are the same. An answer stands as long as the interposer lets it, and each
+request is told to it nevertheless.
 """
 
 import asyncio
@@ -14,9 +15,7 @@ from forewarn.metadata.endpoint import Answer
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import Hub
 from forewarn.metadata.interposer import Interposer, Pace, Plan, Visit
-from forewarn.metadata.known import Known
 from forewarn.metadata.reader import Received, Refused
-from forewarn.metadata.watchdog import Phase
 
 FLUSH_SECONDS = 0.02
 """Between the last bytes and a reset: a loop may write only in its next turn, and a
@@ -32,7 +31,14 @@ _NOT_ARRIVED = Response(status=0, payload=b"")
 class InterposedConnection(Connection):
     """The server's end of one connection, with somebody in front of the endpoint."""
 
-    __slots__ = ("_interposer", "_is_silent", "_plan", "_sending", "_visit")
+    __slots__ = (
+        "_interposer",
+        "_is_silent",
+        "_plan",
+        "_sending",
+        "_stood",
+        "_visit",
+    )
 
     def __init__(self, hub: Hub, vm: str, interposer: Interposer) -> None:
         """Belong to `hub`; `interposer` sees all that passes."""
@@ -41,6 +47,8 @@ class InterposedConnection(Connection):
         self._visit: Visit | None = None
         """The request that is under way, until its answer is decided."""
         self._plan: Plan | None = None
+        self._stood: Visit | None = None
+        """The last request, if it was answered at once and as genuine as it came."""
         self._sending: asyncio.Task[None] | None = None
         """What sends an answer that takes time."""
         self._is_silent = False
@@ -68,12 +76,29 @@ class InterposedConnection(Connection):
         """Close if nothing will ever be answered; else as always."""
         return not self._is_silent and super().eof_received()
 
-    def _repeat(self, known: Known) -> None:
-        # No answer stands: each request is looked at.
-        if self._watchdog is not None:
-            self._watchdog.phase = Phase.IDLE
-        received = known.received
-        self._follow(received, self._decide(received.request, known.route))
+    def data_received(self, data: bytes) -> None:
+        """Answer what has come, or read on."""
+        standing, visit = self._standing, self._stood
+        if (
+            standing is not None
+            and visit is not None
+            and data == self._known_bytes
+            and self._interposer.lets_stand()
+            and standing.holds(self._monotonic())
+        ):
+            response = standing.response
+            self._was_active = True
+            self._by_status[response.status] += 1
+            self._write(response.payload)
+            self._interposer.again(
+                visit,
+                response,
+                now=self._hub.clock.now(),
+                io_time=asyncio.get_running_loop().time(),
+            )
+            return
+        self._standing = self._stood = None
+        self._take(data)
 
     def _decide(
         self, request: Request, route: routes.Read | None, *, again: bool = False
@@ -108,6 +133,7 @@ class InterposedConnection(Connection):
         genuine = None if response is _NOT_ARRIVED else response
         given = self._interposer.answer(visit, plan, genuine)
         if plan is None and given is not None:
+            self._stood = visit if given is genuine else None
             super()._send(received, given)
             return
         if given is None and (plan is None or plan.cut_after is None):
@@ -131,9 +157,10 @@ class InterposedConnection(Connection):
             await asyncio.sleep(plan.delay_seconds)
         if plan.cut_after is not None:
             payload = b"" if given is None else given.payload
-            await self._trickle(
-                payload[: min(plan.cut_after, len(payload) // 2)], plan.pace
-            )
+            size = plan.cut_after
+            if size and size >= len(payload):
+                size = len(payload) // 2
+            await self._trickle(payload[:size], plan.pace)
             await asyncio.sleep(FLUSH_SECONDS)
             self._reset()
             return
@@ -142,7 +169,11 @@ class InterposedConnection(Connection):
             self._task = self._sending = None
             super()._send(received, given)
         else:
-            closes = given.close or not received.keep or self._has_ended
+            closes = (
+                given.close
+                or not received.keep
+                or (self._has_ended and not self._reader.ready)
+            )
             payload = given.bytes_for(
                 bodiless=received.request.method == "HEAD",
                 connection="close" if closes else "",

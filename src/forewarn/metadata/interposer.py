@@ -77,6 +77,16 @@ class Interposer(Protocol):
         """
         ...
 
+    def lets_stand(self) -> bool:
+        """Tell whether a poller's next answer may be the last one, unasked."""
+        ...
+
+    def again(
+        self, visit: Visit, given: Response, *, now: Micros, io_time: float
+    ) -> None:
+        """Hear that `visit` came again at other times, and got the same answer."""
+        ...
+
     def unanswered(self, visit: Visit, plan: Plan | None) -> None:
         """Hear that the client went before its answer was there."""
         ...

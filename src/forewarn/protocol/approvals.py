@@ -16,6 +16,16 @@ beyond any, and keeps the transaction that approves them short."""
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
+_USUAL = re.compile(
+    rb'\s*+\{\s*+"StartRequests"\s*+:\s*+\[\s*+'
+    rb'\{\s*+"EventId"\s*+:\s*+"(%b)"\s*+\}\s*+\]\s*+\}\s*+'.replace(
+        rb"\s", rb"[ \t\r\n]"
+    )
+    % _GUID.pattern.encode("ascii")
+)
+"""What nearly all bodies are: one event, and nothing else. To read it as JSON takes
+three times as long, and gives the same."""
+
 _EXAMPLE = '{"StartRequests":[{"EventId":"<GUID>"}]}'
 
 
@@ -26,6 +36,8 @@ def parse_start_requests(body: bytes) -> tuple[str, ...]:
     Extra members are ignored (clause 3.1); anything else that is not as it
     should be raises `BadRequestError`, whatever the other entries are (3.3).
     """
+    if usual := _USUAL.fullmatch(body):
+        return (usual[1].decode("ascii").upper(),)
     value = _load(body)
     if not isinstance(value, dict):
         raise BadRequestError(f"Bad request. The body must be an object: {_EXAMPLE}")

@@ -113,7 +113,9 @@ class Event:
     @property
     def is_live(self) -> bool:
         """Tell whether documents show it."""
-        return self.status in LIVE_STATUSES
+        # As `in LIVE_STATUSES`, which takes three times as long; asked at every write.
+        status = self.status
+        return status is EventStatus.SCHEDULED or status is EventStatus.STARTED
 
     def names(self, vm: str) -> bool:
         """Tell whether the VM with key `vm` is among the resources."""

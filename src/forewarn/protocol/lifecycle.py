@@ -16,6 +16,7 @@ from typing import TypeVar
 from forewarn.instants import Micros
 from forewarn.protocol.errors import IllegalTransitionError
 from forewarn.protocol.events import Event, EventStatus, Outcome
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import (
     Operation,
     OperationState,
@@ -179,7 +180,7 @@ def step_event(
     if given is EventInput.APPROVE:
         if event.is_approved or event.status is not EventStatus.SCHEDULED:
             return event
-        return replace(event, approved_by=by, approved_at=now)
+        return changed(event, approved_by=by, approved_at=now)
     if given is EventInput.START:
         return replace(event, status=status, started_at=now)
     if status is EventStatus.REMOVED:

@@ -18,7 +18,7 @@ import uvloop
 from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.problems import FleetFileError, Problem, line_of
 from forewarn.metadata.server import Address
-from forewarn.service import limits, parts
+from forewarn.service import checking, limits, parts
 from forewarn.service.listening import StartError
 from forewarn.service.logs import logging_to
 from forewarn.service.service import Service
@@ -39,6 +39,12 @@ SWITCH_SECONDS = 0.001
 """How long the control thread may keep the interpreter from the thread that answers
 VMs. Python's own 5 ms would be seen in every GET that meets a long transaction."""
 
+GARBAGE_OBJECTS = 20_000
+"""New objects, not counting those that have gone, after which garbage is looked for:
+some 3 MiB at most. Python's own 700 are 14 approvals, and nearly all that an order
+or an approval makes is kept: to search it again and again is a fifth of their cost,
+and at times a pause that is seen in the slowest answers."""
+
 
 def run(
     settings: Settings,
@@ -57,6 +63,7 @@ def run(
         text.read()  # A slip of the hand is told before anything is opened.
     _allow_connections()
     sys.setswitchinterval(SWITCH_SECONDS)
+    thresholds = gc.get_threshold()
     # Until the start is over, hardly anything that is made is rubbish.
     gc.disable()
     try:
@@ -64,12 +71,13 @@ def run(
             logging_to(sys.stderr, settings.log) as log,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            for warning in settings.warnings:
+            for warning in (*settings.warnings, *checking.open_files(settings)):
                 logger.warning("%s", warning)
             service = Service(settings)
             service.metrics.lines_dropped = log.lines_dropped
             return runner.run(_serve(service, text, supervisor))
     finally:
+        gc.set_threshold(*thresholds)
         gc.enable()
 
 
@@ -113,6 +121,7 @@ async def _serve(
     # garbage again and again, which at 100,000 VMs stops everything for a second.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GARBAGE_OBJECTS)
     gc.enable()
     _greet(service)
     supervisor.tell("READY=1")

@@ -6,8 +6,7 @@ control need not know of either. Reads are the store's own methods, at no cost.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from forewarn.clock import Clock
 from forewarn.store.kinds import Record
@@ -26,9 +25,11 @@ T = TypeVar("T")
 logger = logging.getLogger("forewarn.service")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One write of a transaction, in its order."""
+class Change(NamedTuple):
+    """One write of a transaction, in its order.
+
+    One is made for each write, and a frozen dataclass takes three times as long.
+    """
 
     before: Record | None
     after: Record | None

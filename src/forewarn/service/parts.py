@@ -87,6 +87,12 @@ def open_driver_of(settings: Settings) -> Driver:
     return driver
 
 
+def check_driver_of(settings: Settings) -> None:
+    """Look for the driver's programs; raises SettingsError. Nothing is opened."""
+    if settings.driver.kind == "command":
+        _programs(settings)
+
+
 def _journal(settings: Settings) -> Journal:
     url = settings.store.url
     if not url.startswith(SQLITE):

@@ -43,6 +43,7 @@ from forewarn.service.trail import Trail
 from forewarn.service.watching import Watchers
 from forewarn.service.webhooks.deliveries import Secrets, Webhooks, read_secrets
 from forewarn.service.webhooks.pending import Pending
+from forewarn.service.webhooks.tenants import Tenants
 from forewarn.store.port import Store
 
 logger = logging.getLogger("forewarn.service")
@@ -82,6 +83,7 @@ class Service:
         self._fleet_writes = FleetWrites()
         self._fleets: Fleets | None = None
         self._pending = Pending()
+        self._tenants = Tenants(settings)
         self._webhooks: Webhooks | None = None
         self.endpoint: Endpoint
         self.server: Server
@@ -164,11 +166,18 @@ class Service:
             )
         self.metrics.tally.load(store)
         self._pending.load(store)
+        self._tenants.load(store)
         return store, driver
 
     def _observed(self, store: Store) -> Store:
         """Return the store as the plane uses it: the log and the metrics hear of it."""
-        listeners = (Trail(), self.metrics.tally, self._pending, self._fleet_writes)
+        listeners = (
+            Trail(),
+            self.metrics.tally,
+            self._pending,
+            self._tenants,
+            self._fleet_writes,
+        )
         return ObservedStore(store, clock=self.clock, listeners=listeners)
 
     def _join(self, runner: Runner, store: Store, keys: Secrets) -> Webhooks:
@@ -203,6 +212,7 @@ class Service:
             self.settings,
             keys=keys,
             pending=self._pending,
+            tenants=self._tenants,
             desk=self.desk,
             clock=self.clock,
             ids=self._ids,
@@ -233,6 +243,7 @@ class Service:
                 collect=lambda: self.metrics.collect(self._parts),
                 answered=self.metrics.answered,
                 receivers=self._webhooks,
+                clock=self.clock,
             ),
             grace_seconds=limits.GRACE_SECONDS,
         )

@@ -153,10 +153,11 @@ class Tally:
         if not isinstance(after, Event) or not isinstance(before, Event):
             return
         kind = after.event_type.value
-        if before.is_live:
-            self.live[before.status.value, kind] -= 1
-        if after.is_live:
-            self.live[after.status.value, kind] += 1
+        if before.status is not after.status:
+            if before.is_live:
+                self.live[before.status.value, kind] -= 1
+            if after.is_live:
+                self.live[after.status.value, kind] += 1
         if after.is_approved and not before.is_approved:
             self.steps[kind, "approved"] += 1
             waited = (after.approved_at - after.created) / SECOND

@@ -7,6 +7,7 @@ of stages share one loop; what is asked of them runs there and nowhere else.
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from forewarn.service.loops import new_loop
@@ -27,9 +28,13 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop; return what its result will be found in."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop; return its result or raise its exception."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self.submit(work).result()
 
     def call(self, act: Callable[[], T]) -> T:
         """Run a function on the loop; return its result or raise its exception."""

@@ -34,9 +34,14 @@ def bring_operation_nearer(work: Work, operation: Operation, by: Micros) -> None
     waits = operation.state in WAITING_STATES
     not_before = operation.not_before
     if waits:
-        # What is due now is due at a second that has begun, and need not wait.
-        now = work.now - work.now % SECOND
-        not_before = max(now, round_up_to_second(not_before - by))
+        nearer = not_before - by
+        # What is due now is due at a second that has begun, and need not wait for
+        # the next one.
+        not_before = (
+            round_up_to_second(nearer)
+            if nearer > work.now
+            else work.now - work.now % SECOND
+        )
     due_at = operation.due_at
     if due_at:
         due_at = (

@@ -17,11 +17,16 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Address, Server
+from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.service.watching import Watchers
 from forewarn.sim import redating, staged
 from forewarn.sim.desks import EngineDesk, EngineVmDesk
+from forewarn.sim.deviations import Inspector
 from forewarn.sim.engine import Engine
+from forewarn.sim.faults.player import Player
+from forewarn.sim.front import Front
+from forewarn.sim.journal import Journal
 from forewarn.sim.staged import Staged, Stop
 from forewarn.sim.withheld import Withheld
 from forewarn.sim.world import World
@@ -48,16 +53,25 @@ class Stage:
         self.driver = driver
         self.withheld = Withheld()
         self.watchers = Watchers()
+        self.journal = Journal()
+        """Every request that VMs have sent."""
+        self.faults = Player(
+            now=lambda: self.reckoned, vms=engine.endpoint.directory.by_vm.keys()
+        )
+        """What goes wrong between them and the endpoint."""
+        self.front = self._stand_in_front()
         self.server = Server(
             endpoint=engine.endpoint,
             desk=EngineVmDesk(engine, withheld=self.withheld, wake=self.wake),
             clock=engine.clock,
             bounds=bounds,
+            interposer=self.front,
         )
         self.desk = EngineDesk(engine, watchers=self.watchers, wake=self.wake)
         engine.ears.on_publish = self._published
         engine.ears.on_change = self.watchers.tell
         self._paused_at: Micros | None = None
+        self._leapt: Micros = 0
         self._alarm = asyncio.Event()
         self._ticker: asyncio.Task[None] | None = None
         self.on_publish: Callable[[Publication], None] = lambda _publication: None
@@ -73,6 +87,11 @@ class Stage:
         """Have timers run by themselves: for the machine's clock."""
         assert not isinstance(self.engine.clock, VirtualClock), "time is turned by hand"
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    @property
+    def ticker(self) -> asyncio.Task[None] | None:
+        """Return what runs the timers: before `end`, it ends only by a fault of ours."""
+        return self._ticker
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
         """Stop serving; requests under way have the grace."""
@@ -94,6 +113,15 @@ class Stage:
     def is_paused(self) -> bool:
         """Tell whether model time stands still by order."""
         return self._paused_at is not None
+
+    @property
+    def reckoned(self) -> Micros:
+        """Return the present instant with all jumps and pauses reckoned in.
+
+        What counts time from a beginning counts by this: NotBefore never does.
+        """
+        paused = self._paused_at
+        return (self.engine.now if paused is None else paused) + self._leapt
 
     def pause(self) -> None:
         """Have nothing fall due until `resume`; requests are answered as ever."""
@@ -139,6 +167,7 @@ class Stage:
 
     def _bring_nearer(self, by: Micros) -> None:
         now = self.engine.now
+        self._leapt += by
         self.driver.bring_nearer(by, now=now)
         self._order(lambda work: redating.bring_nearer(work, by))
 
@@ -177,6 +206,20 @@ class Stage:
         return [refusal for refusal in refusals if refusal is not None]
 
     # Inside
+
+    def _stand_in_front(self) -> Front:
+        engine = self.engine
+        return Front(
+            faults=self.faults,
+            journal=self.journal,
+            inspector=Inspector(
+                route=lambda request: engine.endpoint.route(request, signed=False),
+                event=lambda event_id: engine.read(
+                    lambda reader: reader.get(Event, event_id)
+                ),
+            ),
+            now=lambda: engine.now,
+        )
 
     def _operation(self, operation_id: str) -> Operation:
         found = self.engine.read(lambda reader: reader.get(Operation, operation_id))

@@ -18,7 +18,7 @@ from forewarn.control.verbs.order import check_targets
 from forewarn.control.verbs.vms import REDEPLOYING, RESTARTING
 from forewarn.control.work import Work
 from forewarn.fleet.model import Vm
-from forewarn.instants import Micros
+from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import DURATION_UNKNOWN, EventSource, EventType
 from forewarn.protocol.operations import (
@@ -96,8 +96,10 @@ def stage(work: Work, wanted: Staged) -> Request:
             )
         groups.setdefault((vm.host, vm.scope), []).append(vm)
     request = admission.open_request(work, verb)
+    # Without notice it is due at a second that has begun: it starts at once.
+    not_before = work.now + (wanted.notice or -(work.now % SECOND))
     drafts = [
-        _draft(wanted, verb, action, vms, not_before=work.now + wanted.notice)
+        _draft(wanted, verb, action, vms, not_before=not_before)
         for vms in groups.values()
     ]
     admission.admit(work, request, drafts)

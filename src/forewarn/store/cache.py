@@ -12,9 +12,14 @@ revision as ever; whatever looks wrong makes the memory empty.
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar, cast
 
+from forewarn.fleet.model import Vm
+from forewarn.fleet.spans import Span
 from forewarn.instants import Micros
+from forewarn.protocol.events import Event
+from forewarn.protocol.views import View
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.codec import Row, revised
@@ -53,6 +58,19 @@ _REMEMBERED_OF: Mapping[type, tuple[Query[Any], ...]] = {
     for kind in kinds.KINDS
 }
 
+LOOKED_AT: Mapping[type, tuple[str, ...]] = {
+    Event: ("operation", "scope", "status"),
+    Span: ("ended", "vm"),
+    View: ("scope",),
+    Vm: ("scope", "started", "state"),
+}
+"""The fields that those queries look at: a write that leaves them as they were
+leaves the answers as they were, which is seen at once."""
+
+_LOOKS: Mapping[type, Callable[[Any], object]] = {
+    kind: attrgetter(*fields) for kind, fields in LOOKED_AT.items()
+}
+
 Name: TypeAlias = tuple[type, str]
 
 Question: TypeAlias = tuple[str, str]
@@ -66,14 +84,10 @@ class Committed:
         """Remember nothing."""
         self._records: OrderedDict[Name, Record] = OrderedDict()
         self._answers: OrderedDict[Question, tuple[str, ...]] = OrderedDict()
-
-    def find(self, name: Name) -> Record | None:
+        self.find = self._records.get
         """Return the record, or None if it is not remembered."""
-        return self._records.get(name)
-
-    def answer(self, question: Question) -> tuple[str, ...] | None:
+        self.answer = self._answers.get
         """Return the keys of all records found, or None if not remembered."""
-        return self._answers.get(question)
 
     def take(
         self,
@@ -114,7 +128,6 @@ class RememberingTransaction(RowTransaction):
         super().__init__(connection, schema)
         self._committed = committed
         self._pending = Pending(connection, schema)
-        self._secured: set[str] = set()
         self.seen: dict[Name, Record | None] = {}
         self.answers: dict[Question, tuple[str, ...] | None] = {}
 
@@ -190,10 +203,13 @@ class RememberingTransaction(RowTransaction):
         self._follow(old, None)
 
     def take_safety(self, scopes: Iterable[str]) -> None:
-        """Take the safety rows of these scopes, each once."""
-        new = set(scopes) - self._secured
-        super().take_safety(new)
-        self._secured |= new
+        """Write nothing: the rows are held already, like everything else.
+
+        The transaction has begun by taking SQLite's write lock, and who waits for
+        it sees what this one leaves. A row is written for those who began without
+        it (`begin`).
+        """
+        del scopes
 
     def send_all(self) -> None:
         """Send what is still owed: before the commit, which tells nobody of it."""
@@ -211,6 +227,9 @@ class RememberingTransaction(RowTransaction):
         """Have the answers that are remembered be those that a write leaves."""
         record = new or old
         assert record is not None
+        look = _LOOKS.get(type(record))
+        if look is None or (old and new and look(old) == look(new)):
+            return
         for query in _REMEMBERED_OF[type(record)]:
             before = () if old is None else query.values(old)
             after = () if new is None else query.values(new)

@@ -83,6 +83,7 @@ def _violations(connection: Connection) -> Iterator[str]:
 def _read(connection: Connection, contents: Contents) -> Iterator[str]:
     """Read all tables; yield what is wrong with single rows."""
     schema, statements = Schema(connection), queries.load_checks()
+    succession = span_rules.Succession()
     for codec in CODECS:
         decode = schema.decoders[codec.kind]
         for row in connection.each(statements[f"every_{codec.noun}"]):
@@ -97,12 +98,14 @@ def _read(connection: Connection, contents: Contents) -> Iterator[str]:
             elif isinstance(record, OutboxMessage):
                 wrong = work_rules.wrong_message(record)
             elif isinstance(record, Token):
-                wrong = work_rules.wrong_token(record)
+                # Tenants were read before: they stand first among the kinds.
+                wrong = work_rules.wrong_token(record, contents)
+            elif isinstance(record, Span):
+                contents.add(record)
+                wrong = span_rules.wrong_span(record) or succession.wrong(record)
             else:
                 contents.add(record)
-                wrong = (
-                    span_rules.wrong_span(record) if isinstance(record, Span) else ""
-                )
+                wrong = ""
             if wrong:
                 yield wrong
 

@@ -11,7 +11,6 @@ StoreError and is never mended by a guess.
 
 import dataclasses
 import enum
-import functools
 import itertools
 import json
 import operator
@@ -25,6 +24,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm
 from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store.audit import AuditEntry
@@ -44,23 +44,7 @@ _RESTORE = "The file is damaged or was changed by hand: restore a backup."
 
 def revised(record: R, revision: int) -> R:
     """Return the record with another revision."""
-    read, setters = _slots_of(type(record))
-    made = object.__new__(type(record))
-    # As `dataclasses.replace` does, at a third of its cost: every write is one.
-    for put, value in zip(setters, read(record), strict=True):
-        put(made, value)
-    object.__setattr__(made, "revision", revision)
-    return made
-
-
-@functools.cache
-def _slots_of(
-    kind: type,
-) -> tuple[Callable[[Any], Row], tuple[Callable[[Any, Any], None], ...]]:
-    """Return what reads all fields of a record, and what sets each of a new one."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    setters = tuple(vars(kind)[name].__set__ for name in names)
-    return operator.attrgetter(*names), setters
+    return changed(record, revision=revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +196,38 @@ class Amendment:
     """What may change, besides the revision."""
 
 
+def _reader_of(names: Sequence[str]) -> Callable[[Any], Row]:
+    """Return what reads these fields of a record, as a tuple also where it is one."""
+    read = operator.attrgetter(*names)
+    return read if len(names) > 1 else lambda record: (read(record),)
+
+
+class _Amending(Generic[R]):
+    """How one amendment is found and written."""
+
+    def __init__(self, amendment: Amendment, columns: Mapping[str, Column]) -> None:
+        fields = amendment.fields
+        self.statement = f"amend_{amendment.noun}"
+        self._others = _reader_of([*(set(columns) - {*fields, "revision"})])
+        self._names = fields
+        self._changed = _reader_of(fields)
+        self._encodes = [
+            (name, encode) for name in fields if (encode := columns[name].encode)
+        ]
+
+    def fits(self, old: R, new: R) -> bool:
+        """Tell whether nothing else has changed."""
+        return self._others(old) == self._others(new)
+
+    def values(self, new: R) -> Values:
+        """Return what has changed, by the names of the columns."""
+        values: Values = dict(zip(self._names, self._changed(new), strict=True))
+        for name, encode in self._encodes:
+            values[name] = encode(values[name])
+        values["revision"] = new.revision
+        return values
+
+
 class Codec(Generic[R]):
     """One kind of record, as a table holds it."""
 
@@ -237,12 +253,14 @@ class Codec(Generic[R]):
         self.noun = noun
         self.key = key
         self.status = status
+        self._old_status = f"old_{status}"
         self.links = links
-        self.amendments = amendments
         self.columns: Mapping[str, Column] = {
             field.name: column_for(hints[field.name])
             for field in dataclasses.fields(cast("Any", kind))
         }
+        self.amendments = amendments
+        self._amendings = [_Amending[R](each, self.columns) for each in amendments]
         self._fields: Callable[[R], Row] = operator.attrgetter(*self.columns)
         self._encodes = [
             (name, column.encode)
@@ -259,24 +277,18 @@ class Codec(Generic[R]):
 
     def change(self, old: R, new: R) -> tuple[str, Values]:
         """Return the statement that puts `new` in place of `old`, and its values."""
-        pairs = zip(self.columns, self._fields(old), self._fields(new), strict=True)
-        changed = {name for name, a, b in pairs if a is not b and a != b}
-        changed.discard("revision")
-        for amendment in self.amendments:
-            if changed.issubset(amendment.fields):
-                values: Values = {"revision": new.revision}
-                for name in amendment.fields:
-                    encode = self.columns[name].encode
-                    value = getattr(new, name)
-                    values[name] = encode(value) if encode else value
-                return f"amend_{amendment.noun}", values | self.guard(old)
+        for amending in self._amendings:
+            if amending.fits(old, new):
+                return amending.statement, amending.values(new) | self.guard(old)
         return f"replace_{self.noun}", self.encode(new) | self.guard(old)
 
     def guard(self, old: R) -> Values:
         """Return what a guarded write asks of the stored row."""
         values: Values = {self.key: old.key, "old_revision": old.revision}
         if self.status:
-            values[f"old_{self.status}"] = getattr(old, self.status).value
+            words = self.columns[self.status].encode
+            assert words is not None, "a status is a word of an enumeration"
+            values[self._old_status] = words(getattr(old, self.status))
         return values
 
     def decoder(self, names: Sequence[str]) -> Callable[[Row], R]:
@@ -340,8 +352,11 @@ def _scopes_of(operation: Operation) -> Iterable[Values]:
 
 
 def _subjects_of(entry: AuditEntry) -> Iterable[Values]:
-    for subject in sorted(set(entry.subjects)):
-        yield {"subject": subject, "entry_id": entry.key}
+    entry_id = entry.entry_id
+    return [
+        {"subject": subject, "entry_id": entry_id}
+        for subject in dict.fromkeys(entry.subjects)
+    ]
 
 
 CODECS: tuple[Codec[Any], ...] = (
@@ -378,7 +393,6 @@ CODECS: tuple[Codec[Any], ...] = (
             Links("open_operation_scope", _open_scopes_of, ("scopes", "state")),
         ),
         amendments=(
-            Amendment("operation_mark", ()),
             Amendment(
                 "operation_call",
                 (

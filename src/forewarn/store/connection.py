@@ -27,6 +27,9 @@ CACHE_KIBIBYTES = 16 * 1024
 JOURNAL_BYTES_KEPT = 64 * 1024 * 1024
 """What a large load leaves of the write-ahead log is cut back to this."""
 
+LOG_PAGES_MAX = JOURNAL_BYTES_KEPT // 4096
+"""Beyond so many pages a commit itself brings the log into the file (`checkpoints`)."""
+
 HINTS = {
     sqlite3.SQLITE_FULL: "Free some space on its disk.",
     sqlite3.SQLITE_IOERR: "Look at its disk and at the system's log.",
@@ -94,6 +97,7 @@ class Connection:
             )
         self.run("PRAGMA synchronous = FULL")
         self.run(f"PRAGMA journal_size_limit = {JOURNAL_BYTES_KEPT}")
+        self.run(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
         self.run(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
 
     def run(self, sql: str, parameters: Parameters = ()) -> int:
@@ -139,6 +143,15 @@ class Connection:
             self._sqlite.backup(target._sqlite, pages=-1)  # noqa: SLF001
         except sqlite3.Error as error:
             raise self._failed(error) from error
+
+    @property
+    def rows_changed(self) -> int:
+        """Return how many rows were changed since it was opened."""
+        return self._sqlite.total_changes
+
+    def checkpoint(self) -> None:
+        """Bring the write-ahead log into the file, as far as nobody is in the way."""
+        self.rows("PRAGMA wal_checkpoint(PASSIVE)")
 
     def begin(self, *, immediate: bool = False) -> None:
         """Open a transaction; an immediate one is the only that may write."""

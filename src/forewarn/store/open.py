@@ -18,9 +18,18 @@ def open_store(url: str) -> Store:
     Raises ValueError for what is no URL of a store of ours, or names a folder that
     is not there; StoreError if the store cannot be opened.
     """
+    path = check_url(url)
+    return MemoryStore() if path is None else SqliteStore(path)
+
+
+def check_url(url: str) -> Path | None:
+    """Return the file that a store's URL names; None: it is in memory.
+
+    Raises ValueError as `open_store` does; nothing is opened.
+    """
     scheme, separator, _ = url.partition("://")
     if url == "memory://":
-        return MemoryStore()
+        return None
     if separator and scheme in {"postgres", "postgresql"}:
         raise ValueError(
             f"this version of forewarn cannot keep its store in PostgreSQL: {_EXAMPLES}"
@@ -30,7 +39,7 @@ def open_store(url: str) -> Store:
             raise ValueError(f"there is no folder {path.absolute().parent}")
         if path.is_dir():
             raise ValueError(f"{path} is a folder: name a file in it")
-        return SqliteStore(path)
+        return path
     raise ValueError(f"{url!r} is not the URL of a store: {_EXAMPLES}")
 
 

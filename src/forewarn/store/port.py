@@ -114,7 +114,8 @@ class Transaction(Reader, Protocol):
         """Take the safety rows of these scopes, in sorted order.
 
         Of two transactions that took the same row, at most one commits on what
-        it read; the other meets ConflictError, here or at its end.
+        it read; the other meets ConflictError, here or at its end. Where writers
+        take turns there is nothing to write.
         """
         ...
 

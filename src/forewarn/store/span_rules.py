@@ -7,6 +7,9 @@ from forewarn.fleet.spans import Span, SpanKind
 from forewarn.protocol.operations import OperationState
 from forewarn.store.contents import Contents
 
+INSTANT_DIGITS = 17
+"""Of a time's id, behind its VM: the instant at which it was first written."""
+
 
 def open_spans(contents: Contents) -> Iterator[str]:
     """Tell where what goes on of a VM is not how the VM is."""
@@ -45,4 +48,32 @@ def wrong_span(span: Span) -> str:
         return f"{me} is not where its vm's belong"
     if span.ended and span.ended < span.began:
         return f"{me} ends before it begins"
+    if (
+        f"{span.began:0{INSTANT_DIGITS}d}"
+        < span.span_id[len(span.vm) + 1 :][:INSTANT_DIGITS]
+    ):
+        return f"{me} begins before it was written"
     return ""
+
+
+class Succession:
+    """Whether times of one VM that cannot be at once are at once.
+
+    They are shown to it in order of their ids, which is that of their beginnings.
+    """
+
+    def __init__(self) -> None:
+        """Have seen nothing yet."""
+        self._last: dict[bool, Span] = {}
+
+    def wrong(self, span: Span) -> str:
+        """Return what is wrong with the next time, after those before it."""
+        last = self._last.get(span.is_outage)
+        self._last[span.is_outage] = span
+        if last is None or last.vm != span.vm:
+            return ""
+        if last.is_open or span.began < last.ended:
+            return (
+                f"times {last.span_id} and {span.span_id} of vm {span.vm} are at once"
+            )
+        return ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from forewarn.store.cache import Committed, RememberingTransaction
+from forewarn.store.checkpoints import Checkpoints
 from forewarn.store.connection import BUSY_MILLISECONDS, Connection
 from forewarn.store.lock import ProcessLock
 from forewarn.store.migrate import count_done, load_steps, migrate
@@ -36,6 +37,7 @@ class SqliteStore:
         self._path = path.resolve()
         self._turns = Turns()
         self._committed = Committed()
+        self._checkpoints = Checkpoints(self._path)
         self._guard = threading.Lock()
         self._is_closed = False
         self._writer: Connection | None = None
@@ -67,6 +69,7 @@ class SqliteStore:
 
         def attempt() -> T:
             writer = self._take_writer()
+            rows = writer.rows_changed
             try:
                 writer.begin(immediate=True)
                 transaction = RememberingTransaction(
@@ -76,6 +79,7 @@ class SqliteStore:
                 transaction.send_all()
                 writer.commit()
                 self._committed.take(transaction.seen, transaction.answers)
+                self._checkpoints.note(writer.rows_changed - rows)
             except StoreError:
                 self._committed.forget()
                 raise
@@ -154,6 +158,7 @@ class SqliteStore:
             if self._is_closed:
                 return
             self._is_closed = True
+            self._checkpoints.close()
             readers, self._readers = self._readers, []
         try:
             for transaction in list(self._open):

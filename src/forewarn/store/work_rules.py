@@ -207,17 +207,20 @@ def wrong_message(message: OutboxMessage) -> str:
     if not message.receiver or not message.public_id:
         return f"{me} does not say for whom it is, or has no name"
     try:
-        is_object = isinstance(json.loads(message.body), dict)
+        body = json.loads(message.body)
     except ValueError:
-        is_object = False
-    return "" if is_object else f"{me} tells of no event"
+        body = None
+    is_event = isinstance(body, dict) and body.keys() >= {"EventId", "EventStatus"}
+    return "" if is_event else f"{me} tells of no event"
 
 
-def wrong_token(token: Token) -> str:
+def wrong_token(token: Token, contents: Contents) -> str:
     """Return what is wrong with a token of the operator API, or nothing."""
     me = f"token {token.token_id}"
     if not token.name or not token.created_by:
         return f"{me} does not say who holds it, or who made it"
     if len(token.digest) != DIGEST_CHARACTERS or set(token.digest) - HEXADECIMAL:
         return f"{me} has no digest of a secret"
+    if token.tenant and token.tenant not in contents.tenants:
+        return f"{me} is of tenant {token.tenant}, which is not there"
     return ""

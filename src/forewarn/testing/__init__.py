@@ -1,4 +1,45 @@
 """The public test kit: for those who test an application, or another server.
 
-`checks` asks any metadata endpoint whether it keeps the protocol.
+`ScheduledEvents` is a world of VMs that are told of maintenance, for tests of what
+runs in them; the pytest plugin gives it as a fixture. `checks` asks any metadata
+endpoint whether it keeps the protocol.
+
+Nothing is imported before it is used: pytest loads the plugin in every run.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from forewarn.sim.journal import Seen
+    from forewarn.testing.kit.event import Approved, Event
+    from forewarn.testing.kit.telling import NotSeenError
+    from forewarn.testing.kit.vm import Vm
+    from forewarn.testing.kit.world import ScheduledEvents
+
+__all__ = ["Approved", "Event", "NotSeenError", "ScheduledEvents", "Seen", "Vm"]
+
+_HOMES = {
+    "Approved": "forewarn.testing.kit.event",
+    "Event": "forewarn.testing.kit.event",
+    "NotSeenError": "forewarn.testing.kit.telling",
+    "ScheduledEvents": "forewarn.testing.kit.world",
+    "Seen": "forewarn.sim.journal",
+    "Vm": "forewarn.testing.kit.vm",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for; raises ImportError that names a missing extra."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415 - see above
+
+    try:
+        return getattr(importlib.import_module(home), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("forewarn"):
+            raise
+        raise ImportError(
+            f"{name} needs {error.name}: pip install 'forewarn[test]'"
+        ) from error

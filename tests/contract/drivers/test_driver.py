@@ -20,6 +20,7 @@ from forewarn.drivers.port import (
     CallVm,
     Driver,
     Observation,
+    OutcomeUnknownError,
     ProbeState,
     Report,
     Verdict,
@@ -71,6 +72,10 @@ class World:
     def pass_long(self) -> None:
         """Let so much time pass that nothing is under way any more."""
         raise NotImplementedError
+
+    def reports_now(self) -> list[Report]:
+        """Return what is reported without any time passing."""
+        return list(self.driver.reports(now=self.now))
 
     def late_reports(self) -> list[Report]:
         self.pass_long()
@@ -204,7 +209,6 @@ def test_a_call_made_twice_is_done_once(world: World) -> None:
     world.begin(call_of())
     world.begin(call_of())
     assert len(world.pass_until_reported()) == 1
-    world.begin(call_of())
     assert world.late_reports() == []
 
 
@@ -232,7 +236,8 @@ def test_a_newer_generation_replaces_an_older_one(world: World) -> None:
 
 def test_an_older_generation_that_comes_late_is_not_done(world: World) -> None:
     world.begin(call_of(generation=2))
-    world.begin(call_of(generation=1))
+    with pytest.raises(OutcomeUnknownError, match="call 2 of this operation"):
+        world.begin(call_of(generation=1))
     assert [each.generation for each in world.pass_until_reported()] == [2]
 
 
@@ -291,9 +296,61 @@ def test_a_report_that_was_given_is_still_known_after_a_crash(world: World) -> N
 
 def test_a_call_is_not_done_again_after_a_crash(world: World) -> None:
     world.begin(call_of())
-    world.pass_until_reported()
+    told = world.pass_until_reported()
     world.reopen()
     world.begin(call_of())
+    assert world.reports_now() == told
+    assert world.late_reports() == []
+
+
+# A backup was put back: control knows less than its driver
+
+
+def test_a_call_that_has_ended_and_is_begun_again_reports_its_end_again(
+    world: World,
+) -> None:
+    world.begin(call_of(Action.FREEZE))
+    told = world.pass_until_reported()
+    for _ in range(2):
+        world.begin(call_of(Action.FREEZE))
+        # At once: nothing is done a second time.
+        assert world.reports_now() == told
+        assert world.late_reports() == []
+    assert world.probe(call_of(Action.FREEZE)) is ProbeState.DONE
+
+
+def test_an_older_generation_that_has_ended_reports_its_own_end(world: World) -> None:
+    first = call_of(Action.LIVE_MIGRATE)
+    second = replace(first, generation=2, vms=(CallVm(vm="web_1", to_host="h2"),))
+    told: list[Report] = []
+    for call in (first, second):
+        world.begin(call)
+        told += world.pass_until_reported()
+    world.reopen()
+    for call in (first, second):
+        assert world.probe(call) is ProbeState.DONE
+        world.begin(call)
+    assert world.reports_now() == told
+    assert [each.generation for each in told] == [1, 2]
+    assert world.late_reports() == []
+
+
+def test_a_stopped_call_that_is_begun_again_is_told_as_failed(world: World) -> None:
+    world.begin(call_of())
+    assert world.abort(call_of())
+    world.begin(call_of())
+    [report] = world.reports_now()
+    assert report.verdict is Verdict.FAILED
+
+
+def test_other_work_of_the_same_name_is_neither_done_nor_called_done(
+    world: World,
+) -> None:
+    world.begin(call_of(Action.REDEPLOY))
+    world.pass_until_reported()
+    other = replace(call_of(Action.REDEPLOY), vms=(CallVm(vm="web_0", to_host="h3"),))
+    with pytest.raises(OutcomeUnknownError, match="as other work"):
+        world.begin(other)
     assert world.late_reports() == []
 
 

@@ -12,7 +12,8 @@ Run = Callable[..., Ended]
 def test_receivers_are_a_table_and_an_array(service: Served, forewarn: Run) -> None:
     head, row = forewarn("webhook", "list").out.splitlines()
     assert head.split()[:4] == ["WEBHOOK", "TENANT", "STATE", "PENDING"]
-    assert row.split() == ["ops", "-", "idle", "0", "2030-01-01T00:00:00Z", "-"]
+    assert head.split()[4:6] == ["GIVEN", "UP"]
+    assert row.split() == ["ops", "-", "idle", "0", "0", "2030-01-01T00:00:00Z", "-"]
     assert json.loads(forewarn("webhook", "list", "--json").out) == [OPS]
 
 

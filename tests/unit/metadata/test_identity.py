@@ -131,6 +131,18 @@ def test_a_signed_request_is_the_signed_vms() -> None:
     assert endpoint.repeatable(signed(), PROXY) is None
 
 
+@pytest.mark.clause("1.1")
+def test_a_signature_that_was_right_makes_no_other_right() -> None:
+    endpoint = make_endpoint(secret=SECRET)
+    for _ in range(2):
+        assert endpoint.identify(signed(), PROXY) == "w0"
+        assert endpoint.identify(signed(secret=b"other"), PROXY) is None
+        another = signed(x_instance_id=GUESTS[1].vm_id)
+        assert endpoint.identify(another, PROXY) is None
+    endpoint.directory.drop("w0")
+    assert endpoint.identify(signed(), PROXY) is None
+
+
 @pytest.mark.clause("1.7")
 def test_only_a_signature_makes_up_for_a_forwarded_request() -> None:
     endpoint = make_endpoint(secret=SECRET)

@@ -108,3 +108,25 @@ def test_noise_is_refused_and_nothing_else(noise: bytes) -> None:
 def test_every_guid_is_read_back(ids: list[str]) -> None:
     wanted = tuple(dict.fromkeys(map(str.upper, ids)))
     assert parse_start_requests(body(*ids)) == wanted
+
+
+@given(st.data())
+def test_the_usual_body_says_the_same_to_who_reads_it_as_json(
+    data: st.DataObject,
+) -> None:
+    """A byte order mark keeps it from the short way, and means nothing."""
+    blanks = st.sampled_from(["", " ", "\r\n\t", "\n  ", "\xa0", "\x0b"])
+    pieces = ["", "{", '"StartRequests"', ":", "[", "{", '"EventId"', ":"]
+    pieces += [f'"{FIRST}"', "}", "]", "}", ""]
+    if data.draw(st.integers(0, 3)) == 0:
+        at = data.draw(st.integers(0, len(pieces) - 1))
+        pieces[at] = data.draw(st.sampled_from(["", ",", "{", '""', FIRST.lower()]))
+    sent = "".join(piece + data.draw(blanks) for piece in pieces).encode()
+    assert _told(sent) == _told(b"\xef\xbb\xbf" + sent)
+
+
+def _told(sent: bytes) -> object:
+    try:
+        return parse_start_requests(sent)
+    except BadRequestError as error:
+        return error.message

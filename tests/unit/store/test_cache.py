@@ -8,10 +8,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from forewarn.fleet.model import Vm
+from forewarn.fleet.model import Vm, VmState
+from forewarn.fleet.spans import Span, SpanKind
 from forewarn.protocol.events import Event, EventSource, EventStatus, EventType
+from forewarn.protocol.views import View
 from forewarn.store import cache, kinds
 from forewarn.store.audit import AuditEntry
+from forewarn.store.kinds import Record
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import (
     ConflictError,
@@ -53,6 +56,16 @@ VM = Vm(
     update_domain=0,
     vm_id="11111111-2222-3333-4444-555555555555",
 )
+SPAN = Span(
+    span_id="web_0/1",
+    vm="web_0",
+    scope="web",
+    tenant="shop",
+    fault_domain=0,
+    kind=SpanKind.REBOOT,
+    began=1,
+)
+VIEW = View(view_id="web", scope="web", enabling="web")
 
 
 @pytest.fixture
@@ -199,3 +212,35 @@ def test_a_stale_write_is_told_at_once_and_by_name(store: SqliteStore) -> None:
 
     with pytest.raises(ConflictError, match="seen"):
         store.transact(work)
+
+
+class Looked:
+    """Stands for a record, and remembers which of its fields were looked at."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.fields: set[str] = set()
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(type(self.record), name)
+        if isinstance(found, property):
+            assert found.fget is not None
+            return found.fget(self)
+        self.fields.add(name)
+        return getattr(self.record, name)
+
+
+@pytest.mark.parametrize("query", cache.REMEMBERED, ids=lambda query: query.name)
+@pytest.mark.parametrize("is_live", [True, False])
+def test_an_answer_depends_on_no_other_fields_than_are_said(
+    query: kinds.Query[Any], is_live: bool
+) -> None:
+    records: dict[type, Record] = {
+        Event: EVENT if is_live else replace(EVENT, status=EventStatus.REMOVED),
+        Vm: VM if is_live else replace(VM, state=VmState.DELETED),
+        Span: SPAN if is_live else replace(SPAN, ended=SPAN.began),
+        View: VIEW,
+    }
+    looked: Any = Looked(records[query.kind])
+    list(query.values(looked))
+    assert looked.fields <= set(cache.LOOKED_AT[query.kind])

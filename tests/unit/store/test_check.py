@@ -72,6 +72,20 @@ DAMAGES = {
     MESSAGE.format(2, "", "{}"): "does not say for whom it is",
     MESSAGE.format(2, "ops", "[]"): "tells of no event",
     MESSAGE.format(2, "ops", "{"): "tells of no event",
+    MESSAGE.format(2, "ops", "{}"): "tells of no event",
+    "INSERT INTO tokens VALUES ('tk-1', 'ci', 'nobody', 0,"
+    f" '{'0' * 64}', 1, 'operator', 0, 0)": (
+        "token tk-1 is of tenant nobody, which is not there"
+    ),
+    "INSERT INTO spans SELECT span_id || 'x', vm, scope, tenant,"
+    " fault_domain, kind, operation, began + 1, ended, is_exact, revision FROM spans"
+    " WHERE kind = 'reboot'": "of vm done_0 are at once",
+    "INSERT INTO spans SELECT span_id || 'x', vm, scope, tenant,"
+    " fault_domain, kind, operation, began, began + 1, is_exact, revision FROM spans"
+    " WHERE vm = 'idle'": "of vm idle are at once",
+    "UPDATE spans SET began = began - 1 WHERE kind = 'reboot'": (
+        "of vm done_0 begins before it was written"
+    ),
     "DELETE FROM spans WHERE vm = 'idle'": (
         "it is not noted once that vm idle is in scope idle"
     ),

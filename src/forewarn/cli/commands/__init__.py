@@ -6,6 +6,8 @@ from forewarn.cli.commands.lists import LISTS
 from forewarn.cli.commands.orders import ORDERS
 from forewarn.cli.commands.service import GROUPS as SERVICE_GROUPS
 from forewarn.cli.commands.service import SERVICE
+from forewarn.cli.commands.simulator import GROUP as SIMULATOR_GROUP
+from forewarn.cli.commands.simulator import SIMULATOR
 from forewarn.cli.commands.testkit import TESTKIT
 from forewarn.cli.commands.tokens import GROUP as TOKEN_GROUP
 from forewarn.cli.commands.tokens import TOKENS
@@ -23,8 +25,16 @@ COMMANDS = (
     *ADDRESSES,
     *WEBHOOKS,
     *UPKEEP,
+    *SIMULATOR,
     *TESTKIT,
 )
-GROUPS = {**SERVICE_GROUPS, **TOKEN_GROUP, **GROUP, **WEBHOOK_GROUPS, **UPKEEP_GROUPS}
+GROUPS = {
+    **SERVICE_GROUPS,
+    **TOKEN_GROUP,
+    **GROUP,
+    **WEBHOOK_GROUPS,
+    **UPKEEP_GROUPS,
+    **SIMULATOR_GROUP,
+}
 
 __all__ = ["COMMANDS", "GROUPS"]

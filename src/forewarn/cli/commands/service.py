@@ -42,11 +42,24 @@ SERVICE = (
         path=("config", "show"),
         summary="print the settings in force",
         text="Print every setting in force with where it came from, as `serve` with "
-        "the same flags would read it.",
+        "the same flags would read it. The files that settings name are not looked "
+        "at: `config check` does that.",
         run="forewarn.cli.settings:show",
         options=(_CONFIG, JSON),
         more=_SETTINGS,
         examples=("forewarn config show --config forewarn.toml",),
+    ),
+    Command(
+        path=("config", "check"),
+        summary="say whether serve would start with the settings",
+        text="Check the settings and what they name, as `serve` with the same flags "
+        "would before it opens anything: tokens, secrets, certificates, the driver's "
+        "programs, the store's folder. Every fault is told, and then the status is 2. "
+        "Run it as the user that the service runs as, from its folder.",
+        run="forewarn.cli.settings:check",
+        options=(_CONFIG,),
+        more=_SETTINGS,
+        examples=("forewarn config check --config forewarn.toml",),
     ),
     Command(
         path=("fleet", "validate"),
@@ -107,6 +120,6 @@ SERVICE = (
 
 GROUPS = {
     "fleet": "check, apply, show and export the fleet",
-    "config": "look at the settings",
+    "config": "look at the settings, and check them",
 }
 """Words that begin several commands."""

@@ -1,6 +1,7 @@
 """The commands of the test kit: what other servers and clients are held to."""
 
 from forewarn.cli.words import JSON, Command, Option
+from forewarn.protocol.versions import NEWEST, VERSIONS
 
 CONFORM = Command(
     path=("conform",),
@@ -40,4 +41,73 @@ CONFORM = Command(
     ),
 )
 
-TESTKIT = (CONFORM,)
+RECORD = Command(
+    path=("record",),
+    summary="watch an endpoint and keep what it answers",
+    text="Poll the endpoint at URL as a VM would and write each different answer, and "
+    "each failure, to FILE, until Ctrl-C or the end of --for. Nothing is ever approved. "
+    "`forewarn simulate --replay FILE` serves the file again. The status is 3 if "
+    "nobody ever answered.",
+    run="forewarn.cli.record:record",
+    options=(
+        Option(
+            name="-o",
+            metavar="FILE",
+            is_needed=True,
+            help="Where to write, as JSON Lines; - is standard output. A file that is "
+            "there and not empty is left alone.",
+        ),
+        Option(
+            name="--endpoint",
+            metavar="URL",
+            help="The endpoint; else FOREWARN_ENDPOINT, else http://169.254.169.254.",
+        ),
+        Option(
+            name="--pseudonyms",
+            is_flag=True,
+            help="Replace names of VMs, ids of events and all else that could name "
+            "anybody, before it is written.",
+        ),
+        Option(
+            name="--poll",
+            metavar="DURATION",
+            default="1s",
+            help="How often to ask; 1s if it is not given.",
+        ),
+        Option(
+            name="--for",
+            metavar="DURATION",
+            help="How long to record; else until Ctrl-C.",
+        ),
+        Option(
+            name="--version",
+            choices=tuple(version.name for version in VERSIONS),
+            default=NEWEST.name,
+            help=f"The api-version to ask with; {NEWEST.name} if it is not given.",
+        ),
+        Option(
+            name="--timeout",
+            metavar="DURATION",
+            default="10s",
+            help="How long to wait for an answer; the first one has 130s at least. 10s "
+            "if it is not given.",
+        ),
+    ),
+    examples=(
+        "forewarn record -o maintenance.jsonl",
+        "forewarn record -o night.jsonl --for 12h --pseudonyms",
+        "forewarn record --endpoint http://127.0.0.1:8301 -o - --poll 250ms",
+    ),
+)
+
+CHANNEL = Command(
+    path=("testkit",),
+    summary="worlds for tests in any language, by JSON Lines",
+    text="Each line on standard input orders something of a simulated world: VMs with "
+    "addresses of their own, maintenance, waits and assertions. Each line on standard "
+    "output is the answer. The end of the input ends it. docs/testing.md has the verbs.",
+    run="forewarn.cli.testkit:testkit",
+    examples=("forewarn testkit",),
+)
+
+TESTKIT = (CONFORM, RECORD, CHANNEL)

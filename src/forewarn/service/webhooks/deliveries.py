@@ -26,10 +26,14 @@ from forewarn.service.webhooks.decisions import Verdict
 from forewarn.service.webhooks.pending import Pending
 from forewarn.service.webhooks.receiver import Receiver
 from forewarn.service.webhooks.signing import read_keys
+from forewarn.service.webhooks.tenants import Tenants
 from forewarn.store import kinds
 from forewarn.store.outbox import OutboxMessage
 
 WHO = Who(actor="webhooks")
+
+NO_TENANT = "no such tenant"
+"""How a receiver stands whose tenant is not in the fleet."""
 
 REMOVED = "its receiver is no longer in the settings"
 
@@ -46,19 +50,27 @@ class Secrets:
 
 def read_secrets(settings: Settings) -> Secrets:
     """Read the secret files; raises SettingsError, which shows nothing of them."""
-    found: dict[str, tuple[bytes, ...]] = {}
-    for number, webhook in enumerate(settings.webhook, start=1):
-        key, file = f"webhook.{number}.secret_file", Path(webhook.secret_file)
-        try:
-            with file.open("rb") as opened:
-                data = opened.read(SECRET_BYTES_MAX)
-            found[webhook.name] = read_keys(data.decode("ascii", "replace"))
-        except OSError as error:
-            message = f"{file} cannot be read: {error.strerror}"
-            raise problem(settings, key, message) from error
-        except ValueError as error:
-            raise problem(settings, key, f"{file} {error}") from None
-    return Secrets(keys=found)
+    return Secrets(
+        keys={
+            webhook.name: read_secret_of(settings, number)
+            for number, webhook in enumerate(settings.webhook, start=1)
+        }
+    )
+
+
+def read_secret_of(settings: Settings, number: int) -> tuple[bytes, ...]:
+    """Return the keys of one [[webhook]], counted from 1; raises SettingsError."""
+    file = Path(settings.webhook[number - 1].secret_file)
+    key = f"webhook.{number}.secret_file"
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(SECRET_BYTES_MAX)
+        return read_keys(data.decode("ascii", "replace"))
+    except OSError as error:
+        message = f"{file} cannot be read: {error.strerror}"
+        raise problem(settings, key, message) from error
+    except ValueError as error:
+        raise problem(settings, key, f"{file} {error}") from None
 
 
 class _Mailbox:
@@ -103,6 +115,7 @@ class Webhooks:
         *,
         keys: Secrets,
         pending: Pending,
+        tenants: Tenants,
         desk: OperatorDesk,
         clock: Clock,
         ids: Ids,
@@ -113,6 +126,7 @@ class Webhooks:
         """
         self._settings = {webhook.name: webhook for webhook in settings.webhook}
         self._pending = pending
+        self._tenants = tenants
         self._desk = desk
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
@@ -162,6 +176,7 @@ class Webhooks:
                 loop.call_soon_threadsafe(self._wake, names)
 
         self._pending.on_arrival(arrived)
+        self._tenants.begin()
         work: list[Callable[[], Any]] = [each.run for each in self._receivers.values()]
         work += [
             lambda name=name: self._sweep(name)
@@ -206,6 +221,8 @@ class Webhooks:
     def _report(self, receiver: Receiver, webhook: WebhookSettings) -> dict[str, Any]:
         standing, pending = receiver.standing, self._pending.of(receiver.name)
         state = "idle" if not pending else "failing" if standing.failures else "sending"
+        if receiver.tenant and not self._tenants.has(receiver.tenant):
+            state = NO_TENANT
         return {
             "webhook": receiver.name,
             "tenant": receiver.tenant or None,

@@ -130,16 +130,9 @@ def _replaced(wanted: Replacement) -> Response:
     headers = [(n, v) for n, v in wanted.headers if n.lower() != "content-type"]
     if wanted.status in {204, 304}:
         return build(wanted.status, None, headers=headers)
-    phrase = {each.value for each in HTTPStatus}
-    status = wanted.status if wanted.status in phrase else _OK
-    built = build(
-        status, wanted.body, content_type=wanted.content_type, headers=headers
+    return build(
+        wanted.status, wanted.body, content_type=wanted.content_type, headers=headers
     )
-    if status == wanted.status:
-        return built
-    line = f"HTTP/1.1 {wanted.status} Unassigned".encode()
-    rest = built.payload.partition(b"\r\n")[2]
-    return Response(status=wanted.status, payload=line + b"\r\n" + rest)
 
 
 _FIXED: Mapping[str, tuple[str, bytes]] = {

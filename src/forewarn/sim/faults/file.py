@@ -7,7 +7,9 @@ All that is wrong is told together, with line and key.
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, cast
 
 from forewarn.fleet.lines import Lines
@@ -23,8 +25,11 @@ _REPLACE = ("status", "headers", "body", "content_type")
 _SHARED = ("vm", "loop")
 
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+_AT_END = " (at end of document)"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
+
+_STATUSES = frozenset(each.value for each in HTTPStatus if each >= HTTPStatus.OK)
 
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 """Headers that say where an answer ends: these are the server's own."""
@@ -36,7 +41,8 @@ def read_faults(text: str, *, name: str) -> tuple[Playbook, ...]:
     Raises FaultFileError with all problems.
     """
     document = _parse(text, name)
-    entries: Any = document.get(TABLE)
+    found = document.get(TABLE)
+    entries = cast("list[object]", found) if isinstance(found, list) else []
     problems = [
         Problem(
             file=name,
@@ -47,10 +53,10 @@ def read_faults(text: str, *, name: str) -> tuple[Playbook, ...]:
         for key in document
         if key != TABLE
     ]
-    if not isinstance(entries, list) and not problems:
+    if not isinstance(found, list) and not problems:
         message = "has no [[fault]] table"
         problems.append(Problem(file=name, line=0, key="", message=message))
-    read = read_tables(entries if isinstance(entries, list) else [])
+    read = read_tables(entries)
     for at, problem in read.problems:
         line = Lines(text).key(TABLE, at, problem.key)
         key = f"{TABLE}.{problem.key}" if problem.key else TABLE
@@ -69,28 +75,31 @@ class ReadTables:
         self.problems: list[tuple[int, FaultError]] = []
 
 
-def read_tables(entries: list[Any]) -> ReadTables:
+def read_tables(entries: Sequence[object]) -> ReadTables:
     """Return what `[[fault]]` tables mean, also those inside another file."""
     read = ReadTables()
     for at, entry in enumerate(entries):
         try:
-            if not isinstance(entry, Mapping):
-                raise FaultError("must be a table: [[fault]]")
-            read.playbooks.append(read_table(cast("Mapping[str, Any]", entry)))
+            read.playbooks.append(read_table(entry))
         except FaultError as error:
             read.problems.append((at, error))
     return read
 
 
-def read_table(table: Mapping[str, Any]) -> Playbook:
+def read_table(entry: object) -> Playbook:
     """Return what one table plays; raises FaultError with the key."""
+    if not isinstance(entry, Mapping):
+        raise FaultError("must be a table: [[fault]]")
+    table = cast("Mapping[str, Any]", entry)
     forms = [key for key in _FORMS if key in table]
     if len(forms) != 1:
         known = [*_FORMS, *_SHARED]
         for key in table:
             if key not in known and (near := did_you_mean(key, known)):
                 raise FaultError(f"is no key of a fault{near}", key=key)
-        raise FaultError("needs one of fault, playbook and kind", key="".join(forms[1:2]))
+        raise FaultError(
+            "needs one of fault, playbook and kind", key="".join(forms[1:2])
+        )
     form = forms[0]
     vms = _vms(table.get("vm", []))
     loops = table.get("loop", False)
@@ -138,11 +147,7 @@ def _of_keys(kind: Any, rest: Mapping[str, Any]) -> Fault:
         for key in own:
             raise FaultError('belongs to kind = "replace" only', key=key)
         return words.build(given)
-    fault = words.build(given)
-    return Fault(
-        **{name: getattr(fault, name) for name in fault.__slots__}
-        | {"replacement": _replacement(own)}
-    )
+    return replace(words.build(given), replacement=_replacement(own))
 
 
 def _text(key: str, value: Any) -> str:
@@ -155,8 +160,8 @@ def _text(key: str, value: Any) -> str:
 
 def _replacement(own: Mapping[str, Any]) -> Replacement:
     status = own.get("status", 200)
-    if type(status) is not int or not 200 <= status <= 599:  # noqa: PLR2004
-        raise FaultError("must be a status from 200 to 599", key="status")
+    if status not in _STATUSES:
+        raise FaultError("must be a status of HTTP, from 200 on", key="status")
     headers: Any = own.get("headers", {})
     if not isinstance(headers, Mapping):
         raise FaultError("must be a table of texts", key="headers")
@@ -185,6 +190,9 @@ def _parse(text: str, name: str) -> dict[str, Any]:
         message, line = str(error), 0
         if at := _AT_LINE.search(message):
             line, message = int(at[1]), message[: at.start()]
+        elif message.endswith(_AT_END):
+            line = text.count("\n") + 1
+            message = message.removesuffix(_AT_END)
         problem = Problem(
             file=name, line=line, key="", message=f"this is not TOML: {message}"
         )

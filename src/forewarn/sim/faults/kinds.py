@@ -123,8 +123,7 @@ _KINDS = (
     Kind(
         name="refuse",
         group=Group.WIRE,
-        sentence="A new connection is reset at once; an open one, at its next "
-        "request.",
+        sentence="A new connection is reset at once; an open one, at its next request.",
         approvals=(Approval.LOST,),
     ),
     Kind(

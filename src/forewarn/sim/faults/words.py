@@ -37,6 +37,9 @@ DELAY_MAX = 3600 * SECOND
 SIZE_MAX = 1 << 20
 """Bytes: more than any answer has."""
 
+BACK_MAX = 8
+"""Documents of a VM that are remembered for `stale`."""
+
 COUNT_MAX = 1_000_000_000
 """Greatest incarnation: within what every client reads as an integer."""
 
@@ -296,6 +299,3 @@ _READERS: Mapping[str, Callable[[Kind, str], Fields]] = {
     },
 }
 """How the text of each key is read: into fields of a fault; raises ValueError."""
-
-BACK_MAX = 8
-"""Documents of a VM that are remembered for `stale`."""

@@ -299,12 +299,6 @@ UPDATE operations SET
     revision = :revision
 WHERE operation_id = :operation_id AND revision = :old_revision AND state = :old_state;
 
--- name: amend_operation_mark
--- Raise the revision of an operation, so that those who decide about it meet.
-UPDATE operations SET
-    revision = :revision
-WHERE operation_id = :operation_id AND revision = :old_revision AND state = :old_state;
-
 -- name: amend_operation_call
 -- Note that an operation goes on, with the call of its driver.
 UPDATE operations SET

@@ -1,0 +1,45 @@
+"""The baseline of the simulator: a mock on Flask, as they are usually written.
+
+One route on Flask's own server: it looks at the header and the version, and makes the
+document of a list in memory for each request. The port is the only argument.
+"""
+
+import importlib
+import logging
+import sys
+from typing import Any
+
+# Without types: it is no dependency, and need not be installed.
+flask: Any = importlib.import_module("flask")
+
+EVENTS: list[dict[str, Any]] = [
+    {
+        "EventId": "C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+        "EventStatus": "Scheduled",
+        "EventType": "Reboot",
+        "ResourceType": "VirtualMachine",
+        "Resources": ["web_0"],
+        "NotBefore": "Sat, 21 Nov 2026 12:26:55 GMT",
+        "Description": "Virtual machine is going to be restarted.",
+        "EventSource": "Platform",
+        "DurationInSeconds": -1,
+    }
+]
+
+app = flask.Flask(__name__)
+
+
+@app.route("/metadata/scheduledevents", methods=["GET"])
+def events() -> Any:
+    """Return the document."""
+    if flask.request.headers.get("Metadata", "").lower() != "true":
+        return flask.jsonify({"error": "the header is missing"}), 400
+    if not flask.request.args.get("api-version"):
+        return flask.jsonify({"error": "the version is missing"}), 400
+    return flask.jsonify({"DocumentIncarnation": 2, "Events": EVENTS})
+
+
+if __name__ == "__main__":
+    # A line for each request would cost it more than the answer.
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    app.run(host="127.0.0.1", port=int(sys.argv[1]), threaded=True)

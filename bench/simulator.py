@@ -1,0 +1,275 @@
+"""The simulator: its GET beside the service's and a Flask mock's, and a virtual day."""
+
+import importlib.util
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench import fleets, loads, machine
+from bench.client import PATH
+from bench.peers import HERE, free_port
+from bench.report import Report, Table, rounded
+from bench.service import PATIENCE_SECONDS, direct_get, eventually, serving
+from forewarn.control import verbs
+from forewarn.control.messages import Publication
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.model import Vm
+from forewarn.instants import DAY
+from forewarn.protocol.operations import Action, Verb
+from forewarn.sim.world import World
+from forewarn.store.memory import MemoryStore
+
+SERVICE, SIMULATOR, MOCK = "forewarn serve", "forewarn simulate", "a mock on Flask"
+
+MOCK_BAR = 30
+"""Times the requests of a mock on Flask."""
+
+SERVED_BAR = 0.7
+"""Of the service's requests: each is judged and kept in the journal, which costs a
+fifth of all that is done for it."""
+
+DAY_SECONDS_BAR = 30
+VMS = 1_000
+SCOPE_VMS = 10
+OPERATIONS = 10_000
+
+FLEET = """
+[[host]]
+name = "h1"
+[[vm]]
+name = "web_0"
+host = "h1"
+listen = "127.0.0.1:{port}"
+"""
+
+_SERVING = re.compile(r"serving +(\S+) at (http://\S+)")
+
+
+def measure(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
+    """Measure the served GET, then the day."""
+    _measure_gets(report, folder / "simulator", rounds=rounds, seconds=seconds)
+    _measure_day(report)
+
+
+# GETs
+
+
+def _measure_gets(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
+    print(f"\nGET of a simulated VM, {loads.CONNECTIONS} connections")
+    folder.mkdir(exist_ok=True)
+    fleet, port = FLEET.format(port=free_port()), free_port()
+    settings = {"metadata_rate_limit": "0", "metadata_listen": ""}
+    with (
+        serving(folder / "service", fleet, **settings) as service,
+        _simulating(folder, FLEET.format(port=port)) as simulated,
+        _mocking() as mock,
+    ):
+        urls = {SERVICE: service.urls["VM web_0"], SIMULATOR: simulated}
+        if mock:
+            urls[MOCK] = mock
+        else:
+            report.note(
+                "a baseline was skipped: flask is not installed (pip install flask)"
+            )
+        for url in urls.values():
+            direct_get(url + PATH)
+        service.admin("/v1/reboot", {"vms": ["web_0"], "not_before": "+24h"})
+        rates: dict[str, list[float]] = {name: [] for name in urls}
+        p99: dict[str, list[float]] = {name: [] for name in urls}
+        for _ in range(rounds):
+            for name, url in urls.items():
+                load = loads.run(
+                    url + PATH,
+                    seconds=seconds,
+                    headers={"Metadata": "true"},
+                    fresh=False,
+                )
+                rates[name].append(load.rate)
+                p99[name].append(load.p99_ms)
+    table = Table(
+        "A simulator's GET, keep-alive",
+        ("server", "requests/s", "simulator ÷ it", "p99 ms"),
+    )
+    for name in urls:
+        row = (rounded(statistics.median(rates[name])), rounded(_ratio(rates, name)))
+        table.rows.append((name, *row, rounded(statistics.median(p99[name]))))
+    report.show(table)
+    ratio = _ratio(rates, SERVICE)
+    report.judge(
+        "simulator's GET ÷ the service's", ratio, SERVED_BAR, "x", at_most=False
+    )
+    ratio = _ratio(rates, MOCK) if mock else float("nan")
+    report.judge(
+        "simulator's GET ÷ a Flask mock's", ratio, MOCK_BAR, "x", at_most=False
+    )
+
+
+def _ratio(rates: dict[str, list[float]], other: str) -> float:
+    pairs = zip(rates[SIMULATOR], rates[other], strict=True)
+    return statistics.median(mine / its for mine, its in pairs)
+
+
+@contextmanager
+def _simulating(folder: Path, fleet: str) -> Generator[str]:
+    """Run a simulator; yield where its VM is served."""
+    (folder / "simulated.toml").write_text(fleet, encoding="utf-8")
+    log = folder / "log"
+    words = ("simulate", "--fleet=simulated.toml", "--admin=127.0.0.1:0", "--speed=1")
+    with log.open("wb") as opened:
+        process = subprocess.Popen(
+            machine.pinned(
+                machine.SERVER_CORE, [sys.executable, "-m", "forewarn", *words]
+            ),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=opened,
+            stderr=opened,
+        )
+    try:
+        eventually(lambda: " ready" in log.read_text(), what="a simulator")
+        urls = dict(_SERVING.findall(log.read_text()))
+        direct_get(urls["web_0"] + PATH)
+        environment = ["--url", urls["operators"]]
+        order = ["sim", "event", "Reboot", "web_0", "--notice", "24h", *environment]
+        subprocess.run(
+            [sys.executable, "-m", "forewarn", *order],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        yield urls["web_0"]
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+
+
+@contextmanager
+def _mocking() -> Generator[str]:
+    """Run the mock; yield where it is, nothing if Flask is not installed."""
+    if importlib.util.find_spec("flask") is None:
+        yield ""
+        return
+    port = free_port()
+    command = [sys.executable, str(HERE / "mock_imitation.py"), str(port)]
+    process = subprocess.Popen(
+        machine.pinned(machine.SERVER_CORE, command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        try:
+            return b"Events" in direct_get(url + PATH)
+        except OSError:
+            return False
+
+    try:
+        eventually(answers, what="a mock")
+        yield url
+    finally:
+        process.kill()
+        process.wait(PATIENCE_SECONDS)
+
+
+# A day
+
+
+def _measure_day(report: Report) -> None:
+    print(f"\nA virtual day: {VMS:,} VMs, {OPERATIONS:,} operations")
+    day = _Day()
+    begin = time.perf_counter()
+    day.live()
+    spent = time.perf_counter() - begin
+    table = Table("A virtual day", ("operations", "approvals", "GETs", "seconds"))
+    cells = (day.ordered, day.approved, day.asked)
+    table.rows.append((*(f"{each:,}" for each in cells), rounded(spent)))
+    report.show(table)
+    assert day.ordered == OPERATIONS
+    report.judge(
+        f"a virtual day of {VMS:,} VMs and {OPERATIONS:,} operations",
+        spent,
+        DAY_SECONDS_BAR,
+        "s",
+        at_most=True,
+    )
+
+
+class _Day:
+    """A fleet, a client in each scope that asks when its document changes, orders."""
+
+    def __init__(self) -> None:
+        parts: list[str] = []
+        for number in range(VMS):
+            scope = f"s{number // SCOPE_VMS}"
+            if number % SCOPE_VMS == 0:
+                parts.append(fleets.scope_text(scope))
+            host, domain = f"h{number}", number % SCOPE_VMS % 3
+            parts += [
+                fleets.host_text(host),
+                fleets.vm_text(number, host, scope, domain),
+            ]
+        self._world = World(
+            store=MemoryStore, driver=SimulatedDriver(), fleet="".join(parts)
+        )
+        self._client_of: dict[str, str] = {}
+        for vm in self._vms():
+            self._client_of.setdefault(vm.view, vm.name)
+        self._names = [vm.name for vm in self._vms()]
+        self._changed: dict[str, None] = {}
+        self.ordered = self.approved = self.asked = 0
+
+    def _vms(self) -> list[Vm]:
+        return [self._world.stored_vm(f"vm_{number}") for number in range(VMS)]
+
+    def live(self) -> None:
+        """Live a day: an order each few seconds, and clients that answer at once."""
+        world = self._world
+        for name in self._client_of.values():
+            world.vm(name).get()
+        world.ears.on_publish = self._hear
+        begin, gap = world.now, DAY // OPERATIONS
+        for number in range(OPERATIONS):
+            world.advance_to(begin + number * gap)
+            self._answer()
+            self._order(number)
+            self._answer()
+        world.advance_to(begin + DAY)
+        self._answer()
+
+    def _hear(self, publication: Publication) -> None:
+        for view in publication.views:
+            self._changed[view.view_id] = None
+
+    def _order(self, number: int) -> None:
+        # Neighbours are of different scopes, so that nobody waits for the guard.
+        place = number * SCOPE_VMS % VMS + number * SCOPE_VMS // VMS % SCOPE_VMS
+        name = self._names[place]
+        if number % 2:
+            self._world.order(
+                lambda work: verbs.restart(work, [name], Verb.REBOOT, verbs.Wishes())
+            )
+        else:
+            host = f"h{place}"
+            self._world.order(
+                lambda work: verbs.maintain(work, [host], Action.FREEZE, verbs.Wishes())
+            )
+        self.ordered += 1
+
+    def _answer(self) -> None:
+        while self._changed:
+            view = next(iter(self._changed))
+            del self._changed[view]
+            client = self._world.vm(self._client_of[view])
+            self.asked += 1
+            events = json.loads(client.get().body)["Events"]
+            waiting = [e["EventId"] for e in events if e["EventStatus"] == "Scheduled"]
+            if waiting:
+                client.approve(*waiting)
+                self.approved += len(waiting)

@@ -1,0 +1,216 @@
+"""`simulate --replay FILE`: a recording served again, told line by line."""
+
+import asyncio
+import contextlib
+import signal
+from pathlib import Path
+
+from forewarn.cli import files, link_local
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.screen import Lines
+from forewarn.cli.words import Call
+from forewarn.clock import SystemClock
+from forewarn.fleet.problems import quoted
+from forewarn.instants import SECOND, describe_duration, parse_duration
+from forewarn.metadata.server import Address
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service.loops import new_loop
+from forewarn.service.parts import url
+from forewarn.sim import fleets
+from forewarn.sim.faults.fault import Playbook
+from forewarn.sim.faults.file import read_faults
+from forewarn.sim.journal import Seen
+from forewarn.sim.news import News, What
+from forewarn.sim.places import Places, parse_places
+from forewarn.sim.recording import Moment, told
+from forewarn.sim.replay import Replay, load
+
+GRACE_SECONDS = 0.5
+"""For requests under way when it ends."""
+
+PORTS_TRIED = 100
+"""Ports that may be others' before no more are tried."""
+
+INTERRUPTED = 128
+"""Added to the number of the signal that ended a replay before its end."""
+
+FORBIDDEN = ("scenario", "fleet", "junit", "admin")
+"""What a replay cannot have: there is no fleet behind it, and nothing to order."""
+
+
+def replay(call: Call, *, speed: float, vms: int) -> int:
+    """Serve the recording that `--replay` names; return the exit status."""
+    for name in FORBIDDEN:
+        if call.text(name):
+            shown = "a scenario" if name == "scenario" else f"--{name}"
+            raise CommandError(Exit.USAGE, f"--replay and {shown} do not go together")
+    if call.text("profile") == "real":
+        raise CommandError(
+            Exit.USAGE,
+            "--replay and --profile real do not go together",
+            hint="a recording has the delays and the 429 of its own endpoint",
+        )
+    try:
+        command = _Replaying(call, speed=speed, vms=vms)
+        with contextlib.ExitStack() as undone:
+            if call.flag("link_local"):
+                undone.enter_context(link_local.served(call.environ))
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                return runner.run(command.run())
+    except ForewarnError as error:
+        raise CommandError(Exit.USAGE, error.message, hint=error.hint) from error
+
+
+class _Replaying:
+    """One such command."""
+
+    def __init__(self, call: Call, *, speed: float, vms: int) -> None:
+        """Read what the words name; raises ForewarnError, CommandError."""
+        self._recording = load(Path(call.text("replay")))
+        self._speed = speed
+        own = self._recording.header.vm
+        others = [name for name in fleets.vm_names(vms + 1) if name != own]
+        self._vms = [own, *others][:vms] if own else others[:vms]
+        self._exact = call.flag("exact")
+        self._loops = call.flag("loop")
+        self._stays = call.flag("stay")
+        self._tells_deviations = call.text("profile") == "strict"
+        listen = call.text("listen")
+        self._places = parse_places(listen) if listen else Places()
+        self._may_move = not listen
+        self._first = link_local.ADDRESS if call.flag("link_local") else None
+        self._faults: tuple[Playbook, ...] = ()
+        if name := call.text("faults"):
+            text, shown = files.read_text(name)
+            self._faults = read_faults(text, name=shown)
+        try:
+            self._wait_seconds = parse_duration(call.text("wait")) / SECOND
+        except ValueError as error:
+            raise CommandError(Exit.USAGE, f"--wait: {error}") from error
+        self._voice = Lines(is_json=call.flag("json"))
+        self._clock = SystemClock()
+        self._deviations = 0
+        self._met: set[str] = set()
+
+    async def run(self) -> int:
+        """Serve until the recording is over, or a signal comes."""
+        stopped = _signal()
+        playing = Replay(self._recording, speed=self._speed, exact=self._exact)
+        playing.on_moment = self._tell_moment
+        playing.journal.on_seen = self._tell_seen
+        try:
+            await self._open(playing)
+            for playbook in self._faults:
+                playing.faults.play(playbook)
+            self._say(What.READY, self._about())
+            return await self._play(playing, stopped)
+        finally:
+            await playing.stop(grace_seconds=GRACE_SECONDS)
+
+    async def _play(self, playing: Replay, stopped: "asyncio.Future[int]") -> int:
+        wait_seconds = self._wait_seconds
+        while True:
+            playing.start(wait_seconds=wait_seconds)
+            ticker = playing.ticker
+            assert ticker is not None, "it was started"
+            await asyncio.wait({ticker, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if ticker.done():
+                # What ended it, should it be a fault of ours.
+                ticker.result()
+            if stopped.done() or not self._loops:
+                break
+            wait_seconds = 0.0
+            self._say(What.RESET, "begun again: incarnations go back to the first")
+        is_over = ticker.done()
+        if is_over and self._stays and not stopped.done():
+            self._say(What.WAITING, "the recording is over, and its last answer stays")
+            await stopped
+        number = self._deviations
+        self._say(What.END, "ended" if not number else f"ended, deviations {number}")
+        if not is_over and not self._loops:
+            return INTERRUPTED + stopped.result()
+        return Exit.FAILED if number else Exit.DONE
+
+    async def _open(self, playing: Replay) -> None:
+        """Listen for each VM; ports that are taken are passed over if they may be."""
+        places, passed_over = self._places, 0
+        for number, vm in enumerate(self._vms):
+            while True:
+                at: Address = places.at(number + passed_over)
+                if number == 0 and self._first is not None:
+                    at = self._first
+                try:
+                    host, port = await playing.open(vm, host=at[0], port=at[1])
+                    break
+                except OSError as error:
+                    if not self._may_move or at == self._first:
+                        raise _not_there(at, error) from error
+                    passed_over += 1
+                    if passed_over > PORTS_TRIED:
+                        raise _not_there(at, error) from error
+            where = url((host, port))
+            text = f"{vm} at {where} (FOREWARN_ENDPOINT={where})"
+            self._say(What.SERVING, text, vm=vm, url=where)
+
+    def _about(self) -> str:
+        recording = self._recording
+        parts = [
+            describe_duration(recording.length),
+            f"api-version {recording.header.api_version}",
+            f"changes {len(recording.moments)}",
+        ]
+        if self._speed != 1:
+            parts.append(f"{self._speed:g} times as fast")
+        if self._exact:
+            parts.append("with the dates of then")
+        if recording.is_torn:
+            parts.append("its last line is torn and left out")
+        return ", ".join(parts)
+
+    def _tell_moment(self, moment: Moment) -> None:
+        seconds = moment.at / SECOND
+        text = f"{seconds:.1f} s: {told(moment.outcome)}"
+        self._say(What.EVENT, text, recorded_at=seconds)
+
+    def _tell_seen(self, seen: Seen) -> None:
+        if self._tells_deviations:
+            for each in seen.deviations:
+                self._deviations += 1
+                self._say(What.DEVIATION, f"{seen.vm}: {each}", vm=seen.vm)
+        if seen.approved:
+            names = ", ".join(seen.approved)
+            if seen.took_effect:
+                text = f"{seen.vm}: {names}; the recording goes on as it was"
+                self._say(What.APPROVED, text, vm=seen.vm, approved=list(seen.approved))
+            else:
+                text = f"{seen.vm}: {names}, with {seen.status or 'no answer'}"
+                self._say(What.REFUSED, text, vm=seen.vm, refused=list(seen.approved))
+        elif seen.vm not in self._met:
+            self._met.add(seen.vm)
+            self._say(What.ASKED, f"{seen.vm}: its first request", vm=seen.vm)
+
+    def _say(self, what: What, text: str, **facts: object) -> None:
+        news = News(at=self._clock.now(), what=what, text=text, facts=facts)
+        self._voice.hear(news)
+
+
+def _not_there(at: Address, error: OSError) -> CommandError:
+    return CommandError(
+        Exit.FAILED,
+        f"cannot listen at {at[0]}:{at[1]}: {error.strerror or quoted(str(error))}",
+        hint="stop what listens there, or choose another address: --listen",
+    )
+
+
+def _signal() -> "asyncio.Future[int]":
+    """Return what the first SIGINT or SIGTERM gives its number."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    return stopped

@@ -1,0 +1,224 @@
+"""How a simulation is told: lines for pipes, JSON Lines for programs, or a screen.
+
+A screen shows the present whole, renewed some times a second: who is served what and
+where, who asked when, what comes next, and the latest news below.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections import deque
+from typing import Protocol
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from forewarn.cli import output
+from forewarn.instants import SECOND, Micros, describe_duration, format_instant
+from forewarn.sim.news import News, Reporter, What
+from forewarn.sim.picture import EventPicture, Picture, VmPicture, picture
+from forewarn.sim.simulator import Simulator
+
+RENEW_SECONDS = 0.5
+"""Between two pictures: a countdown in seconds stays true, and drawing one takes
+some milliseconds, in which no VM is answered."""
+
+NEWS_SHOWN = 12
+"""Pieces of news below the picture."""
+
+ID_CHARACTERS = 8
+"""Of an EventId: enough to tell those of a screen apart."""
+
+_STYLES = {
+    What.DEVIATION: "bold red",
+    What.FAILED: "bold red",
+    What.REFUSED: "red",
+    What.FAULT: "yellow",
+    What.PASSED: "green",
+    What.APPROVED: "green",
+    What.STEP: "cyan",
+    What.BEGIN: "bold cyan",
+}
+
+
+_KEPT = frozenset({What.PASSED, What.FAILED, What.DEVIATION})
+"""What one wants to read afterwards: it stays above the picture."""
+
+
+class Voice(Protocol):
+    """Whom the news is given."""
+
+    def hear(self, news: News) -> None:
+        """Take a piece of news."""
+        ...
+
+    def begin(self, simulator: Simulator, reporter: Reporter) -> None:
+        """Show what is from now on."""
+        ...
+
+    async def end(self) -> None:
+        """Show nothing more but news."""
+        ...
+
+
+class Lines:
+    """A line for each piece of news, at once."""
+
+    def __init__(self, *, is_json: bool) -> None:
+        """Print JSON Lines, or lines for a person."""
+        self._is_json = is_json
+
+    def hear(self, news: News) -> None:
+        """Print it, unless nobody reads any more."""
+        try:
+            if self._is_json:
+                output.json_line(news.members())
+            else:
+                output.line(news.line())
+        except BrokenPipeError:
+            # VMs are served on, and the status is still to come.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def begin(self, simulator: Simulator, reporter: Reporter) -> None:
+        """Do nothing: all is in the news."""
+
+    async def end(self) -> None:
+        """Do nothing."""
+
+
+class Screen:
+    """A picture that is renewed, and the latest news."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        """Draw on `console`, else on the terminal."""
+        self._console = console or Console(highlight=False)
+        self._news: deque[News] = deque(maxlen=NEWS_SHOWN)
+        self._live: Live | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def hear(self, news: News) -> None:
+        """Take it into the next picture; where there is none, print it."""
+        if self._live is None:
+            self._console.print(news_line(news))
+        elif news.what in _KEPT:
+            self._live.console.print(news_line(news))
+        else:
+            self._news.append(news)
+
+    def begin(self, simulator: Simulator, reporter: Reporter) -> None:
+        """Draw from now on."""
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._live.start()
+        self._task = asyncio.create_task(self._draw(self._live, simulator, reporter))
+
+    async def end(self) -> None:
+        """Leave the last picture where it is."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    async def _draw(self, live: Live, simulator: Simulator, reporter: Reporter) -> None:
+        while True:
+            now = picture(simulator.stage, simulator.addresses(), reporter.last)
+            live.update(
+                rendered(now, list(self._news), playing=simulator.playing),
+                refresh=True,
+            )
+            await asyncio.sleep(RENEW_SECONDS)
+
+
+def rendered(now: Picture, news: list[News], *, playing: str = "") -> RenderableType:
+    """Return a picture for a terminal."""
+    parts: list[RenderableType] = [_head(now, playing), _vms(now)]
+    if now.events:
+        parts.append(_events(now))
+    parts += [Text(f"fault: {each}", style="yellow") for each in now.faults]
+    parts += [news_line(each) for each in news]
+    return Group(*parts)
+
+
+def _head(now: Picture, playing: str) -> Text:
+    whole = now.now - now.now % SECOND
+    words = [format_instant(whole), f"speed {now.speed:g}", f"requests {now.requests}"]
+    if playing:
+        words.append(f"playing {playing}")
+    if now.paused:
+        words.append("PAUSED")
+    return Text("  ".join(map(output.plain, words)), style="bold")
+
+
+def _vms(now: Picture) -> Table:
+    shown = _table(
+        "VM", "FOREWARN_ENDPOINT", "STATE", "DOCUMENT", "EVENTS", "ASKED", ""
+    )
+    for vm in now.vms:
+        shown.add_row(*map(_cell, _vm_cells(vm)))
+    if now.more_vms:
+        shown.add_row(f"and {now.more_vms} more")
+    return shown
+
+
+def _vm_cells(vm: VmPicture) -> tuple[str, ...]:
+    asked = "never"
+    if vm.asked is not None:
+        asked = f"{_ago(vm.asked)}: {vm.status or 'no answer'}"
+    return (
+        vm.name,
+        vm.url or "-",
+        vm.state,
+        "-" if vm.incarnation is None else str(vm.incarnation),
+        str(vm.events),
+        asked,
+        "approvals kept back" if vm.withheld else "",
+    )
+
+
+def _events(now: Picture) -> Table:
+    shown = _table("EVENT", "TYPE", "STATUS", "VMS", "NOT BEFORE", "APPROVED BY")
+    for event in now.events:
+        shown.add_row(*map(_cell, _event_cells(event)))
+    if now.more_events:
+        shown.add_row(f"and {now.more_events} more")
+    return shown
+
+
+def _event_cells(event: EventPicture) -> tuple[str, ...]:
+    return (
+        event.event_id[:ID_CHARACTERS],
+        event.event_type,
+        event.status,
+        ", ".join(event.vms),
+        "" if event.left is None else f"in {describe_duration(event.left)}",
+        event.approved_by,
+    )
+
+
+def _table(*columns: str) -> Table:
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        shown.add_column(column, overflow="fold")
+    return shown
+
+
+def _cell(text: str) -> Text:
+    return Text(output.plain(text), style=output.STYLES.get(text, ""))
+
+
+def _ago(duration: Micros) -> str:
+    """Return how long ago something was; to the second, rounded down."""
+    if duration < SECOND:
+        return "now"
+    return f"{describe_duration(duration - duration % SECOND)} ago"
+
+
+def news_line(news: News) -> Text:
+    """Return a piece of news for a terminal."""
+    return Text(output.plain(news.line()), style=_STYLES.get(news.what, ""))

@@ -1,0 +1,233 @@
+"""`sim`: orders to a running simulator, and what it says of itself."""
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from forewarn.cli import output
+from forewarn.cli.client import Client, part
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.lists import operation_row
+from forewarn.cli.words import Call
+
+Json = Mapping[str, Any]
+
+LOOK_SECONDS = 0.25
+"""Between two looks at the journal while it is followed."""
+
+_VM_COLUMNS = ("VM", "ADDRESS", "STATE", "HOST", "SCOPE", "APPROVALS")
+_FAULT_COLUMNS = ("NAME", "VMS", "FAULTS", "HITS")
+
+
+def clock(call: Call) -> int:
+    """Tell the time, or turn it."""
+    do, by = call.text("do"), call.text("by")
+    with Client.of(call) as client:
+        if do:
+            body = {"do": do, **({"by": by} if by else {})}
+            told = client.post("sim/clock", body)
+        else:
+            told = client.get("sim/clock")
+    if call.flag("json"):
+        output.document(told)
+    else:
+        stands = ", paused" if told["paused"] else ""
+        after = f"; the next timer is at {told['next']}" if told["next"] else ""
+        output.line(f"{told['now']}, speed {told['speed']:g}{stands}{after}")
+    return Exit.DONE
+
+
+def event(call: Call) -> int:
+    """Publish an event by hand."""
+    body: dict[str, Any] = {"type": call.text("type"), "vms": call.texts("vm")}
+    for key in ("notice", "source", "duration", "description"):
+        if text := call.text(key):
+            body[key] = text
+    if call.flag("migrate"):
+        body["migrate"] = True
+    with Client.of(call) as client:
+        made = client.post("sim/events", body)
+    if call.flag("json"):
+        output.document(made)
+    else:
+        for operation in made["operations"]:
+            _say_operation(operation)
+    return Exit.DONE
+
+
+def move(call: Call) -> int:
+    """Have an operation go on now."""
+    path = f"sim/operations/{part(call.text('operation'))}/move"
+    with Client.of(call) as client:
+        moved = client.post(path, {"to": call.text("to")})
+    if call.flag("json"):
+        output.document(moved)
+    else:
+        _say_operation(moved)
+    return Exit.DONE
+
+
+def _say_operation(operation: Json) -> None:
+    output.line("  ".join(cell for cell in operation_row(operation) if cell))
+
+
+def withhold(call: Call) -> int:
+    """Keep back what VMs approve."""
+    return _hold(call, "withhold")
+
+
+def release(call: Call) -> int:
+    """Let go what was kept back."""
+    return _hold(call, "release")
+
+
+def _hold(call: Call, do: str) -> int:
+    with Client.of(call) as client:
+        told = client.post("sim/approvals", {"do": do, "vms": call.texts("vm")})
+    if call.flag("json"):
+        output.document(told)
+        return Exit.DONE
+    for refusal in told["refusals"]:
+        output.line(refusal)
+    kept = ", ".join(told["withheld"])
+    output.line(f"kept back: what {kept} approve" if kept else "nothing is kept back")
+    return Exit.DONE
+
+
+def vm(call: Call) -> int:
+    """List VMs, add one, or remove one."""
+    do, name = call.text("do") or "list", call.text("name")
+    if bool(name) is (do == "list"):
+        raise CommandError(
+            Exit.USAGE,
+            f"`forewarn sim vm {do}` takes {'no' if name else 'the'} name of a VM",
+        )
+    with Client.of(call) as client:
+        if do == "add":
+            told = client.post("sim/vms", _new(call, name))
+            rows = [told]
+        else:
+            told = (
+                client.delete(f"sim/vms/{part(name)}")
+                if do == "remove"
+                else client.get("sim/vms")
+            )["vms"]
+            rows = told
+    if call.flag("json"):
+        output.document(told)
+    else:
+        output.table("no VMs", _VM_COLUMNS, map(_vm_row, rows))
+    return Exit.DONE
+
+
+def _new(call: Call, name: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"name": name}
+    for key in ("host", "scope"):
+        if text := call.text(key):
+            body[key] = text
+    for key in ("standalone", "spot"):
+        if call.flag(key):
+            body[key] = True
+    if domain := call.text("fault_domain"):
+        if not (domain.isascii() and domain.isdecimal()):
+            raise CommandError(Exit.USAGE, f"{domain!r} is no number of a fault domain")
+        body["fault_domain"] = int(domain)
+    return body
+
+
+def _vm_row(each: Json) -> tuple[str, ...]:
+    return (
+        each["vm"],
+        each["url"] or "-",
+        each["state"],
+        each["host"],
+        each["scope"],
+        "kept back" if each["withheld"] else "",
+    )
+
+
+def fault(call: Call) -> int:
+    """Set faults, list them, or clear them."""
+    words = call.texts("words")
+    with Client.of(call) as client:
+        if call.flag("clear"):
+            told = client.post("sim/faults/clear", {"vms": words})
+        elif not words:
+            told = client.get("sim/faults")
+        else:
+            vms = [] if call.flag("all") else [words[0]]
+            line = " ".join(words[len(vms) :])
+            if not line:
+                raise CommandError(
+                    Exit.USAGE,
+                    f"which fault shall befall {words[0]}?",
+                    hint="such as: forewarn sim fault web_0 500 x2",
+                )
+            told = client.post("sim/faults", {"vms": vms, "faults": line})
+    if call.flag("json"):
+        output.document(told["faults"])
+    else:
+        rows = map(_fault_row, told["faults"])
+        output.table("no faults are set", _FAULT_COLUMNS, rows)
+    return Exit.DONE
+
+
+def _fault_row(each: Json) -> tuple[str, ...]:
+    steps = ", ".join((*each["faults"], *(("loop",) if each["loop"] else ())))
+    return each["name"], ", ".join(each["vms"]) or "all", steps, str(each["played"])
+
+
+def journal(call: Call) -> int:
+    """List requests, or follow them."""
+    asked = {key: text for key in ("vm", "method", "event") if (text := call.text(key))}
+    if call.flag("deviating"):
+        asked["deviating"] = "true"
+    follows, is_json = call.flag("follow"), call.flag("json")
+    found: list[Json] = []
+    pause = threading.Event()
+    # Ctrl-C is how one stops following, so it is no failure.
+    with contextlib.suppress(KeyboardInterrupt), Client.of(call) as client:
+        while True:
+            page = client.get("sim/journal", asked)
+            asked["after"] = str(page["next"])
+            if follows or not is_json:
+                _say_requests(page["requests"], is_json=is_json)
+            else:
+                found += page["requests"]
+            if page["requests"]:
+                continue
+            if not follows:
+                break
+            pause.wait(LOOK_SECONDS)
+    if is_json and not follows:
+        output.document(found)
+    return Exit.DONE
+
+
+def _say_requests(requests: Sequence[Json], *, is_json: bool) -> None:
+    for each in requests:
+        if is_json:
+            output.json_line(each)
+            continue
+        what = f"{each['method']} {each['target']}" if each["method"] else "connects"
+        line = f"{each['at']}  {each['vm'] or each['address']}  {what}"
+        line += f"  {each['status'] or 'no answer'}"
+        if each["approved"]:
+            line += f"  approves {', '.join(each['approved'])}"
+        if each["fault"]:
+            line += f"  ({each['fault']})"
+        for deviation in each["deviations"]:
+            line += f"  !! {deviation['sentence']}"
+        output.line(line)
+
+
+def reset(call: Call) -> int:
+    """Begin the simulation again."""
+    with Client.of(call) as client:
+        told = client.post("sim/reset", {})
+    if call.flag("json"):
+        output.document(told["vms"])
+    else:
+        output.line(f"begun again, with {len(told['vms'])} VMs")
+    return Exit.DONE

@@ -1,0 +1,354 @@
+"""`simulate`: words in, a simulator until its programme is over, exit status out."""
+
+import asyncio
+import contextlib
+import math
+import signal
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from forewarn.cli import files, link_local, output, replay
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.screen import Lines, Screen, Voice
+from forewarn.cli.words import Call
+from forewarn.fleet.file import read_fleet
+from forewarn.fleet.values import split_listener
+from forewarn.instants import parse_duration
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service.loops import new_loop
+from forewarn.service.parts import url
+from forewarn.sim import fleets
+from forewarn.sim.faults.file import read_faults
+from forewarn.sim.news import Reporter, What
+from forewarn.sim.places import Places, parse_places
+from forewarn.sim.profiles import Profile
+from forewarn.sim.programme import Ground, Player, Programme, rounds_of
+from forewarn.sim.scenario import catalog, junit, timeline
+from forewarn.sim.scenario.file import load_scenario
+from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.simulator import ADMIN, Addresses, Simulator
+from forewarn.sim.terms import Terms
+
+INTERRUPTED = 128
+"""Added to the number of the signal that ended a programme before its end."""
+
+SPEED_MIN = 0.001
+SPEED_MAX = 1_000_000
+"""As of the setting `timing.speed`."""
+
+_FILE_SUFFIX = ".toml"
+
+
+def simulate(call: Call) -> int:
+    """Serve simulated VMs; play scenarios to them."""
+    if call.flag("list"):
+        return _list(is_json=call.flag("json"))
+    if name := call.text("show"):
+        with _usage():
+            print(catalog.text(name), end="")
+        return Exit.DONE
+    if netns := call.text("netns"):
+        link_local.enter(netns, sys.argv[1:], call.environ)
+    if call.text("replay"):
+        return replay.replay(
+            call,
+            speed=_speed(call.text("speed") or "1") or 1.0,
+            vms=_vms(call.text("vms")) or 1,
+        )
+    if call.flag("exact"):
+        raise CommandError(Exit.USAGE, "--exact says how a --replay is served")
+    with _usage():
+        ground, programme = _ground(call), _programme(call)
+        addresses = _addresses(call)
+        first = programme.rounds[0] if programme.rounds else ()
+        terms = ground.terms(first)
+        for scenarios in programme.rounds:
+            ground.terms(scenarios)
+    with contextlib.ExitStack() as undone:
+        if call.flag("link_local"):
+            undone.enter_context(link_local.served(call.environ))
+        else:
+            link_local.tidy(call.environ)
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            try:
+                return runner.run(
+                    _run(
+                        call,
+                        terms=terms,
+                        addresses=addresses,
+                        ground=ground,
+                        programme=programme,
+                    )
+                )
+            except ForewarnError as error:
+                raise CommandError(
+                    Exit.FAILED, error.message, hint=error.hint
+                ) from error
+
+
+async def _run(
+    call: Call,
+    *,
+    terms: Terms,
+    addresses: Addresses,
+    ground: Ground,
+    programme: Programme,
+) -> int:
+    with _usage():
+        simulator = Simulator(terms, addresses)
+    voice = _voice(call)
+    reporter = Reporter(voice.hear, tells_deviations=ground.profile.tells)
+    simulator.on_stage.append(reporter.follow)
+    simulator.on_publish.append(reporter.publish)
+    player = Player(simulator, reporter, ground=ground, programme=programme)
+    stopped = _signals()
+    await simulator.start()
+    try:
+        _greet(simulator, reporter)
+        voice.begin(simulator, reporter)
+        status = await _until_over(simulator, player, programme, stopped)
+    finally:
+        await voice.end()
+        await simulator.stop()
+    _conclude(call, player, reporter, status)
+    return status
+
+
+async def _until_over(
+    simulator: Simulator,
+    player: Player,
+    programme: Programme,
+    stopped: "asyncio.Future[int]",
+) -> int:
+    """Return the status when the programme is over, or a signal has come."""
+    playing = asyncio.create_task(player.play()) if programme.rounds else None
+    broken = asyncio.create_task(simulator.wait_broken())
+    waited: set[asyncio.Future[Any]] = {stopped, broken}
+    if playing is not None:
+        waited.add(playing)
+    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    if playing is not None and playing.done() and programme.stays:
+        playing.result()
+        await asyncio.wait({stopped, broken}, return_when=asyncio.FIRST_COMPLETED)
+    is_cut = playing is not None and not playing.done()
+    for task in (playing, broken):
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+    if broken.done() and not broken.cancelled():
+        raise broken.result()
+    if playing is not None and not playing.cancelled():
+        playing.result()
+    if is_cut and not programme.loops:
+        return INTERRUPTED + stopped.result()
+    return Exit.DONE if player.passed else Exit.FAILED
+
+
+def _signals() -> "asyncio.Future[int]":
+    """Return what SIGINT and SIGTERM end; a second one ends the process."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: signal.Signals) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    return stopped
+
+
+# What is told
+
+
+def _voice(call: Call) -> Voice:
+    is_json = call.flag("json")
+    if is_json or call.flag("plain") or not sys.stdout.isatty():
+        return Lines(is_json=is_json)
+    return Screen()
+
+
+def _greet(simulator: Simulator, reporter: Reporter) -> None:
+    """Tell where everything is, in lines that a shell can take over."""
+    for vm, address in simulator.addresses().items():
+        where = url(address)
+        reporter.say(
+            What.SERVING,
+            f"{vm} at {where} (FOREWARN_ENDPOINT={where})",
+            vm=vm,
+            url=where,
+        )
+    if simulator.admin_address is not None:
+        where = url(simulator.admin_address)
+        reporter.say(
+            What.SERVING, f"operators at {where} (FOREWARN_URL={where})", url=where
+        )
+    reporter.say(What.READY, "ready")
+
+
+def _conclude(call: Call, player: Player, reporter: Reporter, status: int) -> None:
+    if file := call.text("junit"):
+        files.write_text(file, junit.report(player.results))
+    parts = [
+        f"scenarios {len(player.results)}, failed {player.failures}"
+        if player.results
+        else "ended"
+    ]
+    if reporter.deviations:
+        parts.append(f"deviations {reporter.deviations}")
+    reporter.say(
+        What.END,
+        ", ".join(parts),
+        status=int(status),
+        deviations=reporter.deviations,
+        failed=player.failures,
+    )
+
+
+def _list(*, is_json: bool) -> int:
+    scenarios = catalog.scenarios()
+    if is_json:
+        output.document([_listed(scenario) for scenario in scenarios])
+        return Exit.DONE
+    for scenario in scenarios:
+        listed = _listed(scenario)
+        output.line(listed["name"])
+        output.line(f"  {listed['description']}")
+        if listed["aliases"]:
+            output.line(f"  also: {', '.join(listed['aliases'])}")
+        for line in listed["timeline"]:
+            output.line(f"    {line}")
+        output.line()
+    return Exit.DONE
+
+
+def _listed(scenario: Scenario) -> dict[str, Any]:
+    return {
+        "name": scenario.name,
+        "aliases": [alias.name for alias in scenario.aliases],
+        "description": scenario.description,
+        "timeline": timeline.told(timeline.play(scenario)),
+    }
+
+
+# What the words mean
+
+
+@contextlib.contextmanager
+def _usage() -> Generator[None]:
+    """Tell what is wrong with words and files as wrong usage."""
+    try:
+        yield
+    except ForewarnError as error:
+        lines = error.message.splitlines()
+        raise CommandError(
+            Exit.USAGE,
+            lines[-1] if len(lines) == 1 else "nothing was begun",
+            hint=error.hint,
+            lines=lines if len(lines) > 1 else (),
+        ) from error
+
+
+def _ground(call: Call) -> Ground:
+    fleet = ""
+    if name := call.text("fleet"):
+        fleet, shown = files.read_text(name)
+        read_fleet(fleet, name=shown)
+    faults = ()
+    if name := call.text("faults"):
+        text, shown = files.read_text(name)
+        faults = read_faults(text, name=shown)
+    return Ground(
+        vms=_vms(call.text("vms")),
+        fleet=fleet,
+        speed=_speed(call.text("speed")),
+        profile=Profile(call.text("profile")),
+        faults=faults,
+    )
+
+
+def _programme(call: Call) -> Programme:
+    rounds = [
+        tuple(_scenario(word) for word in words)
+        for words in rounds_of(call.texts("scenario"))
+    ]
+    try:
+        wait = parse_duration(call.text("wait"))
+    except ValueError as error:
+        raise CommandError(Exit.USAGE, f"--wait: {error}") from error
+    if call.flag("loop") and not rounds:
+        raise CommandError(Exit.USAGE, "--loop needs a scenario that is played again")
+    return Programme(
+        rounds=tuple(rounds),
+        loops=call.flag("loop"),
+        stays=call.flag("stay"),
+        wait=wait,
+    )
+
+
+def _scenario(word: str) -> Scenario:
+    """Return a scenario by name, or of a file: one with a suffix or a folder."""
+    if word.endswith(_FILE_SUFFIX) or "/" in word:
+        return load_scenario(Path(word))
+    return catalog.find(word)
+
+
+def _addresses(call: Call) -> Addresses:
+    listen, admin = call.text("listen"), call.text("admin")
+    address = split_listener(admin) if admin else ADMIN
+    if address is None:
+        raise CommandError(
+            Exit.USAGE,
+            f"--admin: {admin!r} is no address to listen at",
+            hint="write HOST:PORT such as 127.0.0.1:8200",
+        )
+    if not _is_loopback(address[0]):
+        raise CommandError(
+            Exit.USAGE,
+            f"--admin: {address[0]} is reachable from other machines, and a simulator "
+            "knows no tokens",
+            hint="write 127.0.0.1, and reach it through ssh or the container's network",
+        )
+    return Addresses(
+        vms=parse_places(listen) if listen else Places(),
+        vms_may_move=not listen,
+        first=link_local.ADDRESS if call.flag("link_local") else None,
+        admin=address,
+        admin_may_move=not admin,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def _vms(text: str) -> int | None:
+    if not text:
+        return None
+    if (
+        not (text.isascii() and text.isdecimal())
+        or not 1 <= int(text) <= fleets.VMS_MAX
+    ):
+        raise CommandError(
+            Exit.USAGE, f"--vms: must be 1 to {fleets.VMS_MAX}, not {text!r}"
+        )
+    return int(text)
+
+
+def _speed(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = math.nan
+    if not SPEED_MIN <= speed <= SPEED_MAX:
+        raise CommandError(
+            Exit.USAGE,
+            f"--speed: must be {SPEED_MIN:g} to {SPEED_MAX:g}, not {text!r}",
+        )
+    return speed

@@ -1,0 +1,242 @@
+"""What happens in a simulation, one thing at a time, as whoever watches is told it.
+
+Not every request is news: only the first of a VM, the first that gets a changed
+document, approvals, whatever a fault spoils, and deviations. Nothing here prints.
+"""
+
+import asyncio
+import enum
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from forewarn.control.event_json import event_report
+from forewarn.control.messages import Publication
+from forewarn.fleet.model import Vm
+from forewarn.instants import MILLISECOND, SECOND, Micros, format_instant
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.views import View
+from forewarn.sim.deviations import Deviation
+from forewarn.sim.journal import Seen
+from forewarn.sim.stage import Stage
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+ALIKE_MAX = 10
+"""Deviations of one VM from one rule that are told; the rest is only counted."""
+
+_OK = 200
+
+
+class What(enum.Enum):
+    """What a piece of news is about; the value is the word of its line."""
+
+    SERVING = "serving"
+    READY = "ready"
+    WAITING = "waiting"
+    BEGIN = "begin"
+    STEP = "step"
+    EVENT = "event"
+    ASKED = "asked"
+    APPROVED = "approved"
+    REFUSED = "refused"
+    FAULT = "fault"
+    DEVIATION = "deviation"
+    PASSED = "passed"
+    FAILED = "failed"
+    RESET = "reset"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """One piece of news."""
+
+    at: Micros
+    what: What
+    text: str
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def line(self) -> str:
+        """Return the line for a person or a file: when, what, and the rest."""
+        return f"{_time(self.at)} {self.what.value:<9} {self.text}"
+
+    def members(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "time": _time(self.at),
+            "what": self.what.value,
+            "text": self.text,
+            **self.facts,
+        }
+
+
+def _time(at: Micros) -> str:
+    """Return the instant to the millisecond, always as long."""
+    whole = format_instant(at - at % SECOND).removesuffix("Z")
+    return f"{whole}.{at % SECOND // MILLISECOND:03}Z"
+
+
+class Reporter:
+    """Finds the news of one stage after the other."""
+
+    def __init__(
+        self, tell: Callable[[News], None], *, tells_deviations: bool = False
+    ) -> None:
+        """Give each piece of news to `tell`; deviations only if that is wanted."""
+        self._tell = tell
+        self._tells_deviations = tells_deviations
+        self.deviations = 0
+        """How many there were, since ever."""
+        self.last: dict[str, Seen] = {}
+        """The last request of each VM."""
+        self.heard = asyncio.Event()
+        """Set by the first request to the present stage that any VM sends."""
+        self._alike: Counter[tuple[str, str]] = Counter()
+        self._stage: Stage | None = None
+        self._shown: dict[str, EventStatus] = {}
+        self._knows: set[str] = set()
+        """VMs that have had the present documents."""
+        self._met: set[str] = set()
+
+    def follow(self, stage: Stage) -> None:
+        """Hear of this stage from now on, and of no earlier one."""
+        again = self._stage is not None
+        self._stage = stage
+        self._shown.clear()
+        self._knows.clear()
+        self._met.clear()
+        self.last.clear()
+        self.heard.clear()
+        stage.journal.on_seen = self.see
+        if again:
+            self.say(What.RESET, "begun again: a new world at the same addresses")
+
+    def say(self, what: What, text: str, **facts: Any) -> None:
+        """Tell something of the simulation itself."""
+        assert self._stage is not None, "a stage is followed first"
+        now = self._stage.engine.now
+        self._tell(News(at=now, what=what, text=text, facts=facts))
+
+    # Events
+
+    def publish(self, publication: Publication) -> None:
+        """Tell which events are shown otherwise than before."""
+        if not publication.views:
+            return
+        self._knows.clear()
+        assert self._stage is not None, "a stage is followed first"
+        live = self._stage.engine.read(_live_events)
+        for event in live:
+            if self._shown.get(event.event_id) is not event.status:
+                self._shown[event.event_id] = event.status
+                self._say_event(event)
+        present = {event.event_id for event in live}
+        for event_id in [each for each in self._shown if each not in present]:
+            del self._shown[event_id]
+            gone = self._stage.engine.read(
+                lambda reader, name=event_id: reader.get(Event, name)
+            )
+            if gone is not None:
+                self._say_event(gone)
+
+    def _say_event(self, event: Event) -> None:
+        report = event_report(event)
+        text = f"{event.event_id} {_stands(event)} {event.event_type.value}"
+        text += f" {', '.join(each.name for each in event.resources)}"
+        if report["NotBefore"]:
+            text += f", NotBefore {report['NotBefore']}"
+        self.say(What.EVENT, text, event=report)
+
+    # Requests
+
+    def see(self, seen: Seen) -> None:
+        """Tell of a request, if it is news."""
+        vm = seen.vm
+        if vm:
+            self.last[vm] = seen
+            if (
+                vm in self._knows
+                and seen.status == _OK
+                and not (seen.deviations or seen.fault)
+                and seen.request.method == "GET"
+            ):
+                # A poller, thousands of times: nothing else is looked at.
+                return
+            self.heard.set()
+        if seen.deviations and self._tells_deviations:
+            for each in seen.deviations:
+                self._see_deviation(vm or seen.address, each)
+        if seen.fault:
+            answer = seen.status or "no answer"
+            self.say(
+                What.FAULT,
+                f"{vm}: {seen.fault}: {answer}",
+                vm=vm,
+                fault=seen.fault,
+                status=seen.status,
+            )
+        if seen.method == "POST":
+            self._see_post(seen)
+        elif vm not in self._knows and seen.genuine == _OK and seen.status == _OK:
+            self._knows.add(vm)
+            self._see_document(vm)
+
+    def _see_deviation(self, who: str, found: Deviation) -> None:
+        self.deviations += 1
+        self._alike[who, found.name] += 1
+        alike = self._alike[who, found.name]
+        if alike > ALIKE_MAX:
+            return
+        more = "; further ones like it are counted" if alike == ALIKE_MAX else ""
+        self.say(
+            What.DEVIATION,
+            f"{who}: {found}{more}",
+            vm=who,
+            rule=found.name,
+            clause=found.rule.clause,
+        )
+
+    def _see_post(self, seen: Seen) -> None:
+        if not seen.genuine:
+            return
+        good = seen.genuine == _OK
+        names = ", ".join(seen.approved) or "nothing that can be read"
+        self.say(
+            What.APPROVED if good else What.REFUSED,
+            f"{seen.vm}: {names}" if good else f"{seen.vm}: {names}: {seen.genuine}",
+            vm=seen.vm,
+            events=list(seen.approved),
+            status=seen.genuine,
+        )
+
+    def _see_document(self, vm: str) -> None:
+        assert self._stage is not None, "a stage is followed first"
+        view = self._stage.engine.read(lambda reader: _view_of(reader, vm))
+        if view is None:
+            return
+        first = "" if vm in self._met else " for the first time"
+        self._met.add(vm)
+        self.say(
+            What.ASKED,
+            f"{vm}: got document {view.incarnation}{first}",
+            vm=vm,
+            incarnation=view.incarnation,
+        )
+
+
+def _stands(event: Event) -> str:
+    if event.is_live:
+        return event.status.value
+    return "gone" if event.started_at else "cancelled"
+
+
+def _live_events(reader: Reader) -> list[Event]:
+    found = every(reader, kinds.LIVE_EVENTS)
+    return sorted(found, key=lambda event: (event.created, event.event_id))
+
+
+def _view_of(reader: Reader, name: str) -> View | None:
+    vm = reader.get(Vm, name)
+    return None if vm is None else reader.get(View, vm.view)

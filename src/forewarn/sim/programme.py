@@ -1,0 +1,190 @@
+"""Scenarios, one after the other or several at once, on a simulator.
+
+Each round begins a world of its own at the same addresses, and waits for a client
+before anything happens: whoever asks first must not have missed the beginning.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from forewarn.instants import SECOND, Micros, describe_duration
+from forewarn.protocol.errors import BadRequestError
+from forewarn.sim.faults.fault import Playbook
+from forewarn.sim.news import Reporter, What
+from forewarn.sim.profiles import Profile
+from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.run import Result, Runner, summary
+from forewarn.sim.scenario.setup import setup_for
+from forewarn.sim.scenario.time import RunningTime
+from forewarn.sim.simulator import Simulator
+from forewarn.sim.terms import SPEED, Terms, usual_setup
+
+TOGETHER = "+"
+"""Between two scenarios on the command line: at once."""
+
+WAIT: Micros = 60 * SECOND
+"""For a client to ask, before a scenario begins without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What all rounds have in common."""
+
+    vms: int | None = None
+    """Of the usual fleet; None: as many as a scenario wants."""
+    fleet: str = ""
+    """A fleet file in the place of the usual fleet."""
+    speed: float | None = None
+    """None: what a scenario's name says, and else SPEED."""
+    profile: Profile = Profile.LENIENT
+    faults: tuple[Playbook, ...] = ()
+
+    def terms(self, scenarios: Sequence[Scenario]) -> Terms:
+        """Return how the world of these scenarios begins; of none: one that waits.
+
+        Raises RefusedError where they cannot share one.
+        """
+        if scenarios:
+            setup = setup_for(
+                scenarios, vms=self.vms, speed=self.speed, usual_speed=SPEED
+            )
+            own = any(scenario.fleet.text for scenario in scenarios)
+        else:
+            setup = usual_setup(self.vms, speed=self.speed or SPEED)
+            own = False
+        if self.fleet and not own:
+            setup = replace(setup, fleet=self.fleet)
+        return Terms(setup=setup, profile=self.profile, faults=self.faults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programme:
+    """What is played."""
+
+    rounds: tuple[tuple[Scenario, ...], ...] = ()
+    """One after the other; the scenarios of a round at once. None: wait for orders."""
+    loops: bool = False
+    """Begin again after the last, for ever."""
+    stays: bool = False
+    """Go on serving after the last."""
+    wait: Micros = WAIT
+    """How long a round waits for the first request; 0: not at all."""
+
+
+def rounds_of(words: Sequence[str]) -> list[list[str]]:
+    """Return the words of each round: `a + b c` is `a` and `b` at once, then `c`.
+
+    Raises BadRequestError where a `+` has nothing on one of its sides.
+    """
+    rounds: list[list[str]] = []
+    joins = False
+    for place, word in enumerate(words):
+        if word == TOGETHER:
+            if joins or not rounds or place == len(words) - 1:
+                raise BadRequestError(
+                    "a + stands between two scenarios",
+                    hint="such as: forewarn simulate spot-preemption + live-migration",
+                )
+            joins = True
+        elif joins:
+            rounds[-1].append(word)
+            joins = False
+        else:
+            rounds.append([word])
+    return rounds
+
+
+class Player:
+    """Plays a programme on a simulator that has started with its first round."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        reporter: Reporter,
+        *,
+        ground: Ground,
+        programme: Programme,
+    ) -> None:
+        """Tell what happens to `reporter`."""
+        self._simulator = simulator
+        self._reporter = reporter
+        self._ground = ground
+        self._programme = programme
+        self.results: list[Result] = []
+        """Of all that is over: in a loop, of the latest turn of each scenario."""
+        self.failures = 0
+        """Scenarios that failed, in all turns."""
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether everything was as expected so far."""
+        return self.failures == 0 and self._reporter.deviations == 0
+
+    async def play(self) -> None:
+        """Play everything; in a loop, until cancelled."""
+        is_new = True
+        while True:
+            latest: list[Result] = []
+            for scenarios in self._programme.rounds:
+                if not is_new:
+                    await self._simulator.begin_with(self._ground.terms(scenarios))
+                is_new = False
+                latest += await self._round(scenarios)
+            self.results = latest
+            if not self._programme.loops:
+                return
+
+    async def _round(self, scenarios: Sequence[Scenario]) -> list[Result]:
+        reporter, stage = self._reporter, self._simulator.stage
+        names = ", ".join(scenario.name for scenario in scenarios)
+        await self._wait_for_client(names)
+        reporter.say(
+            What.BEGIN, names, scenarios=[scenario.name for scenario in scenarios]
+        )
+        runner = Runner(
+            stage,
+            RunningTime(stage),
+            tell=lambda text: reporter.say(What.STEP, text),
+        )
+        self._simulator.playing = names
+        results = await runner.run_together(scenarios)
+        self._simulator.playing = ""
+        for result in results:
+            self._tell(result)
+        return results
+
+    async def _wait_for_client(self, names: str) -> None:
+        reporter, wait = self._reporter, self._programme.wait
+        if not wait or reporter.heard.is_set():
+            return
+        reporter.say(
+            What.WAITING,
+            f"{names} begins with the first request of a VM, "
+            f"or by itself in {describe_duration(wait)}",
+            wait_seconds=wait / SECOND,
+        )
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(reporter.heard.wait(), wait / SECOND)
+
+    def _tell(self, result: Result) -> None:
+        self.failures += not result.passed
+        scenario = result.scenario
+        why = "".join(
+            f"; {scenario.file}:{failure.line}: {failure.sentence}"
+            for failure in result.failures
+        )
+        self._reporter.say(
+            What.PASSED if result.passed else What.FAILED,
+            summary(result) + why,
+            scenario=scenario.name,
+            failures=[
+                {
+                    "file": scenario.file,
+                    "line": failure.line,
+                    "sentence": failure.sentence,
+                }
+                for failure in result.failures
+            ],
+        )

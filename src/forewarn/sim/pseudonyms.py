@@ -1,0 +1,251 @@
+"""Replaces what names anybody in a recording, before it is written.
+
+What is understood is rewritten: names of VMs become `vm_1`, ids of events count up,
+and a description keeps only the words that the platform itself uses. What is not
+understood is left out, since nobody knows what it says. The same original has the
+same pseudonym in one recording, and none in the next.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from forewarn.protocol.events import EventSource, EventStatus, EventType
+from forewarn.sim.recording import Answer, Failed, Outcome
+
+LEFT_OUT = b"(left out: it could not be given pseudonyms)"
+"""In the place of a body that is not understood."""
+
+LEFT_OUT_JSON = b'{"error":"(left out)"}'
+"""In the place of such a body that is JSON: a client that reads it still can."""
+
+ORIGINALS_MAX = 100_000
+"""Originals that are remembered: more than a scope's events in a year."""
+
+_GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_WORD = re.compile(r"\w[\w'.:/@-]*\w|\w")
+_DATE = re.compile(
+    r"(?:[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT"
+    r"|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})?)?"
+)
+_NUMBER = re.compile(r"-?\d{1,10}")
+
+_KEPT_HEADERS: Mapping[str, re.Pattern[str]] = {
+    "server": re.compile(r"forewarn|IMDS/[\d.]+|Microsoft-[A-Za-z]+/[\d.]+"),
+    "content-type": re.compile(
+        r"(?:application|text)/[a-z]+(?:; ?charset=[A-Za-z0-9-]{1,16})?", re.IGNORECASE
+    ),
+    "retry-after": re.compile(r"\d{1,10}"),
+    "allow": re.compile(r"[A-Z]+(?:, ?[A-Z]+)*"),
+}
+"""Headers that stay, if their value is of this form; two more have rules of their own."""
+
+_ETAG = re.compile(r'(?:W/)?"?\d{1,20}"?')
+"""A tag that is a number: the incarnation."""
+
+_WORDS = """
+a about after again all an and approved are as at authorized be because been before
+being by cloud deallocated delete deleted deletion delay due during emergency
+encountered event evicted eviction failure failing for freeze freezes from going
+hardware has have host image impact in infrastructure initiated instance instances
+is it its live machine machines maintenance may memory memory-preserving migrate
+migrated migration minutes moved network no node not of on operating operation or
+os os-image out paused pause planned platform preempt preempted preempting
+preserving reason reboot rebooted rebooting recovery redeploy redeployed redeploying
+reimage reimaged repair request requested restart restarted restarting scale scaled
+scheduled seconds server set shut shutdown soon spot started stopped system
+terminate terminated that the this to undergoing unknown until update updated
+upgrade upgraded user virtual vm vms was which will with you your
+"""
+
+_VOCABULARY = frozenset(_WORDS.split())
+"""Words of a description that name nobody; it is compared in lower case."""
+
+
+class Pseudonyms:
+    """The pseudonyms of one recording."""
+
+    def __init__(self, *, underscore: bool = False) -> None:
+        """Know none yet; `underscore`: the api-version puts a `_` before names."""
+        self._underscore = underscore
+        self._names: dict[str, str] = {}
+        self._guids: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+        self._tags: dict[str, str] = {}
+
+    def __call__(self, outcome: Outcome) -> Outcome:
+        """Return an outcome that names nobody."""
+        if isinstance(outcome, Failed):
+            # What a system says of a failure has addresses and names of hosts.
+            return Failed(failure=outcome.failure)
+        body = self._body(outcome.body)
+        return Answer(
+            status=outcome.status,
+            headers=tuple(self._headers(outcome, length=len(body))),
+            body=body,
+        )
+
+    def name(self, name: str) -> str:
+        """Return the pseudonym of a VM's name."""
+        return _numbered(self._names, name, "vm_{}".format) if name else ""
+
+    def _headers(self, answer: Answer, *, length: int) -> list[tuple[str, str]]:
+        kept: list[tuple[str, str]] = []
+        for name, value in answer.headers:
+            key = name.lower()
+            if key == "etag":
+                kept.append((name, self._tag(value)))
+            elif key == "content-length":
+                kept.append((name, str(length)))
+            elif key in _KEPT_HEADERS and _KEPT_HEADERS[key].fullmatch(value):
+                kept.append((name, value))
+        return kept
+
+    def _tag(self, tag: str) -> str:
+        if _ETAG.fullmatch(tag):
+            return tag
+        return _numbered(self._tags, tag, '"tag-{}"'.format)
+
+    def _body(self, body: bytes) -> bytes:
+        if not body:
+            return body
+        try:
+            value: object = json.loads(body)
+        except (ValueError, RecursionError):
+            return LEFT_OUT
+        if not isinstance(value, dict):
+            return LEFT_OUT_JSON
+        members = cast("dict[str, Any]", value)
+        if not {"DocumentIncarnation", "Events"} & members.keys():
+            return LEFT_OUT_JSON
+        return json.dumps(self._document(members), separators=(",", ":")).encode(
+            "ascii"
+        )
+
+    def _document(self, members: Mapping[str, Any]) -> dict[str, object]:
+        """Return a document of known members only, in their order."""
+        found: dict[str, object] = {}
+        for key, value in members.items():
+            if key == "DocumentIncarnation":
+                found[key] = _plain(value, _NUMBER)
+            elif key == "Events" and isinstance(value, list):
+                events = cast("list[object]", value)
+                # Names first: a description may have one that comes later.
+                for event in events:
+                    self._learn(event)
+                found[key] = [self._event(event) for event in events]
+            elif key == "Events":
+                found[key] = _plain(value)
+        return found
+
+    def _learn(self, event: object) -> None:
+        if isinstance(event, dict):
+            resources = cast("dict[str, Any]", event).get("Resources")
+            self._resources(resources)
+
+    def _event(self, event: object) -> object:
+        if not isinstance(event, dict):
+            return _plain(event)
+        found: dict[str, object] = {}
+        for key, value in cast("dict[str, Any]", event).items():
+            keep = self._member(key)
+            if keep is not None:
+                found[key] = keep(value)
+        return found
+
+    def _member(self, key: str) -> Callable[[Any], object] | None:
+        """Return what becomes of a member's value; None: it is left out."""
+        match key:
+            case "EventId":
+                return lambda value: (
+                    self._guid(value) if isinstance(value, str) else _plain(value)
+                )
+            case "Resources":
+                return self._resources
+            case "Description":
+                return lambda value: (
+                    self._described(value) if isinstance(value, str) else _plain(value)
+                )
+            case "NotBefore":
+                return lambda value: _plain(value, _DATE)
+            case "DurationInSeconds":
+                return lambda value: _plain(value, _NUMBER)
+            case "EventStatus" | "EventType" | "EventSource" | "ResourceType":
+                return self._told
+            case _:
+                return None
+
+    def _told(self, value: object) -> object:
+        if isinstance(value, str) and value and value not in _TELLING:
+            return _numbered(self._words, value, "word_{}".format)
+        return value if isinstance(value, str) else _plain(value)
+
+    def _resources(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self._resources(each) for each in cast("list[object]", value)]
+        return self._name(value) if isinstance(value, str) else _plain(value)
+
+    def _name(self, name: str) -> str:
+        if not name:
+            return name
+        if self._underscore and name.startswith("_"):
+            return "_" + self._name(name[1:])
+        return self.name(name)
+
+    def _guid(self, event_id: str) -> str:
+        # One id in two cases is one id. The pseudonym has no letters, so no case.
+        return _numbered(
+            self._guids, event_id.upper(), "00000000-0000-4000-8000-{:012d}".format
+        )
+
+    def _described(self, text: str) -> str:
+        for name in sorted(self._names, key=len, reverse=True):
+            # Also names that are no word: `a b`.
+            if not _WORD.fullmatch(name):
+                text = text.replace(name, self._names[name])
+        text = _GUID.sub(lambda found: self._guid(found[0]), text)
+        return _WORD.sub(lambda found: self._word(found[0]), text)
+
+    def _word(self, word: str) -> str:
+        if word in self._names:
+            return self._names[word]
+        if word.lower() in _VOCABULARY or word in _MADE_WORDS:
+            return word
+        if word in self._guids.values() or word in self._names.values():
+            return word
+        end = "." if word.endswith(".") else ""
+        return _numbered(self._words, word.removesuffix("."), "word_{}".format) + end
+
+
+_TELLING = frozenset(
+    {
+        "VirtualMachine",
+        *(each.value for each in EventType),
+        *(each.value for each in EventStatus),
+        *(each.value for each in EventSource),
+    }
+)
+"""What says what happens, and names nobody."""
+
+_MADE_WORDS = frozenset(str(number) for number in range(1_000))
+"""Short numbers: seconds, minutes, how many."""
+
+
+def _plain(value: object, form: re.Pattern[str] | None = None) -> object:
+    """Return a value that can name nobody, or "" in its place."""
+    if isinstance(value, str):
+        return value if form is not None and form.fullmatch(value) else ""
+    if isinstance(value, int) and not isinstance(value, bool) and form is not _NUMBER:
+        return 0
+    return value if isinstance(value, bool | int | None) else ""
+
+
+def _numbered(known: dict[str, str], original: str, name: Callable[[int], str]) -> str:
+    """Return the pseudonym of an original: the next number for a new one."""
+    pseudonym = known.get(original)
+    if pseudonym is None:
+        pseudonym = name(len(known) + 1)
+        if len(known) < ORIGINALS_MAX:
+            known[original] = pseudonym
+    return pseudonym

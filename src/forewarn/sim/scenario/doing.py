@@ -1,0 +1,236 @@
+"""What the steps of a scenario do: each is an order, or a hand at the stage.
+
+Nothing is decided here. Orders are the verbs of the service, events are staged and
+moved by the stage, approvals and disabling are those of the control plane.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from forewarn.control import approvals, enabling, failures, verbs
+from forewarn.control.work import Work, need
+from forewarn.fleet.model import Host
+from forewarn.instants import Micros
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import Operation, Request, Verb
+from forewarn.protocol.views import View
+from forewarn.sim import staged
+from forewarn.sim.scenario.model import (
+    Act,
+    Approve,
+    Cancel,
+    ClearFaults,
+    Disable,
+    Expect,
+    Jump,
+    MoveOn,
+    Order,
+    Publish,
+    Release,
+    Say,
+    SetFaults,
+    Withhold,
+)
+from forewarn.sim.stage import Stage
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+BY_HAND = "cancelled by the scenario"
+ACTOR = "scenario"
+
+
+class Hand:
+    """Does what steps say, on one stage; remembers which request has which name."""
+
+    def __init__(self, stage: Stage, *, reason: str) -> None:
+        """Act on `stage`; `reason` stands in the trail."""
+        self._stage = stage
+        self._engine = stage.engine
+        self._reason = reason
+        self._requests: dict[str, str] = {}
+
+    @property
+    def now(self) -> Micros:
+        """Return the present instant."""
+        return self._engine.now
+
+    def scaled(self, duration: Micros) -> Micros:
+        """Return how long a duration of the file takes at this speed."""
+        return round(duration / self._engine.policy.speed)
+
+    def do(self, act: Act, *, name: str) -> None:
+        """Do it; what it makes is called `name`. Raises ForewarnError."""
+        match act:
+            case Order():
+                self._requests[name] = self._order(_decision(act, self.scaled))
+            case Publish(wanted=wanted):
+                soon = replace(wanted, notice=self.scaled(wanted.notice))
+                self._requests[name] = self._stage.stage(soon).request_id
+            case MoveOn():
+                self._move(act)
+            case Cancel(event=event):
+                request = self._request(event)
+                self._decide(lambda work: verbs.cancel(work, request, note=BY_HAND))
+            case Approve(event=event, by=by):
+                self._approve(event, by)
+            case Withhold() | Release():
+                self._keep_back(act)
+            case Disable(vms=vms):
+                self._disable(vms)
+            case Jump(by=by):
+                self._stage.advance(self.scaled(by))
+            case SetFaults() | ClearFaults():
+                self._set_faults(act)
+            case Say() | Expect():
+                pass
+            case _:
+                assert_never(act)
+
+    # What was made
+
+    def operations(self, name: str) -> list[Operation]:
+        """Return the operations of what a step made, in order."""
+        request = self._requests.get(name, "")
+        return self._engine.read(
+            lambda reader: list(every(reader, kinds.OPERATIONS_OF_REQUEST, request))
+        )
+
+    def all_operations(self) -> list[Operation]:
+        """Return the operations of everything that was made."""
+        return [each for name in self._requests for each in self.operations(name)]
+
+    def events(self, name: str) -> list[Event]:
+        """Return the events of what a step made, in order."""
+
+        def ask(reader: Reader) -> list[Event]:
+            return [
+                event
+                for operation in self.operations(name)
+                for event in every(
+                    reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
+                )
+            ]
+
+        return self._engine.read(ask)
+
+    # The steps
+
+    def _request(self, name: str) -> str:
+        found = self._requests.get(name)
+        if found is None:
+            raise RefusedError(f"{name} was not made")
+        return found
+
+    def _decide(self, decide: Callable[[Work], object]) -> None:
+        self._engine.order(decide, actor=ACTOR, reason=self._reason)
+        self._stage.wake()
+
+    def _order(self, decide: Callable[[Work], object]) -> str:
+        """Give an order; return the id of its request, or "" where there is none."""
+        made = self._engine.order(decide, actor=ACTOR, reason=self._reason)
+        self._stage.wake()
+        if isinstance(made, Request):
+            return made.request_id
+        return made.request if isinstance(made, Operation) else ""
+
+    def _move(self, act: MoveOn) -> None:
+        for operation in self.operations(act.event):
+            if not staged.is_at(operation, act.stop):
+                self._stage.move(operation.operation_id, act.stop)
+
+    def _keep_back(self, act: Withhold | Release) -> None:
+        for vm in act.vms:
+            if isinstance(act, Withhold):
+                self._stage.withheld.withhold(vm)
+            else:
+                self._stage.release(vm)
+
+    def _approve(self, name: str, by: str) -> None:
+        waiting = [
+            event
+            for event in self.events(name)
+            if event.status is EventStatus.SCHEDULED and not event.is_approved
+        ]
+        if not waiting:
+            raise RefusedError(f"{name} has no event that waits for an approval")
+
+        def decide(work: Work) -> None:
+            for event in waiting:
+                approvals.approve_for(work, event.event_id, as_vm=by)
+
+        self._decide(decide)
+
+    def _disable(self, vms: Sequence[str]) -> None:
+        # Requests of this very instant come before the silence.
+        self._engine.settle()
+
+        def decide(work: Work) -> None:
+            for vm in vms:
+                view = need(work.tx, View, work.vm(vm).view)
+                if view.is_enabled:
+                    enabling.disable_if_silent(
+                        work, view.enabling, silent_since=work.now
+                    )
+
+        self._decide(decide)
+
+    def _set_faults(self, act: SetFaults | ClearFaults) -> None:
+        faults = self._stage.faults
+        if isinstance(act, SetFaults):
+            faults.play(act.playbook)
+            return
+        for vm in act.vms or ("",):
+            faults.clear(vm)
+
+
+def _decision(
+    order: Order, scaled: Callable[[Micros], Micros]
+) -> Callable[[Work], object]:
+    """Return the decision of the service that an order asks for."""
+    targets = order.targets
+
+    def wishes(work: Work) -> verbs.Wishes:
+        ahead = order.not_before
+        return verbs.Wishes(
+            duration_seconds=order.duration_seconds,
+            not_before=None if ahead is None else work.now + scaled(ahead),
+            description=order.description,
+            emergency=order.emergency,
+        )
+
+    def maintain(work: Work) -> object:
+        assert order.impact is not None, order
+        return verbs.maintain(work, targets, order.impact, wishes(work))
+
+    def predict_failure(work: Work) -> object:
+        notice = work.policy.failure_notice
+        if order.notice is not None:
+            notice = scaled(order.notice)
+        return verbs.predict_failure(work, targets[0], notice, wishes(work))
+
+    def fail(work: Work) -> object:
+        is_host = work.tx.get(Host, targets[0]) is not None
+        return (failures.fail_host if is_host else failures.fail_vm)(work, targets[0])
+
+    def restore(work: Work) -> object:
+        if work.tx.get(Host, targets[0]) is not None:
+            return failures.restore_host(work, targets[0])
+        return failures.restore_vm(work, targets[0])
+
+    decisions: Mapping[str, Callable[[Work], object]] = {
+        "maintain": maintain,
+        "predict-failure": predict_failure,
+        "fail": fail,
+        "restore": restore,
+        "reboot": lambda w: verbs.restart(w, targets, Verb.REBOOT, wishes(w)),
+        "redeploy": lambda w: verbs.restart(w, targets, Verb.REDEPLOY, wishes(w)),
+        "evict": lambda w: verbs.evict(w, targets, wishes(w)),
+        "terminate": lambda w: verbs.terminate(w, targets, wishes(w)),
+        "upgrade-os": lambda w: verbs.renew_image(
+            w, targets, Verb.UPGRADE_OS, wishes(w)
+        ),
+        "reimage": lambda w: verbs.renew_image(w, targets, Verb.REIMAGE, wishes(w)),
+    }
+    return decisions[order.verb]

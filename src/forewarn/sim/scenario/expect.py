@@ -1,0 +1,352 @@
+"""Expectations of a scenario: whether they are met, and the sentence that says so.
+
+What counts is what is durable or was observed: the rows of events and VMs, and the
+requests that were answered. An expectation is decided as soon as nothing can change
+it any more: who has not approved an event that has started will not approve it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from forewarn.fleet.model import Vm, VmState
+from forewarn.fleet.problems import listed
+from forewarn.instants import SECOND, Micros, describe_duration
+from forewarn.protocol.events import Event, EventStatus, Outcome
+from forewarn.protocol.views import View, sees
+from forewarn.sim.scenario.model import Expectation, Stand, Wanted
+from forewarn.sim.scenario.telling import counted
+from forewarn.store.port import Reader
+
+EXACT_BELOW: Micros = 10 * SECOND
+"""Shorter times are told to a tenth of a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How an expectation was decided."""
+
+    passed: bool
+    sentence: str
+
+
+class Witness(Protocol):
+    """Who has seen what VMs asked."""
+
+    def polls(self, vm: str, *, since: Micros) -> Sequence[Micros]:
+        """Return when the VM was given a document, in order."""
+        ...
+
+    def deviations(self, vm: str, *, since: Micros) -> Sequence[str]:
+        """Return what the VM did against the protocol; empty: any VM."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What an expectation is judged by, at one instant."""
+
+    now: Micros
+    since: Micros
+    """When the expectation began."""
+    start: Micros
+    """When the scenario began."""
+    events: Sequence[Event]
+    """Of the step that it is about."""
+    reader: Reader
+    witness: Witness
+    is_over: bool
+    """The time is up, so it must be decided."""
+
+
+def judge(wanted: Expectation, facts: Facts) -> Verdict | None:
+    """Return how the expectation is decided, or None while it is open."""
+    if wanted.event and not facts.events:
+        return Verdict(passed=False, sentence=f"{wanted.event} has no event")
+    return _JUDGES[wanted.wanted](wanted, facts)
+
+
+def length(duration: Micros) -> str:
+    """Return a length of time for a sentence: `12 s`, `0.4 s`, `7 m 12 s`."""
+    if 0 <= duration < EXACT_BELOW and duration % SECOND:
+        return f"{duration / SECOND:.1f} s"
+    return describe_duration(duration)
+
+
+def _good(sentence: str) -> Verdict:
+    return Verdict(passed=True, sentence=sentence)
+
+
+def _bad(sentence: str) -> Verdict:
+    return Verdict(passed=False, sentence=sentence)
+
+
+def _within(wanted: Expectation) -> str:
+    return f"within {length(wanted.within)}"
+
+
+# Approvals
+
+
+def _approved(wanted: Expectation, facts: Facts) -> Verdict | None:
+    open_events = [event for event in facts.events if not event.is_approved]
+    if not open_events:
+        return _good(_who_approved(wanted.event, facts.events))
+    if all(_may_be_approved(event) for event in open_events) and not facts.is_over:
+        return None
+    return _bad(_unapproved("nobody", wanted, open_events))
+
+
+def _approved_by(wanted: Expectation, facts: Facts) -> Verdict | None:
+    by = {event.approved_by: event for event in facts.events if event.is_approved}
+    missing = [vm for vm in wanted.vms if vm not in by]
+    if not missing:
+        return _good(_who_approved(wanted.event, [by[vm] for vm in wanted.vms]))
+    waiting = [event for event in facts.events if _may_be_approved(event)]
+    if waiting and not facts.is_over:
+        return None
+    others = [event for event in facts.events if event.is_approved]
+    names = listed(missing)
+    if others and not waiting:
+        told = _who_approved(wanted.event, others)
+        return _bad(f"{told}; expected {names}")
+    return _bad(_unapproved(names, wanted, facts.events))
+
+
+def _not_approved(wanted: Expectation, facts: Facts) -> Verdict | None:
+    wrong = [
+        event
+        for event in facts.events
+        if event.is_approved
+        and (event.approved_by in wanted.vms if wanted.vms else _by_a_vm(event))
+    ]
+    if wrong:
+        told = _who_approved(wanted.event, wrong)
+        return _bad(f"{told}; expected {'that it would not' if wanted.vms else 'none'}")
+    if any(_may_be_approved(event) for event in facts.events) and not facts.is_over:
+        return None
+    who = f"{listed(wanted.vms)} did not approve" if wanted.vms else "nobody approved"
+    return _good(f"{who} {wanted.event}")
+
+
+def _may_be_approved(event: Event) -> bool:
+    return event.status is EventStatus.SCHEDULED and not event.is_approved
+
+
+def _by_a_vm(event: Event) -> bool:
+    return not event.approved_by.startswith("(")
+
+
+def _who_approved(name: str, events: Sequence[Event]) -> str:
+    parts = [
+        f"{event.approved_by} approved {name} after "
+        f"{length(event.approved_at - event.created)}"
+        for event in sorted(events, key=lambda each: each.approved_at)
+    ]
+    return ", ".join(dict.fromkeys(parts))
+
+
+def _unapproved(who: str, wanted: Expectation, events: Sequence[Event]) -> str:
+    start = "nobody" if who == "nobody" else f"{who} has not"
+    verb = "approved"
+    ended = next((event for event in events if not _may_be_approved(event)), None)
+    if ended is None:
+        return f"{start} {verb} {wanted.event} {_within(wanted)}"
+    if ended.started_at:
+        after = length(ended.started_at - ended.created)
+        return f"{start} {verb} {wanted.event}, which started after {after}"
+    after = length(ended.removed_at - ended.created)
+    return f"{start} {verb} {wanted.event}, which was cancelled after {after}"
+
+
+# What clients ask
+
+
+def _polled_by(wanted: Expectation, facts: Facts) -> Verdict | None:
+    first = {
+        vm: next(iter(facts.witness.polls(vm, since=facts.since)), None)
+        for vm in wanted.vms
+    }
+    missing = [vm for vm, at in first.items() if at is None]
+    if not missing:
+        parts = [
+            f"{vm} asked after {length(at - facts.since)}"
+            for vm, at in first.items()
+            if at is not None
+        ]
+        return _good(", ".join(parts))
+    if not facts.is_over:
+        return None
+    return _bad(f"{listed(missing)} has not asked {_within(wanted)}")
+
+
+def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
+    what = f"{wanted.event} {wanted.status.value}" if wanted.status else wanted.event
+    parts: list[str] = []
+    may_come = True
+    for vm in wanted.vms:
+        seen = _first_sight(vm, wanted, facts)
+        if seen is not None:
+            parts.append(f"{vm} saw {what} after {length(seen)}")
+        else:
+            may_come = may_come and _may_be_seen(wanted, facts)
+    if len(parts) == len(wanted.vms):
+        return _good(", ".join(parts))
+    if may_come and not facts.is_over:
+        return None
+    missing = [vm for vm in wanted.vms if _first_sight(vm, wanted, facts) is None]
+    why = _within(wanted) if facts.is_over else "while it was shown"
+    return _bad(f"{listed(missing)} has not seen {what} {why}")
+
+
+def _first_sight(vm: str, wanted: Expectation, facts: Facts) -> Micros | None:
+    """Return how long after it was shown the VM was first given the event."""
+    for event in facts.events:
+        begin, end = _shown_from_to(event, wanted.status)
+        if not begin:
+            continue
+        for at in facts.witness.polls(vm, since=begin):
+            if not end or at < end:
+                return at - begin
+    return None
+
+
+def _may_be_seen(wanted: Expectation, facts: Facts) -> bool:
+    return any(not _shown_from_to(event, wanted.status)[1] for event in facts.events)
+
+
+def _shown_from_to(event: Event, status: EventStatus | None) -> tuple[Micros, Micros]:
+    """Return from when to when it was shown so; 0: not yet, or not over yet."""
+    if status is EventStatus.STARTED:
+        # What was cancelled never starts.
+        return event.started_at, event.removed_at
+    if status is EventStatus.SCHEDULED:
+        return event.created, event.started_at or event.removed_at
+    return event.created, event.removed_at
+
+
+def _no_deviation(wanted: Expectation, facts: Facts) -> Verdict | None:
+    found = [
+        sentence
+        for vm in wanted.vms or ("",)
+        for sentence in facts.witness.deviations(vm, since=facts.start)
+    ]
+    if found:
+        number = counted(len(found), "deviation")
+        return _bad(f"{number} from the protocol: {found[0]}")
+    return _good("no deviation from the protocol was seen") if facts.is_over else None
+
+
+# What the platform shows
+
+
+def _status(wanted: Expectation, facts: Facts) -> Verdict | None:
+    assert wanted.stand is not None, wanted
+    reached = [_reached(event, wanted.stand) for event in facts.events]
+    name, stand = wanted.event, wanted.stand.value
+    if all(reached):
+        first = min(event.created for event in facts.events)
+        return _good(f"{name} was {stand} after {length(max(reached) - first)}")
+    never = [event for event in facts.events if _never(event, wanted.stand)]
+    if never:
+        ended = "was cancelled" if _is_cancelled(never[0]) else "started"
+        return _bad(f"{name} {ended}; expected it to be {stand}")
+    if not facts.is_over:
+        return None
+    late = next(
+        event for event, at in zip(facts.events, reached, strict=True) if not at
+    )
+    return _bad(f"{name} is {late.status.value}, not {stand}, {_within(wanted)}")
+
+
+def _reached(event: Event, stand: Stand) -> Micros:
+    """Return when the event came to stand so; 0: it has not."""
+    match stand:
+        case Stand.SCHEDULED:
+            was_scheduled = event.started_at != event.created
+            return event.created if was_scheduled else 0
+        case Stand.STARTED:
+            return event.started_at
+        case Stand.GONE:
+            return event.removed_at
+        case Stand.CANCELLED:
+            return event.removed_at if _is_cancelled(event) else 0
+
+
+def _never(event: Event, stand: Stand) -> bool:
+    """Tell whether the event will not come to stand so any more."""
+    match stand:
+        case Stand.SCHEDULED:
+            return event.started_at == event.created
+        case Stand.STARTED:
+            return _is_cancelled(event)
+        case Stand.GONE:
+            return False
+        case Stand.CANCELLED:
+            return event.started_at != 0
+
+
+def _is_cancelled(event: Event) -> bool:
+    return event.outcome is Outcome.CANCELLED and not event.started_at
+
+
+def _recovered(wanted: Expectation, facts: Facts) -> Verdict | None:
+    named = [resource.vm for event in facts.events for resource in event.resources]
+    vms = wanted.vms or tuple(dict.fromkeys(named))
+    down: list[str] = []
+    for name in vms:
+        vm = facts.reader.get(Vm, name)
+        if vm is None or vm.state is VmState.DELETED:
+            return _bad(f"{name} was deleted; expected it to run again")
+        if vm.state is not VmState.RUNNING or vm.started:
+            down.append(name)
+    live = [event for event in facts.events if event.is_live]
+    if not down and not live:
+        ended = max(event.removed_at for event in facts.events)
+        first = min(event.created for event in facts.events)
+        return _good(f"{listed(vms)} runs again after {length(ended - first)}")
+    if not facts.is_over:
+        return None
+    why = f"{listed(down)} does not run" if down else f"{wanted.event} is still shown"
+    return _bad(f"{why} {_within(wanted)}")
+
+
+def _shown_to(wanted: Expectation, facts: Facts) -> Verdict | None:
+    blind = [vm for vm in wanted.vms if not _sees(facts, vm)]
+    if not blind:
+        return _good(f"{wanted.event} is shown to {listed(wanted.vms)}")
+    if not facts.is_over:
+        return None
+    return _bad(f"{wanted.event} is not shown to {listed(blind)}")
+
+
+def _hidden_from(wanted: Expectation, facts: Facts) -> Verdict | None:
+    seeing = [vm for vm in wanted.vms if _sees(facts, vm)]
+    if seeing:
+        return _bad(f"{wanted.event} is shown to {listed(seeing)}; expected not")
+    if not facts.is_over:
+        return None
+    return _good(f"{wanted.event} is hidden from {listed(wanted.vms)}")
+
+
+def _sees(facts: Facts, name: str) -> bool:
+    """Tell whether the VM is shown any of the events, or would be if it asked."""
+    vm = facts.reader.get(Vm, name)
+    view = facts.reader.get(View, vm.view) if vm is not None else None
+    return view is not None and any(
+        event.is_live and sees(view, event) for event in facts.events
+    )
+
+
+_JUDGES: dict[Wanted, Callable[[Expectation, Facts], Verdict | None]] = {
+    Wanted.APPROVED: _approved,
+    Wanted.APPROVED_BY: _approved_by,
+    Wanted.NOT_APPROVED: _not_approved,
+    Wanted.SEEN_BY: _seen_by,
+    Wanted.POLLED_BY: _polled_by,
+    Wanted.NO_DEVIATION: _no_deviation,
+    Wanted.STATUS: _status,
+    Wanted.RECOVERED: _recovered,
+    Wanted.SHOWN_TO: _shown_to,
+    Wanted.HIDDEN_FROM: _hidden_from,
+}

@@ -1,0 +1,231 @@
+"""The scenario file: TOML text in, a scenario out, or everything that is wrong.
+
+The keys are described in `docs/scenarios.md`. What is wrong with a step by itself
+is found by `steps`, with the fleet by `fleets`; settings are those of the service,
+read by its own reader. All problems are told together, with line and key.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from forewarn.fleet.problems import Problem, did_you_mean, line_of
+from forewarn.service import options
+from forewarn.service.options import OPTIONS, Option
+from forewarn.sim.scenario import fleets, values
+from forewarn.sim.scenario.model import Alias, Fleet, Scenario, Step
+from forewarn.sim.scenario.problems import ScenarioError, Spots
+from forewarn.sim.scenario.steps import Known, StepReader
+from forewarn.sim.scenario.values import Keys
+
+SCENARIO_BYTES_MAX = 1024 * 1024
+"""A scenario is a few screens long; a larger file is another one."""
+
+STEPS_MAX = 1_000
+"""Steps of a scenario: more are written by a program, which has the library."""
+
+SETTING_TABLES = ("timing", "metadata", "driver", "driver.simulated")
+"""Tables of forewarn.toml with settings that a simulation heeds."""
+
+_UNHEEDED = frozenset(
+    {
+        "timing.speed",
+        "metadata.listen",
+        "metadata.own_events",
+        "metadata.push",
+        "metadata.push_longest_wait",
+        "metadata.signed_secret_file",
+        "driver.kind",
+    }
+)
+"""Settings of those tables that belong to whoever runs the scenario."""
+
+SETTINGS: Mapping[str, str] = {
+    name.removeprefix(f"{section}."): name
+    for section in reversed(SETTING_TABLES)
+    for name in OPTIONS
+    if name.rpartition(".")[0] == section and name not in _UNHEEDED
+}
+"""Settings by their short names, such as `recovery`."""
+
+_SPEED = values.number(0.001, options.SPEED_MAX)
+
+_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+
+
+def load_scenario(file: Path) -> Scenario:
+    """Return the scenario of a file; raises ScenarioError."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(SCENARIO_BYTES_MAX + 1)
+        if len(data) > SCENARIO_BYTES_MAX:
+            raise _error(str(file), "is too large for a scenario file")
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise _error(str(file), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _error(str(file), "is not UTF-8", line=line_of(error)) from error
+    return read_scenario(text, file=str(file), folder=file.parent)
+
+
+def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenario:
+    """Return the scenario that `text` describes; `file` is its name for messages.
+
+    `folder` has the fleet file that it may name. Raises ScenarioError with all
+    problems that were found.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        at = _AT_LINE.search(str(error))
+        message = str(error)[: at.start()] if at else str(error)
+        line = int(at[1]) if at else 0
+        raise _error(file, f"this is not TOML: {message}", line=line) from error
+    reader = _Reader(tables, text=text, file=file, folder=folder)
+    scenario = reader.read()
+    if reader.problems:
+        raise ScenarioError(reader.problems)
+    return scenario
+
+
+def _error(file: str, message: str, *, line: int = 0) -> ScenarioError:
+    return ScenarioError([Problem(file=file, line=line, key="", message=message)])
+
+
+class _Reader:
+    """The reading of one file."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, object],
+        *,
+        text: str,
+        file: str,
+        folder: Path | None,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._tables = tables
+        self._text = text
+        self._file = file
+        self._folder = folder
+        self._spots = Spots(text)
+
+    def read(self) -> Scenario:
+        keys = Keys(self._tables, self._blame_root)
+        usual = Path(self._file).stem or "scenario"
+        fleet = self._fleet(keys)
+        scenario = Scenario(
+            name=keys.take("name", values.name, usual),
+            file=self._file,
+            description=keys.take("description", values.text, ""),
+            aliases=keys.take("aliases", _aliases, ()),
+            fleet=fleet,
+            settings=self._settings(keys),
+            steps=self._steps(keys, fleet),
+        )
+        keys.close()
+        return scenario
+
+    def _fleet(self, keys: Keys) -> Fleet:
+        table = keys.take("fleet", values.table, {})
+        return fleets.read(
+            table,
+            Keys(table, partial(self._blame_inner, "fleet")),
+            text=self._text,
+            file=self._file,
+            folder=self._folder,
+            problems=self.problems,
+        )
+
+    def _settings(self, keys: Keys) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for key, value in keys.take("settings", values.table, {}).items():
+            name = SETTINGS.get(key, "")
+            if not name:
+                meant = did_you_mean(key, SETTINGS)
+                if f"timing.{key}" in _UNHEEDED:
+                    meant = ": whoever runs a scenario says how fast"
+                self._blame_inner("settings", key, f"there is no such setting{meant}")
+                continue
+            option = OPTIONS[name]
+            try:
+                found[name] = _as_flag(option, options.from_toml(option, value))
+            except ValueError as error:
+                self._blame_inner("settings", key, str(error))
+        return found
+
+    def _steps(self, keys: Keys, fleet: Fleet) -> tuple[Step, ...]:
+        tables = keys.need("step", _tables, [])
+        known = Known()
+        if not self.problems:
+            wanted = fleets.wanted(fleet)
+            known = Known(vms=frozenset(wanted.vms), hosts=frozenset(wanted.hosts))
+        steps: list[Step] = []
+        for index, table in enumerate(tables):
+            reader = StepReader(
+                table,
+                known=known,
+                blame=partial(self._blame_step, index),
+            )
+            step = reader.read(self._spots.step(index))
+            if step is not None:
+                steps.append(step)
+        return tuple(steps)
+
+    def _blame_root(self, key: str, message: str) -> None:
+        line = self._spots.root(key) if key in self._tables else 0
+        self._blame(line, key, message)
+
+    def _blame_inner(self, table: str, key: str, message: str) -> None:
+        self._blame(self._spots.inner(table, key), f"{table}.{key}", message)
+
+    def _blame_step(self, index: int, key: str, inner: str, message: str) -> None:
+        line = self._spots.step(index, key, inner)
+        whole = ".".join(part for part in ("step", key, inner) if part)
+        self._blame(line, whole, message)
+
+    def _blame(self, line: int, key: str, message: str) -> None:
+        self.problems.append(
+            Problem(file=self._file, line=line, key=key, message=message)
+        )
+
+
+def _tables(value: object) -> list[Mapping[str, object]]:
+    found = cast("list[object]", value) if isinstance(value, list) else []
+    if not found or not all(isinstance(each, dict) for each in found):
+        raise ValueError("is written as [[step]], once for each")
+    if len(found) > STEPS_MAX:
+        raise ValueError(f"a scenario has at most {STEPS_MAX} steps")
+    return cast("list[Mapping[str, object]]", found)
+
+
+def _aliases(value: object) -> tuple[Alias, ...]:
+    """Return other names: texts, or tables with a name and a speed."""
+    found = cast("list[object]", value) if isinstance(value, list) else [None]
+    aliases: list[Alias] = []
+    for each in found:
+        if isinstance(each, str):
+            aliases.append(Alias(name=values.text(each)))
+            continue
+        if not isinstance(each, dict):
+            raise ValueError('must be a list such as ["Live Migration"]')  # noqa: TRY004
+        table = cast("dict[str, object]", each)
+        strange = table.keys() - {"name", "speed"}
+        if strange or "name" not in table:
+            raise ValueError("an alias is a text, or a table of `name` and `speed`")
+        speed = table.get("speed")
+        aliases.append(
+            Alias(
+                name=values.text(table["name"]),
+                speed=None if speed is None else _SPEED(speed),
+            )
+        )
+    return tuple(aliases)
+
+
+def _as_flag(option: Option, value: object) -> str:
+    """Return a setting's value as a flag writes it."""
+    return options.shown(option, value)

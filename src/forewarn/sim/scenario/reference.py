@@ -1,0 +1,49 @@
+"""The reference of the scenarios that come with forewarn, as a part of a page."""
+
+from collections.abc import Iterator
+
+from forewarn.sim.scenario import catalog, timeline
+from forewarn.sim.scenario.model import Scenario
+
+HEADING = "## Those that come with forewarn"
+
+
+def page() -> str:
+    """Return the part, from its heading on, as Markdown."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield HEADING
+    yield ""
+    yield (
+        "<!-- Written by forewarn.sim.scenario.reference; `pytest --rewrite` renews it. "
+        "-->"
+    )
+    yield ""
+    yield "| scenario | what happens |"
+    yield "|---|---|"
+    for scenario in catalog.scenarios():
+        yield f"| [`{scenario.name}`](#{scenario.name}) | {scenario.description} |"
+    yield ""
+    yield "The timelines are at the speed 1, where nobody approves."
+    for scenario in catalog.scenarios():
+        yield from _section(scenario)
+
+
+def _section(scenario: Scenario) -> Iterator[str]:
+    yield ""
+    yield f"### {scenario.name}"
+    yield ""
+    yield scenario.description
+    aliases = [
+        f'"{alias.name}"'
+        + (f" (speed {alias.speed:g})" if alias.speed is not None else "")
+        for alias in scenario.aliases
+    ]
+    if aliases:
+        yield ""
+        yield f"Also called {', '.join(aliases)}."
+    yield ""
+    for line in timeline.told(timeline.play(scenario)):
+        yield f"- {line}"

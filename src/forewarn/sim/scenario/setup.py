@@ -1,0 +1,114 @@
+"""What a scenario needs around it: the fleet and the settings of its stage.
+
+Several scenarios at once share one stage, so they must agree. Where they do not,
+they are run one after the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from forewarn.clock import Clock, SystemClock
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.ids import RandomIds
+from forewarn.protocol.errors import RefusedError
+from forewarn.service.settings import load_settings
+from forewarn.service.values import Settings, impacts, policy
+from forewarn.sim.engine import Engine
+from forewarn.sim.scenario import fleets
+from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.stage import Stage
+from forewarn.sim.story import LastingStore
+from forewarn.sim.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A fleet and settings."""
+
+    fleet: str
+    """A fleet file."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By their whole names, as flags write them; the others are as ever."""
+    speed: float = 1.0
+
+    def load(self) -> Settings:
+        """Return the settings; raises SettingsError."""
+        flags = {**self.settings, "timing.speed": f"{self.speed:.9g}"}
+        return load_settings(file=None, environ={}, flags=flags)
+
+
+def setup_for(
+    scenarios: Sequence[Scenario],
+    *,
+    vms: int | None = None,
+    speed: float | None = None,
+    usual_speed: float = 1.0,
+) -> Setup:
+    """Return what these scenarios need to run at once; `vms` of the usual fleet.
+
+    `speed` is what somebody has asked for; without it, the one that a scenario was
+    named with counts, and else the usual one. Raises RefusedError where they need different fleets, settings or speeds.
+    """
+    assert scenarios, "nothing to run"
+    first = scenarios[0]
+    number = vms or max((scenario.fleet.vms or 0 for scenario in scenarios), default=0)
+    fleet = fleets.usual_text(first.fleet, vms=number or None)
+    settings: dict[str, str] = {}
+    for scenario in scenarios:
+        what = ""
+        if fleets.usual_text(scenario.fleet, vms=number or None) != fleet:
+            what = "another fleet"
+        elif speed is None and scenario.speed != first.speed:
+            what = "another speed"
+        for name, value in scenario.settings.items():
+            if settings.setdefault(name, value) != value:
+                what = f"another {name}"
+        if what:
+            raise RefusedError(
+                f"{scenario.name} cannot run at once with {first.name}: "
+                f"it needs {what}",
+                hint="run them one after the other",
+            )
+    return Setup(
+        fleet=fleet, settings=settings, speed=speed or first.speed or usual_speed
+    )
+
+
+def virtual_stage(
+    setup: Setup, *, seed: int | None = 0, limited: bool = False
+) -> Stage:
+    """Return a stage on a virtual clock, which listens nowhere yet.
+
+    `limited`: requests are, as settings say, for each second of that clock.
+    """
+    settings = setup.load()
+    driver = SimulatedDriver(impacts=impacts(settings))
+    store = LastingStore()
+    world = World(
+        store=lambda: store,
+        driver=driver,
+        fleet=setup.fleet,
+        policy=policy(settings),
+        seed=seed,
+        rate_limit=settings.metadata.rate_limit if limited else 0,
+    )
+    return Stage(world, driver)
+
+
+def running_stage(
+    setup: Setup, *, clock: Clock | None = None, seed: int | None = None
+) -> Stage:
+    """Return a stage on the machine's clock; it listens nowhere, nothing runs yet."""
+    settings = setup.load()
+    driver = SimulatedDriver(impacts=impacts(settings))
+    store = LastingStore()
+    engine = Engine(
+        clock=clock or SystemClock(),
+        store=lambda: store,
+        driver=driver,
+        ids=RandomIds(seed),
+        policy=policy(settings),
+        rate_limit=settings.metadata.rate_limit,
+    )
+    engine.apply_fleet(setup.fleet)
+    return Stage(engine, driver)

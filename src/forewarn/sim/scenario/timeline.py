@@ -1,0 +1,123 @@
+"""The timeline of a scenario: what VMs are shown when nobody approves anything.
+
+It is played on a virtual clock, so it cannot say anything else than what happens.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from forewarn.instants import HOUR, SECOND, Micros, describe_duration
+from forewarn.protocol.events import DURATION_UNKNOWN, Event, EventStatus
+from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.run import Runner
+from forewarn.sim.scenario.setup import setup_for, virtual_stage
+from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.stage import Stage
+from forewarn.sim.world import World
+from forewarn.store import kinds
+from forewarn.store.port import every
+
+ASKS_EVERY: Micros = HOUR
+"""How often somebody asks who approves nothing: what is shown stays switched on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Something that VMs see."""
+
+    at: Micros
+    """From the start of the scenario."""
+    what: str
+
+
+def play(scenario: Scenario) -> tuple[Moment, ...]:
+    """Return the scenario's timeline in order, at the speed 1."""
+    return asyncio.run(_play(scenario))
+
+
+def told(moments: tuple[Moment, ...]) -> list[str]:
+    """Return the lines of a timeline for a person."""
+    return [f"{describe_duration(moment.at)}: {moment.what}" for moment in moments]
+
+
+async def _play(scenario: Scenario) -> tuple[Moment, ...]:
+    stage = virtual_stage(setup_for([scenario], speed=1.0))
+    try:
+        listener = _Listener(stage)
+        listener.act()
+        time = TurnedTime(stage, actors=[listener])
+        await Runner(stage, time).run(scenario)
+        return tuple(listener.moments)
+    finally:
+        await stage.end()
+
+
+class _Listener:
+    """Somebody in each view who asks now and then, and notes what is shown."""
+
+    def __init__(self, stage: Stage) -> None:
+        assert isinstance(stage.engine, World)
+        self._world = stage.engine
+        self._began = self._world.now
+        self._asked_at = self._began
+        self._shown: dict[str, EventStatus] = {}
+        self.moments: list[Moment] = []
+        stage.on_publish = lambda _publication: self._look()
+
+    def next_at(self) -> Micros:
+        return self._asked_at + ASKS_EVERY
+
+    def act(self) -> None:
+        """Ask for every VM whose turn it is, or that is served nothing."""
+        world = self._world
+        is_time = world.now >= self.next_at() or world.now == self._began
+        if is_time:
+            self._asked_at = world.now
+        views = world.read(lambda reader: list(every(reader, kinds.ALL_VIEWS)))
+        silent = {view.view_id for view in views if not view.is_enabled}
+        for vm in world.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
+            if is_time or vm.view in silent:
+                # Who was deleted is told so, and does no harm.
+                answer = world.vm(vm.name).get()
+                if vm.view in silent and world.now > self._began:
+                    self._note(
+                        f"{vm.name} asks again, incarnation {answer.incarnation}"
+                    )
+                silent.discard(vm.view)
+
+    def _look(self) -> None:
+        world = self._world
+        live = {
+            event.event_id: event
+            for event in world.read(lambda r: list(every(r, kinds.LIVE_EVENTS)))
+        }
+        for event in sorted(
+            live.values(), key=lambda each: (each.created, each.event_id)
+        ):
+            if self._shown.get(event.event_id) is not event.status:
+                self._shown[event.event_id] = event.status
+                self._note(_told(event))
+        for gone in [each for each in self._shown if each not in live]:
+            del self._shown[gone]
+            event = world.read(lambda r, name=gone: r.get(Event, name))
+            assert event is not None, gone
+            ended = "gone" if event.started_at else "gone without having started"
+            self._note(f"{event.event_type.value} of {_named(event)} is {ended}")
+
+    def _note(self, what: str) -> None:
+        self.moments.append(Moment(at=self._world.now - self._began, what=what))
+
+
+def _told(event: Event) -> str:
+    parts = [f"{event.event_type.value} {event.status.value} for {_named(event)}"]
+    if event.status is EventStatus.SCHEDULED:
+        notice = event.not_before - event.created
+        parts.append(f"NotBefore in {describe_duration(notice - notice % SECOND)}")
+        parts.append(f"by {event.source.value}")
+        if event.duration_seconds != DURATION_UNKNOWN:
+            parts.append(f"{event.duration_seconds} s")
+    return ", ".join(parts)
+
+
+def _named(event: Event) -> str:
+    return ", ".join(resource.name for resource in event.resources)

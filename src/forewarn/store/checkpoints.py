@@ -1,0 +1,63 @@
+"""Brings what the write-ahead log holds into the file, beside the writer.
+
+SQLite would do it inside a commit, every thousand pages, and whoever waits for that
+commit would wait for it too. Here a thread of its own does it now and then, on its
+own connection, without the interpreter's lock; the writer goes on meanwhile. The log
+begins anew only when all of it is in the file, which a writer that never rests may
+put off: so beyond `LOG_PAGES_MAX` the commit does what is left after all.
+
+Nothing depends on it for safety: a log that is not in the file yet is read with it.
+"""
+
+import logging
+import threading
+from pathlib import Path
+
+from forewarn.store.connection import Connection
+from forewarn.store.port import StoreError
+
+logger = logging.getLogger("forewarn.store")
+
+ROWS_BETWEEN = 10_000
+"""Changed rows from one to the next: about 1,500 approvals, or 20 MiB of log. Pages
+that are written again and again until then come into the file once."""
+
+
+class Checkpoints:
+    """Starts a thread when enough was written and none is at it."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin with nothing to do for the file at `path`."""
+        self._path = path
+        self._rows = 0
+        self._thread: threading.Thread | None = None
+
+    def note(self, rows: int) -> None:
+        """Take that the writer has committed so many changed rows."""
+        self._rows += rows
+        if self._rows < ROWS_BETWEEN:
+            return
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._rows = 0
+        self._thread = threading.Thread(
+            target=self._checkpoint, name="forewarn-checkpoint"
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Return when nothing is under way any more."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _checkpoint(self) -> None:
+        try:
+            connection = Connection(self._path)
+            try:
+                connection.checkpoint()
+            finally:
+                connection.close()
+        except StoreError as error:
+            # The next one does it, or a commit; who writes learns what is wrong.
+            logger.warning("the log was not brought into the file: %s", error.message)

@@ -1,0 +1,61 @@
+"""Worlds for programs in any language: JSON Lines in, JSON Lines out.
+
+Each line on standard input is one order, each line on standard output its answer, in
+the same order. An answer has `ok`; what went wrong is a value in it, and never ends
+the channel. The end of the input does, and with it every world.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from forewarn.protocol.errors import ForewarnError
+from forewarn.testing.channel_verbs import VERBS, Worlds
+from forewarn.testing.kit.telling import NotSeenError
+from forewarn.testing.messages import Message, MessageError
+
+
+def serve(lines: Iterable[str], write: Callable[[str], object]) -> None:
+    """Answer each line, until there are no more; then end every world."""
+    worlds = Worlds()
+    try:
+        for line in lines:
+            if line.strip():
+                write(json.dumps(answer(worlds, line), separators=(",", ":")))
+    finally:
+        worlds.close()
+
+
+def answer(worlds: Worlds, line: str) -> dict[str, Any]:
+    """Return the answer to one line."""
+    number: Any = None
+    try:
+        message = Message.read(line)
+        number = message.id
+        found: dict[str, Any] = {"ok": True, **_carry_out(worlds, message)}
+    except ForewarnError as error:
+        found = {"ok": False, "kind": _kind(error), "error": error.message}
+        if error.hint:
+            found["hint"] = error.hint
+    except OSError as error:
+        found = {"ok": False, "kind": "machine", "error": str(error)}
+    if number is not None:
+        found["id"] = number
+    return found
+
+
+def _carry_out(worlds: Worlds, message: Message) -> dict[str, Any]:
+    verb = VERBS.get(message.verb)
+    if verb is None:
+        raise MessageError(
+            f"there is no verb {message.verb!r}", hint=", ".join(sorted(VERBS))
+        )
+    message.check(verb.keys)
+    return verb.run(worlds, message)
+
+
+def _kind(error: ForewarnError) -> str:
+    """Return whose fault it is: the program's under test, the rules', the line's."""
+    if isinstance(error, NotSeenError):
+        return "failed"
+    return "usage" if isinstance(error, MessageError) else "refused"

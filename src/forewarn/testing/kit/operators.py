@@ -1,0 +1,95 @@
+"""The operator API of worlds: one application for all, made when one first asks.
+
+To make the application takes longer than a world does. So there is one, each world
+has a socket of its own before it, and a request is answered by the desk of the world
+that it came in by. FastAPI is not imported before somebody asks for the URL.
+"""
+
+import functools
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from forewarn import __version__
+from forewarn.control.work import Who
+from forewarn.metadata.server import Address
+from forewarn.protocol.errors import RefusedError
+from forewarn.sim import vms
+from forewarn.sim.stage import HOST, Stage
+from forewarn.sim.vms import NewVm
+from forewarn.testing.kit.core import Core
+
+GRACE_SECONDS = 0.0
+"""For requests under way when a world ends: its test is over."""
+
+_CORE: ContextVar[Core] = ContextVar("core")
+"""The world that the request under way is about."""
+
+
+class _Present:
+    """The desk of the world that a request came in by."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_CORE.get().stage.desk, name)
+
+
+class _World:
+    """The world that a request came in by, for the simulator's own routes."""
+
+    @property
+    def stage(self) -> Stage:
+        """Return its stage."""
+        return _CORE.get().stage
+
+    def addresses(self) -> Mapping[str, Address]:
+        """Return where each VM is served."""
+        return self.stage.server.addresses()
+
+    async def add_vm(self, new: NewVm, *, who: Who) -> Address:
+        """Add a VM to the fleet; return where it is served."""
+        await self.stage.desk.order(who, lambda work: vms.add(work, new))
+        await _CORE.get().open_all()
+        return self.addresses()[new.name]
+
+    async def remove_vm(self, name: str, *, who: Who) -> None:
+        """Take a VM out of the fleet; its address answers 404."""
+        await self.stage.desk.order(who, lambda work: vms.remove(work, name))
+
+    async def reset(self) -> None:
+        """Refuse: a test that wants to begin again begins another world."""
+        raise RefusedError(
+            "the world of a test does not begin again", hint="begin another one"
+        )
+
+
+@functools.cache
+def _app() -> Any:
+    """Return the application of all worlds."""
+    from forewarn.admin.app import create_app  # noqa: PLC0415 - slow, rarely needed
+    from forewarn.sim.routes import router  # noqa: PLC0415 - the same
+
+    desk: Any = _Present()
+    return create_app(
+        desk,
+        tokens=None,
+        version=__version__,
+        title="forewarn test kit",
+        extra=[router(_World())],
+    )
+
+
+async def serve(core: Core) -> str:
+    """Serve the operator API of a world, until it ends; return the URL."""
+    from forewarn.service.admin import AdminServer  # noqa: PLC0415 - the same
+
+    shared = _app()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        _CORE.set(core)
+        await shared(scope, receive, send)
+
+    server = AdminServer(app, grace_seconds=GRACE_SECONDS)
+    await server.start(HOST, 0)
+    core.on_end.append(server.stop)
+    host, port = server.address
+    return f"http://{host}:{port}"

@@ -1,0 +1,89 @@
+"""What is expected of the requests that were seen. It is judged on the loop."""
+
+from collections.abc import Collection, Coroutine
+from typing import Any
+
+from forewarn.sim.journal import Seen
+from forewarn.testing.kit import telling
+from forewarn.testing.kit.core import Core
+
+DEVIATIONS_TOLD = 8
+"""Deviations in one failure: a poller repeats its own with each request."""
+
+
+def visits(
+    core: Core, vm: str, count: int, seconds: float
+) -> Coroutine[Any, Any, list[Seen]]:
+    """Return the wait for so many more requests of a VM; empty: of any.
+
+    More than there are when this is called, from whatever thread: the wait itself
+    begins a moment later, and what came in between counts. Raises NotSeenError.
+    """
+    return _visits(core, vm, count, seconds, last=core.stage.journal.last)
+
+
+async def _visits(
+    core: Core, vm: str, count: int, seconds: float, *, last: int
+) -> list[Seen]:
+    __tracebackhide__ = True
+
+    def since() -> list[Seen]:
+        return core.stage.journal.find(vm=vm or None, since=last)
+
+    def come() -> list[Seen] | None:
+        found = since()
+        return found if len(found) >= count else None
+
+    found = await core.until(come, seconds=seconds)
+    if found is None:
+        sentence = (
+            f"{vm or 'all VMs'} made {len(since())} requests within {seconds:g} s; "
+            f"expected {count}"
+        )
+        raise telling.failure(core, sentence, vms=[vm] if vm else [])
+    return found
+
+
+def judge_asked(core: Core, vm: str, *, at_least: int) -> None:
+    """Raise NotSeenError unless the VM has asked so often."""
+    __tracebackhide__ = True
+    had = len(core.requests([vm]))
+    if had < at_least:
+        sentence = f"{vm} made {had} requests; expected {at_least}"
+        raise telling.failure(core, sentence, vms=[vm])
+
+
+def judge_no_approval(core: Core, vm: str) -> None:
+    """Raise NotSeenError if the VM has approved anything."""
+    __tracebackhide__ = True
+    approved = core.stage.journal.approvals(vm=vm)
+    if approved:
+        ids = [each[: telling.ID_TOLD] for seen in approved for each in seen.approved]
+        sentence = f"{vm} approved {', '.join(ids)}; expected nothing"
+        raise telling.failure(core, sentence, vms=[vm])
+
+
+def deviations(core: Core, *, but: Collection[str] = ()) -> list[str]:
+    """Return what clients did otherwise than the protocol says, in sentences.
+
+    Rules that are named in `but` do not count.
+    """
+    return [
+        f"{seen.vm or 'a stranger'}: {deviation}"
+        for seen, deviation in core.stage.journal.deviations()
+        if deviation.name not in but
+    ]
+
+
+def judge_deviations(core: Core, *, but: Collection[str] = ()) -> None:
+    """Raise NotSeenError if a client did anything otherwise than it should."""
+    __tracebackhide__ = True
+    found = [*dict.fromkeys(deviations(core, but=but))]
+    if not found:
+        return
+    lines = found[:DEVIATIONS_TOLD]
+    if len(found) > DEVIATIONS_TOLD:
+        lines.append(f"and {len(found) - DEVIATIONS_TOLD} more")
+    sentence = "\n  ".join(["the protocol was not kept:", *lines])
+    vms = [*dict.fromkeys(seen.vm for seen, _ in core.stage.journal.deviations())]
+    raise telling.failure(core, sentence, vms=vms)

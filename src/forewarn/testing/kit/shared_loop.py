@@ -1,0 +1,40 @@
+"""The one loop thread that all worlds of a process share.
+
+It starts with the first world and ends with the last, so that neither a thread nor
+a socket outlives the tests. Whoever makes many worlds one after the other keeps a
+lease of its own meanwhile, as the pytest plugin does.
+"""
+
+import threading
+
+from forewarn.sim.loop import LoopThread
+
+
+class SharedLoop:
+    """A loop thread that lives as long as anybody has it leased."""
+
+    def __init__(self) -> None:
+        """Run nothing yet."""
+        self._lock = threading.Lock()
+        self._leases = 0
+        self._loop: LoopThread | None = None
+
+    def lease(self) -> LoopThread:
+        """Return the running loop, which stays until it is given back."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = LoopThread(name="forewarn-testing")
+            self._leases += 1
+            return self._loop
+
+    def give_back(self) -> None:
+        """Need it no more; the last one to say so ends it."""
+        with self._lock:
+            self._leases -= 1
+            if self._leases == 0 and self._loop is not None:
+                self._loop.close()
+                self._loop = None
+
+
+SHARED_LOOP = SharedLoop()
+"""The process's own. A loop has no state but its thread: worlds never meet on it."""

@@ -1,0 +1,118 @@
+"""One line of the channel, taken apart: which verb, with what, checked by name.
+
+A message is a JSON object such as `{"do":"reboot","vm":"web_0","notice":"2s"}`.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
+
+from forewarn.protocol.errors import ForewarnError
+from forewarn.testing.kit.durations import Length
+
+Json: TypeAlias = dict[str, Any]
+
+LINE_MAX = 1 << 20
+"""Characters of a line: a fleet file of a thousand VMs."""
+
+
+class MessageError(ForewarnError):
+    """A line that the channel cannot take: whoever wrote it must mend it."""
+
+
+class Message:
+    """The keys of one line."""
+
+    def __init__(self, members: Json) -> None:
+        """Take the keys of `members`."""
+        self._members = members
+        self.id: Any = members.get("id")
+        """Given back with the answer; None: there is none."""
+        self.verb = self.text("do")
+        self.world = self.text("world", "")
+        """Which world it is about: several may be open, each by a name."""
+
+    @classmethod
+    def read(cls, line: str) -> "Message":
+        """Read a line; raises MessageError."""
+        if len(line) > LINE_MAX:
+            raise MessageError(f"a line has at most {LINE_MAX} characters")
+        try:
+            members: object = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise MessageError(f"this is no JSON: {error}") from error
+        if not isinstance(members, dict):
+            raise MessageError(
+                "a line is one JSON object", hint='such as {"do":"world"}'
+            )
+        return cls(cast("Json", members))
+
+    def check(self, known: Sequence[str]) -> None:
+        """Raise MessageError for a key that the verb does not have."""
+        strange = self._members.keys() - {"do", "id", "world", *known}
+        if strange:
+            raise MessageError(
+                f"{self.verb} has no {min(strange)!r}",
+                hint=f"it takes {', '.join(known) or 'nothing'}",
+            )
+
+    def has(self, key: str) -> bool:
+        """Tell whether a key is there."""
+        return self._members.get(key) is not None
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text; raises MessageError where it is missing, or none."""
+        value: object = self._members.get(key)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str) or not (value or default is not None):
+            raise MessageError(f"{key!r} must be a text")
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        """Return a list of texts, or of the one that is there."""
+        value: object = self._members.get(key)
+        if value is None:
+            return []
+        values = [value] if isinstance(value, str) else value
+        if not isinstance(values, list):
+            raise MessageError(f"{key!r} must be a list of texts")
+        found = cast("list[object]", values)
+        if not all(isinstance(each, str) for each in found):
+            raise MessageError(f"{key!r} must be a list of texts")
+        return cast("list[str]", found)
+
+    def table(self, key: str) -> dict[str, str]:
+        """Return an object of texts."""
+        value: object = self._members.get(key, {})
+        if not isinstance(value, dict):
+            raise MessageError(f"{key!r} must be an object of texts")
+        members = cast("dict[str, object]", value)
+        if not all(isinstance(each, str) for each in members.values()):
+            raise MessageError(f"{key!r} must be an object of texts")
+        return cast("dict[str, str]", members)
+
+    def flag(self, key: str) -> bool | None:
+        """Return true, false, or None where it is not there."""
+        value: object = self._members.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise MessageError(f"{key!r} must be true or false")
+        return value
+
+    def number(self, key: str) -> int | None:
+        """Return a whole number, or None where it is not there."""
+        value: object = self._members.get(key)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int)
+        ):
+            raise MessageError(f"{key!r} must be a whole number")
+        return value
+
+    def length(self, key: str) -> Length | None:
+        """Return a length such as "15m" or seconds; None where it is not there."""
+        value: object = self._members.get(key)
+        if value is None or (
+            isinstance(value, str | int | float) and not isinstance(value, bool)
+        ):
+            return value
+        raise MessageError(f'{key!r} must be a length such as "15m", or seconds')

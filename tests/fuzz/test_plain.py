@@ -1,0 +1,92 @@
+"""The short way to read a request, held against the long one."""
+
+from random import Random
+
+import pytest
+
+from forewarn.metadata.plain import read_plain
+from forewarn.metadata.reader import Received, RequestReader
+from tests.fuzz import grammar
+from tests.unit.metadata.support import EVENT_ID
+
+BODY = b'{"StartRequests":[{"EventId":"%b"}]}' % EVENT_ID.encode()
+
+CURL = (
+    b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
+    b"Host: 169.254.169.254\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n"
+    b"Metadata: true\r\n\r\n"
+)
+REQUESTS = (
+    b"POST /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
+    b"Host: 169.254.169.254\r\nUser-Agent: python-requests/2.31.0\r\n"
+    b"Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n"
+    b"Metadata: true\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n%b"
+    % (len(BODY), BODY)
+)
+LINES = (
+    b"Host: again",
+    b"Transfer-Encoding: chunked",
+    b"Expect: 100-continue",
+    b"Upgrade: h2c",
+    b"Connection: close",
+    b"Proxy-Connection: close",
+    b"Content-Length: 0",
+    b"Content-Length: 5",
+    b"X-Long: " + b"y" * 600,
+    b"X-Tab:\tvalue",
+    b"X-Inner: a\tb",
+    b"X-Empty:",
+    b"X-Latin: \xe9",
+    b"X Y: z",
+    b" folded",
+)
+
+
+def read_long(data: bytes) -> object:
+    """Return the one request that the reader makes of it; None: anything else."""
+    reader = RequestReader(lambda _request: None)
+    reader.feed(data)
+    if len(reader.ready) != 1 or not reader.is_between or reader.is_done:
+        return None
+    return reader.ready[0]
+
+
+@pytest.mark.parametrize("data", [CURL, REQUESTS])
+def test_what_clients_write_goes_the_short_way(data: bytes) -> None:
+    found = read_plain(data)
+    assert isinstance(found, Received)
+    assert found == read_long(data)
+    assert read_plain(data + b"G") is None
+    assert read_plain(data[:-1]) is None
+
+
+def test_whatever_goes_the_short_way_is_read_the_same_the_long_way(
+    fuzz_requests: int, fuzz_seed: int
+) -> None:
+    rng = Random(f"plain-{fuzz_seed}")
+    short = 0
+    for number in range(fuzz_requests):
+        data = _bytes(rng)
+        found = read_plain(data)
+        if found is not None:
+            short += 1
+            assert found == read_long(data), (number, data)
+    assert short > fuzz_requests // 20, "hardly any went the short way"
+
+
+def _bytes(rng: Random) -> bytes:
+    match rng.randrange(5):
+        case 0:
+            return grammar.wire(rng, grammar.ask(rng))
+        case 1:
+            return grammar.mutated(rng, grammar.wire(rng, grammar.ask(rng)))
+        case 2:
+            return grammar.mutated(rng, rng.choice((CURL, REQUESTS)))
+        case 3:
+            lines = rng.choice((CURL, REQUESTS)).split(b"\r\n")
+            lines.insert(rng.randrange(1, len(lines) - 1), rng.choice(LINES))
+            return b"\r\n".join(lines)
+        case _:
+            data = bytearray(rng.choice((CURL, REQUESTS)))
+            data[rng.randrange(len(data))] = rng.randrange(256)
+            return bytes(data)

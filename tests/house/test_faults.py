@@ -1,0 +1,78 @@
+"""The page of faults lists what there is, and what it shows can be given."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim.deviations import RULES
+from forewarn.sim.faults import words
+from forewarn.sim.faults.file import read_faults
+from forewarn.sim.faults.kinds import FAULTS, READS, Kind
+from forewarn.sim.journal import SEEN_MAX
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
+BLOCK = re.compile(r"<!-- (kinds|deviations) -->\n.*?<!-- /\1 -->", re.DOTALL)
+FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+
+
+def line_of(kind: Kind) -> str:
+    name = f"`{kind.name}`"
+    if kind.argument is not None:
+        optional = "" if kind.argument.required else ", or alone"
+        name = (
+            f"`{kind.name} {kind.argument.example}` (`{kind.argument.key}`){optional}"
+        )
+    hits = "GET" if kind.methods == READS else "GET, POST"
+    approval = ", ".join(each.value for each in kind.approvals) or "not hit"
+    return f"| {name} | {kind.sentence} | {hits} | {approval} |"
+
+
+def tables() -> dict[str, str]:
+    kinds = ["| kind | what the VM sees | hits | approval |", "|---|---|---|---|"]
+    kinds += map(line_of, FAULTS.values())
+    rules = ["| name | what it is | clause |", "|---|---|---|"]
+    rules += [
+        f"| `{rule.name}` | {rule.sentence} | {rule.clause} |"
+        for rule in RULES.values()
+    ]
+    return {"kinds": "\n".join(kinds), "deviations": "\n".join(rules)}
+
+
+def test_the_page_lists_every_kind_and_deviation(
+    request: pytest.FixtureRequest,
+) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    made = tables()
+    wanted = BLOCK.sub(
+        lambda block: f"<!-- {block[1]} -->\n{made[block[1]]}\n<!-- /{block[1]} -->",
+        text,
+    )
+    assert {block[1] for block in BLOCK.finditer(text)} == {*made}
+    if request.config.getoption("--rewrite"):
+        PAGE.write_text(wanted, encoding="utf-8")
+        text = wanted
+    assert text == wanted, "run `pytest --rewrite tests/house`"
+
+
+def test_what_the_page_shows_can_be_given() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    blocks = [(found[1], found[2]) for found in FENCE.finditer(text)]
+    lines = [
+        line for kind, body in blocks if kind == "faults" for line in body.split("\n")
+    ]
+    assert len(lines) > 5
+    for line in filter(None, lines):
+        words.parse_playbook(line)
+    (file,) = [body for kind, body in blocks if kind == "toml"]
+    assert len(read_faults(file, name="docs/faults.md")) == 4
+    for written in re.findall(r"forewarn sim fault web_0 ([^-#\n]+)\n", text):
+        words.parse_playbook(written)
+    assert f"It keeps {SEEN_MAX:,};" in text
+
+
+def test_clauses_of_deviations_exist() -> None:
+    protocol = (PAGE.parent / "protocol.md").read_text(encoding="utf-8")
+    for rule in RULES.values():
+        section = rule.clause.partition(".")[0]
+        assert f"\n## {section}" in protocol or rule.clause in protocol, rule.name

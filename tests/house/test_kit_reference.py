@@ -1,0 +1,90 @@
+"""docs/plugin.md lists every name of the test kit, in the words of the code."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim.faults.words import parse_playbook
+from forewarn.sim.scenario import catalog
+from forewarn.testing import Event, ScheduledEvents, Vm
+from forewarn.testing.kit.faults import Faults
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "plugin.md"
+BLOCK = re.compile(
+    r"^<!-- names of (\w+) -->\n.*?^<!-- /names -->$", re.MULTILINE | re.DOTALL
+)
+KINDS: dict[str, type] = {
+    kind.__name__: kind for kind in (ScheduledEvents, Vm, Event, Faults)
+}
+
+ON_THE_LOOP = frozenset({"approval", "arrival", "silence"})
+"""Coroutines that a test never awaits by itself: `aio` does."""
+
+
+def rows(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield what is public of a class, with the first line of its docstring."""
+    for name, member in vars(kind).items():
+        is_inner = name in ON_THE_LOOP or name.startswith(("_", "judge_"))
+        if is_inner and name != "__init__":
+            continue
+        if isinstance(member, property):
+            yield f"`.{name}`", summary(member.fget)
+        elif inspect.isfunction(member):
+            shown = kind.__name__ if name == "__init__" else f".{member.__name__}"
+            if name not in {member.__name__, "__init__"}:
+                yield f"`.{name}(…)`", f"The same as `{shown}`."
+            elif name != "__init__" or kind is ScheduledEvents:
+                yield f"`{shown}{signature(member)}`", summary(member)
+
+
+def signature(function: object) -> str:
+    """Return the parameters without their types."""
+    assert callable(function)
+    words: list[str] = []
+    for each in list(inspect.signature(function).parameters.values())[1:]:
+        word = f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name
+        if each.default is not each.empty:
+            word += f"={each.default!r}"
+        words.append(word)
+    return f"({', '.join(words)})"
+
+
+def summary(member: object) -> str:
+    """Return the first sentence of a docstring, as it may be in a table."""
+    text = inspect.getdoc(member) or ""
+    return text.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+
+
+def block(kind: type) -> str:
+    """Return the table of a class."""
+    lines = [f"<!-- names of {kind.__name__} -->", "| name | what it is |", "|---|---|"]
+    lines += [f"| {name} | {text} |" for name, text in rows(kind)]
+    return "\n".join([*lines, "<!-- /names -->"])
+
+
+def test_every_name_of_the_kit_is_listed(request: pytest.FixtureRequest) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert {*BLOCK.findall(text)} == {*KINDS}
+    wanted = BLOCK.sub(lambda found: block(KINDS[found[1]]), text)
+    if request.config.getoption("--rewrite"):
+        DOCUMENT.write_text(wanted, encoding="utf-8")
+        text = wanted
+    assert text == wanted, "run `pytest --rewrite tests/house`"
+
+
+def test_faults_and_scenarios_that_are_shown_exist() -> None:
+    shown = "\n".join(
+        (DOCUMENT.parent / name).read_text(encoding="utf-8")
+        for name in ("plugin.md", "testing.md", "testkit.md")
+    )
+    lines = re.findall(r'(?:\.fault\(|faults=)"([^"…]+)"', shown)
+    names = re.findall(r'(?:scenario=|simulate )"([^"…]+)"', shown)
+    assert len(lines) > 1
+    assert len(names) > 1
+    for line in lines:
+        parse_playbook(line)
+    for name in names:
+        catalog.find(name)

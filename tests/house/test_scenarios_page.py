@@ -1,0 +1,47 @@
+"""The page of the scenarios says what is in their files, and shows only sound ones."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim.scenario import file, model, reference, steps
+from forewarn.sim.scenario.file import read_scenario
+from tests.house.test_docs import blocks
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "scenarios.md"
+
+
+def test_the_reference_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    written, _, _ = text.partition(reference.HEADING)
+    wanted = written.rstrip("\n") + "\n\n" + reference.page()
+    if request.config.getoption("--rewrite") and text != wanted:
+        PAGE.write_text(wanted, encoding="utf-8")
+        text = wanted
+    assert text == wanted, "run `pytest --rewrite tests/house`"
+
+
+def test_every_scenario_that_is_shown_is_one() -> None:
+    found = list(blocks("scenario"))
+    assert found
+    for block in found:
+        read_scenario(block.text, file=str(block))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *steps.ACTS,
+        *steps.COMMON,
+        *(wanted.value for wanted in model.Wanted),
+        *(stand.value for stand in model.Stand),
+    ],
+)
+def test_every_word_of_a_file_is_on_the_page(word: str) -> None:
+    assert f"`{word}" in PAGE.read_text(encoding="utf-8").replace('`"', "`")
+
+
+def test_every_table_with_settings_is_named() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for table in file.SETTING_TABLES:
+        assert f"[{table}]" in text, table

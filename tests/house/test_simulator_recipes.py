@@ -1,0 +1,76 @@
+"""The recipes that serve 169.254.169.254 in containers say what the program takes."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.cli import parser
+from tests.support import plain_yaml
+from tests.support.plain_yaml import PlainYamlError
+
+RECIPES = Path(__file__).resolve().parents[2] / "deploy" / "simulator"
+
+
+def recipe(name: str) -> Any:
+    return plain_yaml.read((RECIPES / name).read_text(encoding="utf-8"))
+
+
+def check_words(*words: str) -> None:
+    """Fail unless these are words of a command."""
+    parser.build(words).parse_args(words)
+
+
+def test_the_compose_file_shares_the_simulators_network() -> None:
+    services = recipe("compose.yaml")["services"]
+    simulator, app = services["simulator"], services["app"]
+    check_words("simulate", *simulator["command"])
+    assert "--link-local" in simulator["command"]
+    assert simulator["cap_add"] == ["NET_ADMIN"]
+    assert app["network_mode"] == "service:simulator"
+
+
+def test_the_pod_has_the_simulator_beside_the_program() -> None:
+    pod = recipe("sidecar.yaml")
+    assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
+    [simulator] = pod["spec"]["initContainers"]
+    check_words("simulate", *simulator["args"])
+    # What begins before the others and stays is a side-car.
+    assert simulator["restartPolicy"] == "Always"
+    assert "NET_ADMIN" in simulator["securityContext"]["capabilities"]["add"]
+    program, *words = simulator["startupProbe"]["exec"]["command"]
+    assert program == "forewarn"
+    check_words(*words)
+    assert pod["spec"]["containers"]
+
+
+def test_what_the_recipes_comments_say_can_be_given() -> None:
+    text = (RECIPES / "sidecar.yaml").read_text(encoding="utf-8")
+    [command] = re.findall(r"^#.* -- forewarn (.*)$", text, re.MULTILINE)
+    check_words(*shlex.split(command))
+
+
+def test_the_image_begins_the_simulator() -> None:
+    text = (RECIPES / "Dockerfile").read_text(encoding="utf-8")
+    joined = text.replace("\\\n", " ")
+    steps = [
+        line.split(maxsplit=1)[0]
+        for line in joined.splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    assert steps[0] == "FROM"
+    assert set(steps) <= {"FROM", "RUN", "COPY", "ENTRYPOINT", "CMD", "STOPSIGNAL"}
+    assert 'ENTRYPOINT ["forewarn", "simulate"]' in text
+    [words] = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
+    check_words("simulate", *plain_yaml.read(f"words: {words}")["words"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: 1\n  b: 2", "a:", "a: 1\na: 2", "a: {b: 1}", "a: [1", "just words"],
+)
+def test_what_is_not_plain_is_refused(text: str) -> None:
+    with pytest.raises(PlainYamlError):
+        plain_yaml.read(text)

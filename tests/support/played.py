@@ -1,0 +1,116 @@
+"""Scenarios run on the virtual clock, where web_0 has asked once."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from forewarn.instants import SECOND, Micros
+from forewarn.metadata.http import Request
+from forewarn.sim.deviations import RULES, Deviation
+from forewarn.sim.journal import Seen
+from forewarn.sim.scenario.file import read_scenario
+from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.run import Result, Runner
+from forewarn.sim.scenario.setup import setup_for, virtual_stage
+from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.stage import Stage
+from forewarn.sim.world import World
+
+Deed: TypeAlias = Callable[[Stage], object]
+
+
+def scenario(text: str, *, name: str = "mine") -> Scenario:
+    """Return the scenario of a file."""
+    return read_scenario(text, file=f"{name}.toml")
+
+
+class Doer:
+    """A client that does one thing after another, each at its second."""
+
+    def __init__(self, stage: Stage, deeds: dict[int, Deed]) -> None:
+        self._stage = stage
+        self._began = stage.engine.now
+        self._deeds = sorted(deeds.items())
+
+    def next_at(self) -> Micros | None:
+        return self._began + self._deeds[0][0] * SECOND if self._deeds else None
+
+    def act(self) -> None:
+        while (at := self.next_at()) is not None and at <= self._stage.engine.now:
+            self._deeds.pop(0)[1](self._stage)
+
+
+def approve(vm: str, place: int = 0) -> Deed:
+    def act(stage: Stage) -> object:
+        world = stage.engine
+        assert isinstance(world, World)
+        return world.vm(vm).approve(world.live_events()[place].event_id)
+
+    return act
+
+
+def run(
+    *scenarios: Scenario,
+    deeds: dict[int, Deed] | None = None,
+    speed: float = 1.0,
+    told: list[str] | None = None,
+) -> list[Result]:
+    """Run scenarios at once on a virtual clock, where web_0 has asked once."""
+
+    async def play() -> list[Result]:
+        stage = virtual_stage(setup_for(scenarios, speed=speed))
+        assert isinstance(stage.engine, World)
+        stage.engine.vm("web_0").get()
+        time = TurnedTime(stage, actors=[Doer(stage, deeds or {})])
+        tell = (told if told is not None else []).append
+        results = await Runner(stage, time, tell=tell).run_together(scenarios)
+        await stage.end()
+        return results
+
+    return asyncio.run(play())
+
+
+def sentences(result: Result) -> list[tuple[bool, str]]:
+    return [(each.passed, each.sentence) for each in result.findings]
+
+
+def one(
+    expectation: str,
+    *,
+    step: str = 'maintain = "h0"\nimpact = "freeze"',
+    deeds: dict[int, Deed] | None = None,
+    fleet: str = "",
+    more: str = "",
+) -> tuple[bool, str]:
+    """Return how one expectation after one step was decided."""
+    text = (
+        f"{fleet}\n[[step]]\n{step}\n{more}\n[[step]]\nexpect = {{ {expectation} }}\n"
+    )
+    [result] = run(scenario(text), deeds=deeds)
+    [found] = sentences(result)
+    return found
+
+
+def asks(
+    *seconds: int, fault: str = "", deviations: Sequence[str] = ()
+) -> dict[int, Deed]:
+    """Have web_0 ask at these seconds, as the journal tells it."""
+
+    def note(stage: Stage) -> None:
+        path = "/metadata/scheduledevents"
+        stage.journal.add(
+            Seen(
+                number=stage.journal.last + 1,
+                at=stage.engine.now,
+                vm="web_0",
+                address="127.0.0.1",
+                request=Request(method="GET", path=path),
+                status=200,
+                genuine=200,
+                fault=fault,
+                deviations=tuple(Deviation(rule=RULES[name]) for name in deviations),
+                approved=(),
+            )
+        )
+
+    return dict.fromkeys(seconds, note)

@@ -1,0 +1,64 @@
+"""Programs under test: what runs in a VM, asks its endpoint, and approves."""
+
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from forewarn.testing.client import EVENTS_PATH, HttpClient
+
+TARGET = f"{EVENTS_PATH}?api-version=2020-07-01"
+PAUSE_SECONDS = 0.005
+"""Between two polls: far less than a program would leave, as tests wait for it."""
+
+
+class Program:
+    """A client that approves what names its VM."""
+
+    def __init__(self, url: str, vm: str = "web_0") -> None:
+        """Ask at `url`, as the VM."""
+        self._client = HttpClient(url, timeout_seconds=5)
+        self._vm = vm
+
+    def events(self) -> list[dict[str, Any]]:
+        """Ask once; return the events."""
+        return self._client.ask("GET", TARGET).json["Events"]
+
+    def approve(self, *event_ids: str) -> int:
+        """Approve events; return the status of the answer."""
+        requests = [{"EventId": event_id} for event_id in event_ids]
+        body = json.dumps({"StartRequests": requests}).encode()
+        return self._client.ask("POST", TARGET, body=body).status
+
+    def look(self) -> list[str]:
+        """Ask once, and approve what is scheduled for this VM; return its ids."""
+        mine = [
+            event["EventId"]
+            for event in self.events()
+            if event["EventStatus"] == "Scheduled" and self._vm in event["Resources"]
+        ]
+        if mine:
+            self.approve(*mine)
+        return mine
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Have it look again and again, in a thread of its own."""
+        ends = threading.Event()
+
+        def run() -> None:
+            while not ends.wait(PAUSE_SECONDS):
+                try:
+                    self.look()
+                except (KeyError, OSError, ValueError):
+                    # As a program does that lives on: the next answer may be better.
+                    continue
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            ends.set()
+            thread.join()

@@ -1,0 +1,100 @@
+"""Scenarios told as stories: what VMs see on the virtual clock, and what they do."""
+
+import asyncio
+from http import HTTPStatus
+
+from forewarn.fleet.model import Vm
+from forewarn.instants import HOUR, SECOND, Micros
+from forewarn.sim.desks import EngineVmDesk
+from forewarn.sim.scenario.fleets import usual_text
+from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.run import Result, Runner, summary
+from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.stage import Stage
+from forewarn.sim.story import Story
+from forewarn.store import kinds
+from forewarn.store.port import every
+
+REACTS_AFTER = 2 * SECOND
+"""From the sight of an event until a careful client has prepared for it."""
+
+
+class Clients:
+    """Every VM of a story: it asks now and then, and may approve what names it."""
+
+    def __init__(self, story: Story, stage: Stage, *, approve: bool) -> None:
+        self._story = story
+        self._world = story.world
+        self._approves = approve
+        self._desk = EngineVmDesk(
+            story.world, withheld=stage.withheld, wake=lambda: None
+        )
+        self._asked_at: Micros = 0
+        self._known: dict[str, Micros] = {}
+        """When each event that was seen will be approved; 0: it was."""
+        self._mine: dict[str, str] = {}
+
+    def next_at(self) -> Micros | None:
+        due = [at for at in self._known.values() if at]
+        return min([self._asked_at + HOUR, *due])
+
+    def act(self) -> None:
+        world = self._world
+        now = world.now
+        if now >= self._asked_at + HOUR:
+            self._asked_at = now
+            self._story.audience.ask(world)
+        for vm in world.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
+            self._look(vm)
+        for event_id, at in list(self._known.items()):
+            if at and at <= now:
+                self._known[event_id] = 0
+                self._approve(event_id)
+
+    def _look(self, vm: Vm) -> None:
+        answer = self._world.vm(vm.name).get()
+        if answer.status != HTTPStatus.OK or not self._approves:
+            return
+        for event in answer.events:
+            is_mine = vm.wire_name in event["Resources"]
+            is_new = event["EventId"] not in self._known
+            if is_mine and is_new and event["EventStatus"] == "Scheduled":
+                self._known[event["EventId"]] = self._world.now + REACTS_AFTER
+                self._mine[event["EventId"]] = vm.name
+
+    def _approve(self, event_id: str) -> None:
+        approving = self._desk.approve(self._mine[event_id], [event_id])
+        try:
+            approving.send(None)
+        except StopIteration as answered:
+            self._story.tell(
+                f"{self._mine[event_id]} approves {event_id}: "
+                f"{answered.value or 'taken'}"
+            )
+
+
+def tell(scenario: Scenario, *, approve: bool) -> tuple[str, Result]:
+    """Return what a scenario tells on the virtual clock, and how it went.
+
+    Nobody approves, or every VM approves two seconds after it was told.
+    """
+    return asyncio.run(_tell(scenario, approve=approve))
+
+
+async def _tell(scenario: Scenario, *, approve: bool) -> tuple[str, Result]:
+    story = Story()
+    for name, value in scenario.settings.items():
+        story.set(name, value)
+    world = story.world
+    world.apply_fleet(usual_text(scenario.fleet))
+    stage = Stage(world, story.driver)
+    for vm in world.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
+        story.audience.join(vm.name)
+    clients = Clients(story, stage, approve=approve)
+    clients.act()
+    time = TurnedTime(stage, actors=[clients])
+    runner = Runner(stage, time, tell=lambda line: story.tell(f"> {line}"))
+    result = await runner.run(scenario)
+    story.tell(summary(result))
+    await stage.end()
+    return story.told(), result

@@ -1,0 +1,76 @@
+"""Stages for tests: a simulated fleet on sockets, used from synchronous code."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import MINUTE
+from forewarn.protocol.events import Event, EventSource, EventType
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from forewarn.sim.stage import Stage
+from forewarn.sim.staged import Staged
+from forewarn.sim.world import World
+from forewarn.store.memory import MemoryStore
+
+T = TypeVar("T")
+
+
+class StagedFleet:
+    """A stage on a virtual clock, and where its VMs are reached."""
+
+    def __init__(self, loop: LoopThread, *, vms: int = 3) -> None:
+        self.loop = loop
+        self.at: dict[str, tuple[str, int]] = {}
+        self.stage = loop.wait(self._open(vms))
+
+    async def _open(self, vms: int) -> Stage:
+        driver, store = SimulatedDriver(), MemoryStore()
+        fleet = fleets.fleet_text(vms)
+        stage = Stage(World(store=lambda: store, driver=driver, fleet=fleet), driver)
+        for vm in fleets.vm_names(vms):
+            self.at[vm] = await stage.open(vm)
+        return stage
+
+    def call(self, act: Callable[[Stage], T]) -> T:
+        """Do something with the stage on its loop."""
+        return self.loop.call(lambda: act(self.stage))
+
+    def set(self, vm: str, line: str) -> None:
+        self.call(lambda stage: stage.faults.set(vm, line))
+
+    def event(self, vm: str = "web_0", event_type: EventType = EventType.REBOOT) -> str:
+        """Publish an event; return its id."""
+        wanted = Staged(
+            event_type=event_type,
+            vms=(vm,),
+            source=EventSource.PLATFORM,
+            notice=15 * MINUTE,
+        )
+        before = {event.event_id for event in self.events()}
+        self.call(lambda stage: stage.stage(wanted))
+        (event_id,) = {event.event_id for event in self.events()} - before
+        return event_id
+
+    def events(self) -> list[Event]:
+        """Return the events that documents show."""
+
+        def live(stage: Stage) -> list[Event]:
+            assert isinstance(stage.engine, World)
+            return stage.engine.live_events()
+
+        return self.call(live)
+
+    def end(self) -> None:
+        self.loop.wait(self.stage.end())
+
+
+@contextmanager
+def staged_fleet(loop: LoopThread, *, vms: int = 3) -> Generator[StagedFleet]:
+    """Have a stage for as long as the block takes."""
+    fleet = StagedFleet(loop, vms=vms)
+    try:
+        yield fleet
+    finally:
+        fleet.end()

@@ -1,0 +1,419 @@
+"""`forewarn record` and `simulate --replay` as processes, against all kinds of faults."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.clock import VirtualClock
+from forewarn.instants import SECOND
+from forewarn.protocol.events import EventType
+from forewarn.sim import replay
+from forewarn.sim.loop import LoopThread
+from forewarn.sim.recording import (
+    Answer,
+    Failed,
+    Failure,
+    Header,
+    Moment,
+    Outcome,
+    Recording,
+    Writer,
+)
+from forewarn.sim.recording_reader import read_recording
+from forewarn.sim.replay import Replay
+from forewarn.testing.asking import Asker
+from tests.support.processes import PATIENCE_SECONDS, eventually
+from tests.support.stages import StagedFleet, staged_fleet
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+GET = (
+    b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
+    b"Host: x\r\nMetadata: true\r\nConnection: close\r\n\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    thread = LoopThread()
+    yield thread
+    thread.close()
+
+
+@pytest.fixture
+def fleet(loop: LoopThread) -> Iterator[StagedFleet]:
+    with staged_fleet(loop, vms=1) as fleet:
+        yield fleet
+
+
+def url(fleet: StagedFleet) -> str:
+    host, port = fleet.at["web_0"]
+    return f"http://{host}:{port}"
+
+
+@contextlib.contextmanager
+def running(*words: str, cwd: Path) -> Generator[subprocess.Popen[str]]:
+    """Run a command for as long as the block takes at most."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "forewarn", *words],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=PATIENCE_SECONDS)
+
+
+def recorded(file: Path) -> list[Outcome]:
+    if not file.exists() or file.read_bytes().count(b"\n") < 2:
+        return []
+    recording = read_recording(file.read_bytes(), name=file.name)
+    return [moment.outcome for moment in recording.moments]
+
+
+def told(outcome: Outcome) -> str:
+    """Return what came, in a word."""
+    if isinstance(outcome, Failed):
+        return outcome.failure.value
+    return str(outcome.status)
+
+
+def came(file: Path, number: int) -> list[Outcome]:
+    """Wait for so many different outcomes."""
+    return eventually(lambda: recorded(file), lambda found: len(found) >= number)
+
+
+def statuses(fleet: StagedFleet) -> set[str]:
+    return {event.status.value for event in fleet.events()}
+
+
+def test_it_survives_every_fault_and_never_approves(
+    fleet: StagedFleet, tmp_path: Path
+) -> None:
+    file = tmp_path / "faults.jsonl"
+    faults = {
+        "500": "500",
+        "503": "503",
+        "410": "410",
+        "reset": "reset",
+        "refuse": "reset",
+        "timeout": "timeout",
+        "slow 1/s": "timeout",
+        "html": "200",
+        "broken": "200",
+        "empty": "200",
+        "null-events": "200",
+        "incarnation-reset": "200",
+    }
+    with running(
+        "record",
+        *("-o", file.name, "--endpoint", url(fleet)),
+        *("--poll", "20ms", "--timeout", "300ms"),
+        cwd=tmp_path,
+    ) as process:
+        came(file, 1)
+        event_id = fleet.event()
+        wanted, seen = ["200", "200"], 2
+        came(file, seen)
+        for line, word in faults.items():
+            fleet.set("web_0", line)
+            seen += 1
+            came(file, seen)
+            fleet.call(lambda stage: stage.faults.clear())
+            seen += 1
+            came(file, seen)
+            wanted += [word, "200"]
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, said
+    assert [told(each) for each in recorded(file)] == wanted
+    assert said.splitlines()[-1].endswith("interrupted")
+    assert "Traceback" not in said
+    # It read, and did nothing else.
+    journal = fleet.call(lambda stage: list(stage.journal))
+    assert {seen.method for seen in journal} <= {"GET", ""}
+    assert event_id in {event.event_id for event in fleet.events()}
+    assert statuses(fleet) == {"Scheduled"}
+
+
+def test_kill_9_loses_nothing_that_was_written(
+    fleet: StagedFleet, tmp_path: Path
+) -> None:
+    file = tmp_path / "killed.jsonl"
+    with running(
+        "record",
+        *("-o", file.name, "--endpoint", url(fleet), "--poll", "10ms"),
+        cwd=tmp_path,
+    ) as process:
+        came(file, 1)
+        for number in range(5):
+            fleet.event()
+            came(file, number + 2)
+        process.kill()
+        process.wait(PATIENCE_SECONDS)
+    recording = read_recording(file.read_bytes(), name="killed.jsonl")
+    assert len(recording.moments) == 6
+    assert not recording.ended
+    assert not recording.is_torn
+    # Cut anywhere in its last line, it is still read.
+    torn = read_recording(file.read_bytes()[:-5], name="killed.jsonl")
+    assert torn.is_torn
+    assert len(torn.moments) >= 5
+
+
+def raw(host: str, port: int) -> bytes:
+    """Return the bytes of an answer but the line that is for this connection."""
+    with socket.create_connection((host, port), timeout=PATIENCE_SECONDS) as wire:
+        wire.sendall(GET)
+        data = b"".join(iter(lambda: wire.recv(65_536), b""))
+    assert b"\r\nConnection: close\r\n" in data
+    return data.replace(b"Connection: close\r\n", b"", 1)
+
+
+def test_what_was_recorded_is_replayed_byte_by_byte(
+    fleet: StagedFleet, tmp_path: Path
+) -> None:
+    file = tmp_path / "story.jsonl"
+    given: list[bytes] = []
+    host, port = fleet.at["web_0"]
+    with running(
+        "record",
+        *("-o", file.name, "--endpoint", url(fleet), "--poll", "10ms"),
+        cwd=tmp_path,
+    ) as process:
+        came(file, 1)
+        given.append(raw(host, port))
+        for event_type in (EventType.FREEZE, EventType.REBOOT, EventType.PREEMPT):
+            fleet.event(event_type=event_type)
+            came(file, len(given) + 1)
+            given.append(raw(host, port))
+        fleet.call(lambda stage: stage.advance(900 * SECOND))
+        came(file, len(given) + 1)
+        given.append(raw(host, port))
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_SECONDS)
+    assert process.returncode == 0
+    # A second between what took milliseconds, so that each can be asked for.
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for number, line in enumerate(lines[1:]):
+        line["at"] = number * 800_000
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    served: list[bytes] = []
+    with running(
+        "simulate",
+        *("--replay", file.name, "--exact", "--stay"),
+        *("--listen", "127.0.0.1:0", "--json"),
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdout is not None
+        where: dict[str, Any] = json.loads(process.stdout.readline())
+        assert where["what"] == "serving"
+        host, _, port_text = where["url"].removeprefix("http://").partition(":")
+        while len(served) < len(given):
+            answer = raw(host, int(port_text))
+            if answer not in served[-1:]:
+                served.append(answer)
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert served == given
+    assert "Traceback" not in said
+
+
+def test_pseudonyms_leave_nothing_of_the_original(
+    fleet: StagedFleet, tmp_path: Path
+) -> None:
+    file = tmp_path / "hidden.jsonl"
+    with running(
+        "record",
+        *("-o", file.name, "--endpoint", url(fleet)),
+        *("--poll", "10ms", "--pseudonyms"),
+        cwd=tmp_path,
+    ) as process:
+        came(file, 1)
+        ids = [fleet.event()]
+        came(file, 2)
+        fleet.set("web_0", "html")
+        came(file, 3)
+        fleet.call(lambda stage: stage.faults.clear())
+        came(file, 4)
+        ids.append(fleet.event(event_type=EventType.FREEZE))
+        came(file, 5)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    text = file.read_text()
+    vm_id = fleet.call(lambda stage: stage.engine.endpoint.directory.by_vm["web_0"])
+    for original in (*ids, "web_0", vm_id.guest.vm_id, url(fleet), "<html"):
+        assert original.lower() not in text.lower()
+        assert original.lower() not in "".join(said.splitlines()[1:]).lower()
+    assert read_recording(text.encode(), name="x").header.vm == "vm_1"
+    outcomes = recorded(file)
+    last = outcomes[-1]
+    assert isinstance(last, Answer)
+    assert [event["Resources"] for event in json.loads(last.body)["Events"]] == [
+        ["vm_1"],
+        ["vm_1"],
+    ]
+
+
+def test_what_cannot_be_recorded_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    nobody = f"http://127.0.0.1:{port}"
+
+    def run(*words: str) -> tuple[int, str]:
+        with running("record", *words, cwd=tmp_path) as process:
+            said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        return process.returncode, said
+
+    status, said = run(
+        *("-o", "a", "--endpoint", nobody, "--poll", "10ms", "--for", "50ms")
+    )
+    assert status == 3
+    assert "without an answer; the time is over" in said
+    assert [told(each) for each in recorded(tmp_path / "a")] == ["refused"]
+    assert (tmp_path / "a").stat().st_mode & 0o077 == 0
+    assert "is there already" in run("-o", "a", "--endpoint", nobody)[1]
+    assert run("-o", "no/such", "--endpoint", nobody)[0] == 2
+    assert run("-o", "b", "--endpoint", "https://x")[0] == 2
+    assert run("-o", "b", "--poll", "1ms")[0] == 2
+    assert run("-o", "b", "--for", "long")[0] == 2
+    assert not (tmp_path / "b").exists()
+    status, said = run("-o", "/dev/full", "--endpoint", nobody, "--for", "1s")
+    assert status == 1
+    assert "No space left" in said
+
+
+def test_the_endpoint_of_the_environment_and_standard_output(
+    fleet: StagedFleet, tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "forewarn", "record"),
+            *("-o", "-", "--for", "100ms", "--poll", "20ms"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "FOREWARN_ENDPOINT": url(fleet)},
+        capture_output=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
+    )
+    recording = read_recording(ended.stdout, name="-")
+    assert recording.ended == "the time is over"
+    assert recording.header.endpoint == url(fleet)
+    assert recording.header.vm == "web_0"
+    assert b"incarnation 1: no events" in ended.stderr
+
+
+def test_it_needs_no_extra(fleet: StagedFleet, tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "for name in 'rich httptools uvloop fastapi httpx2 prometheus_client'.split():\n"
+        "    sys.modules[name] = None\n"
+        "from forewarn.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    words = ("record", "-o", "x", "--endpoint", url(fleet), "--for", "10ms")
+    subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=tmp_path,
+        check=True,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert [told(each) for each in recorded(tmp_path / "x")] == ["200"]
+
+
+def test_what_failed_fails_again(loop: LoopThread) -> None:
+    """A recording is replayed to a recorder, which finds the same."""
+    document = Answer(
+        status=200, headers=(("ETag", '"5"'),), body=b'{"DocumentIncarnation":5}'
+    )
+    html = Answer(status=200, headers=(("Content-Type", "text/html"),), body=b"<b>")
+    busy = Answer(status=429, headers=(("Retry-After", "0"),), body=b"{}")
+    gone = Answer(status=410, headers=(), body=b"", reason="Away")
+    story: list[Outcome] = [document, busy, html, gone]
+    for failure in Failure:
+        story += [Failed(failure=failure), document]
+    played = Recording(
+        header=Header(api_version="2020-07-01", started=0, poll=SECOND),
+        moments=tuple(
+            Moment(at=number * SECOND, outcome=outcome)
+            for number, outcome in enumerate(story)
+        ),
+        length=len(story) * SECOND,
+        polls=len(story),
+    )
+    clock = VirtualClock(0)
+
+    async def open_replay() -> tuple[Replay, str]:
+        playing = Replay(played, clock=clock)
+        host, port = await playing.open("web_0")
+        playing.begin()
+        return playing, f"http://{host}:{port}"
+
+    playing, where = loop.wait(open_replay())
+    asker = Asker(where, api_version="2020-07-01")
+    found: list[str] = []
+    for wanted in story:
+        outcome = asker.ask(etag=None, timeout_seconds=0.2)
+        found.append(told(outcome))
+        if isinstance(outcome, Answer):
+            headers = [pair for pair in outcome.headers if pair[0] != "Content-Length"]
+            assert replace(outcome, headers=tuple(headers)) == wanted
+        clock.advance_to(clock.now() + SECOND)
+        loop.call(playing.settle)
+    assert playing.is_over
+    loop.wait(playing.stop())
+    assert found == [
+        *("200", "429", "200", "410"),
+        *("reset", "200", "reset", "200", "reset", "200"),
+        *("timeout", "200", "strange", "200"),
+    ]
+
+
+def test_a_program_can_serve_a_recording(loop: LoopThread, tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    writer = Writer()
+    answer = Answer(status=200, headers=(("Content-Length", "2"),), body=b"{}")
+    lines = [
+        writer.header(Header(api_version="2020-07-01", started=0, poll=SECOND)),
+        writer.moment(Moment(at=0, outcome=answer)),
+        writer.end(SECOND, "enough"),
+    ]
+    file.write_text("".join(lines))
+    playing = loop.wait(
+        replay.serve(replay.load(file), {"web_0": ("127.0.0.1", 0)}, speed=100)
+    )
+    host, port = playing.server.addresses()["web_0"]
+    asker = Asker(f"http://{host}:{port}", api_version="2020-07-01")
+    assert asker.ask(etag=None, timeout_seconds=5) == answer
+    assert asker.name(timeout_seconds=5) == "web_0"
+    eventually(lambda: playing.is_over, bool)
+    with pytest.raises(OSError, match="in use"):
+        loop.wait(replay.serve(playing.recording, {"web_0": (host, port)}))
+    loop.wait(playing.stop())
+    assert len(playing.journal) == 2
+
+
+def test_a_broken_file_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"format":"forewarn recording"}\n{}\n')
+    with running("simulate", "--replay", "x.jsonl", cwd=tmp_path) as process:
+        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 2
+    assert said.startswith("forewarn: x.jsonl:1: format_version: it is missing")
+    assert "docs/recording.md" in said

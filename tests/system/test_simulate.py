@@ -1,0 +1,389 @@
+"""`forewarn simulate` as a real process: a CI test for a program in any language."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.processes import PATIENCE_SECONDS, eventually, http
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENT = ROOT / "examples" / "clients" / "watch.py"
+EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
+
+MINE = """
+name = "mine"
+description = "A restart that must be approved."
+
+[[step]]
+maintain = "h0"
+impact = "reboot"
+as = "restart"
+
+[[step]]
+expect = { approved = true, event = "restart", within = "2s" }
+"""
+
+NEWS = re.compile(r"serving +(\S+) at (http://\S+)")
+
+
+class Simulating:
+    """A process of `forewarn simulate`."""
+
+    def __init__(self, folder: Path, *words: str, prefix: tuple[str, ...] = ()) -> None:
+        """Start it in `folder`; what it prints is in a file there."""
+        (folder / "mine.toml").write_text(MINE, encoding="utf-8")
+        self._log = folder / "log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*prefix, sys.executable, "-m", "forewarn", "simulate", *words],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.urls: dict[str, str] = {}
+
+    def log(self) -> str:
+        """Return what it has printed."""
+        return self._log.read_text(encoding="utf-8")
+
+    def wait_ready(self) -> "Simulating":
+        """Return when it serves; fail with what it printed if it ends instead."""
+        log = eventually(
+            self.log,
+            lambda log: " ready" in log or self.process.poll() is not None,
+            what="a simulator",
+        )
+        assert self.process.poll() is None, log
+        self.urls = dict(NEWS.findall(log))
+        return self
+
+    def ended(self) -> int:
+        """Return its exit status when it has ended."""
+        status = self.process.wait(PATIENCE_SECONDS * 3)
+        assert "Traceback" not in self.log()
+        return status
+
+    def document(self, vm: str = "web_0") -> dict[str, Any]:
+        """Return a VM's document."""
+        status, document = http(self.urls[vm] + EVENTS)
+        assert status == 200, document
+        return document
+
+
+ANYWHERE = ("--listen=127.0.0.1:0", "--admin=127.0.0.1:0")
+FAST = (*ANYWHERE, "--speed=600")
+
+Start = Callable[..., Simulating]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Simulating] = []
+
+    def begin(*words: str, prefix: tuple[str, ...] = ()) -> Simulating:
+        started.append(Simulating(tmp_path, *words, prefix=prefix))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+@contextmanager
+def client(endpoint: str, *words: str) -> Generator[None]:
+    """Have the example client run in the VM at `endpoint`."""
+    running = subprocess.Popen(
+        [sys.executable, str(CLIENT), *words],
+        env={**os.environ, "FOREWARN_ENDPOINT": endpoint},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        running.kill()
+        running.wait()
+
+
+def test_a_program_that_approves_passes(start: Start, tmp_path: Path) -> None:
+    found = start("mine.toml", *FAST, "--profile=strict", "--junit=report.xml")
+    with client(found.wait_ready().urls["web_0"], "true"):
+        assert found.ended() == 0, found.log()
+    assert re.search(r"passed +mine: 1 expectation", found.log())
+    suites = ET.parse(tmp_path / "report.xml").getroot()
+    assert (suites.get("tests"), suites.get("failures")) == ("1", "0")
+
+
+def test_a_program_that_only_watches_fails_and_is_told_why(
+    start: Start, tmp_path: Path
+) -> None:
+    found = start("mine.toml", *ANYWHERE, "--speed=300", "--junit=report.xml")
+    with client(found.wait_ready().urls["web_0"]):
+        assert found.ended() == 1, found.log()
+    assert "mine.toml:10: nobody approved restart within 2 s" in found.log()
+    suites = ET.parse(tmp_path / "report.xml").getroot()
+    assert suites.get("failures") == "1"
+
+
+def test_a_strict_simulator_finds_what_a_lenient_one_lets_pass(start: Start) -> None:
+    # The path in another case is answered, and a program had better not rely on it.
+    for profile, status in (("lenient", 0), ("strict", 1)):
+        found = start("live-migration", *FAST, f"--profile={profile}").wait_ready()
+        address = found.urls["web_0"] + EVENTS.replace("/sched", "/Sched")
+        assert http(address)[0] == 200
+        assert found.ended() == status, found.log()
+        assert ("deviation web_0:" in found.log()) is (profile == "strict")
+
+
+def test_scenarios_run_one_after_the_other_at_the_same_addresses(
+    start: Start,
+) -> None:
+    words = ("live-migration", "hardware-failure", *ANYWHERE, "--speed=6000")
+    found = start(*words, "--wait=0s", "--json")
+    assert found.ended() == 0, found.log()
+    told = [json.loads(line) for line in found.log().splitlines()]
+    passed = [each["scenario"] for each in told if each["what"] == "passed"]
+    assert passed == ["live-migration", "hardware-failure"]
+    assert told[-1]["what"] == "end"
+    assert told[-1]["status"] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(start: Start, number: signal.Signals) -> None:
+    found = start(*ANYWHERE).wait_ready()
+    found.document()
+    found.process.send_signal(number)
+    assert found.ended() == 0
+    assert found.log().splitlines()[-1].endswith("ended")
+
+
+def test_a_signal_in_the_middle_of_a_scenario_is_no_success(start: Start) -> None:
+    found = start("mine.toml", *ANYWHERE, "--wait=10m").wait_ready()
+    found.process.send_signal(signal.SIGTERM)
+    assert found.ended() == 128 + signal.SIGTERM
+
+
+def test_it_goes_on_when_nobody_reads_its_lines(tmp_path: Path) -> None:
+    words = ("simulate", "live-migration", *ANYWHERE, "--speed=6000", "--wait=0s")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "forewarn", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert "serving" in running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr is not None
+    with running.stderr:
+        assert running.stderr.read() == ""
+    assert running.wait(PATIENCE_SECONDS) == 0
+
+
+def test_it_loops_until_it_is_told_to_end(start: Start) -> None:
+    words = ("live-migration", *ANYWHERE, "--speed=6000", "--wait=0s", "--loop")
+    found = start(*words).wait_ready()
+    eventually(found.log, lambda log: log.count("passed    live-migration") > 2)
+    found.process.send_signal(signal.SIGTERM)
+    assert found.ended() == 0
+
+
+def test_the_real_profile_is_slow_to_begin_and_counts_requests(start: Start) -> None:
+    found = start(*ANYWHERE, "--profile=real", "--speed=600").wait_ready()
+    assert found.document()["DocumentIncarnation"] == 1
+    statuses = {http(found.urls["web_0"] + EVENTS)[0] for _ in range(30)}
+    assert statuses == {200, 429}
+
+
+def test_the_usual_commands_work_against_it(start: Start, tmp_path: Path) -> None:
+    found = start(*ANYWHERE, "--speed=60").wait_ready()
+    found.document()
+    environ = {**os.environ, "FOREWARN_URL": found.urls["operators"]}
+
+    def forewarn(*words: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "forewarn", *words],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    forewarn("reboot", "web_0")
+    forewarn("maintain", "h1", "--impact", "freeze")
+    [event] = [
+        each for each in found.document()["Events"] if each["Resources"] == ["web_0"]
+    ]
+    forewarn("approve", event["EventId"], "--as", "web_0")
+    [waiting] = [
+        each
+        for each in json.loads(forewarn("operations", "--json"))
+        if each["state"] == "Noticed"
+    ]
+    assert "tenant shop has not approved" in forewarn("explain", waiting["operation"])
+    forewarn("sim", "move", waiting["operation"], "gone")
+    assert "approved" in forewarn("history", "--vm", "web_0")
+    forewarn("fail", "web_2", "--kind", "vm")
+    forewarn("restore", "web_2", "--kind", "vm")
+    forewarn("evict", "web_0", status=4)
+    forewarn("sim", "vm", "add", "spot_0", "--spot")
+    forewarn("evict", "spot_0")
+    forewarn("redeploy", "web_1")
+    forewarn("terminate", "web_2")
+    assert "web_2" in forewarn("events")
+    forewarn("sim", "reset")
+    assert forewarn("events") == "no events\n"
+
+
+# The real address
+
+SERVICE = "169.254.169.254"
+LINK = f"http://{SERVICE}{EVENTS}"
+
+ASK = """
+import sys, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+request = urllib.request.Request(sys.argv[1], headers={"Metadata": "true"})
+print(opener.open(request, timeout=10).read().decode())
+"""
+
+
+def run(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def netns() -> Iterator[str]:
+    """Return a network namespace of this test's own, with nothing but loopback."""
+    if os.geteuid() or shutil.which("ip") is None:
+        pytest.skip("needs root and iproute2, for a network namespace")
+    name = f"forewarn-sim-{os.getpid()}"
+    made = subprocess.run(
+        ["ip", "netns", "add", name], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("no network namespaces here")
+    run("ip", "-n", name, "link", "set", "lo", "up")
+    yield name
+    run("ip", "netns", "delete", name)
+
+
+def loopback(netns: str) -> str:
+    return run("ip", "-n", netns, "address", "show", "dev", "lo")
+
+
+def test_the_real_address_is_served_and_given_back(start: Start, netns: str) -> None:
+    found = start("--link-local", f"--netns={netns}").wait_ready()
+    inside = ("ip", "netns", "exec", netns)
+    assert found.urls["web_0"] == f"http://{SERVICE}:80"
+    assert '"Events":[]' in run(*inside, sys.executable, "-I", "-c", ASK, LINK)
+    second = subprocess.run(
+        [*inside, sys.executable, "-m", "forewarn", "simulate", "--link-local"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert f"process {found.process.pid} serves {SERVICE} already" in second.stderr
+    found.process.send_signal(signal.SIGTERM)
+    assert found.ended() == 0
+    assert SERVICE not in loopback(netns)
+
+
+def test_what_a_killed_one_left_is_undone_at_the_next_start(
+    start: Start, netns: str
+) -> None:
+    found = start("--link-local", f"--netns={netns}").wait_ready()
+    found.process.kill()
+    found.process.wait()
+    assert SERVICE in loopback(netns)
+    later = start(*ANYWHERE, f"--netns={netns}").wait_ready()
+    assert SERVICE not in loopback(netns)
+    later.process.send_signal(signal.SIGTERM)
+    assert later.ended() == 0
+
+
+def test_an_address_that_was_there_before_stays(start: Start, netns: str) -> None:
+    run("ip", "-n", netns, "address", "add", f"{SERVICE}/32", "dev", "lo")
+    found = start("--link-local", f"--netns={netns}").wait_ready()
+    found.process.send_signal(signal.SIGTERM)
+    assert found.ended() == 0
+    assert SERVICE in loopback(netns)
+
+
+def test_without_root_it_says_so(start: Start) -> None:
+    if os.geteuid() or shutil.which("setpriv") is None:
+        pytest.skip("needs root, to give it up")
+    nobody = ("setpriv", "--reuid=65534", "--clear-groups")
+    done = subprocess.run(
+        [*nobody, sys.executable, "-m", "forewarn", "simulate", "--link-local"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Permission denied" in done.stderr:
+        pytest.skip("this Python cannot be run by anybody else")
+    assert done.returncode == 1
+    assert "needs root" in done.stderr
+
+
+# The package
+
+
+def test_the_built_package_has_all_that_the_first_minute_needs(
+    tmp_path: Path,
+) -> None:
+    wheels, installed = tmp_path / "wheels", tmp_path / "installed"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    build = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels))
+    run(*pip, *build, str(ROOT))
+    [wheel] = wheels.iterdir()
+    run(
+        *pip,
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(installed),
+        str(wheel),
+    )
+    environ = {**os.environ, "PYTHONPATH": str(installed)}
+
+    def python(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert str(installed) in python("-c", "import forewarn; print(forewarn.__file__)")
+    listed = json.loads(python("-m", "forewarn", "simulate", "--list", "--json"))
+    assert "spot-preemption" in {each["name"] for each in listed}
+    played = ("simulate", "spot-preemption", *ANYWHERE, "--speed=6000", "--wait=0s")
+    assert "passed    spot-preemption" in python("-m", "forewarn", *played)

@@ -1,0 +1,166 @@
+"""A simulator with every fault set, many clients and a busy operator stays well.
+
+It has a minute in a usual run; `pytest tests/system --soak-seconds=600` looks long.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim.faults.kinds import FAULTS
+from tests.support.processes import eventually, http
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(0)]
+
+VMS = 8
+CLIENTS = 64
+
+POLL_SECONDS = 0.05
+PATIENCE_SECONDS = 0.5
+PIECE = 65_536
+
+WARM_SHARE = 0.3
+"""Of the time: after it, memory may not grow by much."""
+
+GROWTH_KIB_MAX = 24 * 1024
+"""What is bounded fills up: journal, history, the documents that are remembered."""
+
+SERVED = re.compile(r"serving +(\S+) at (http://[0-9.:]+)")
+
+REQUEST = (
+    b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
+    b"Host: x\r\nMetadata: true\r\n\r\n"
+)
+
+
+def faults_file(folder: Path) -> Path:
+    """Write a playbook of every kind, for all VMs, over and over."""
+    steps = [
+        f"{kind.name} {kind.argument.example}" if kind.argument else kind.name
+        for kind in FAULTS.values()
+        if kind.name not in {"replace", "delay", "slow"}
+    ]
+    steps += ["delay 100ms", "slow 90/10ms", "ok x5"]
+    listed = ", ".join(f'"{step}"' for step in steps)
+    file = folder / "faults.toml"
+    file.write_text(f"[[fault]]\nplaybook = [{listed}]\nloop = true\n")
+    return file
+
+
+async def poll(address: str, until: float, seen: Counter[str]) -> None:
+    """Be a client that takes a new connection whenever the old one is no good."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    while time.monotonic() < until:
+        writer = None
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                reader, writer = await asyncio.open_connection(host, int(port))
+            while time.monotonic() < until:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    writer.write(REQUEST)
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    length = re.search(rb"Content-Length: (\d+)", head)
+                    await reader.readexactly(int(length[1]) if length else 0)
+                seen[head[9:12].decode()] += 1
+                await asyncio.sleep(POLL_SECONDS)
+        except (OSError, EOFError, TimeoutError) as error:
+            seen[type(error).__name__] += 1
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+async def crowd(addresses: list[str], until: float) -> Counter[str]:
+    seen: Counter[str] = Counter()
+    polls = (
+        poll(addresses[number % len(addresses)], until, seen)
+        for number in range(CLIENTS)
+    )
+    await asyncio.gather(*polls)
+    return seen
+
+
+def operate(base: str, until: float, told: Counter[int]) -> None:
+    """Give the operator API no rest: events, faults, approvals, the journal."""
+    pause = threading.Event()
+    number = 0
+    while time.monotonic() < until:
+        number += 1
+        vm = f"web_{number % VMS}"
+        event = {"type": "Reboot", "vms": [vm], "notice": "2s"}
+        orders: list[tuple[str, object]] = [
+            ("sim/events", event),
+            ("sim/faults", {"vms": [vm], "faults": "500 x3, refuse, ok"}),
+            ("sim/clock", {"do": "jump", "by": "20s"}),
+            ("sim/journal", None),
+            ("operations", None),
+        ]
+        if number % 20 == 0:
+            orders.append(("sim/faults/clear", {"vms": [vm]}))
+        for path, body in orders:
+            status, _ = http(f"{base}/v1/{path}", body)
+            told[status] += 1
+        pause.wait(POLL_SECONDS)
+
+
+def resident_kib(pid: int) -> int:
+    """Return how much memory a process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def test_memory_is_bounded_and_nothing_goes_wrong_of_itself(
+    tmp_path: Path, soak_seconds: int
+) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        command = [sys.executable, "-m", "forewarn", "simulate", "--plain"]
+        command += ["--vms", str(VMS), "--faults", str(faults_file(tmp_path))]
+        command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+    try:
+        text = eventually(
+            log.read_text,
+            lambda text: " ready" in text or process.poll() is not None,
+            what="a ready simulator",
+        )
+        served = dict(SERVED.findall(text))
+        base = served.pop("operators")
+        assert len(served) == VMS, text
+        began = time.monotonic()
+        until = began + soak_seconds
+        told: Counter[int] = Counter()
+        operator = threading.Thread(target=operate, args=(base, until, told))
+        operator.start()
+        warm = began + soak_seconds * WARM_SHARE
+        seen = asyncio.run(crowd([*served.values()], warm))
+        middle = resident_kib(process.pid)
+        seen += asyncio.run(crowd([*served.values()], until))
+        operator.join()
+        grown = resident_kib(process.pid) - middle
+        assert process.poll() is None, log.read_text()[-2_000:]
+        rounds = seen["410"]
+        assert rounds > CLIENTS, f"the playbook stands still: {seen}"
+        assert grown < GROWTH_KIB_MAX, f"{grown} KiB more after the first third"
+        assert {"200", "400", "404", "410", "429", "500", "503"} <= {*seen}, seen
+        assert {"TimeoutError", "ConnectionResetError"} <= {*seen}, seen
+        assert not [status for status in told if status >= 500], told
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE_SECONDS * 40)
+    finally:
+        process.kill()
+        process.wait()
+    said = log.read_text()
+    assert "Traceback" not in said, said[-4_000:]
+    assert process.returncode in {0, 130, -signal.SIGINT}, said[-2_000:]

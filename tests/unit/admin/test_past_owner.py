@@ -1,0 +1,146 @@
+"""A scope goes to another tenant: the past stays with who had it then."""
+
+from typing import Any
+
+import pytest
+
+from forewarn.control import own_view
+from tests.unit.admin.tenants import FLEET, Shared
+
+BEFORE = '[[scope]]\nname = "hidden-db"\ntenant = "hidden-bank"'
+AFTER = BEFORE.replace("hidden-bank", "shop")
+
+
+class Moved(Shared):
+    """A restart of the bank's VM has ended; then the shop takes over its scope."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.desk.enable("hidden-db-1")
+        self.bank, self.shop = self.token("hidden-bank"), self.token("shop")
+        made = self.ask(
+            self.bank, "POST", "/v1/reboot", json={"vms": ["hidden-db-1"]}
+        ).json()
+        self.operation = str(made["operations"][0]["operation"])
+        self.event = str(made["operations"][0]["events"][0]["EventId"])
+        self.request = str(made["request"])
+        self.desk.advance("1h")
+        self.apply(AFTER)
+        self.desk.advance("1m")
+
+    def apply(self, scope: str) -> None:
+        text = FLEET.replace(BEFORE, scope)
+        answer = self.client.post("/v1/fleet/apply", json={"text": text})
+        assert answer.json()["applied"], answer.text
+
+    def get(self, token: str, path: str, **params: str) -> Any:
+        return self.ask(token, "GET", f"/v1/{path}", params=params)
+
+
+@pytest.fixture(scope="module")
+def moved() -> Moved:
+    return Moved()
+
+
+def paths(moved: Moved) -> list[str]:
+    return [
+        f"operations/{moved.operation}",
+        f"operations/{moved.operation}/explain",
+        f"requests/{moved.request}",
+        f"history/operations/{moved.operation}",
+        f"history?operation={moved.operation}",
+        f"history?event={moved.event}",
+    ]
+
+
+def test_the_former_owner_still_finds_it(moved: Moved) -> None:
+    for path in paths(moved):
+        answer = moved.ask(moved.bank, "GET", f"/v1/{path}")
+        assert answer.status_code == 200, f"{path}: {answer.text}"
+        assert moved.operation in answer.text
+
+
+def test_the_new_owner_does_not(moved: Moved) -> None:
+    for path in paths(moved):
+        answer = moved.ask(moved.shop, "GET", f"/v1/{path}")
+        assert answer.status_code == 404, f"{path}: {answer.text}"
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "key"),
+    [
+        ("history", {"vm": "hidden-db-1"}, "entries"),
+        ("history", {"what": "operation done"}, "entries"),
+        ("history", {"scope": "hidden-db", "what": "operation"}, "entries"),
+        ("history/operations", {}, "operations"),
+        ("history/operations", {"vm": "hidden-db-1"}, "operations"),
+        ("history/operations", {"tenant": "hidden-bank"}, "operations"),
+        ("operations", {"all": "true"}, "operations"),
+        ("operations", {"all": "true", "vm": "hidden-db-1"}, "operations"),
+        ("operations", {"state": "Done"}, "operations"),
+        ("events", {"all": "true"}, "events"),
+    ],
+)
+def test_lists_tell_the_former_owner_and_nobody_else(
+    moved: Moved, path: str, params: dict[str, str], key: str
+) -> None:
+    answer = moved.get(moved.bank, path, **params)
+    assert answer.status_code == 200, answer.text
+    assert moved.operation in str(answer.json()[key]), answer.text
+    assert moved.operation not in moved.get(moved.shop, path, **params).text
+
+
+def test_the_new_owner_sees_what_comes(moved: Moved) -> None:
+    body = {"vms": ["hidden-db-1"]}
+    made = moved.ask(moved.shop, "POST", "/v1/reboot", json=body).json()
+    operation = made["operations"][0]["operation"]
+    assert moved.get(moved.shop, f"operations/{operation}").status_code == 200
+    assert moved.get(moved.bank, f"operations/{operation}").status_code == 404
+    assert moved.get(moved.bank, "history", scope="hidden-db").status_code == 200
+    assert operation not in moved.get(moved.bank, "history", scope="hidden-db").text
+    moved.order("cancel", name=operation)
+
+
+def test_operators_find_it_under_who_had_it(moved: Moved) -> None:
+    def asked(tenant: str) -> str:
+        params = {"tenant": tenant, "all": "true"}
+        return str(moved.client.get("/v1/operations", params=params).text)
+
+    assert moved.operation in asked("hidden-bank")
+    assert moved.operation not in asked("shop")
+
+
+def test_a_vm_is_not_told_how_its_former_owners_events_ended() -> None:
+    moved = Moved()
+
+    def ended() -> list[str]:
+        told = moved.desk.store.read(
+            lambda reader: own_view.own_events(
+                reader, "hidden-db-1", now=moved.desk.now()
+            )
+        )
+        assert told is not None
+        return [each.event_id for each in told.ended]
+
+    assert ended() == []
+    # Given back, it is theirs again.
+    moved.apply(BEFORE)
+    assert ended() == [moved.event]
+
+
+def test_what_comes_back_is_found_twice_nowhere() -> None:
+    moved = Moved()
+    moved.apply(BEFORE)
+    answer = moved.get(moved.bank, "history/operations").json()["operations"]
+    assert [each["operation"] for each in answer] == [moved.operation]
+    assert moved.get(moved.shop, "history", scope="hidden-db").status_code == 200
+    assert moved.operation not in moved.get(moved.shop, "history").text
+
+
+def test_a_scope_that_goes_leaves_its_past() -> None:
+    gone = Moved()
+    assert gone.operation in gone.get(gone.bank, "history/operations").text
+    text = '[[tenant]]\nname = "hidden-bank"\n[[tenant]]\nname = "shop"\n'
+    answer = gone.client.post("/v1/fleet/apply", json={"text": text})
+    assert answer.status_code == 200, answer.text
+    assert gone.operation in gone.get(gone.bank, "history/operations").text

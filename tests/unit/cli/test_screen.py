@@ -1,0 +1,133 @@
+"""How a simulation looks: on a terminal, in lines, in JSON Lines."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from forewarn.cli.screen import Lines, Screen, rendered
+from forewarn.instants import MINUTE, SECOND, parse_instant
+from forewarn.sim.news import News, What
+from forewarn.sim.picture import EventPicture, Picture, VmPicture
+
+NOW = parse_instant("2026-11-21T10:00:00.500Z")
+
+PICTURE = Picture(
+    now=NOW,
+    paused=True,
+    speed=60,
+    vms=(
+        VmPicture(
+            name="web_0",
+            url="http://127.0.0.1:8301",
+            state="running",
+            incarnation=2,
+            events=1,
+            asked=3 * SECOND + 400_000,
+            status=200,
+            withheld=True,
+        ),
+        VmPicture(
+            name="web_1",
+            url="http://127.0.0.1:8302",
+            state="deleted",
+            incarnation=None,
+            events=0,
+            asked=None,
+            status=0,
+            withheld=False,
+        ),
+    ),
+    more_vms=7,
+    events=(
+        EventPicture(
+            event_id="C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+            event_type="Reboot",
+            status="Scheduled",
+            vms=("web_0", "web_1"),
+            left=2 * MINUTE + 5 * SECOND,
+            approved_by="",
+        ),
+        EventPicture(
+            event_id="2F44D9AF-8DD8-47EB-BF9C-8E77374D5F1F",
+            event_type="Freeze",
+            status="Started",
+            vms=("web_1",),
+            left=None,
+            approved_by="web_0",
+        ),
+    ),
+    more_events=0,
+    faults=("web_0: 500 x2",),
+    requests=12,
+)
+
+NEWS = News(
+    at=NOW,
+    what=What.APPROVED,
+    text="web_0: C7061BAC",
+    facts={"vm": "web_0", "events": ["C7061BAC"]},
+)
+
+SHOWN = """\
+2026-11-21T10:00:00Z  speed 60  requests 12  playing platform-reboot  PAUSED
+ VM          FOREWARN_ENDPOINT      STATE    DOCUMENT  EVENTS  ASKED
+ web_0       http://127.0.0.1:8301  running  2         1       3 s ago: 200  approvals kept back
+ web_1       http://127.0.0.1:8302  deleted  -         0       never
+ and 7 more
+ EVENT     TYPE    STATUS     VMS           NOT BEFORE  APPROVED BY
+ C7061BAC  Reboot  Scheduled  web_0, web_1  in 2 m 5 s
+ 2F44D9AF  Freeze  Started    web_1                     web_0
+fault: web_0: 500 x2
+2026-11-21T10:00:00.500Z approved  web_0: C7061BAC
+"""
+
+
+def shown(*things: object) -> str:
+    console = Console(file=io.StringIO(), width=110, color_system=None)
+    for thing in things:
+        console.print(thing)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def words(text: str) -> list[list[str]]:
+    """Return the words of each line that has any: columns are rich's own affair."""
+    lines = (line.replace("─", " ").split() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def test_a_picture_has_who_is_served_what_and_what_comes_next() -> None:
+    found = shown(rendered(PICTURE, [NEWS], playing="platform-reboot"))
+    assert words(found) == words(SHOWN)
+
+
+def test_a_name_cannot_steer_the_terminal() -> None:
+    news = News(at=NOW, what=What.STEP, text="\x1b[2J evil")
+    assert "\x1b" not in shown(rendered(PICTURE, [news]))
+
+
+def test_before_and_after_the_picture_news_is_printed() -> None:
+    console = Console(file=io.StringIO(), width=110, color_system=None)
+    Screen(console).hear(NEWS)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().split() == NEWS.line().split()
+
+
+def test_a_line_has_when_what_and_the_rest() -> None:
+    assert NEWS.line() == "2026-11-21T10:00:00.500Z approved  web_0: C7061BAC"
+
+
+def test_lines_are_for_people_or_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    Lines(is_json=False).hear(NEWS)
+    Lines(is_json=True).hear(NEWS)
+    plain, members = capsys.readouterr().out.splitlines()
+    assert plain == NEWS.line()
+    assert json.loads(members) == {
+        "time": "2026-11-21T10:00:00.500Z",
+        "what": "approved",
+        "text": "web_0: C7061BAC",
+        "vm": "web_0",
+        "events": ["C7061BAC"],
+    }

@@ -1,0 +1,145 @@
+"""`forewarn sim …`: every command against a simulator, in words and as JSON."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from forewarn.service.parts import url
+from forewarn.sim.loop import LoopThread
+from tests.support.simulators import Simulation, simulation
+from tests.unit.cli.conftest import Ended
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Simulation]:
+    loop = LoopThread()
+    with simulation(loop) as found:
+        yield found
+    loop.close()
+
+
+@pytest.fixture
+def sim(
+    running: Simulation, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ended]:
+    """Return a way to give a `sim` command to a simulator that has just begun."""
+    address = running.simulator.admin_address
+    assert address is not None
+    monkeypatch.setenv("FOREWARN_URL", url(address))
+    running.sim("reset", {})
+    running.document()
+    return lambda *words: forewarn("sim", *words)
+
+
+def test_the_clock_is_told_and_turned(sim: Run) -> None:
+    assert ", speed 60; the next timer is at " in sim("clock").out
+    assert ", paused" in sim("clock", "pause").out
+    assert json.loads(sim("clock", "resume", "--json").out)["paused"] is False
+    assert sim("clock", "step").status == 0
+    assert sim("clock", "jump", "10m").status == 0
+    wrong = sim("clock", "jump")
+    assert (wrong.status, "`jump` needs it" in wrong.err) == (2, True)
+
+
+def test_an_event_is_published_and_moved_on(sim: Run, running: Simulation) -> None:
+    ended = sim("event", "Freeze", "web_0", "--notice", "2h", "--duration", "5s")
+    assert (ended.status, "Noticed" in ended.out) == (0, True)
+    [event] = running.events()
+    assert (event["EventType"], event["DurationInSeconds"]) == ("Freeze", 5)
+    moved = sim("move", event["EventId"], "started", "--json")
+    assert json.loads(moved.out)["state"] == "Impacting"
+    refused = sim("move", event["EventId"], "cancelled")
+    assert (refused.status, refused.out) == (4, "")
+
+
+def test_approvals_are_kept_back_and_let_go(sim: Run) -> None:
+    assert sim("withhold", "web_0", "web_1").out == (
+        "kept back: what web_0, web_1 approve\n"
+    )
+    assert sim("release", "web_0").out == "kept back: what web_1 approve\n"
+    assert json.loads(sim("release", "web_1", "--json").out) == {
+        "withheld": [],
+        "refusals": [],
+    }
+    assert sim("withhold", "nix").status == 4
+
+
+def test_vms_are_listed_added_and_removed(sim: Run) -> None:
+    assert len(sim("vm").out.splitlines()) == 4
+    added = json.loads(sim("vm", "add", "late", "--spot", "--json").out)
+    assert (added["scope"], added["state"]) == ("web", "running")
+    assert "late" in sim("vm", "list").out
+    assert "late" not in sim("vm", "remove", "late").out
+    assert sim("vm", "add").status == 2
+    assert sim("vm", "list", "web_0").status == 2
+    assert sim("vm", "add", "x", "--fault-domain", "two").status == 2
+
+
+def test_faults_are_set_listed_and_cleared(sim: Run) -> None:
+    told = sim("fault", "web_0", "500", "x2,", "timeout,", "empty").out
+    assert "500 x2, timeout x1, empty x1" in told
+    assert "all" in sim("fault", "--all", "delay", "3s").out
+    assert len(json.loads(sim("fault", "--json").out)) == 2
+    assert sim("fault", "web_0", "--clear").status == 0
+    assert sim("fault", "--clear").out == "no faults are set\n"
+    assert sim("fault", "web_0").status == 2
+    assert sim("fault", "web_0", "nothing-like-it").status == 2
+
+
+def test_the_journal_is_listed(sim: Run, running: Simulation) -> None:
+    running.document("web_1")
+    [line] = sim("journal", "--vm", "web_1").out.splitlines()
+    assert line.endswith(
+        "  web_1  GET /metadata/scheduledevents?api-version=2020-07-01  200"
+    )
+    assert json.loads(sim("journal", "--method", "POST", "--json").out) == []
+    running.approve("C7061BAC-AFDC-4513-B24B-AA5F13A16123")
+    assert "!! No event with this id" in sim("journal", "--deviating").out
+
+
+def test_it_begins_again(sim: Run) -> None:
+    assert sim("reset").out == "begun again, with 3 VMs\n"
+    assert len(json.loads(sim("reset", "--json").out)) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--vms none", "--vms: must be 1 to"),
+        ("--speed 0", "--speed: must be"),
+        ("--listen 8301", "is no place for VMs"),
+        ("--admin 0.0.0.0:8200", "knows no tokens"),
+        ("--admin x", "is no address to listen at"),
+        ("--wait soon", "--wait: 'soon' is not a duration"),
+        ("--loop", "--loop needs a scenario"),
+        ("live-migratoin", "there is no scenario"),
+        ("live-migration +", "a + stands between two scenarios"),
+        ("spot-preemption + platform-reboot", "cannot run at once"),
+        ("nowhere.toml", "cannot be read"),
+        ("--faults nowhere.toml", "cannot be read"),
+    ],
+)
+def test_wrong_words_begin_nothing(forewarn: Run, words: str, said: str) -> None:
+    ended = forewarn("simulate", *words.split())
+    assert (ended.status, ended.out) == (2, "")
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_scenarios_are_listed_with_their_timelines(forewarn: Run) -> None:
+    found = json.loads(forewarn("simulate", "--list", "--json").out)
+    assert len(found) > 15
+    for each in found:
+        assert set(each) == {"name", "aliases", "description", "timeline"}
+        assert each["timeline"], each["name"]
+    plain = forewarn("simulate", "--list").out
+    assert all(f"\n  {each['description']}\n" in plain for each in found)
+
+
+def test_a_scenario_is_shown_to_be_copied(forewarn: Run) -> None:
+    ended = forewarn("simulate", "--show", "live-migration")
+    assert 'name = "live-migration"' in ended.out
+    assert forewarn("simulate", "--show", "nix").status == 2

@@ -1,0 +1,154 @@
+"""Two last approvals at once: neither is lost, and neither lets nothing go."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from forewarn.control import approvals, fleet_changes, release, verbs
+from forewarn.control.approvals import Approval
+from forewarn.control.messages import Publication
+from forewarn.control.plane import Plane
+from forewarn.control.policy import Policy
+from forewarn.control.verbs import Wishes
+from forewarn.control.work import CLOCK, Who, Work
+from forewarn.fleet.file import read_fleet
+from forewarn.ids import RandomIds
+from forewarn.instants import HOUR
+from forewarn.protocol.operations import Action, Operation, OperationState
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import ConflictError, OpenTransaction, Store, every
+from forewarn.store.sqlite import SqliteStore
+from tests.unit.admin.desk import FLEET, START, ObedientDriver
+
+IDS = RandomIds(1)
+LINES = itertools.count()
+
+
+class Deaf:
+    """Hears nothing."""
+
+    def publish(self, publication: Publication) -> None:
+        pass
+
+    def changed(self, operations: Sequence[str]) -> None:
+        pass
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def plane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Plane]:
+    """Yield a plane with an operation that web_0 and db_0 must approve."""
+    store: Store = MemoryStore()
+    if request.param == "sqlite":
+        store = SqliteStore(tmp_path / "store.db")
+    driver = ObedientDriver()
+    driver.is_silent = True
+    plane = Plane(store=store, driver=driver, policy=Policy(), ids=IDS, listener=Deaf())
+    plane.start(now=START)
+    who = Who(actor="test")
+    wanted = read_fleet(FLEET, name="fleet.toml")
+    plane.order(who, lambda work: fleet_changes.apply(work, wanted), now=START)
+    for vm in ("web_0", "db_0"):
+        plane.enable(vm, now=START)
+    wishes = Wishes(not_before=START + HOUR)
+    plane.order(
+        who,
+        lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, wishes),
+        now=START,
+    )
+    yield plane
+    store.close()
+
+
+def events(plane: Plane) -> dict[str, str]:
+    """Return the event of each VM."""
+    live = plane.store.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
+    return {event.resources[0].vm: event.event_id for event in live}
+
+
+def operation(plane: Plane) -> Operation:
+    [found] = plane.store.read(
+        lambda reader: list(every(reader, kinds.OPEN_OPERATIONS))
+    )
+    return found
+
+
+def work_in(tx: OpenTransaction, who: Who) -> Work:
+    return Work(
+        tx,
+        now=START,
+        who=who,
+        policy=Policy(),
+        actions=frozenset(Action),
+        ids=IDS,
+        entry_id=lambda now: f"{now:017d}.{next(LINES):09d}",
+        message_id=lambda now: f"{now:017d}.{next(LINES):09d}",
+    )
+
+
+def approve(plane: Plane, vm: str) -> Callable[[OpenTransaction], None]:
+    event_id = events(plane)[vm]
+
+    def act(tx: OpenTransaction) -> None:
+        work = work_in(tx, Who(actor="vm"))
+        post = Approval(vm=vm, event_ids=(event_id,))
+        assert approvals.approve_together(work, [post]) == (None,)
+        work.finish()
+
+    return act
+
+
+def both(plane: Plane, *acts: Callable[[OpenTransaction], None]) -> int:
+    """Do both on what was before either; return how many get through."""
+    writers = [plane.store.begin() for _ in acts]
+    for writer in writers:
+        writer.select(kinds.OPEN_OPERATIONS)  # its view of the store begins here
+    through = 0
+    for writer, act in zip(writers, acts, strict=True):
+        try:
+            act(writer)
+        except ConflictError:
+            writer.rollback()
+            continue
+        try:
+            writer.commit()
+        except ConflictError:
+            continue
+        through += 1
+    return through
+
+
+@pytest.mark.clause("3.5")
+def test_of_two_last_approvals_at_once_one_is_decided_anew(plane: Plane) -> None:
+    first, second = approve(plane, "web_0"), approve(plane, "db_0")
+    assert both(plane, first, second) == 1
+    assert operation(plane).state is OperationState.NOTICED
+    assert both(plane, second) == 1
+    assert operation(plane).state is OperationState.IMPACTING
+
+
+@pytest.mark.clause("3.5")
+def test_an_approval_meets_whoever_takes_a_vm_off_its_operation(plane: Plane) -> None:
+    """Else each would find that the other's event is still waited for."""
+    missing = FLEET.replace('name = "db_0"\nhost = "h1"', 'name = "db_0"\nhost = "h2"')
+    wanted = read_fleet(missing, name="fleet.toml")
+
+    def leave(tx: OpenTransaction) -> None:
+        work = work_in(tx, Who(actor="test"))
+        fleet_changes.apply(work, wanted)
+        work.finish()
+
+    assert both(plane, leave, approve(plane, "web_0")) == 1
+    assert "db_0" not in events(plane)
+
+
+def test_an_approval_meets_who_looks_again(plane: Plane) -> None:
+    plane.approve([Approval(vm="db_0", event_ids=(events(plane)["db_0"],))], now=START)
+    operation_id = operation(plane).operation_id
+
+    def look(tx: OpenTransaction) -> None:
+        release.look_again(work_in(tx, CLOCK), operation_id)
+
+    assert both(plane, look, approve(plane, "web_0")) == 1

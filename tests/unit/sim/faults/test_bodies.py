@@ -1,0 +1,142 @@
+"""Faulty answers are made of the genuine one, and of nothing else."""
+
+import json
+
+import pytest
+
+from forewarn.metadata import answers
+from forewarn.metadata.http import Response, build
+from forewarn.protocol import documents
+from forewarn.protocol.versions import VERSIONS
+from forewarn.sim.faults import bodies, words
+from forewarn.sim.faults.fault import Fault, Replacement
+from forewarn.sim.faults.kinds import FAULTS, Group
+from tests.unit.metadata.support import EVENT, Parsed, parse
+
+SECOND_ID = "D7061BAC-AFDC-4513-B24B-AA5F13A16124"
+
+
+def document(incarnation: int = 4, *, version: int = -1, events: int = 2) -> Response:
+    shown = documents.render(incarnation, (EVENT,) * events, VERSIONS[version])
+    shown = shown.replace(EVENT.event_id.encode(), SECOND_ID.encode(), 1)
+    return build(200, shown, headers=(("ETag", f'"{incarnation}"'),))
+
+
+def spoilt(
+    text: str, genuine: Response | None = None, **more: list[Response]
+) -> Parsed:
+    given = bodies.spoil(words.parse_fault(text), genuine or document(), **more)
+    parsed = parse(given.payload)
+    assert parsed.status == given.status
+    if parsed.status != 304:
+        assert parsed.headers["Content-Length"] == str(len(parsed.body))
+    return parsed
+
+
+@pytest.mark.parametrize("status", [400, 404, 410, 429, 500, 503])
+def test_a_status_is_answered_with_an_error_as_json(status: int) -> None:
+    given = spoilt(str(status))
+    assert given.status == status
+    assert given.json.keys() == {"error"}
+    assert ("Retry-After" in given.headers) == (status == 429)
+
+
+def test_retry_after_is_what_it_is_told() -> None:
+    assert spoilt("429").headers["Retry-After"] == "5"
+    assert spoilt("429 retry-after 9").headers["Retry-After"] == "9"
+    assert spoilt("503 retry-after 0").headers["Retry-After"] == "0"
+
+
+def test_an_answer_is_not_the_json_that_it_should_be() -> None:
+    assert spoilt("empty").body == b""
+    assert spoilt("text").headers["Content-Type"].startswith("text/plain")
+    assert spoilt("html").headers["Content-Type"].startswith("text/html")
+    mistyped = spoilt("mistyped")
+    assert mistyped.headers["Content-Type"].startswith("text/plain")
+    assert mistyped.body == parse(document().payload).body
+    for text in ("empty", "text", "html", "broken", "newline"):
+        with pytest.raises(ValueError):
+            _ = spoilt(text).json
+
+
+@pytest.mark.parametrize("events", [0, 2])
+@pytest.mark.parametrize("version", range(len(VERSIONS)))
+def test_a_line_breaks_inside_a_string_and_nowhere_else(
+    version: int, events: int
+) -> None:
+    body = spoilt("newline", document(version=version, events=events)).body
+    with pytest.raises(ValueError, match="control character"):
+        json.loads(body)
+    read = json.loads(body, strict=False)
+    assert len(read["Events"]) == events
+    assert b"\n" in body
+
+
+def test_events_are_missing_null_twice_or_turned_round() -> None:
+    events = parse(document().payload).json["Events"]
+    assert "Events" not in spoilt("no-events").json
+    assert spoilt("null-events").json["Events"] is None
+    doubled = spoilt("duplicate-events").json["Events"]
+    assert doubled == [events[0], events[0], events[1], events[1]]
+    assert spoilt("reordered-events").json["Events"] == events[::-1]
+
+
+def test_an_old_document_comes_whole_with_its_tag() -> None:
+    earlier = [document(1), document(2), document(3)]
+    assert spoilt("stale", earlier=earlier).headers["ETag"] == '"3"'
+    assert spoilt("stale 3", earlier=earlier).json["DocumentIncarnation"] == 1
+    assert spoilt("stale 8", earlier=earlier).json["DocumentIncarnation"] == 1
+    assert spoilt("stale").json["DocumentIncarnation"] == 4
+    assert spoilt("stuck", earlier=earlier).json["DocumentIncarnation"] == 1
+
+
+def test_only_the_incarnation_is_reset() -> None:
+    given = spoilt("incarnation-reset")
+    assert given.json["DocumentIncarnation"] == 1
+    assert given.headers["ETag"] == '"1"'
+    assert given.json["Events"] == parse(document().payload).json["Events"]
+    assert spoilt("incarnation-reset 40").json["DocumentIncarnation"] == 40
+
+
+def test_iso_dates_say_the_same_instant() -> None:
+    (event, _) = spoilt("iso-dates").json["Events"]
+    assert event["NotBefore"] == "2022-04-11T22:26:58Z"
+
+
+@pytest.mark.parametrize(
+    "kind", [each.name for each in FAULTS.values() if each.group is Group.DOCUMENT]
+)
+def test_a_refusal_stays_a_refusal(kind: str) -> None:
+    given = bodies.spoil(
+        words.parse_fault(kind), answers.NOT_FOUND, earlier=[document(1)]
+    )
+    assert given is answers.NOT_FOUND
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "html"])
+def test_only_a_good_answer_is_made_bad(kind: str) -> None:
+    fault = words.parse_fault(kind)
+    assert bodies.spoil(fault, answers.TOO_MANY) is answers.TOO_MANY
+    assert bodies.spoil(fault, None).status == 200
+
+
+def test_an_answer_of_ones_own_is_given_as_it_is_written() -> None:
+    replacement = Replacement(
+        status=403,
+        headers=(("Via", "1.1 proxy"), ("Content-Type", "no/matter")),
+        body=b"<h1>no</h1>",
+        content_type="text/html",
+    )
+    given = bodies.spoil(Fault(kind="replace", replacement=replacement), None)
+    parsed = parse(given.payload)
+    assert parsed.status == given.status == 403
+    assert parsed.headers == {
+        "Server": "forewarn",
+        "Via": "1.1 proxy",
+        "Content-Type": "text/html",
+        "Content-Length": "11",
+    }
+    assert parsed.body == b"<h1>no</h1>"
+    empty = Replacement(status=304, body=b"never sent")
+    bare = bodies.spoil(Fault(kind="replace", replacement=empty), None)
+    assert parse(bare.payload).body == b""

@@ -1,0 +1,215 @@
+"""Which fault befalls the next request of which VM: stories without a socket."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from forewarn.instants import SECOND
+from forewarn.metadata.http import Request
+from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.sim.faults import words
+from forewarn.sim.faults.fault import Fault
+from forewarn.sim.faults.player import OVER_KEPT, RULES_MAX, Player
+from forewarn.sim.faults.problems import FaultError
+
+EVENTS = "/metadata/scheduledevents"
+
+
+@dataclass
+class Table:
+    """A player, and who asks it."""
+
+    seconds: int = 0
+    player: Player = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.player = Player(
+            now=lambda: self.seconds * SECOND, vms={"web_0", "web_1", "web_2"}
+        )
+
+    def ask(self, vm: str = "web_0", method: str = "GET", path: str = EVENTS) -> str:
+        plan = self.player.take(vm, Request(method=method, path=path))
+        return "ok" if plan is None else plan.fault.kind
+
+    def row(self, times: int, vm: str = "web_0") -> str:
+        return " ".join(self.ask(vm) for _ in range(times))
+
+
+def test_a_playbook_goes_on_with_each_request_and_ends_well() -> None:
+    table = Table()
+    table.player.play(["500 x2", "timeout", "empty", "ok"])
+    assert table.row(6) == "500 500 timeout empty ok ok"
+    assert table.player.counts() == {"500": 2, "timeout": 1, "empty": 1}
+
+
+def test_a_playbook_may_loop() -> None:
+    table = Table()
+    table.player.set("web_0", "500, ok, ok, loop")
+    assert table.row(7) == "500 ok ok 500 ok ok 500"
+
+
+def test_each_vm_goes_through_it_by_itself() -> None:
+    table = Table()
+    table.player.play(["500", "404"])
+    assert table.row(3, "web_0") == "500 404 ok"
+    assert table.row(3, "web_1") == "500 404 ok"
+    assert table.player.counts("web_1") == {"500": 1, "404": 1}
+
+
+def test_what_is_set_for_a_vm_replaces_what_was() -> None:
+    table = Table()
+    table.player.set("", "503")
+    table.player.set("web_0", "500")
+    assert table.row(2) == "500 500"
+    assert table.row(1, "web_1") == "503"
+    table.player.set("web_0", "404 x1")
+    assert table.row(2) == "404 ok"
+    table.player.set("", "410")
+    assert table.row(1) == table.row(1, "web_1") == "410"
+    assert len(table.player.listing()) == 1
+
+
+def test_what_is_played_comes_beside_it_and_the_first_has_its_way() -> None:
+    table = Table()
+    table.player.play(words.parse_playbook("500 x1 post"))
+    table.player.play(words.parse_playbook("empty x2", vms=["web_0"]))
+    table.player.play(words.parse_playbook("404"))
+    assert table.ask(method="POST") == "500"
+    assert table.row(3) == "empty empty 404"
+    assert table.ask(method="POST") == "404"
+    assert table.row(1, "web_1") == "404"
+
+
+def test_flapping_is_good_every_other_time() -> None:
+    table = Table()
+    table.player.set("web_0", "500 x3 flapping, 404")
+    assert table.row(7) == "500 ok 500 ok 500 404 ok"
+
+
+def test_a_fault_has_its_time() -> None:
+    table = Table()
+    table.player.set("web_0", "500 after 10s for 20s")
+    assert table.row(1) == "ok"
+    table.seconds = 10
+    assert table.row(2) == "500 500"
+    table.seconds = 29
+    assert table.row(1) == "500"
+    table.seconds = 30
+    assert table.row(1) == "ok"
+
+
+def test_steps_with_times_follow_each_other() -> None:
+    table = Table()
+    table.player.set("web_0", "500 for 10s, ok for 10s, timeout after 5s, loop")
+    seen = []
+    for seconds in (0, 9, 10, 19, 20, 24, 25):
+        table.seconds = seconds
+        seen.append(table.ask())
+    assert seen == ["500", "500", "ok", "ok", "ok", "ok", "timeout"]
+    assert table.ask() == "500"
+    table.seconds = 1_000_000
+    assert table.ask() == "timeout"
+
+
+def test_a_jump_over_many_rounds_still_plays() -> None:
+    table = Table()
+    table.player.set("web_0", "500 for 1s, 404 for 1s, loop")
+    table.seconds = 86_400
+    assert table.ask() == "500"
+
+
+def test_a_step_that_does_not_fit_is_waited_for() -> None:
+    table = Table()
+    table.player.set("web_0", "broken, 500 post, 404")
+    assert table.ask(method="POST") == "ok"
+    assert table.row(3) == "broken ok ok"
+    assert table.ask(method="POST") == "500"
+    assert table.row(2) == "404 ok"
+
+
+def test_paths_are_told_apart() -> None:
+    table = Table()
+    instance = "/metadata/instance/compute/name"
+    table.player.set("web_0", "500")
+    assert table.ask(path="/Metadata/ScheduledEvents/") == "500"
+    assert table.ask(path=instance) == table.ask(path="/x") == "ok"
+    table.player.set("web_0", "500 on instance")
+    assert table.ask() == "ok"
+    assert table.ask(path=instance) == "500"
+    table.player.set("web_0", "500 on all")
+    assert table.ask() == table.ask(path=instance) == table.ask(path="/x") == "500"
+
+
+def test_a_connection_is_refused_before_anything_is_asked() -> None:
+    table = Table()
+    table.player.set("web_0", "refuse x2, 500")
+    first = table.player.connect("web_0")
+    assert first is not None
+    assert first.kind == "refuse"
+    assert table.ask() == "refuse"
+    assert table.player.connect("web_0") is None
+    assert table.ask() == "500"
+    assert table.player.connect("web_1") is None
+
+
+def test_clearing_one_vm_leaves_the_others() -> None:
+    table = Table()
+    name = table.player.play(["500 x9"])
+    table.player.play(words.parse_playbook("404", vms=["web_1"]))
+    table.player.clear("web_1")
+    assert table.row(1, "web_1") == "ok"
+    assert table.row(1) == "500"
+    assert [each.name for each in table.player.listing()] == [name]
+    table.player.remove(name)
+    assert table.player.is_idle
+    with pytest.raises(NotFoundError, match='no faults called "fault-1"'):
+        table.player.remove(name)
+
+
+def test_a_listing_says_what_is_set() -> None:
+    table = Table()
+    table.player.set("web_0", "delay 3s x2, 429 retry-after 7, loop")
+    table.row(1)
+    (listed,) = table.player.listing()
+    assert listed.steps == ("delay 3s x2", "429 retry-after 7 x1")
+    assert listed.vms == ("web_0",)
+    assert listed.loops
+    assert listed.played == 1
+
+
+def test_what_is_wrong_changes_nothing() -> None:
+    table = Table()
+    table.player.set("web_0", "500")
+    with pytest.raises(FaultError):
+        table.player.set("web_0", "501")
+    with pytest.raises(NotFoundError, match=r'"web_9" does not exist \(did you mean'):
+        table.player.set("web_9", "404")
+    assert table.row(1) == "500"
+
+
+def test_there_is_an_end_to_playbooks() -> None:
+    table = Table()
+    for _ in range(RULES_MAX):
+        table.player.play(["500 on instance"])
+    with pytest.raises(RefusedError, match="are set already"):
+        table.player.play(["500"])
+
+
+def test_what_is_over_goes_when_there_is_much() -> None:
+    table = Table()
+    for _ in range(OVER_KEPT):
+        table.player.play(words.parse_playbook("500 x1", vms=["web_0"]))
+    assert table.row(OVER_KEPT + 1).count("500") == OVER_KEPT
+    assert len(table.player.listing()) == OVER_KEPT
+    name = table.player.play(words.parse_playbook("404 x1", vms=["web_0"]))
+    assert [each.name for each in table.player.listing()] == [name]
+
+
+def test_players_know_nothing_of_each_other() -> None:
+    one, other = Table(), Table()
+    one.player.set("web_0", Fault(kind="500"))
+    assert one.row(1) == "500"
+    assert other.row(1) == "ok"
+    one.player.reset()
+    assert one.player.counts() == {}
+    assert one.player.is_idle

@@ -1,0 +1,98 @@
+"""Every scenario that comes with forewarn, told as stories and compared.
+
+If one fails, run `pytest tests/unit/sim/scenario --rewrite` and read the difference.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim.scenario import catalog, timeline
+from forewarn.sim.scenario.model import Expect, Scenario
+from tests.support.scenarios import tell
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "scenarios"
+
+
+def scenarios() -> list[object]:
+    return [pytest.param(each, id=each.name) for each in catalog.scenarios()]
+
+
+@pytest.mark.clause("9.1", "9.2")
+@pytest.mark.parametrize("scenario", scenarios())
+def test_a_scenario_tells_its_story(
+    scenario: Scenario, request: pytest.FixtureRequest
+) -> None:
+    silent, first = tell(scenario, approve=False)
+    approving, second = tell(scenario, approve=True)
+    told = (
+        f"# {scenario.description}\n\n## Nobody approves\n\n{silent}\n\n"
+        f"## Each VM approves after two seconds\n\n{approving}\n"
+    )
+
+    file = GOLDEN / f"{scenario.name}.txt"
+    if request.config.getoption("--rewrite"):
+        file.write_text(told, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == told
+    assert first.passed
+    assert second.passed
+
+
+def test_every_story_is_of_a_scenario_that_there_is() -> None:
+    assert sorted(file.stem for file in GOLDEN.iterdir()) == catalog.names()
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_a_scenario_expects_nothing_of_clients(scenario: Scenario) -> None:
+    """Whoever only wants to look at one must not be told of failures."""
+    for step in scenario.steps:
+        if isinstance(step.act, Expect):
+            assert step.act.expectation.wanted.value in {
+                "status",
+                "recovered",
+                "hidden_from",
+            }
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_a_file_can_be_copied_and_is_named_as_its_scenario(scenario: Scenario) -> None:
+    assert scenario.file == f"{scenario.name}.toml"
+    assert f'name = "{scenario.name}"' in catalog.text(scenario.name)
+    assert scenario.description.endswith(".")
+
+
+MOCK = {
+    "Live Migration": (15 * 60, 5 * 60),
+    "User Reboot": (15 * 60, 10 * 60),
+    "Host Agent Maintenance": (15 * 60, 10 * 60),
+    "Redeploy": (15 * 60, 10 * 60),
+    "User Redeploy": (15 * 60, 10 * 60),
+    "Spot Eviction": (15, 5),
+}
+"""How many seconds the mock's scenarios are Scheduled, and Started."""
+
+
+@pytest.mark.parametrize("name", MOCK)
+def test_names_of_the_mock_have_its_timings(name: str) -> None:
+    scenario = catalog.find(name)
+    speed = scenario.speed
+    assert speed is not None
+    scheduled, started, gone = (each.at for each in timeline.play(scenario))
+
+    assert scheduled == 0
+    assert (started / speed / 1e6, (gone - started) / speed / 1e6) == MOCK[name]
+
+
+@pytest.mark.parametrize(
+    "name", [*sorted(set(MOCK) - {"Spot Eviction"}), "Canceled Maintenance"]
+)
+def test_dev_timings_are_the_same_numbers_in_seconds(name: str) -> None:
+    usual, quick = catalog.find(name), catalog.find(f"{name} Dev Timing")
+    assert (usual.speed, quick.speed) == (1, 60)
+    assert usual.steps == quick.steps
+
+
+def test_the_mocks_cancelled_maintenance_is_cancelled_after_eight_minutes() -> None:
+    scheduled, gone = timeline.play(catalog.find("Canceled Maintenance"))
+    assert (scheduled.at, gone.at) == (0, 8 * 60 * 1_000_000)
+    assert gone.what == "Freeze of web_0 is gone without having started"

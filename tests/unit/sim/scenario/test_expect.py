@@ -1,0 +1,201 @@
+"""Expectations: when they are met, when they are not, and the sentence for each."""
+
+import pytest
+
+from tests.support.played import approve, asks, one
+
+
+def test_an_approval_that_was_expected_is_told_with_its_time() -> None:
+    assert one('approved = true, within = "30s"', deeds={12: approve("web_0")}) == (
+        True,
+        "web_0 approved e1 after 12 s",
+    )
+    assert one(
+        'approved_by = "web_0", within = "30s"', deeds={3: approve("web_0")}
+    ) == (
+        True,
+        "web_0 approved e1 after 3 s",
+    )
+
+
+@pytest.mark.parametrize(
+    ("expectation", "told"),
+    [
+        ('approved = true, within = "30s"', "nobody approved e1 within 30 s"),
+        (
+            'approved_by = "web_0", within = "30s"',
+            "web_0 has not approved e1 within 30 s",
+        ),
+        (
+            'approved_by = "web_0", within = "20m"',
+            "web_0 has not approved e1, which started after 15 m",
+        ),
+    ],
+)
+def test_an_approval_that_did_not_come_is_a_failure(
+    expectation: str, told: str
+) -> None:
+    assert one(expectation) == (False, told)
+
+
+def test_another_vms_approval_is_not_the_one_that_was_expected() -> None:
+    assert one('approved_by = "web_1", within = "5m"', deeds={3: approve("web_0")}) == (
+        False,
+        "web_0 approved e1 after 3 s; expected web_1",
+    )
+
+
+def test_a_cancelled_event_cannot_be_approved_any_more() -> None:
+    assert one(
+        'approved = true, within = "5m", event = "e1"',
+        more='[[step]]\nafter = "1m"\ncancel = "e1"',
+    ) == (False, "nobody approved e1, which was cancelled after 1 m")
+
+
+def test_an_approval_that_must_not_come() -> None:
+    nobody = (True, "nobody approved e1")
+    assert one('not_approved = true, within = "30s"') == nobody
+    assert one('not_approved = true, within = "20m"') == nobody
+    assert one(
+        'not_approved = "web_1", within = "1m"', deeds={3: approve("web_0")}
+    ) == (
+        True,
+        "web_1 did not approve e1",
+    )
+    assert one('not_approved = true, within = "1m"', deeds={3: approve("web_0")}) == (
+        False,
+        "web_0 approved e1 after 3 s; expected none",
+    )
+    assert one(
+        'not_approved = "web_0", within = "1m"', deeds={3: approve("web_0")}
+    ) == (
+        False,
+        "web_0 approved e1 after 3 s; expected that it would not",
+    )
+
+
+def test_a_policys_approval_is_nobodys() -> None:
+    """A restart that nobody listens to is approved by itself (7.4)."""
+    assert one(
+        'not_approved = true, within = "1m"',
+        step='reboot = "db_0"',
+        fleet=(
+            '[[fleet.tenant]]\nname = "shop"\n[[fleet.host]]\nname = "h0"\n'
+            '[[fleet.vm]]\nname = "web_0"\nhost = "h0"\n'
+            '[[fleet.vm]]\nname = "db_0"\nhost = "h0"\n'
+        ),
+    ) == (True, "nobody approved e1")
+
+
+@pytest.mark.parametrize(
+    ("expectation", "passed", "told"),
+    [
+        ('status = "Scheduled", within = "1s"', True, "e1 was Scheduled after 0 s"),
+        ('status = "Started", within = "16m"', True, "e1 was Started after 15 m"),
+        ('status = "Gone", within = "1h"', True, "e1 was Gone after 25 m 7 s"),
+        (
+            'status = "Started", within = "5m"',
+            False,
+            "e1 is Scheduled, not Started, within 5 m",
+        ),
+        (
+            'status = "Cancelled", within = "1h"',
+            False,
+            "e1 started; expected it to be Cancelled",
+        ),
+        ('recovered = true, within = "1h"', True, "web_0 runs again after 25 m 7 s"),
+        (
+            'recovered = "web_0", within = "20m"',
+            False,
+            "web_0 does not run within 20 m",
+        ),
+        (
+            'recovered = "web_0", within = "5m"',
+            False,
+            "e1 is still shown within 5 m",
+        ),
+        ('shown_to = ["web_0", "web_2"]', True, "e1 is shown to web_0, web_2"),
+        ('hidden_from = "web_1"', False, "e1 is shown to web_1; expected not"),
+    ],
+)
+def test_what_the_platform_does_can_be_expected_too(
+    expectation: str, passed: bool, told: str
+) -> None:
+    assert one(expectation) == (passed, told)
+
+
+def test_who_is_told_nothing_of_an_event() -> None:
+    fleet = (
+        '[[fleet.tenant]]\nname = "shop"\n[[fleet.host]]\nname = "h0"\n'
+        '[[fleet.host]]\nname = "h1"\n'
+        '[[fleet.vm]]\nname = "web_0"\nhost = "h0"\n'
+        '[[fleet.vm]]\nname = "db_0"\nhost = "h1"\n'
+    )
+    assert one('hidden_from = "db_0", within = "1m"', fleet=fleet) == (
+        True,
+        "e1 is hidden from db_0",
+    )
+    assert one('shown_to = "db_0", within = "1m"', fleet=fleet) == (
+        False,
+        "e1 is not shown to db_0",
+    )
+
+
+def test_what_is_started_was_never_scheduled() -> None:
+    step = 'event = { type = "Freeze", vms = "web_0", notice = "0s" }'
+    assert one('status = "Scheduled", within = "1h"', step=step) == (
+        False,
+        "e1 started; expected it to be Scheduled",
+    )
+
+
+def test_what_was_cancelled_never_starts() -> None:
+    cancelled = '[[step]]\nafter = "1m"\ncancel = "e1"'
+    assert one('status = "Started", within = "1h"', more=cancelled) == (
+        False,
+        "e1 was cancelled; expected it to be Started",
+    )
+    assert one('status = "Cancelled", within = "1h"', more=cancelled) == (
+        True,
+        "e1 was Cancelled after 1 m",
+    )
+
+
+def test_a_vm_that_was_deleted_does_not_run_again() -> None:
+    step = 'event = { type = "Preempt", vms = "web_0", notice = "30s" }'
+    assert one('recovered = true, within = "1h"', step=step) == (
+        False,
+        "web_0 was deleted; expected it to run again",
+    )
+
+
+@pytest.mark.parametrize(
+    ("expectation", "seconds", "passed", "told"),
+    [
+        ('polled_by = "web_0", within = "5s"', [2], True, "web_0 asked after 2 s"),
+        ('polled_by = "web_1", within = "5s"', [2], False, "web_1 has not asked within 5 s"),
+        ('seen_by = "web_0", within = "5s"', [4], True, "web_0 saw e1 after 4 s"),
+        ('seen_by = "web_0", as = "Started", within = "20m"', [901], True, "web_0 saw e1 Started after 1 s"),
+        ('seen_by = "web_0", as = "Scheduled", within = "20m"', [901], False, "web_0 has not seen e1 Scheduled while it was shown"),
+        ('seen_by = "web_1", within = "5s"', [4], False, "web_1 has not seen e1 within 5 s"),
+        ("no_deviation = true", [1], True, "no deviation from the protocol was seen"),
+    ],
+)  # fmt: skip
+def test_what_clients_ask_is_in_the_journal(
+    expectation: str, seconds: list[int], passed: bool, told: str
+) -> None:
+    assert one(expectation, deeds=asks(*seconds)) == (passed, told)
+
+
+def test_an_answer_that_was_spoilt_was_not_seen() -> None:
+    spoilt = asks(1, fault="500 x2")
+    assert one('polled_by = "web_0", within = "5s"', deeds=spoilt)[0] is False
+    late = asks(1, fault="delay 3s")
+    assert one('polled_by = "web_0", within = "5s"', deeds=late)[0] is True
+
+
+def test_deviations_are_told() -> None:
+    seen = asks(1, deviations=["header"])
+    passed, told = one('no_deviation = "web_0", within = "1m"', deeds=seen)
+    assert not passed
+    assert told.startswith("1 deviation from the protocol: web_0: `Metadata: true`")

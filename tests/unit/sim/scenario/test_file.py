@@ -1,0 +1,350 @@
+"""Scenario files: what they may say, and how their mistakes are told."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.instants import DAY, MINUTE, SECOND
+from forewarn.protocol.events import EventSource, EventStatus, EventType
+from forewarn.protocol.operations import Action
+from forewarn.sim.scenario import model
+from forewarn.sim.scenario.file import SCENARIO_BYTES_MAX, load_scenario, read_scenario
+from forewarn.sim.scenario.fleets import FLEET_BYTES_MAX
+from forewarn.sim.scenario.model import Expectation, Scenario, Stand, Step, Wanted
+from forewarn.sim.scenario.problems import ScenarioError
+from forewarn.sim.staged import Stop
+
+MESSAGES = Path(__file__).parent / "messages.txt"
+
+
+def read(text: str, *, folder: Path | None = None) -> Scenario:
+    return read_scenario(text, file="mine.toml", folder=folder)
+
+
+def steps(text: str) -> list[Step]:
+    return list(read(text).steps)
+
+
+def acts(text: str) -> list[object]:
+    return [step.act for step in steps(text)]
+
+
+def test_a_file_may_have_no_more_than_a_step() -> None:
+    scenario = read('[[step]]\nreboot = "web_0"\n')
+    assert scenario.name == "mine"
+    assert scenario.steps == (
+        Step(line=1, act=model.Order(verb="reboot", targets=("web_0",)), name="e1"),
+    )
+    assert scenario.fleet == model.Fleet()
+    assert scenario.settings == {}
+
+
+def test_times_are_from_the_start_or_after_the_step_before() -> None:
+    first, second, third = steps(
+        """
+        [[step]]
+        say = "one"
+        [[step]]
+        at = "1h30m"
+        say = "two"
+        [[step]]
+        after = "PT5S"
+        say = "three"
+        """
+    )
+    assert (first.at, first.after) == (None, 0)
+    assert (second.at, second.after) == (90 * MINUTE, 0)
+    assert (third.at, third.after) == (None, 5 * SECOND)
+
+
+def test_orders_have_the_options_of_the_command_line() -> None:
+    maintain, predict, evict, restore = acts(
+        """
+        [[step]]
+        maintain = ["h0", "h1"]
+        impact = "live-migrate"
+        duration = "7s"
+        not_before = "+20m"
+        description = ""
+        emergency = true
+        [[step]]
+        predict-failure = "h2"
+        in = "3d"
+        duration = -1
+        [[step]]
+        evict = "web_1"
+        [[step]]
+        restore = "h0"
+        """
+    )
+    assert maintain == model.Order(
+        verb="maintain",
+        targets=("h0", "h1"),
+        impact=Action.LIVE_MIGRATE,
+        duration_seconds=7,
+        not_before=20 * MINUTE,
+        description="",
+        emergency=True,
+    )
+    assert predict == model.Order(
+        verb="predict-failure", targets=("h2",), notice=3 * DAY, duration_seconds=-1
+    )
+    assert evict == model.Order(verb="evict", targets=("web_1",))
+    assert restore == model.Order(verb="restore", targets=("h0",))
+
+
+def test_an_event_by_hand_may_be_a_table_or_stand_in_one_line() -> None:
+    first, second = acts(
+        """
+        [[step]]
+        event = { type = "Freeze", vms = ["web_0"], notice = "1m", migrate = true }
+        [[step]]
+        [step.event]
+        type = "Reboot"
+        source = "User"
+        vms = "web_1"
+        notice = "0s"
+        duration = "30s"
+        routine = true
+        """
+    )
+    assert isinstance(first, model.Publish)
+    assert first.wanted.event_type is EventType.FREEZE
+    assert first.wanted.source is EventSource.PLATFORM
+    assert first.wanted.notice == MINUTE
+    assert first.wanted.migrates
+    assert isinstance(second, model.Publish)
+    assert second.wanted.source is EventSource.USER
+    assert second.wanted.duration_seconds == 30
+    assert second.wanted.routine
+
+
+def test_later_steps_name_events_or_mean_the_latest() -> None:
+    found = steps(
+        """
+        [[step]]
+        reboot = "web_0"
+        [[step]]
+        reboot = "web_1"
+        as = "second"
+        [[step]]
+        approve = "e1"
+        by = "web_0"
+        [[step]]
+        move = "second"
+        to = "Recovering"
+        [[step]]
+        expect = { status = "Gone", within = "1h" }
+        [[step]]
+        cancel = "e1"
+        may_be_refused = true
+        """
+    )
+    assert [step.name for step in found] == ["e1", "second", "", "", "", ""]
+    assert found[2].act == model.Approve(event="e1", by="web_0")
+    assert found[3].act == model.MoveOn(event="second", stop=Stop.RECOVERING)
+    assert found[4].act == model.Expect(
+        expectation=Expectation(
+            wanted=Wanted.STATUS,
+            within=60 * MINUTE,
+            event="second",
+            stand=Stand.GONE,
+        )
+    )
+    assert found[5].may_be_refused
+
+
+def test_the_other_steps_and_expectations() -> None:
+    found = acts(
+        """
+        [[step]]
+        fault = "500 x2"
+        vms = "web_0"
+        [[step]]
+        clear-faults = true
+        [[step]]
+        withhold = "web_0"
+        [[step]]
+        release = ["web_0"]
+        [[step]]
+        disable = "web_0"
+        [[step]]
+        jump = "10m"
+        [[step]]
+        fail = "web_0"
+        [[step]]
+        expect = { seen_by = "web_1", as = "Started", within = "5s" }
+        [[step]]
+        expect = { no_deviation = true }
+        [[step]]
+        expect = { not_approved = ["web_2"], within = "5s" }
+        """
+    )
+    assert isinstance(found[0], model.SetFaults)
+    assert found[0].playbook.vms == ("web_0",)
+    assert found[1:6] == [
+        model.ClearFaults(),
+        model.Withhold(vms=("web_0",)),
+        model.Release(vms=("web_0",)),
+        model.Disable(vms=("web_0",)),
+        model.Jump(by=10 * MINUTE),
+    ]
+    assert found[7:] == [
+        model.Expect(
+            expectation=Expectation(
+                wanted=Wanted.SEEN_BY,
+                within=5 * SECOND,
+                vms=("web_1",),
+                event="e1",
+                status=EventStatus.STARTED,
+            )
+        ),
+        model.Expect(expectation=Expectation(wanted=Wanted.NO_DEVIATION, within=0)),
+        model.Expect(
+            expectation=Expectation(
+                wanted=Wanted.NOT_APPROVED,
+                within=5 * SECOND,
+                vms=("web_2",),
+                event="e1",
+            )
+        ),
+    ]
+
+
+def test_settings_have_the_names_of_the_service() -> None:
+    scenario = read(
+        """
+        [settings]
+        recovery = "4m"
+        reboot = "20s"
+        disable_after = "1h"
+        failure_event = "Redeploy"
+        attempts = 2
+        faults = ["reboot fail times=2"]
+        [[step]]
+        say = "hello"
+        """
+    )
+    assert scenario.settings == {
+        "timing.recovery": "4m",
+        "driver.simulated.reboot": "20s",
+        "metadata.disable_after": "1h",
+        "timing.failure_event": "Redeploy",
+        "driver.attempts": "2",
+        "driver.simulated.faults": "reboot fail times=2",
+    }
+
+
+def test_aliases_may_bring_a_speed() -> None:
+    scenario = read(
+        """
+        aliases = ["One", { name = "Two" }, { name = "Three", speed = 2.5 }]
+        [[step]]
+        say = "hello"
+        """
+    )
+    assert scenario.aliases == (
+        model.Alias(name="One"),
+        model.Alias(name="Two"),
+        model.Alias(name="Three", speed=2.5),
+    )
+
+
+FLEET = """\
+[[tenant]]
+name = "shop"
+[[host]]
+name = "h9"
+[[vm]]
+name = "db_0"
+host = "h9"
+"""
+
+
+def test_a_fleet_may_stand_in_a_file_beside(tmp_path: Path) -> None:
+    (tmp_path / "fleet.toml").write_text(FLEET)
+    (tmp_path / "mine.toml").write_text(
+        '[fleet]\nfile = "fleet.toml"\n[[step]]\nreboot = "db_0"\n'
+    )
+    assert load_scenario(tmp_path / "mine.toml").fleet.text == FLEET
+
+
+def test_what_is_wrong_with_the_fleet_beside_is_told_of_it(tmp_path: Path) -> None:
+    (tmp_path / "fleet.toml").write_text(FLEET.replace('host = "h9"', 'host = "h8"'))
+    with pytest.raises(ScenarioError) as told:
+        read('[fleet]\nfile = "fleet.toml"\n[[step]]\nsay = "x"\n', folder=tmp_path)
+    assert str(told.value).startswith("fleet.toml:7: vm.host: there is no host")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\xff", "mine.toml:2: fleet.file: fleet.toml is not UTF-8"),
+        (b"#" * (FLEET_BYTES_MAX + 1), "fleet.toml is too large for a fleet"),
+    ],
+)
+def test_a_fleet_beside_that_cannot_be_read_is_told(
+    content: bytes, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "fleet.toml").write_bytes(content)
+    text = '[fleet]\nfile = "fleet.toml"\n[[step]]\nsay = "x"\n'
+    with pytest.raises(ScenarioError, match=told):
+        read(text, folder=tmp_path)
+    with pytest.raises(ScenarioError, match="is in no folder that could have it"):
+        read(text)
+
+
+def test_no_more_problems_are_told_than_are_read() -> None:
+    with pytest.raises(ScenarioError) as told:
+        read("[[step]]\nsay = 1\n" * 60)
+    assert len(told.value.problems) == 50
+    assert str(told.value).endswith("and more: these are the first 50")
+
+
+def test_a_fleet_of_its_own_keeps_its_lines() -> None:
+    scenario = read('[[step]]\nreboot = "db_0"\n' + FLEET.replace("[[", "[[fleet."))
+    assert scenario.fleet.text.splitlines()[2:] == FLEET.splitlines()
+
+
+def cases() -> list[tuple[str, str]]:
+    """Return the files of `messages.txt`, each with what is told of it."""
+    parts = MESSAGES.read_text(encoding="utf-8").strip("\n").split("\n====\n")
+    found = [f"{part}\n".partition("----\n") for part in parts]
+    return [(text, told.strip("\n")) for text, _, told in found]
+
+
+def said_of(text: str, folder: Path) -> str:
+    with pytest.raises(ScenarioError) as told:
+        read(text, folder=folder)
+    return str(told.value)
+
+
+def test_mistakes_are_told_with_line_and_key(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    found = [(text, said_of(text, tmp_path)) for text, _ in cases()]
+    if request.config.getoption("--rewrite"):
+        MESSAGES.write_text(
+            "\n====\n".join(f"{text}----\n{told}" for text, told in found) + "\n",
+            encoding="utf-8",
+        )
+    assert found == cases()
+
+
+def test_a_file_that_is_not_one_is_told_with_its_name(tmp_path: Path) -> None:
+    missing = tmp_path / "none.toml"
+    with pytest.raises(ScenarioError, match=r"none\.toml: cannot be read"):
+        load_scenario(missing)
+    missing.write_bytes(b"name = 'x'\n\xff")
+    with pytest.raises(ScenarioError, match=r"none\.toml:2: is not UTF-8"):
+        load_scenario(missing)
+    missing.write_bytes(b"#" * (SCENARIO_BYTES_MAX + 1))
+    with pytest.raises(ScenarioError, match="too large for a scenario"):
+        load_scenario(missing)
+
+
+def test_a_problem_says_that_nothing_was_run() -> None:
+    with pytest.raises(ScenarioError) as told:
+        read("")
+    assert str(told.value) == "mine.toml: step: is missing"
+    assert told.value.hint == "mend the scenario file; nothing was run"

@@ -1,0 +1,310 @@
+"""The runner: steps at their times, together, on both clocks; reports of the results."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.clock import SystemClock, VirtualClock
+from forewarn.instants import DAY, MINUTE, SECOND
+from forewarn.protocol.errors import RefusedError
+from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario.junit import report
+from forewarn.sim.scenario.run import Result, Runner, summary
+from forewarn.sim.scenario.setup import running_stage, setup_for
+from forewarn.sim.scenario.time import RunningTime
+from forewarn.sim.world import START
+from tests.support.played import approve, run, scenario, sentences
+
+JUNIT = Path(__file__).with_name("junit.xml")
+
+
+def test_steps_come_at_their_times_or_later() -> None:
+    told: list[str] = []
+    [result] = run(
+        scenario(
+            """
+            [[step]]
+            at = "10m"
+            maintain = "h0"
+            impact = "reboot"
+            [[step]]
+            expect = { status = "Started", within = "1h" }
+            [[step]]
+            at = "11m"
+            say = "as late as that"
+            [[step]]
+            after = "1m"
+            expect = { shown_to = "web_0" }
+            """
+        ),
+        told=told,
+    )
+    assert [each.at for each in result.findings] == [25 * MINUTE, 26 * MINUTE]
+    assert result.took == 36 * MINUTE
+    assert told == [
+        "maintain h0 (reboot), called e1",
+        "as expected: e1 was Started after 15 m",
+        "as late as that",
+        "as expected: e1 is shown to web_0",
+    ]
+
+
+def test_a_refused_step_fails_the_scenario_and_the_rest_goes_on() -> None:
+    [result] = run(
+        scenario(
+            """
+            [[step]]
+            evict = "web_0"
+            [[step]]
+            expect = { approved = true, within = "1s" }
+            [[step]]
+            may_be_refused = true
+            restore = "h0"
+            """
+        )
+    )
+    assert sentences(result) == [
+        (
+            False,
+            "evict web_0, called e1 was refused: vm web_0 is not a Spot VM",
+        ),
+        (False, "e1 has no event"),
+    ]
+    assert [each.line for each in result.findings] == [2, 4]
+    assert not result.passed
+    assert summary(result) == "mine: 2 failures, in 0 s"
+
+
+def test_every_step_does_what_it_says() -> None:
+    told: list[str] = []
+    [result] = run(
+        scenario(
+            """
+            [[step]]
+            withhold = "web_0"
+            [[step]]
+            event = { type = "Reboot", vms = ["web_0", "web_1"], notice = "1h" }
+            [[step]]
+            approve = "e1"
+            by = "web_0"
+            [[step]]
+            expect = { approved_by = "web_0", within = "1s" }
+            [[step]]
+            move = "e1"
+            to = "Recovering"
+            [[step]]
+            jump = "10m"
+            [[step]]
+            expect = { status = "Gone", within = "0s" }
+            [[step]]
+            release = "web_0"
+            [[step]]
+            disable = "web_0"
+            [[step]]
+            fault = "500 x2"
+            vms = "web_0"
+            [[step]]
+            clear-faults = ["web_0"]
+            [[step]]
+            clear-faults = true
+            [[step]]
+            approve = "e1"
+            may_be_refused = true
+            """
+        ),
+        told=told,
+    )
+    assert sentences(result) == [
+        (True, "web_0 approved e1 after 0 s"),
+        (True, "e1 was Gone after 10 m"),
+    ]
+    assert told[-1] == (
+        "refused, as it may be: e1 has no event that waits for an approval"
+    )
+    assert "fault 500 x2" in told
+    assert "clear faults of all" in told
+
+
+def test_speed_divides_what_the_platform_takes_and_nothing_of_clients() -> None:
+    [result] = run(
+        scenario(
+            """
+            [[step]]
+            event = { type = "Freeze", vms = "web_0", notice = "10m", duration = "9s" }
+            [[step]]
+            expect = { approved = true, within = "5s" }
+            [[step]]
+            expect = { status = "Started", within = "10m" }
+            [[step]]
+            at = "30m"
+            say = "half a minute"
+            """
+        ),
+        speed=60,
+    )
+    assert sentences(result) == [
+        (False, "nobody approved e1 within 5 s"),
+        (True, "e1 was Started after 10 s"),
+    ]
+    assert result.took == 30 * SECOND
+
+
+def test_a_failure_that_nobody_restores_is_not_waited_for() -> None:
+    [result] = run(scenario('[[step]]\nfail = "h0"\n'))
+    assert result.took == 0
+    assert summary(result) == "mine: done, in 0 s"
+
+
+def test_what_is_held_and_announced_for_ever_is_left_in_the_end() -> None:
+    told: list[str] = []
+    [result] = run(
+        scenario(
+            """
+            [[step]]
+            fail = "h0"
+            [[step]]
+            maintain = "h1"
+            impact = "reboot"
+            """
+        ),
+        speed=1000,
+        told=told,
+    )
+    assert result.took == 8 * DAY // 1000
+    assert told[-1] == "what goes on still is not waited for any longer"
+
+
+def test_scenarios_at_once_begin_at_once() -> None:
+    told: list[str] = []
+    run(
+        scenario('[[step]]\nat = "5m"\nsay = "5"\n[[step]]\nat = "9m"\nsay = "9"\n'),
+        scenario('[[step]]\nat = "7m"\nsay = "7"\n', name="other"),
+        told=told,
+    )
+    assert told == ["5", "7", "9"]
+
+
+def test_scenarios_at_once_share_their_time() -> None:
+    first = scenario(
+        '[[step]]\nat = "5m"\nreboot = "web_0"\n'
+        '[[step]]\nexpect = { status = "Started", within = "16m" }\n'
+    )
+    second = scenario(
+        '[[step]]\nat = "7m"\nreboot = "web_1"\n'
+        '[[step]]\nexpect = { status = "Started", within = "16m" }\n',
+        name="other",
+    )
+    results = run(first, second)
+    assert [each.findings[0].at for each in results] == [20 * MINUTE, 22 * MINUTE]
+    assert [each.scenario.name for each in results] == ["mine", "other"]
+    assert all(each.passed for each in results)
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "what"),
+    [
+        ("live-migration", "spot-preemption", "another fleet"),
+        ("live-migration", "one-host-three-vms", "another fleet"),
+        ("live-migration", "redeploy", "another timing.recovery"),
+        ("two-events", "Canceled Maintenance Dev Timing", "another speed"),
+    ],
+)
+def test_scenarios_that_do_not_agree_are_refused(
+    first: str, other: str, what: str
+) -> None:
+    with pytest.raises(RefusedError, match=what) as told:
+        setup_for([catalog.find(first), catalog.find(other)])
+    assert told.value.hint == "run them one after the other"
+
+
+def test_a_setup_has_as_many_vms_as_somebody_wants() -> None:
+    plain = catalog.find("two-events")
+    assert setup_for([plain]).fleet.count("[[vm]]") == 3
+    assert setup_for([plain], vms=7).fleet.count("[[vm]]") == 7
+    five = replace(plain, fleet=replace(plain.fleet, vms=5))
+    assert setup_for([plain, five]).fleet.count("[[vm]]") == 5
+    assert setup_for([plain], speed=5).speed == 5
+    assert setup_for([plain], usual_speed=60).speed == 60
+    assert setup_for([catalog.find("Spot Eviction")], usual_speed=60).speed == 2
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(RefusedError, match='did you mean "rollout"'):
+        catalog.find("rolout")
+
+
+def test_the_same_runner_runs_on_the_machines_clock() -> None:
+    async def play() -> Result:
+        wanted = scenario(
+            """
+            [[step]]
+            reboot = "web_0"
+            [[step]]
+            after = "1m"
+            say = "a tenth of a second later"
+            [[step]]
+            jump = "1h"
+            [[step]]
+            expect = { status = "Gone", within = "1h" }
+            """
+        )
+        stage = running_stage(setup_for([wanted], speed=600), clock=SystemClock())
+        stage.begin()
+        result = await Runner(stage, RunningTime(stage)).run(wanted)
+        await stage.end()
+        return result
+
+    result = asyncio.run(play())
+    assert result.passed
+    # The jump counts as time that has passed.
+    assert result.took >= 6 * SECOND
+
+
+def test_results_become_junit_xml(request: pytest.FixtureRequest) -> None:
+    results = [
+        *run(
+            scenario(
+                """
+                [[step]]
+                maintain = "h0"
+                impact = "freeze"
+                [[step]]
+                expect = { approved_by = "web_0", within = "30s" }
+                [[step]]
+                expect = { approved_by = "web_1", within = "30s" }
+                [[step]]
+                reboot = "web_0"
+                [[step]]
+                reboot = "web_0"
+                """
+            ),
+            deeds={12: approve("web_0")},
+        ),
+        *run(scenario('[[step]]\nsay = "<&>"\n', name="other")),
+    ]
+    if request.config.getoption("--rewrite"):
+        JUNIT.write_text(report(results), encoding="utf-8")
+    assert report(results) == JUNIT.read_text(encoding="utf-8")
+
+
+def test_a_jump_brings_steps_nearer_and_a_pause_puts_them_off() -> None:
+    async def play() -> None:
+        clock = VirtualClock(START)
+        stage = running_stage(setup_for([catalog.find("rollout")]), clock=clock)
+        time = RunningTime(stage)
+
+        stage.advance(10 * MINUTE)
+        assert time.now() == START + 10 * MINUTE
+
+        stage.pause()
+        clock.advance_to(START + 5 * MINUTE)
+        assert time.now() == START + 10 * MINUTE
+
+        stage.resume()
+        clock.advance_to(START + 6 * MINUTE)
+        assert time.now() == START + 11 * MINUTE
+        await stage.end()
+
+    asyncio.run(play())

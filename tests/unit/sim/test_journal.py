@@ -1,0 +1,115 @@
+"""The journal keeps what assertions ask for, within its bounds."""
+
+from forewarn.metadata.http import Request
+from forewarn.sim import deviations
+from forewarn.sim.deviations import RULES, Deviation
+from forewarn.sim.journal import (
+    BODY_KEPT_MAX,
+    TARGET_KEPT_MAX,
+    VALUE_KEPT_MAX,
+    Journal,
+    Seen,
+    kept,
+)
+from tests.unit.metadata.support import EVENT_ID, approval, get, post
+
+HEADER = (Deviation(rule=RULES["header"]),)
+
+
+def see(
+    journal: Journal,
+    vm: str = "web_0",
+    request: Request | None = None,
+    *,
+    genuine: int = 200,
+    at: int = 0,
+    found: tuple[Deviation, ...] = (),
+) -> Seen:
+    asked = request or get()
+    seen = Seen(
+        number=journal.last + 1,
+        at=at,
+        vm=vm,
+        address="127.0.0.1",
+        request=kept(asked),
+        status=200,
+        genuine=genuine,
+        fault="" if genuine else "500 x1",
+        deviations=found,
+        approved=deviations.approved_ids(asked) if asked.method == "POST" else (),
+    )
+    journal.add(seen)
+    return seen
+
+
+def test_the_oldest_goes_for_the_newest_and_is_counted() -> None:
+    journal = Journal(most=3)
+    for _ in range(5):
+        see(journal)
+    assert [seen.number for seen in journal] == [3, 4, 5]
+    assert (len(journal), journal.dropped, journal.last) == (3, 2, 5)
+    journal.clear()
+    assert (len(journal), journal.dropped) == (0, 0)
+    assert see(journal).number == 6
+
+
+def test_questions_narrow_each_other() -> None:
+    journal = Journal()
+    first = see(journal)
+    lost = see(journal, request=post(approval(EVENT_ID)), genuine=0, at=5)
+    taken = see(journal, request=post(approval(EVENT_ID.lower())), at=6)
+    other = see(journal, "web_1", found=HEADER)
+    assert journal.find(vm="web_0") == [first, lost, taken]
+    assert journal.find(method="POST", since=lost.number) == [taken]
+    assert journal.find(from_time=5) == [lost, taken]
+    assert journal.find(event_id=EVENT_ID.lower()) == [lost, taken]
+    assert journal.approvals(EVENT_ID) == journal.approvals(vm="web_0") == [taken]
+    assert journal.approvals(vm="web_1") == []
+    assert journal.find(deviating=True) == [other]
+    assert journal.deviations() == [(other, HEADER[0])]
+    assert journal.deviations(vm="web_0") == []
+
+
+def test_what_is_of_no_interest_is_not_kept() -> None:
+    request = Request(
+        method="POST",
+        path="/" + "p" * 9_000,
+        query="q" * 9_000,
+        headers={
+            "metadata": ("true",) * 90,
+            "user-agent": ("u" * 9_000,),
+            "cookie": ("secret",),
+        },
+        body=b"b" * 200_000,
+    )
+    seen = see(Journal(), request=request)
+    assert seen.headers == {
+        "metadata": ("true", "true"),
+        "user-agent": ("u" * VALUE_KEPT_MAX,),
+    }
+    assert len(seen.target) == 2 * TARGET_KEPT_MAX + 1
+    assert len(seen.body) == BODY_KEPT_MAX
+
+
+def test_a_listener_is_told_of_each() -> None:
+    journal = Journal()
+    told: list[int] = []
+    journal.on_seen = lambda seen: told.append(seen.number)
+    see(journal)
+    see(journal)
+    assert told == [1, 2]
+
+
+def test_an_entry_is_a_line_and_an_object() -> None:
+    seen = see(Journal(), genuine=0, found=HEADER)
+    assert str(seen) == (
+        "1970-01-01T00:00:00Z web_0: GET /metadata/scheduledevents?"
+        "api-version=2020-07-01 -> 200 (500 x1)"
+    )
+    members = seen.members()
+    assert members["headers"] == {"metadata": ["true"]}
+    assert members["deviations"] == [
+        {"rule": "header", "clause": "1.6", "sentence": str(HEADER[0])}
+    ]
+    refused = seen._replace(request=Request(method="", path=""), status=0)
+    assert "a connection -> no answer" in str(refused)

@@ -1,0 +1,45 @@
+"""Where VMs are served: what `--listen` may say, and what each VM gets of it."""
+
+import pytest
+
+from forewarn.protocol.errors import BadRequestError
+from forewarn.sim.places import Places, parse_places
+
+
+def test_ports_count_up_from_the_first() -> None:
+    places = parse_places("127.0.0.1:9000")
+    assert [places.at(number) for number in range(3)] == [
+        ("127.0.0.1", 9000),
+        ("127.0.0.1", 9001),
+        ("127.0.0.1", 9002),
+    ]
+    assert len(places) == 65_536 - 9000
+
+
+def test_the_system_chooses_where_the_port_is_nought() -> None:
+    places = parse_places("127.0.0.1:0")
+    assert places.at(0) == places.at(7) == ("127.0.0.1", 0)
+
+
+def test_a_network_gives_each_vm_an_address() -> None:
+    places = parse_places("127.0.1.0/29:80")
+    assert places.at(0) == ("127.0.1.1", 80)
+    assert places.at(5) == ("127.0.1.6", 80)
+    assert len(places) == 6
+
+
+def test_an_ipv6_listener_stands_in_brackets() -> None:
+    assert parse_places("[::1]:8301").at(1) == ("::1", 8302)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "8301", "127.0.0.1", "127.0.1.0/24", "127.0.1.0/24:0", "1.2.3.4/33:80"]
+)
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(BadRequestError) as refused:
+        parse_places(text)
+    assert "127.0.0.1:8301" in refused.value.hint
+
+
+def test_the_usual_places_are_on_this_machine_only() -> None:
+    assert Places().at(0) == ("127.0.0.1", 8301)

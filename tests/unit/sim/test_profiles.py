@@ -1,0 +1,29 @@
+"""The profiles: which settings each has, and what speed does to them."""
+
+from forewarn.sim.profiles import Profile, settings_of
+
+
+def test_the_real_one_is_slow_to_begin_and_counts_requests() -> None:
+    assert settings_of(Profile.REAL, speed=1) == {
+        "metadata.rate_limit": "5",
+        "metadata.first_answer_delay": "1m",
+        "metadata.first_events_delay": "5m",
+    }
+
+
+def test_speed_divides_what_the_platform_takes_and_not_the_limit() -> None:
+    settings = settings_of(Profile.REAL, speed=60)
+    assert settings["metadata.first_answer_delay"] == "1s"
+    assert settings["metadata.first_events_delay"] == "5s"
+    assert settings["metadata.rate_limit"] == "5"
+
+
+def test_to_be_slower_than_life_delays_nothing_more() -> None:
+    slow = settings_of(Profile.REAL, speed=0.01)
+    assert slow == settings_of(Profile.REAL, speed=1)
+
+
+def test_the_others_answer_at_once_and_only_one_of_them_tells() -> None:
+    for profile in (Profile.STRICT, Profile.LENIENT):
+        assert settings_of(profile, speed=60) == {"metadata.rate_limit": "0"}
+    assert [each for each in Profile if each.tells] == [Profile.STRICT]

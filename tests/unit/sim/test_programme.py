@@ -1,0 +1,56 @@
+"""What is played, in which rounds, and in what kind of world."""
+
+import pytest
+
+from forewarn.protocol.errors import BadRequestError
+from forewarn.sim.profiles import Profile
+from forewarn.sim.programme import Ground, rounds_of
+from forewarn.sim.scenario import catalog
+
+
+@pytest.mark.parametrize(
+    ("words", "rounds"),
+    [
+        ("", []),
+        ("a", [["a"]]),
+        ("a b", [["a"], ["b"]]),
+        ("a + b c", [["a", "b"], ["c"]]),
+        ("a + b + c", [["a", "b", "c"]]),
+    ],
+)
+def test_a_plus_joins_what_stands_beside_it(
+    words: str, rounds: list[list[str]]
+) -> None:
+    assert rounds_of(words.split()) == rounds
+
+
+@pytest.mark.parametrize("words", ["+", "+ a", "a +", "a + + b"])
+def test_a_plus_needs_both_its_sides(words: str) -> None:
+    with pytest.raises(BadRequestError):
+        rounds_of(words.split())
+
+
+def test_a_world_without_a_scenario_has_the_usual_fleet() -> None:
+    terms = Ground(vms=5, profile=Profile.STRICT).terms([])
+    assert terms.setup.fleet.count("[[vm]]") == 5
+    assert terms.setup.speed == 60
+    assert terms.profile is Profile.STRICT
+
+
+def test_a_name_may_bring_its_speed_unless_another_is_asked_for() -> None:
+    usual, fast = (
+        catalog.find("live-migration"),
+        catalog.find("Live Migration Dev Timing"),
+    )
+    assert fast.speed is not None
+    assert Ground().terms([usual]).setup.speed == 60
+    assert Ground().terms([fast]).setup.speed == fast.speed
+    assert Ground(speed=2).terms([fast]).setup.speed == 2
+
+
+def test_a_fleet_of_ones_own_takes_the_place_of_the_usual_one() -> None:
+    text = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
+    ground = Ground(fleet=text)
+    assert ground.terms([catalog.find("live-migration")]).setup.fleet == text
+    own = catalog.find("other-tenant")
+    assert ground.terms([own]).setup.fleet == own.fleet.text

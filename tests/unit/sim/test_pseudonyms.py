@@ -1,0 +1,163 @@
+"""Pseudonyms: nothing of the original stays, and the story does."""
+
+import json
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from forewarn.sim.pseudonyms import LEFT_OUT, LEFT_OUT_JSON, Pseudonyms
+from forewarn.sim.recording import Answer, Failed, Failure
+
+EVENT: dict[str, Any] = {
+    "EventId": "D4713D60-C8A7-4639-AB11-67B367A9C378",
+    "EventStatus": "Scheduled",
+    "EventType": "Freeze",
+    "ResourceType": "VirtualMachine",
+    "Resources": ["payroll-7", "Ünïq vm"],
+    "NotBefore": "Mon, 11 Apr 2022 22:26:58 GMT",
+    "Description": "Host server is undergoing maintenance.",
+    "EventSource": "Platform",
+    "DurationInSeconds": 5,
+}
+
+
+def answer(body: object, **headers: str) -> Answer:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Answer(
+        status=200,
+        headers=tuple((k.replace("_", "-"), v) for k, v in headers.items()),
+        body=data,
+    )
+
+
+def document(*events: dict[str, Any]) -> Answer:
+    return answer({"DocumentIncarnation": 7, "Events": list(events)})
+
+
+def hidden(hide: Pseudonyms, given: Answer) -> Any:
+    found = hide(given)
+    assert isinstance(found, Answer)
+    return json.loads(found.body)
+
+
+def test_a_document_keeps_its_story() -> None:
+    hide = Pseudonyms()
+    found = hidden(hide, document(EVENT))
+    assert found == {
+        "DocumentIncarnation": 7,
+        "Events": [
+            {
+                **EVENT,
+                "EventId": "00000000-0000-4000-8000-000000000001",
+                "Resources": ["vm_1", "vm_2"],
+            }
+        ],
+    }
+    assert list(found["Events"][0]) == list(EVENT)
+    # The same again, and in whatever case; another one is another.
+    other = {**EVENT, "EventId": EVENT["EventId"].lower(), "Resources": ["Ünïq vm"]}
+    again = hidden(hide, document(other, {**EVENT, "EventId": "x"}))["Events"]
+    assert again[0]["EventId"].endswith("001")
+    assert again[0]["Resources"] == ["vm_2"]
+    assert again[1]["EventId"].endswith("002")
+
+
+def test_a_description_keeps_what_the_platform_says() -> None:
+    hide = Pseudonyms()
+    text = (
+        "Virtual machine payroll-7 (Ünïq vm, 10.1.2.3, node7.corp.example) is being "
+        "paused for 9 seconds because of 3F2504E0-4F89-11D3-9A0C-0305E82C3301, Bob."
+    )
+    found = hidden(hide, document({**EVENT, "Description": text}))
+    assert found["Events"][0]["Description"] == (
+        "Virtual machine vm_1 (vm_2, word_1, word_2) is being paused for 9 seconds "
+        "because of 00000000-0000-4000-8000-000000000002, word_3."
+    )
+
+
+def test_the_underscore_of_the_oldest_version_stays() -> None:
+    hide = Pseudonyms(underscore=True)
+    found = hidden(hide, document({**EVENT, "Resources": ["_web_0", "web_0"]}))
+    assert found["Events"][0]["Resources"] == ["_vm_1", "vm_1"]
+
+
+def test_what_is_not_understood_is_left_out() -> None:
+    hide = Pseudonyms()
+
+    def body(given: bytes) -> bytes:
+        found = hide(answer(given))
+        assert isinstance(found, Answer)
+        return found.body
+
+    assert body(b"<html>payroll-7</html>") == LEFT_OUT
+    assert body(b'{"DocumentIncarnation":1,"Events":[{"Resources":["payro') == LEFT_OUT
+    assert body(b'{"error":"payroll-7 is gone"}') == LEFT_OUT_JSON
+    assert body(b"[" * 100_000) == LEFT_OUT
+    assert body(b"") == b""
+    assert body(b'{"DocumentIncarnation":1,"Events":null}') == (
+        b'{"DocumentIncarnation":1,"Events":null}'
+    )
+    assert hide(Failed(failure=Failure.RESET, detail="payroll-7")) == Failed(
+        failure=Failure.RESET
+    )
+
+
+def test_headers_stay_where_their_form_is_known() -> None:
+    found = Pseudonyms()(
+        answer(
+            b"payroll-7",
+            Server="payroll-7",
+            ETag='"payroll-7"',
+            Content_Type="text/html; charset=utf-8",
+            Content_Length="9",
+            Retry_After="payroll-7",
+        )
+    )
+    assert isinstance(found, Answer)
+    assert dict(found.headers) == {
+        "ETag": '"tag-1"',
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Length": str(len(LEFT_OUT)),
+    }
+
+
+SECRET = "Zq9payroll"
+
+values = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-10, 10),
+        st.sampled_from([SECRET, f"a {SECRET} b", f"x-{SECRET}.y", f"{SECRET}!", ""]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from([*EVENT, SECRET]), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+@hypothesis.given(
+    st.lists(st.dictionaries(st.sampled_from([*EVENT, SECRET]), values)), values
+)
+def test_a_secret_never_stays(events: list[dict[str, Any]], other: Any) -> None:
+    hide = Pseudonyms()
+    for body in (
+        {"DocumentIncarnation": other, "Events": events},
+        {"Events": other, SECRET: other},
+        other,
+    ):
+        found = hide(answer(body))
+        assert isinstance(found, Answer)
+        assert SECRET.encode() not in found.body
+
+
+@pytest.mark.parametrize("member", [key for key in EVENT if key != "DurationInSeconds"])
+def test_no_member_is_a_way_out(member: str) -> None:
+    for secret in (SECRET, SECRET.lower(), f"{SECRET} {SECRET}"):
+        found = Pseudonyms()(document({**EVENT, member: secret}))
+        assert isinstance(found, Answer)
+        assert secret.encode() not in found.body

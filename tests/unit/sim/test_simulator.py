@@ -1,0 +1,265 @@
+"""A simulator on sockets: orders of its own API, and what VMs see of them."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from forewarn.service.listening import StartError
+from forewarn.sim.loop import LoopThread
+from forewarn.sim.places import Places
+from forewarn.sim.scenario.setup import Setup
+from forewarn.sim.simulator import Addresses, Simulator
+from forewarn.sim.terms import Terms
+from tests.support.simulators import Simulation, simulation
+
+DAY = "2h"
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    thread = LoopThread()
+    yield thread
+    thread.close()
+
+
+@pytest.fixture(scope="module")
+def running(loop: LoopThread) -> Iterator[Simulation]:
+    with simulation(loop) as found:
+        yield found
+
+
+@pytest.fixture
+def fresh(running: Simulation) -> Simulation:
+    """Return the simulator as if nothing had happened; `web_0` listens."""
+    running.sim("reset", {})
+    running.news.clear()
+    assert running.document() == {"DocumentIncarnation": 1, "Events": []}
+    return running
+
+
+def test_an_event_by_hand_goes_through_its_life(fresh: Simulation) -> None:
+    made = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": DAY})
+    [event] = fresh.events()
+    assert (event["EventType"], event["EventStatus"]) == ("Preempt", "Scheduled")
+    assert event["EventSource"] == "Platform"
+    name = made["operations"][0]["operation"]
+    moved = fresh.sim(f"operations/{name}/move", {"to": "started"})
+    assert moved["state"] == "Impacting"
+    assert fresh.events()[0]["EventStatus"] == "Started"
+    fresh.sim(f"operations/{event['EventId'].lower()}/move", {"to": "gone"})
+    assert fresh.ask(fresh.url() + "/metadata/scheduledevents")[0] == 404
+
+
+def test_an_event_without_notice_is_started_when_it_is_first_seen(
+    fresh: Simulation,
+) -> None:
+    order = {"type": "Freeze", "vms": ["web_0"], "notice": "0s", "duration": "5s"}
+    fresh.sim("events", order)
+    [event] = fresh.events()
+    assert (event["EventStatus"], event["DurationInSeconds"]) == ("Started", 5)
+
+
+def test_a_jump_brings_not_before_nearer(fresh: Simulation) -> None:
+    fresh.sim("clock", {"do": "pause"})
+    fresh.sim("events", {"type": "Reboot", "vms": ["web_0"], "notice": DAY})
+    before = fresh.document()
+    assert fresh.sim("clock")["paused"]
+    fresh.sim("clock", {"do": "jump", "by": "1h"})
+    after = fresh.document()
+    assert after["DocumentIncarnation"] == before["DocumentIncarnation"] + 1
+    assert after["Events"][0]["NotBefore"] != before["Events"][0]["NotBefore"]
+    fresh.sim("clock", {"do": "resume"})
+    fresh.sim("clock", {"do": "step"})
+    assert fresh.events()[0]["EventStatus"] == "Started"
+
+
+@pytest.mark.parametrize("body", [{"do": "jump"}, {"do": "pause", "by": "1s"}])
+def test_only_a_jump_has_a_length(fresh: Simulation, body: dict[str, str]) -> None:
+    status, answer = fresh.api("sim/clock", body)
+    assert (status, answer["kind"]) == (400, "bad-request")
+
+
+def test_what_is_withheld_counts_when_it_is_released(fresh: Simulation) -> None:
+    fresh.sim("events", {"type": "Redeploy", "vms": ["web_0"], "notice": DAY})
+    [event] = fresh.events()
+    assert fresh.sim("approvals", {"do": "withhold", "vms": ["web_0"]}) == {
+        "withheld": ["web_0"],
+        "refusals": [],
+    }
+    assert fresh.approve(event["EventId"]) == 200
+    assert fresh.events()[0]["EventStatus"] == "Scheduled"
+    fresh.sim("approvals", {"do": "release", "vms": ["web_0"]})
+    assert fresh.events()[0]["EventStatus"] == "Started"
+    assert fresh.sim("approvals")["withheld"] == []
+
+
+def test_a_vm_joins_at_an_address_of_its_own_and_leaves(fresh: Simulation) -> None:
+    joined = fresh.sim("vms", {"name": "late", "spot": True, "standalone": True})
+    assert (joined["scope"], joined["host"]) == ("late", "late-host")
+    assert fresh.document("late")["Events"] == []
+    status, answer = fresh.api("sim/vms", {"name": "late"})
+    assert (status, answer["kind"]) == (409, "refused")
+    assert fresh.api("evict", {"vms": ["late"]})[0] == 201
+    fresh.sim("clock", {"do": "jump", "by": DAY})
+    states = {each["vm"]: each["state"] for each in fresh.sim("vms")["vms"]}
+    assert states["late"] == "deleted"
+    assert fresh.sim("vms", {"name": "late"})["state"] == "running"
+    left = fresh.sim("vms/late", method="DELETE")["vms"]
+    assert [each["vm"] for each in left] == ["web_0", "web_1", "web_2"]
+    assert fresh.api("sim/vms/late", method="DELETE")[0] == 404
+
+
+def test_a_vm_of_a_fleet_file_that_is_applied_gets_an_address_too(
+    fresh: Simulation,
+) -> None:
+    text = fresh.call(lambda simulator: simulator.terms.setup.fleet)
+    text += '\n[[vm]]\nname = "filed"\nhost = "spare"\n'
+    assert fresh.api("fleet/apply", {"text": text})[0] == 200
+    fresh.loop.wait(fresh.simulator.settled())
+    listed = {each["vm"]: each["url"] for each in fresh.sim("vms")["vms"]}
+    assert sorted(listed) == ["filed", "web_0", "web_1", "web_2"]
+    assert all(listed.values())
+
+
+def test_faults_are_set_listed_and_cleared(fresh: Simulation) -> None:
+    told = fresh.sim("faults", {"vms": ["web_0"], "faults": "503, ok, loop"})
+    [playing] = told["faults"]
+    assert (playing["vms"], playing["loop"]) == (["web_0"], True)
+    assert (
+        fresh.ask(fresh.url() + "/metadata/scheduledevents?api-version=2020-07-01")[0]
+        == 503
+    )
+    assert fresh.sim("faults")["faults"][0]["played"] == 1
+    assert fresh.sim("faults/clear", {"vms": ["web_0"]}) == {"faults": []}
+    assert fresh.events() == []
+    status, answer = fresh.api("sim/faults", {"faults": "5000"})
+    assert (status, answer["kind"]) == (400, "bad-request")
+    assert fresh.api("sim/faults", {"faults": "500", "vms": ["nix"]})[0] == 404
+
+
+def test_the_journal_has_every_request_and_is_read_on(fresh: Simulation) -> None:
+    fresh.document("web_1")
+    first = fresh.sim("journal?vm=web_1")
+    [seen] = first["requests"]
+    assert (seen["method"], seen["status"], seen["deviations"]) == ("GET", 200, [])
+    assert fresh.sim(f"journal?after={first['next']}")["requests"] == []
+    fresh.approve("C7061BAC-AFDC-4513-B24B-AA5F13A16123")
+    [bad] = fresh.sim(f"journal?after={first['next']}&deviating=true")["requests"]
+    assert bad["deviations"][0]["rule"] == "unknown-event"
+    page = fresh.sim("journal?limit=1")
+    assert len(page["requests"]) == 1
+    assert fresh.sim(f"journal?limit=1&after={page['next']}")["requests"]
+
+
+def test_a_reset_keeps_the_addresses_and_nothing_else(fresh: Simulation) -> None:
+    before = fresh.call(lambda simulator: dict(simulator.addresses()))
+    fresh.sim("vms", {"name": "late"})
+    fresh.api("reboot", {"vms": ["web_1"]})
+    fresh.sim("faults", {"faults": "timeout"})
+    fresh.sim("reset", {})
+    assert fresh.document() == {"DocumentIncarnation": 1, "Events": []}
+    assert fresh.call(lambda simulator: dict(simulator.addresses())) == before
+    assert len(fresh.sim("journal")["requests"]) == 1
+
+
+def test_what_happens_is_told_once(fresh: Simulation) -> None:
+    fresh.news.clear()
+    fresh.document("web_1")
+    fresh.document("web_1")
+    fresh.sim("events", {"type": "Reboot", "vms": ["web_1"], "notice": DAY})
+    [event] = fresh.events("web_1")
+    fresh.approve(event["EventId"], "web_1")
+    told = [(each.what.value, each.text.split(",")[0]) for each in fresh.news]
+    name = event["EventId"]
+    assert told == [
+        ("asked", "web_1: got document 1 for the first time"),
+        ("event", f"{name} Scheduled Reboot web_1"),
+        ("asked", "web_1: got document 2"),
+        ("event", f"{name} Started Reboot web_1"),
+        ("approved", f"web_1: {name}"),
+    ]
+
+
+def test_deviations_are_told_and_many_alike_are_counted(fresh: Simulation) -> None:
+    before = fresh.reporter.deviations
+    for _ in range(12):
+        fresh.ask(fresh.url() + "/metadata/scheduledevents?api-version=2020-01-01")
+    told = [each for each in fresh.news if each.facts.get("rule") == "version"]
+    assert len(told) == 10
+    assert told[-1].text.endswith("further ones like it are counted")
+    assert fresh.reporter.deviations >= before + 12
+
+
+def test_the_description_has_the_routes_of_a_simulator(fresh: Simulation) -> None:
+    address = fresh.simulator.admin_address
+    assert address is not None
+    _, found = fresh.ask(f"http://127.0.0.1:{address[1]}/openapi.json")
+    ours = {path for path in found["paths"] if path.startswith("/v1/sim/")}
+    assert len(ours) == 10
+    for path in ours:
+        for each in found["paths"][path].values():
+            assert each["description"], path
+    schemas = found["components"]["schemas"]
+    for name in ("Clock", "Event", "Move", "Approvals", "Faults", "ClearFaults"):
+        assert schemas[name]["examples"], name
+
+
+def test_a_simulation_is_turned_by_operators_only(fresh: Simulation) -> None:
+    _, made = fresh.api("tokens", {"name": "ci", "tenant": "shop"})
+    for path, body in (("clock", None), ("journal", None), ("reset", {})):
+        status, answer = fresh.api(f"sim/{path}", body, token=made["token"])
+        assert (status, answer["kind"]) == (403, "forbidden"), path
+    _, made = fresh.api("tokens", {"name": "screen", "read_only": True})
+    assert fresh.api("sim/clock", token=made["token"])[0] == 200
+    assert fresh.api("sim/clock", {"do": "pause"}, token=made["token"])[0] == 403
+
+
+# Addresses
+
+
+def test_a_port_that_is_taken_is_passed_over_or_an_error(loop: LoopThread) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        places = Places(port=port)
+        moving = Addresses(vms=places, vms_may_move=True, admin=None)
+        with simulation(loop, addresses=moving) as found:
+            ports = [at[1] for at in found.simulator.addresses().values()]
+            assert port not in ports
+            assert ports == sorted(ports)
+        strict = Addresses(vms=places, admin=None)
+        simulator = loop.call(lambda: Simulator(Terms(), strict))
+        with pytest.raises(StartError) as refused:
+            loop.wait(simulator.start())
+        assert f"127.0.0.1:{port}" in refused.value.message
+
+
+def test_operators_find_the_next_port_that_is_free(loop: LoopThread) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        addresses = Addresses(
+            vms=Places(port=0), admin=("127.0.0.1", port), admin_may_move=True
+        )
+        with simulation(loop, addresses=addresses) as found:
+            address = found.simulator.admin_address
+            assert address is not None
+            assert address[1] > port
+
+
+def test_vms_are_counted_as_people_count(loop: LoopThread) -> None:
+    addresses = Addresses(vms=Places(host="127.0.7.1", port=0, hosts=20), admin=None)
+    text = "".join(
+        f'[[host]]\nname = "h{n}"\n[[vm]]\nname = "w_{n}"\nhost = "h{n}"\n'
+        for n in range(12)
+    )
+    with simulation(loop, Terms(setup=Setup(fleet=text)), addresses) as found:
+        hosts = {vm: at[0] for vm, at in found.simulator.addresses().items()}
+    assert (hosts["w_2"], hosts["w_10"]) == ("127.0.7.3", "127.0.7.11")
+
+
+def test_many_simulators_live_side_by_side(loop: LoopThread) -> None:
+    with simulation(loop) as one, simulation(loop) as other:
+        one.document()
+        one.api("reboot", {"vms": ["web_0"]})
+        assert len(one.events()) == 1
+        assert other.events() == []

@@ -1,0 +1,260 @@
+"""The channel: every verb by name, answers in order, errors as values."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from forewarn.testing import channel
+from forewarn.testing.channel_verbs import VERBS, Worlds
+from tests.support.processes import http
+from tests.support.programs import Program
+
+GUIDE = Path(__file__).parents[3] / "docs" / "testkit.md"
+
+
+class Talk:
+    """Somebody at the other end of the channel."""
+
+    def __init__(self) -> None:
+        """Begin without a world."""
+        self.worlds = Worlds()
+
+    def say(self, verb: str, **keys: Any) -> dict[str, Any]:
+        """Return the answer to a line."""
+        return channel.answer(self.worlds, json.dumps({"do": verb, **keys}))
+
+    def done(self, verb: str, **keys: Any) -> dict[str, Any]:
+        """Return the answer to a line that must be carried out."""
+        answer = self.say(verb, **keys)
+        assert answer.pop("ok"), answer
+        return answer
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    talk = Talk()
+    yield talk
+    talk.worlds.close()
+
+
+def test_a_conversation() -> None:
+    lines = [
+        '{"do":"world","vms":2,"clock":"virtual"}',
+        "",
+        '{"do":"reboot","vm":"web_0","notice":"2s","id":7}',
+        '{"do":"advance","by":2}',
+        '{"do":"events"}',
+    ]
+    told: list[str] = []
+    before = threading.active_count()
+    channel.serve(lines, told.append)
+    begun, rebooted, advanced, listed = map(json.loads, told)
+    assert [vm["name"] for vm in begun["vms"]] == ["web_0", "web_1"]
+    assert begun["hosts"] == ["h0", "h1", "spare"]
+    assert rebooted["id"] == 7
+    assert rebooted["event"]["EventType"] == "Reboot"
+    assert advanced == {"ok": True}
+    [event] = listed["events"]
+    assert (event["EventId"], event["status"]) == (
+        rebooted["event"]["EventId"],
+        "Started",
+    )
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("order", "event_type"),
+    [
+        ({"do": "reboot", "vm": "web_0"}, "Reboot"),
+        ({"do": "redeploy", "vm": "web_0", "description": "Now."}, "Redeploy"),
+        ({"do": "freeze", "vm": "web_0", "duration": 3}, "Freeze"),
+        ({"do": "live_migrate", "vm": "web_0"}, "Freeze"),
+        ({"do": "preempt", "vm": "web_0"}, "Preempt"),
+        ({"do": "evict", "vms": ["web_0"]}, "Preempt"),
+        ({"do": "terminate", "vms": ["web_0", "web_1"]}, "Terminate"),
+        ({"do": "maintain", "vm": "web_0", "impact": "reboot"}, "Reboot"),
+        ({"do": "maintain", "hosts": ["h0"], "impact": "redeploy"}, "Redeploy"),
+        ({"do": "predict_failure", "vm": "web_0", "ahead": "1d"}, "Redeploy"),
+        ({"do": "fail", "name": "h0"}, "Reboot"),
+        ({"do": "event", "vm": "web_0", "type": "Freeze", "migrates": True}, "Freeze"),
+        ({"do": "event", "vms": "web_0", "type": "Reboot", "source": "User"}, "Reboot"),
+    ],
+)
+def test_every_order_makes_its_event(
+    talk: Talk, order: dict[str, Any], event_type: str
+) -> None:
+    talk.done("world", clock="virtual")
+    answer = talk.done(**{"verb": order.pop("do"), **order})
+    event = answer["event"] if "event" in answer else answer["events"][0]
+    assert (event["EventType"], event["vms"]) == (event_type, ["web_0"])
+
+
+def test_an_event_goes_on(talk: Talk) -> None:
+    talk.done("world", clock="virtual", seed=0)
+
+    def ordered() -> str:
+        return talk.done("reboot", vm="web_0")["event"]["EventId"]
+
+    event = ordered()
+    assert talk.done("status", event=event)["event"]["status"] == "Scheduled"
+    assert talk.done("assert_not_approved", event=event)
+    assert talk.done("approve", event=event, vm="web_0")["event"]["status"] == "Started"
+    assert talk.done("assert_approved", event=event, by="web_0", within="1s")
+    assert talk.done("wait_for_approval", event=event)["by"] == "web_0"
+    assert talk.done("recover", event=event)["event"]["status"] == "Started"
+    assert talk.done("finish", event=event)["event"]["status"] == "Gone"
+    event = ordered()
+    assert talk.done("start", event=event)["event"]["status"] == "Started"
+    assert talk.done("wait_until", event=event, status="Started", timeout="1s")
+    talk.done("advance", by="1h")
+    event = ordered()
+    assert talk.done("cancel", event=event)["event"]["status"] == "Cancelled"
+    assert talk.done("assert_status", event=event, status="Cancelled")
+
+
+def test_a_program_is_watched(talk: Talk) -> None:
+    [vm] = talk.done("world", vms=1, profile="strict")["vms"]
+    program = Program(vm["environment"]["FOREWARN_ENDPOINT"])
+    event = talk.done("freeze", vm="web_0")["event"]["EventId"]
+    talk.done("withhold", vms=["web_0"])
+    with program.running():
+        found = talk.done("wait_for_requests", vm="web_0", count=1)["requests"]
+        assert found[0]["method"] in {"GET", "POST"}
+        assert talk.done("wait_for_approval", event=event, timeout=10)["by"] == "web_0"
+    assert talk.done("status", event=event)["event"]["status"] == "Scheduled"
+    talk.done("release")
+    assert talk.done("status", event=event)["event"]["status"] == "Started"
+    seen = talk.done("journal")["requests"]
+    later = talk.done("journal", vm="web_0", since=seen[0]["number"])["requests"]
+    assert later == seen[1:]
+    assert talk.done("assert_no_deviations", but=["too-often", "again"]) == {}
+    assert isinstance(talk.done("deviations")["deviations"], list)
+    talk.done("faults", faults="503")
+    assert http(vm["events_url"])[0] == 503
+    talk.done("clear_faults")
+    assert (
+        talk.done("document", vm="web_0")["document"]["Events"][0]["EventId"] == event
+    )
+
+
+def test_time_and_the_fleet_are_the_testers(talk: Talk) -> None:
+    talk.done("world", clock="virtual", settings={"timing.recovery": "1m"})
+    assert talk.done("now") == {"now": "2030-01-01T00:00:00+00:00"}
+    talk.done("pause")
+    talk.done("resume")
+    talk.done("reboot", vm="web_0")
+    assert talk.done("step")["seconds"] == 900
+    assert talk.done("add_vm", vm="late", spot=True)["name"] == "late"
+    talk.done("remove_vm", vm="late")
+    talk.done("fail", name="web_1")
+    talk.done("restore", name="web_1")
+    assert len(talk.done("vms")["vms"]) == 4
+    talk.done("advance", by="1d")
+    assert talk.done("run_scenario", name="user-reboot") == {}
+
+
+def test_worlds_are_told_apart_by_name(talk: Talk) -> None:
+    talk.done("world", world="a", vms=1)
+    talk.done("world", world="b", vms=1, scenario="user-reboot", clock="virtual")
+    talk.done("reboot", world="a", vm="web_0")
+    assert talk.done("wait_for_scenario", world="b", timeout="50s") == {}
+    assert len(talk.done("events", world="a")["events"]) == 1
+    talk.done("close", world="a")
+    assert not talk.say("events", world="a")["ok"]
+    talk.done("world", world="b", vms=2)
+    assert len(talk.done("vms", world="b")["vms"]) == 2
+
+
+@pytest.mark.slow
+def test_the_operator_api_is_told(talk: Talk) -> None:
+    talk.done("world", vms=1)
+    url = talk.done("api_url")["url"]
+    assert http(f"{url}/v1/events")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "error"),
+    [
+        ("nonsense", "usage", "this is no JSON"),
+        ("[]", "usage", "one JSON object"),
+        ("{}", "usage", "'do' must be a text"),
+        ('{"do":"dance"}', "usage", "there is no verb 'dance'"),
+        ('{"do":"events","world":"other"}', "usage", "there is no world 'other'"),
+        ('{"do":"reboot","vm":"web_0","x":1}', "usage", "reboot has no 'x'"),
+        ('{"do":"reboot"}', "usage", "'vm' must be a text"),
+        ('{"do":"reboot","vm":"web_9"}', "refused", "no vm web_9"),
+        ('{"do":"reboot","vm":"web_0","notice":true}', "usage", "'notice' must be"),
+        ('{"do":"reboot","vm":"web_0","notice":"x"}', "refused", "not a duration"),
+        ('{"do":"advance"}', "usage", "'by' is missing"),
+        ('{"do":"status","event":"x"}', "refused", "no event X"),
+        ('{"do":"world","vms":"2"}', "usage", "'vms' must be a whole number"),
+        ('{"do":"world","together":1}', "usage", "'together' must be true or false"),
+        ('{"do":"world","speed":"fast"}', "usage", "'speed' must be a number"),
+        ('{"do":"world","settings":[]}', "usage", "'settings' must be an object"),
+        ('{"do":"world","settings":{"a":1}}', "usage", "'settings' must be an object"),
+        ('{"do":"world","vms":0}', "refused", "1 to 10000 VMs"),
+        ('{"do":"world","fleet":"/nowhere/f.toml"}', "machine", "No such file"),
+        ('{"do":"terminate","vms":[1]}', "usage", "'vms' must be a list"),
+        ('{"do":"terminate","vms":{}}', "usage", "'vms' must be a list"),
+        ('{"do":"wait_for_requests","timeout":0}', "failed", "made 0 requests"),
+        (
+            '{"do":"maintain","hosts":["h0"],"impact":"freeze","notice":1}',
+            "usage",
+            "'notice' belongs to a vm",
+        ),
+    ],
+)
+def test_what_is_wrong_is_a_value(talk: Talk, line: str, kind: str, error: str) -> None:
+    talk.done("world", clock="virtual")
+    answer = channel.answer(talk.worlds, line)
+    assert (answer["ok"], answer["kind"]) == (False, kind)
+    assert error in answer["error"]
+
+
+NASTY = [
+    *(None, True, False, 0, 1, -1, 7, 2**70, 0.5, 1e999, float("nan"), -0.0),
+    *("", "web_0", "h0", "x", "15m", "-3s", "Freeze", "reboot", "Started", "\ud800"),
+    *([], ["web_0"], ["web_0", "web_0"], [1], {}, {"a": "b"}, {"timing.speed": "0"}),
+    *("500 x2", "virtual", "[[vm]]", "user-reboot.toml", "\0", "A" * 4000),
+]
+"""Values of every form, among them those that some verb takes."""
+
+
+WAITING = frozenset({"timeout", "during"})
+"""What a line says that must not make this test wait."""
+
+
+@st.composite
+def a_line(draw: st.DrawFn) -> dict[str, Any]:
+    verb = draw(st.sampled_from(sorted(VERBS.keys() - {"api_url"})))
+    line: dict[str, Any] = {"do": verb}
+    for key in VERBS[verb].keys:
+        if key in WAITING:
+            line[key] = 0
+        elif key != "scenario" and draw(st.booleans()):
+            line[key] = draw(st.sampled_from(NASTY))
+    return line
+
+
+@pytest.mark.slow
+@hypothesis.given(lines=st.lists(a_line(), max_size=8))
+def test_no_line_ends_the_channel(lines: list[dict[str, Any]]) -> None:
+    begin = {"do": "world", "clock": "virtual", "vms": 1}
+    told: list[str] = []
+    channel.serve(map(json.dumps, [begin, *lines]), told.append)
+    assert len(told) == len(lines) + 1
+    assert all(isinstance(json.loads(line)["ok"], bool) for line in told)
+
+
+def test_every_verb_is_documented_with_its_keys() -> None:
+    _, _, verbs = GUIDE.read_text(encoding="utf-8").partition("## Verbs")
+    rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", verbs, re.MULTILINE)
+    told = {verb: tuple(re.findall(r"`(\w+)`", keys)) for verb, keys in rows}
+    assert told == {name: verb.keys for name, verb in VERBS.items()}

@@ -1,0 +1,294 @@
+"""The pytest plugin, as a developer's own test run has it."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from forewarn.testing.kit import world as _loaded
+from tests.support import programs
+
+# A run inside this process forgets what it imports; these are kept for the next.
+assert _loaded, programs
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "testing"
+
+HEAD = """
+import os
+import pytest
+from forewarn.testing import ScheduledEvents
+from tests.support.programs import Program
+"""
+
+
+def run(pytester: pytest.Pytester, text: str, *words: str) -> pytest.RunResult:
+    pytester.makepyfile(HEAD + text)
+    return pytester.runpytest_inprocess(
+        "-p", "no:cacheprovider", "-W", "error", "--strict-markers", *words
+    )
+
+
+def test_a_test_of_five_lines(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+def test_it_approves(scheduled_events: ScheduledEvents) -> None:
+    vm = scheduled_events.vm("web_0")
+    with Program(os.environ["FOREWARN_ENDPOINT"]).running():
+        vm.preempt().wait_for_approval()
+    assert os.environ["FOREWARN_ENDPOINT"] == vm.url
+
+def test_it_is_another_world(scheduled_events: ScheduledEvents) -> None:
+    assert scheduled_events.events == scheduled_events.journal == []
+
+def test_afterwards_nothing_is_left() -> None:
+    assert "FOREWARN_ENDPOINT" not in os.environ
+""",
+    )
+    done.assert_outcomes(passed=3)
+
+
+def test_a_mark_says_what_the_world_is_like(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+pytestmark = pytest.mark.scheduled_events(vms=5, clock="virtual")
+
+def test_of_the_module(scheduled_events: ScheduledEvents) -> None:
+    assert len(scheduled_events.vms) == 5
+
+@pytest.mark.scheduled_events(vms=2, together=True)
+def test_of_its_own(scheduled_events: ScheduledEvents) -> None:
+    [event] = scheduled_events.maintain("h0", impact="freeze")
+    assert event.vms == ("web_0", "web_1")
+    scheduled_events.advance("15m")
+    event.assert_status("Started")
+
+@pytest.mark.scheduled_events(scenario="user-reboot")
+def test_of_a_scenario(scheduled_events: ScheduledEvents) -> None:
+    assert scheduled_events.wait_for_scenario().passed
+
+@pytest.mark.scheduled_events(faults="500 x1")
+def test_of_faults(scheduled_events: ScheduledEvents) -> None:
+    with Program(scheduled_events.vm("web_0").url).running():
+        scheduled_events.vm("web_0").wait_for_requests(2)
+    assert scheduled_events.journal[0].status == 500
+""",
+    )
+    done.assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize(
+    "mark", ["vms=0", "5", "nothing=1", "scenario='nothing'", "clock='sun'"]
+)
+def test_a_mark_that_cannot_be_is_told(pytester: pytest.Pytester, mark: str) -> None:
+    done = run(
+        pytester,
+        f"""
+@pytest.mark.scheduled_events({mark})
+def test_it(scheduled_events: ScheduledEvents) -> None:
+    pass
+""",
+    )
+    done.assert_outcomes(errors=1)
+    wanted = {"vms=0": "1 to 10000 VMs", "5": "takes names only"}
+    done.stdout.fnmatch_lines([f"*{wanted.get(mark, mark.split('=', maxsplit=1)[0])}*"])
+
+
+FAILURES = """
+pytestmark = pytest.mark.scheduled_events(clock="virtual", seed=0)
+
+def test_it_must_not_approve(scheduled_events: ScheduledEvents) -> None:
+    vm = scheduled_events.vm("web_0")
+    event = vm.preempt()
+    scheduled_events.advance("3s")
+    Program(vm.url).look()
+    event.assert_not_approved()
+
+def test_it_must_approve(scheduled_events: ScheduledEvents) -> None:
+    event = scheduled_events.vm("web_1").freeze()
+    event.wait_for_approval(timeout=0.01)
+
+def test_it_must_have_started(scheduled_events: ScheduledEvents) -> None:
+    [first, second] = scheduled_events.maintain("h0", "h1", impact="reboot")
+    first.start()
+    second.wait_until("Started", timeout=0.01)
+
+def test_it_must_ask(scheduled_events: ScheduledEvents) -> None:
+    scheduled_events.vm("web_2").assert_asked(at_least=2)
+
+def test_it_fails_by_itself(scheduled_events: ScheduledEvents) -> None:
+    vm = scheduled_events.vm("web_0")
+    vm.fault("500 x1")
+    vm.terminate()
+    Program(vm.url)._client.ask("GET", "/metadata/scheduledevents")
+    assert vm.requests == []
+
+@pytest.mark.scheduled_events(profile="strict")
+def test_it_must_keep_the_protocol(scheduled_events: ScheduledEvents) -> None:
+    Program(scheduled_events.vm("web_0").url)._client.ask("GET", "/metadata/x")
+"""
+
+
+def test_a_failure_says_what_was_seen(
+    pytester: pytest.Pytester, request: pytest.FixtureRequest
+) -> None:
+    done = run(pytester, FAILURES, "-p", "no:randomly", "-p", "no:xdist")
+    done.assert_outcomes(failed=5, passed=1, errors=1)
+    told = _told(done.outlines)
+    golden = GOLDEN / "failures.txt"
+    if request.config.getoption("--rewrite"):
+        golden.write_text(told, encoding="utf-8")
+    assert told == golden.read_text(encoding="utf-8")
+
+
+def _told(lines: list[str]) -> str:
+    """Return what a developer reads, without what differs from run to run."""
+    kept: list[str] = []
+    in_section = False
+    for line in lines:
+        if re.match(r"_{3,} .* _{3,}$", line):
+            kept += ["", line.strip("_ ")]
+            in_section = False
+        elif re.match(r"-{3,} .* -{3,}$", line):
+            in_section = "Scheduled Events" in line
+            kept += [line.strip("- ")] if in_section else []
+        elif line.startswith(("====", "____")):
+            in_section = False
+        elif in_section or line.startswith(("E  ", ">")):
+            kept.append(line.replace("    ", "  ", 1))
+    text = "\n".join(kept).strip() + "\n"
+    return re.sub(r"127\.0\.0\.1:\d+|at 0x[0-9a-f]+", "...", text)
+
+
+def test_a_failing_line_is_the_testers_own(pytester: pytest.Pytester) -> None:
+    done = run(pytester, FAILURES, "-k", "must_approve")
+    assert "concurrent" not in done.stdout.str()
+    assert "kit/core.py" not in done.stdout.str()
+
+
+ASYNC = """
+import anyio.from_thread
+import anyio.to_thread
+import asyncio
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+@pytest.mark.anyio
+async def test_the_loop_stays_free(scheduled_events: ScheduledEvents) -> None:
+    vm = scheduled_events.vm("web_0")
+    event = vm.freeze()
+
+    async def service() -> None:
+        while not await anyio.to_thread.run_sync(Program(vm.url).look):
+            await asyncio.sleep(0)
+
+    working = asyncio.create_task(service())
+    assert (await event.aio.wait_for_approval()).by == "web_0"
+    await event.aio.wait_until("Started")
+    await working
+    waiting = asyncio.create_task(vm.aio.wait_for_requests())
+    await asyncio.sleep(0)
+    await anyio.to_thread.run_sync(Program(vm.url).look)
+    assert len(await waiting) == 1
+    await scheduled_events.vm("web_1").reboot().aio.assert_not_approved()
+
+@pytest.mark.anyio
+@pytest.mark.scheduled_events(scenario="user-reboot", clock="virtual")
+async def test_scenarios_too(scheduled_events: ScheduledEvents) -> None:
+    assert (await scheduled_events.aio.wait_for_scenario()).passed
+    assert (await scheduled_events.aio.run_scenario("user-reboot")).passed
+    with pytest.raises(AssertionError, match="expected 1"):
+        await scheduled_events.aio.wait_for_requests(timeout=0)
+
+def test_without_a_plugin(scheduled_events: ScheduledEvents) -> None:
+    async def main() -> None:
+        event = scheduled_events.vm("web_0").freeze()
+        event.approve()
+        await event.aio.wait_for_approval()
+
+    asyncio.run(main())
+"""
+
+
+def test_tests_may_be_asynchronous(pytester: pytest.Pytester) -> None:
+    run(pytester, ASYNC).assert_outcomes(passed=3)
+
+
+def test_a_class_of_unittest_may_use_a_world(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+import unittest
+
+class TestService(unittest.TestCase):
+    def setUp(self) -> None:
+        self.world = self.enterContext(ScheduledEvents(vms=1))
+
+    def test_it(self) -> None:
+        self.world.vm("web_0").reboot().assert_status("Scheduled")
+
+    def test_it_fails(self) -> None:
+        self.world.vm("web_0").assert_asked()
+""",
+    )
+    done.assert_outcomes(passed=1, failed=1)
+
+
+@pytest.mark.slow
+def test_tests_may_run_beside_each_other(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        HEAD
+        + """
+@pytest.mark.parametrize("number", range(12))
+def test_it(number: int, scheduled_events: ScheduledEvents) -> None:
+    vm = scheduled_events.vm("web_0")
+    with Program(vm.url).running():
+        event = vm.preempt()
+        event.wait_for_approval()
+    assert [each.id for each in scheduled_events.events] == [event.id]
+"""
+    )
+    root = Path(__file__).parents[3]
+    pytester.makeconftest(f"import sys\nsys.path.insert(0, {str(root)!r})\n")
+    done = pytester.runpytest_subprocess("-n", "2", "-W", "error", "-q")
+    done.assert_outcomes(passed=12)
+
+
+@pytest.mark.slow
+def test_who_does_not_use_it_pays_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+import sys
+
+def test_it():
+    ours = {name for name in sys.modules if name.startswith("forewarn.")}
+    assert ours <= {"forewarn.testing", "forewarn.testing.plugin"}, ours
+    assert not {"uvloop", "httptools", "fastapi"} & set(sys.modules)
+"""
+    )
+    pytester.runpytest_subprocess("-q", "-W", "error").assert_outcomes(passed=1)
+
+
+def test_the_mark_and_the_fixture_are_documented(pytester: pytest.Pytester) -> None:
+    marks = pytester.runpytest_inprocess("--markers")
+    marks.stdout.fnmatch_lines(["@pytest.mark.scheduled_events(vms=3, *"])
+    fixtures = pytester.runpytest_inprocess("--fixtures")
+    fixtures.stdout.fnmatch_lines(["*Return a world of VMs*"])
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import forewarn.testing  # noqa: PLC0415 - as a developer's own code does
+
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    for name in [name for name in sys.modules if name.startswith("forewarn.testing.k")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "forewarn.service.loops")
+    monkeypatch.delitem(sys.modules, "forewarn.sim.loop")
+    with pytest.raises(ImportError, match=re.escape("pip install 'forewarn[test]'")):
+        _ = forewarn.testing.ScheduledEvents
+    with pytest.raises(AttributeError):
+        _ = forewarn.testing.Nothing

@@ -1,0 +1,187 @@
+"""The recorder on a turned clock: what it writes of what an endpoint does."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from forewarn.clock import VirtualClock
+from forewarn.instants import HOUR, MINUTE, SECOND, Micros
+from forewarn.sim.recording import Answer, Failed, Failure, Header, Outcome
+from forewarn.sim.recording_reader import read_recording
+from forewarn.sim.world import START
+from forewarn.testing.recorder import Recorder
+
+
+def shown(number: int) -> Answer:
+    body = f'{{"DocumentIncarnation":{number},"Events":[]}}'.encode()
+    return Answer(status=200, headers=(("ETag", f'"{number}"'),), body=body)
+
+
+UNCHANGED = Answer(status=304, headers=(), body=b"")
+TIMEOUT = Failed(failure=Failure.TIMEOUT)
+
+
+def busy(retry_after: str) -> Answer:
+    return Answer(status=429, headers=(("Retry-After", retry_after),), body=b"")
+
+
+class SkewedClock(VirtualClock):
+    """A clock of a VM whose wall clock may jump."""
+
+    skew: Micros = 0
+
+    def now(self) -> Micros:
+        return super().now() + self.skew
+
+
+@dataclass
+class Tape:
+    """A recorder, an endpoint that answers by a list, and what was written."""
+
+    outcomes: Iterator[Outcome]
+    poll: Micros = SECOND
+    clock: SkewedClock = field(default_factory=lambda: SkewedClock(START))
+    lines: list[str] = field(default_factory=list[str])
+    asked: list[tuple[str | None, float]] = field(
+        default_factory=list[tuple[str | None, float]]
+    )
+    takes: Micros = 0
+
+    def __post_init__(self) -> None:
+        header = Header(api_version="2020-07-01", started=START, poll=self.poll)
+        self.recorder = Recorder(
+            self, clock=self.clock, write=self.lines.append, header=header
+        )
+
+    def ask(self, *, etag: str | None, timeout_seconds: float) -> Outcome:
+        self.asked.append((etag, timeout_seconds))
+        self.pass_by(self.takes)
+        return next(self.outcomes)
+
+    def pass_by(self, time: Micros) -> None:
+        self.clock.advance_to(VirtualClock.now(self.clock) + time)
+
+    def run(self, polls: int) -> None:
+        for _ in range(polls):
+            polled = self.recorder.poll()
+            self.pass_by(round(polled.pause_seconds * SECOND))
+
+    @property
+    def written(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines[1:]]
+
+    def brief(self) -> list[str]:
+        """Return each line's seconds and what it is."""
+        told: list[str] = []
+        for line in self.written:
+            [what, *_] = [key for key in line if key not in {"at", "took"}]
+            told.append(f"{line['at'] / SECOND:g} {what} {line[what]}")
+        return told
+
+
+def tape(*outcomes: Outcome) -> Tape:
+    return Tape(iter(outcomes))
+
+
+def test_only_what_is_different_is_written_and_the_rest_counted() -> None:
+    story = tape(
+        shown(1), UNCHANGED, UNCHANGED, shown(2), UNCHANGED, TIMEOUT, TIMEOUT, shown(2)
+    )
+    story.run(8)
+    story.recorder.end("enough")
+    assert story.brief() == [
+        "0 answer 1",
+        "2 same 2",
+        "3 answer 2",
+        "4 same 1",
+        "5 failure timeout",
+        "6 same 1",
+        "7 again 2",
+        "8 end enough",
+    ]
+    assert [etag for etag, _ in story.asked] == [
+        None,
+        '"1"',
+        '"1"',
+        '"1"',
+        '"2"',
+        '"2"',
+        None,
+        None,
+    ]
+    read = read_recording("".join(story.lines).encode(), name="x")
+    assert read.polls == story.recorder.polls == 8
+    assert (story.recorder.answers, story.recorder.different) == (6, 4)
+
+
+def test_an_endpoint_without_tags_is_compared() -> None:
+    plain = Answer(status=200, headers=(), body=b"{}")
+    story = tape(plain, plain, plain)
+    story.run(3)
+    assert story.brief() == ["0 answer 1"]
+    assert {etag for etag, _ in story.asked} == {None}
+
+
+def test_a_tag_that_lies_is_used_no_more() -> None:
+    broken = Answer(status=200, headers=(("ETag", '"1"'),), body=b'{"Docum')
+    story = tape(shown(1), broken, shown(1), shown(2))
+    story.run(4)
+    assert story.brief() == ["0 answer 1", "1 answer 2", "2 again 1", "3 answer 3"]
+    assert [etag for etag, _ in story.asked] == [None, '"1"', None, None]
+
+
+def test_a_304_that_nobody_asked_for_is_an_answer() -> None:
+    story = tape(UNCHANGED, UNCHANGED)
+    story.run(2)
+    assert [line["status"] for line in story.written] == [304]
+
+
+def test_a_line_each_minute_says_that_it_is_still_there() -> None:
+    story = Tape(iter([shown(1), *[UNCHANGED] * 200]))
+    story.run(151)
+    assert story.brief() == ["0 answer 1", "60 same 60", "120 same 60"]
+
+
+def test_whoever_wants_to_be_left_alone_is_left_alone() -> None:
+    def pause(outcome: Outcome) -> float:
+        return tape(outcome).recorder.poll().pause_seconds
+
+    assert pause(busy("7")) == 7
+    assert pause(busy("0")) == 1
+    assert pause(busy("soon")) == 1
+    assert pause(busy("Mon, 11 Apr 2022 22:26:58 GMT")) == 1
+    assert pause(busy("999999")) == 5 * MINUTE / SECOND
+    assert pause(shown(1)) == 1
+
+
+def test_the_first_answer_may_take_long_and_polls_keep_their_beat() -> None:
+    story = tape(TIMEOUT, shown(1), UNCHANGED)
+    story.takes = SECOND // 4
+    story.run(3)
+    assert [timeout for _, timeout in story.asked] == [130, 130, 10]
+    assert [line["at"] for line in story.written] == [250_000, 1_250_000]
+    assert {line["took"] for line in story.written} == {250_000}
+    slow = tape(shown(1))
+    slow.takes = 5 * SECOND
+    assert slow.recorder.poll().pause_seconds == 0
+
+
+def seen_after(skews: Sequence[Micros]) -> float:
+    """Return the recorded second after as many seconds as there are jumps."""
+    story = Tape(iter([shown(number) for number in range(99)]))
+    story.run(1)
+    for skew in skews:
+        story.clock.skew += skew
+        story.run(1)
+    return story.written[-1]["at"] / SECOND
+
+
+def test_time_passes_also_while_the_vm_stands_still() -> None:
+    assert seen_after([0, 0, 0]) == 3
+    # Frozen for 30 seconds, which only the wall clock knows afterwards.
+    assert seen_after([0, 30 * SECOND, 0]) == 33
+    # Set by hand, or by a few milliseconds: not believed.
+    assert seen_after([0, -2 * HOUR, 0]) == 3
+    assert seen_after([0, 500 * HOUR, 0]) == 3
+    assert seen_after([1_000, -1_000, 1_000]) == 3

@@ -1,0 +1,484 @@
+"""A world as a test uses it: verbs, waits, assertions, faults, scenarios, ends."""
+
+import gc
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.testing import Event, NotSeenError, ScheduledEvents, Vm
+from forewarn.testing.kit.shared_loop import SharedLoop
+from tests.support.processes import http
+from tests.support.programs import Program
+
+FLEET = """
+[[tenant]]
+name = "a"
+[[tenant]]
+name = "b"
+[[host]]
+name = "h1"
+[[vm]]
+name = "of_a"
+host = "h1"
+tenant = "a"
+[[vm]]
+name = "of_b"
+host = "h1"
+tenant = "b"
+"""
+
+
+def _any(value: str) -> Any:
+    """Return what a type checker would not let pass."""
+    return value
+
+
+@pytest.fixture
+def world() -> Iterator[ScheduledEvents]:
+    with ScheduledEvents() as world:
+        yield world
+
+
+@pytest.fixture
+def still() -> Iterator[ScheduledEvents]:
+    """A world whose time stands still."""
+    with ScheduledEvents(clock="virtual", seed=0) as world:
+        yield world
+
+
+# Being told
+
+
+def test_three_vms_each_have_an_address(world: ScheduledEvents) -> None:
+    assert [vm.name for vm in world.vms] == ["web_0", "web_1", "web_2"]
+    assert len({vm.url for vm in world.vms}) == 3
+    assert world.hosts == ("h0", "h1", "h2", "spare")
+    vm = world.vm("web_1")
+    assert vm.environment() == {"FOREWARN_ENDPOINT": vm.url}
+    assert vm.events_url.startswith(f"{vm.url}/metadata/scheduledevents?api-version=")
+    assert http(vm.events_url) == (200, {"DocumentIncarnation": 1, "Events": []})
+    assert (vm.host, vm.state) == ("h1", "running")
+
+
+@pytest.mark.parametrize(
+    ("order", "event_type", "source", "status"),
+    [
+        (lambda vm: vm.reboot(), "Reboot", "User", "Scheduled"),
+        (lambda vm: vm.redeploy(), "Redeploy", "User", "Scheduled"),
+        (lambda vm: vm.preempt(), "Preempt", "Platform", "Scheduled"),
+        (lambda vm: vm.evict(), "Preempt", "Platform", "Scheduled"),
+        (lambda vm: vm.terminate(), "Terminate", "User", "Scheduled"),
+        (lambda vm: vm.freeze(), "Freeze", "Platform", "Scheduled"),
+        (lambda vm: vm.live_migrate(), "Freeze", "Platform", "Scheduled"),
+        (
+            lambda vm: vm.maintain(impact="redeploy"),
+            "Redeploy",
+            "Platform",
+            "Scheduled",
+        ),
+        (lambda vm: vm.predict_failure(), "Redeploy", "Platform", "Scheduled"),
+        (lambda vm: vm.fail(), "Reboot", "Platform", "Started"),
+        (lambda vm: vm.event(type="freeze"), "Freeze", "Platform", "Started"),
+        (
+            lambda vm: vm.event(type="Reboot", source="user", notice="2s"),
+            "Reboot",
+            "User",
+            "Scheduled",
+        ),
+    ],
+)
+def test_a_vm_is_shown_what_befalls_it(
+    still: ScheduledEvents,
+    order: Callable[[Vm], Event],
+    event_type: str,
+    source: str,
+    status: str,
+) -> None:
+    vm = still.vm("web_0")
+
+    event = order(vm)
+
+    [shown] = Program(vm.url).events()
+    assert shown["EventId"] == event.id
+    assert (shown["EventType"], shown["EventSource"]) == (event_type, source)
+    assert (shown["EventStatus"], shown["Resources"]) == (status, ["web_0"])
+    assert (event.type, event.status, event.vms) == (event_type, status, ("web_0",))
+    assert vm.document()["Events"] == [shown]
+
+
+def test_a_notice_of_ones_own_is_kept(still: ScheduledEvents) -> None:
+    event = still.vm("web_0").reboot(
+        notice=timedelta(seconds=2), duration=9, description="Now."
+    )
+    assert event.not_before == datetime(2030, 1, 1, 0, 0, 2, tzinfo=UTC)
+    assert event.json["DurationInSeconds"] == 9
+    assert event.json["Description"] == "Now."
+    still.advance(2)
+    event.assert_status("Started")
+
+
+def test_vms_on_one_host_share_an_event() -> None:
+    with ScheduledEvents(vms=2, together=True) as world:
+        [event] = world.maintain("h0", impact="freeze")
+        assert event.vms == ("web_0", "web_1")
+        assert world.vm("web_0").events[0].id == event.id
+
+
+def test_several_vms_are_deleted_together(still: ScheduledEvents) -> None:
+    events = still.terminate("web_0", "web_1")
+    assert [event.type for event in events] == ["Terminate", "Terminate"]
+    events[0].approve("web_0")
+    events[0].assert_status("Scheduled")
+    assert "has not approved the deletion of vm web_1" in events[0].waits_for[0]
+    events[1].approve("web_1")
+    events[0].assert_status("Started")
+    assert still.event(events[0].id.lower()).id == events[0].id
+
+
+def test_hosts_fail_and_are_restored(still: ScheduledEvents) -> None:
+    [event] = still.fail("h1")
+    assert event.vms == ("web_1",)
+    assert still.vm("web_1").state == "down"
+    still.restore("h1")
+    event.assert_status("Gone")
+    still.vm("web_2").fail()
+    still.vm("web_2").restore()
+    assert still.events == []
+
+
+def test_the_first_request_may_have_to_enable() -> None:
+    with ScheduledEvents(enabled=False, clock="virtual") as world:
+        vm = world.vm("web_0")
+        with pytest.raises(RefusedError, match="no document yet"):
+            vm.document()
+        assert Program(vm.url).events() == []
+        assert vm.document()["Events"] == []
+
+
+# Going on
+
+
+def test_an_approval_is_waited_for(world: ScheduledEvents) -> None:
+    vm = world.vm("web_0")
+    with Program(vm.url).running():
+        event = vm.preempt()
+        approved = event.wait_for_approval()
+        event.wait_until("Started")
+    assert approved.by == event.approved_by == "web_0"
+    assert timedelta() <= approved.after < timedelta(seconds=10)
+    event.assert_approved(by="web_0", within="10s")
+    event.finish()
+    event.assert_status("Gone")
+    assert vm.state == "deleted"
+
+
+def test_time_passes_when_a_test_says_so(still: ScheduledEvents) -> None:
+    event = still.vm("web_0").freeze()
+    still.advance("14m59s")
+    event.assert_status("Scheduled")
+    still.advance(1.0)
+    event.assert_status("Started")
+    assert still.now == datetime(2030, 1, 1, 0, 15, tzinfo=UTC)
+    assert still.step() > 0
+    still.advance("1h")
+    event.assert_status("Gone")
+    event.wait_until("Started")
+
+
+def test_on_the_machines_clock_not_before_comes_nearer(world: ScheduledEvents) -> None:
+    event = world.vm("web_0").freeze()
+    before = event.not_before
+    assert world.now < before
+    world.advance("10m")
+    assert timedelta(minutes=9) < before - event.not_before < timedelta(minutes=11)
+    world.pause()
+    world.resume()
+    world.advance("6m")
+    event.assert_status("Started")
+
+
+def test_an_event_goes_on_by_hand(still: ScheduledEvents) -> None:
+    event = still.vm("web_0").reboot()
+    event.start()
+    event.assert_status("Started")
+    event.recover()
+    event.assert_status("Started")
+    event.finish()
+    event.assert_status("Gone")
+    with pytest.raises(RefusedError):
+        event.start()
+    again = still.vm("web_0").reboot()
+    again.cancel()
+    again.wait_until("Cancelled")
+
+
+def test_what_the_guard_holds_is_told(still: ScheduledEvents) -> None:
+    first, second = still.maintain("h0", "h1", impact="reboot")
+    first.start()
+    with pytest.raises(RefusedError, match="cannot be Started yet: "):
+        second.start()
+
+
+def test_an_approval_may_be_withheld(still: ScheduledEvents) -> None:
+    vm = still.vm("web_0")
+    event = vm.freeze()
+    still.withhold("web_0")
+    assert Program(vm.url).look() == [event.id]
+    assert event.wait_for_approval().by == "web_0"
+    event.assert_approved(by="web_0")
+    assert event.approved_by == ""
+    event.assert_status("Scheduled")
+    still.release("web_0")
+    event.assert_status("Started")
+
+
+def test_tenants_of_one_host_wait_for_each_other() -> None:
+    with ScheduledEvents(fleet=FLEET, clock="virtual") as world:
+        event = world.vm("of_a").freeze()
+        assert world.vm("of_b").events[0].id != event.id
+        event.approve("of_a")
+        event.assert_status("Scheduled")
+        world.vm("of_b").events[0].approve("of_b")
+        event.assert_status("Started")
+        with pytest.raises(RefusedError, match="may not approve"):
+            world.vm("of_b").events[0].approve("of_a")
+
+
+def test_a_fleet_may_change_and_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(FLEET, encoding="utf-8")
+    with ScheduledEvents(fleet=file) as world:
+        more = FLEET + '[[vm]]\nname = "third"\nhost = "h1"\ntenant = "a"\n'
+        world.apply_fleet(more)
+        assert Program(world.vm("third").url).events() == []
+
+
+def test_vms_come_and_go(world: ScheduledEvents) -> None:
+    late = world.add_vm("late", spot=True)
+    assert late.reboot().vms == ("late",)
+    world.remove_vm("late")
+    assert http(late.events_url)[0] == 404
+    assert late.state == "deleted"
+
+
+# Requests, faults, scenarios
+
+
+def test_requests_are_remembered(world: ScheduledEvents) -> None:
+    vm = world.vm("web_0")
+    with Program(vm.url).running():
+        found = vm.wait_for_requests(2)
+        assert len(world.wait_for_requests()) >= 1
+    assert [seen.method for seen in found] == ["GET", "GET"]
+    vm.assert_asked(at_least=2)
+    vm.assert_approved_nothing()
+    world.assert_no_deviations()
+    assert {seen.vm for seen in world.journal} == {"web_0"}
+    world.clear_journal()
+    assert vm.requests == []
+
+
+def test_answers_go_wrong(world: ScheduledEvents, tmp_path: Path) -> None:
+    vm = world.vm("web_0")
+    vm.fault("500 x2, 503")
+    assert [http(vm.events_url)[0] for _ in range(4)] == [500, 500, 503, 200]
+    assert world.faults.counts(vm="web_0") == {"500": 2, "503": 1}
+    world.faults.set("404")
+    assert http(world.vm("web_1").events_url)[0] == 404
+    world.faults.clear()
+    world.faults.play(["400", "ok"], loops=True)
+    assert [http(vm.events_url)[0] for _ in range(3)] == [400, 200, 400]
+    vm.clear_faults()
+    assert http(vm.events_url)[0] == 200
+    world.faults.clear()
+    file = tmp_path / "faults.toml"
+    file.write_text('[[fault]]\nfault = "500"\nvm = "web_2"\n', encoding="utf-8")
+    world.faults.load(file)
+    assert http(world.vm("web_2").events_url)[0] == 500
+
+
+def test_a_world_may_begin_with_faults_and_a_profile() -> None:
+    with ScheduledEvents(faults="500 x1", profile="real", clock="virtual") as world:
+        assert http(world.vm("web_0").events_url)[0] == 500
+
+
+def test_a_strict_world_fails_for_a_deviation() -> None:
+    world = ScheduledEvents(profile="strict")
+    with pytest.raises(NotSeenError, match="api-version"), world:
+        assert http(f"{world.vm('web_0').url}/metadata/scheduledevents")[0] == 400
+
+
+def test_a_scenario_runs_beside_the_test() -> None:
+    with ScheduledEvents(scenario="user-reboot", clock="virtual") as world:
+        assert world.wait_for_scenario().passed
+        assert world.run_scenario("user-reboot").passed
+
+
+def test_a_scenario_that_fails_fails_the_test(tmp_path: Path) -> None:
+    file = tmp_path / "approve.toml"
+    file.write_text(
+        'name = "approve"\ndescription = "web_0 approves."\n'
+        '[[step]]\nas = "event"\nreboot = "web_0"\n'
+        '[[step]]\nexpect = { approved_by = "web_0", within = "10s" }\n',
+        encoding="utf-8",
+    )
+    with ScheduledEvents(clock="virtual") as world:
+        with pytest.raises(NotSeenError, match=r"scenario approve failed:\n.*web_0"):
+            world.run_scenario(file)
+        with pytest.raises(RefusedError, match="began without a scenario"):
+            world.wait_for_scenario()
+
+
+@pytest.mark.slow
+def test_an_operator_api_is_there_when_it_is_asked_for() -> None:
+    with ScheduledEvents() as one, ScheduledEvents(vms=1) as other:
+        assert one.api_url != other.api_url
+        assert http(f"{one.api_url}/v1/reboot", {"vms": ["web_2"]})[0] == 201
+        assert [event.type for event in one.events] == ["Reboot"]
+        assert other.events == []
+        status, told = http(f"{other.api_url}/v1/sim/vms")
+        assert (status, len(told["vms"])) == (200, 1)
+        new = {"name": "late"}
+        assert http(f"{other.api_url}/v1/sim/vms", new)[0] == 201
+        assert http(f"{other.api_url}/v1/sim/reset", {})[0] == 409
+
+
+# What is not seen, and what cannot be
+
+
+def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
+    vm = still.vm("web_0")
+    event = vm.preempt()
+    with pytest.raises(NotSeenError, match=r"nobody approved Preempt .* within 0 s"):
+        event.wait_for_approval(timeout=0)
+    with pytest.raises(NotSeenError, match=r"expected Started within 0 s\n  because"):
+        event.wait_until("Started", timeout=0)
+    with pytest.raises(NotSeenError, match="nobody has approved"):
+        event.assert_approved()
+    with pytest.raises(AssertionError, match="expected Gone"):
+        event.assert_status("Gone")
+    with pytest.raises(NotSeenError, match="web_0 made 0 requests; expected 1"):
+        vm.assert_asked()
+    with pytest.raises(NotSeenError, match="within 0 s; expected 2"):
+        vm.wait_for_requests(2, timeout=0)
+    event.assert_not_approved()
+    still.advance(3)
+    Program(vm.url).look()
+    message = "web_0 approved 3 s after the event; expected none"
+    with pytest.raises(NotSeenError, match=message):
+        event.assert_not_approved()
+    with pytest.raises(
+        NotSeenError, match="3 s after the event; expected it within 2 s"
+    ):
+        event.assert_approved(within=2)
+    with pytest.raises(NotSeenError, match="expected it from web_1"):
+        event.assert_approved(by="web_1")
+    with pytest.raises(NotSeenError, match=r"web_0 approved .*; expected nothing"):
+        vm.assert_approved_nothing()
+    other = still.vm("web_1").reboot()
+    other.cancel()
+    with pytest.raises(NotSeenError, match="and it is over"):
+        other.wait_for_approval()
+    with pytest.raises(NotSeenError, match="expected Started"):
+        other.wait_until("Started")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda world: world.vm("web_9"), "no vm web_9"),
+        (lambda world: world.event("X"), "no event X"),
+        (lambda world: world.advance("soon"), "is not a duration"),
+        (lambda world: world.advance(-1), "is no length"),
+        (lambda world: world.vms[0].event(type="Sleep"), "no event type 'Sleep'"),
+        (lambda world: world.vms[0].event(type="Freeze", source="Me"), "no source"),
+        (lambda world: world.vms[0].maintain(impact="delete"), "no impact 'delete'"),
+        (lambda world: world.vms[0].reboot().assert_status("Done"), "never 'Done'"),
+        (lambda world: world.run_scenario("nothing"), "no scenario"),
+        (lambda _world: ScheduledEvents(vms=0), "1 to 10000 VMs"),
+        (lambda _world: ScheduledEvents(clock=_any("sun")), "no clock 'sun'"),
+        (lambda _world: ScheduledEvents(profile=_any("kind")), "no profile 'kind'"),
+        (lambda _world: ScheduledEvents(settings={"x.y": "1"}), "x.y"),
+        (lambda _world: ScheduledEvents(faults="nonsense"), "no kind of fault"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    still: ScheduledEvents, wrong: Callable[[ScheduledEvents], object], message: str
+) -> None:
+    with pytest.raises(ForewarnError, match=message):
+        wrong(still)
+
+
+# Ending
+
+
+def test_nothing_outlives_its_world() -> None:
+    before = threading.active_count()
+    with ScheduledEvents() as one:
+        port = int(one.vm("web_0").url.rpartition(":")[2])
+        with ScheduledEvents() as other:
+            assert one.vm("web_0").url != other.vm("web_0").url
+            assert threading.active_count() <= before + 1
+        one.close()
+        one.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+    assert threading.active_count() == before
+    gc.collect()
+
+
+def test_the_loop_ends_with_its_last_lease() -> None:
+    shared = SharedLoop()
+    before = threading.active_count()
+    first = shared.lease()
+    assert shared.lease() is first
+    shared.give_back()
+    assert threading.active_count() == before + 1
+    shared.give_back()
+    assert threading.active_count() == before
+
+
+def test_worlds_never_meet() -> None:
+    with ScheduledEvents() as one, ScheduledEvents() as other:
+        one.vm("web_0").preempt()
+        assert Program(other.vm("web_0").url).events() == []
+        assert other.journal[0].vm == "web_0"
+        assert one.journal == []
+
+
+def test_worlds_may_live_in_many_threads() -> None:
+    def live(number: int) -> tuple[str, ...]:
+        with ScheduledEvents(vms=2, seed=number) as world:
+            vm = world.vm("web_1")
+            with Program(vm.url, "web_1").running():
+                event = vm.preempt()
+                event.wait_for_approval()
+            return tuple(each.id for each in world.events)
+
+    with ThreadPoolExecutor(8) as pool:
+        lives = list(pool.map(live, range(40)))
+    assert len(set(lives)) == 40
+    assert lives == list(map(live, range(40)))
+
+
+def test_what_breaks_a_world_is_not_passed_over() -> None:
+    world = ScheduledEvents()
+    core = world._core
+
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    def spoil() -> None:
+        core.engine.settle = broken
+        core.stage.wake()
+
+    core.call(spoil)
+    with pytest.raises(ZeroDivisionError):
+        world.close()
