@@ -20,7 +20,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq
 COLOUR := $(if $(MAKE_TERMOUT),yes,no)
 CODE := src tests $(wildcard examples bench)
 # The packages that decide and do no I/O: every branch of theirs is tested.
-PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*
+PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*,src/forewarn/agent/core/*
 # Programs of Debian that some tests need, and where the unpacked ones are kept.
 PACKAGES := nft=nftables ip=iproute2
 UNPACKED := promtool=prometheus
@@ -106,6 +106,11 @@ cover: .venv/dev.stamp ## Run every test under coverage.
 bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=scale).
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(RECORD),--record) \
 		$(addprefix --only=,$(ONLY))
+
+.PHONY: agent
+agent: .venv/made.stamp ## Build the agent's single file, dist/forewarn-agent.pyz.
+	@$(BIN)/python deploy/bundle.py dist/forewarn-agent.pyz
+	@echo "dist/forewarn-agent.pyz: run it with any Python 3.11 or newer"
 
 .PHONY: lock
 lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest releases.

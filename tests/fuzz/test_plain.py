@@ -1,13 +1,17 @@
 """The short way to read a request, held against the long one."""
 
+import asyncio
 from random import Random
 
 import pytest
 
+from forewarn.metadata import limits
 from forewarn.metadata.plain import read_plain
 from forewarn.metadata.reader import Received, RequestReader
 from tests.fuzz import grammar
-from tests.unit.metadata.support import EVENT_ID
+from tests.fuzz.talk import Talk, answers_of
+from tests.fuzz.test_http import make_hub
+from tests.unit.metadata.support import EVENT, EVENT_ID, published, snapshot
 
 BODY = b'{"StartRequests":[{"EventId":"%b"}]}' % EVENT_ID.encode()
 
@@ -72,6 +76,37 @@ def test_whatever_goes_the_short_way_is_read_the_same_the_long_way(
             short += 1
             assert found == read_long(data), (number, data)
     assert short > fuzz_requests // 20, "hardly any went the short way"
+
+
+def test_nothing_that_a_limit_refuses_can_go_the_short_way() -> None:
+    """It is asked only for so few bytes, and refuses no request for its size."""
+    smallest = min(
+        limits.TARGET_BYTES_MAX,
+        limits.HEAD_BYTES_MAX,
+        limits.BODY_BYTES_MAX,
+        limits.MESSAGE_BYTES_MAX,
+    )
+    assert smallest >= limits.KNOWN_BYTES_MAX
+    few = b"".join(b"X-%d: y\r\n" % number for number in range(limits.HEADERS_MAX))
+    many = CURL.replace(b"Accept: */*\r\n", few)
+    assert read_plain(many) is None
+
+
+@pytest.mark.parametrize("data", [CURL, REQUESTS])
+def test_it_counts_against_the_rate_limit_as_the_long_way_does(data: bytes) -> None:
+    async def statuses(pieces: list[bytes]) -> list[int]:
+        hub = make_hub(rate_limit=2)
+        hub.endpoint.publish(published(snapshot(2, EVENT)))
+        conversation = Talk(hub)
+        await conversation.send(pieces)
+        return [answer.status for answer in answers_of(await conversation.end())]
+
+    async def story() -> None:
+        whole = await statuses([data] * 6)
+        assert whole == await statuses([data[:9], data[9:]] * 6)
+        assert (whole[0], whole[-1]) == (200, 429)
+
+    asyncio.run(story())
 
 
 def _bytes(rng: Random) -> bytes:

@@ -1,4 +1,4 @@
-"""Every clause of sections 1 to 7 has a test, and every test's clause exists.
+"""Every clause of every section but 8 has a test, and every test's clause exists.
 
 What a test covers is read from its text, not from a run: marks on functions,
 classes and parameters, `pytestmark` of a module, and `# clauses:` lines at the top
@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 PROTOCOL = ROOT / "docs" / "protocol.md"
 
-LAST_SECTION_TESTED = 7
-"""Sections after it are about what stands around the protocol."""
+SECTIONS_TESTED = (1, 2, 3, 4, 5, 6, 7, 9)
+"""Section 8 is about clients."""
 
 HEADING = re.compile(r"^### (\d+\.\d+) ", re.MULTILINE)
 ROW = re.compile(r"^\| (\d+\.\d+) \|", re.MULTILINE)
@@ -118,7 +118,7 @@ def test_every_clause_has_a_test() -> None:
     bare = [
         clause
         for clause in clauses()
-        if int(clause.partition(".")[0]) <= LAST_SECTION_TESTED and clause not in found
+        if int(clause.partition(".")[0]) in SECTIONS_TESTED and clause not in found
     ]
     assert not bare, f"no test cites {bare}"
 
@@ -136,11 +136,11 @@ def test_the_clauses_are_numbered_without_a_gap() -> None:
     for clause in clauses():
         section, number = clause.split(".")
         by_section[int(section)].append(int(number))
-    assert list(by_section) == list(range(1, LAST_SECTION_TESTED + 1))
+    assert tuple(by_section) == SECTIONS_TESTED
     for section, numbers in by_section.items():
         assert numbers == list(range(1, len(numbers) + 1)), section
     counts = [len(numbers) for numbers in by_section.values()]
-    assert counts == [12, 10, 6, 7, 9, 3, 4]
+    assert counts == [12, 10, 6, 7, 9, 3, 4, 4]
 
 
 def test_each_clause_lists_its_tests(request: pytest.FixtureRequest) -> None:

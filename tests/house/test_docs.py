@@ -120,6 +120,9 @@ def commands(block: Block) -> Iterator[list[str]]:
             # Settings may stand before a command, and a path may lead to it.
             while words and re.match(r"[A-Z_]+=", words[0]):
                 del words[0]
+            # So may who it is done as.
+            if words[:1] == ["runuser"]:
+                del words[: words.index("--") + 1]
             if words and Path(words[0]).name == "forewarn":
                 yield words[1:]
             words = []

@@ -16,6 +16,7 @@ def begin_failure(
         turn.vms[vm] = Vm(DOWN, turn.vms[vm].host)
     turn.make(slot, vms, left=0, host=host, approved=-1)
     turn.publish([slot])
+    turn.free(turn.model.scopes(vms))
 
 
 def overtake(turn: Turn, slot: int, vms: int) -> None:

@@ -1,14 +1,18 @@
 """`forewarn conform`: our own endpoint keeps everything, the mock does not."""
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
 
 import pytest
 
 from forewarn.cli import main
 from forewarn.testing.checks import LIFE_CHECKS, run_checks
-from forewarn.testing.client import HttpClient
+from forewarn.testing.client import EVENTS_PATH, HttpClient
 from forewarn.testing.conformance import Finding, Verdict, examine, report
 from forewarn.testing.watching import WatchingClient
 from tests.spec.mock_imitation import Mock, served
@@ -104,6 +108,91 @@ def test_our_endpoint_keeps_every_clause(endpoint: ServedWorld) -> None:
     assert len(tried) >= 39
     clauses = [each.clause for each in report("x", findings).findings]
     assert clauses == sorted(clauses, key=lambda c: [int(n) for n in c.split(".")])
+
+
+@contextmanager
+def listening(handler: type[BaseRequestHandler]) -> Generator[str]:
+    """Serve with a handler on loopback; yield its URL."""
+    server = TCPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Careless(BaseHTTPRequestHandler):
+    """Answers whatever it is sent with 200, as servers of ten lines do.
+
+    For verbs that it was not written for it hangs up without a word.
+    """
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"DocumentIncarnation":1,"Events":[]}')
+
+    do_POST = do_GET  # noqa: N815 - the name that http.server looks for
+
+    def do_PUT(self) -> None:
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+def test_whatever_a_careless_server_does_is_a_finding() -> None:
+    with listening(Careless) as url:
+        found = broken(
+            list(examine(HttpClient(url), approve=True, polls=0, pause=lambda: None))
+        )
+    assert "expected 400, got 200" in found["malformed bodies are 400"]
+    assert "there was no answer" in found["other verbs are 405"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x00\xff\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n{",
+    ],
+)
+def test_what_is_no_http_is_status_3(
+    answer: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    with listening(Broken) as url:
+        assert main(["conform", url]) == 3
+    assert "no HTTP answer" in capsys.readouterr().err
+
+
+def test_a_client_that_waits_for_a_100_is_patient_too() -> None:
+    statuses = [429, 400]
+
+    class Limited(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # which has it answer with 100 by itself
+
+        def do_POST(self) -> None:
+            self.rfile.read(1)
+            self.send_response(statuses.pop(0))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing."""
+
+    waited: list[float] = []
+    with listening(Limited) as url:
+        client = HttpClient(url, pause=waited.append)
+        goes_on, answer = client.ask_first(EVENTS_PATH, b"{")
+    assert (goes_on, answer.status, len(waited)) == (True, 400, 1)
 
 
 def test_the_command_reports_and_fails(

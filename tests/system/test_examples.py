@@ -54,6 +54,7 @@ def _run(command: list[str], service: Serving, vm: str, *, polls: int) -> str:
 
 
 @pytest.mark.clause("9.3")
+@pytest.mark.clause("9.3")
 @pytest.mark.parametrize(
     ("client", "prepare"),
     [

@@ -38,6 +38,7 @@ def own(service: Serving, vm: str, path: str = OWN) -> tuple[int, Any]:
     return http(service.urls[f"VM {vm}"] + path)
 
 
+@pytest.mark.clause("9.4")
 def test_a_failure_lasts_over_the_death_of_the_service(
     start: Start, tmp_path: Path
 ) -> None:

@@ -126,6 +126,7 @@ async def _play(scenario: Scenario) -> tuple[Result, list[Client], Stage]:
 
 
 @pytest.mark.clause("9.2")
+@pytest.mark.clause("9.2")
 @in_loop
 async def test_every_scenario_runs_on_sockets_with_careful_clients() -> None:
     scenarios = catalog.scenarios()
@@ -204,9 +205,9 @@ async def test_without_a_client_a_scenario_says_what_was_missing() -> None:
     await stage.end()
 
     assert [each.sentence for each in result.failures] == [
-        "web_0 has not asked within 0.1 s",
-        "web_0 has not approved e1 within 0.1 s",
-        "web_0 has not seen e1 Started within 0.1 s",
+        "web_0 did not ask within 0.1 s",
+        "web_0 did not approve e1 within 0.1 s",
+        "web_0 did not see e1 Started within 0.1 s",
     ]
 
 

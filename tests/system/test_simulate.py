@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -176,6 +177,7 @@ def test_a_signal_in_the_middle_of_a_scenario_is_no_success(start: Start) -> Non
     found = start("mine.toml", *ANYWHERE, "--wait=10m").wait_ready()
     found.process.send_signal(signal.SIGTERM)
     assert found.ended() == 128 + signal.SIGTERM
+    assert found.log().splitlines()[-1].endswith("cut short by a signal")
 
 
 def test_it_goes_on_when_nobody_reads_its_lines(tmp_path: Path) -> None:
@@ -351,39 +353,61 @@ def test_without_root_it_says_so(start: Start) -> None:
 # The package
 
 
-def test_the_built_package_has_all_that_the_first_minute_needs(
-    tmp_path: Path,
-) -> None:
-    wheels, installed = tmp_path / "wheels", tmp_path / "installed"
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment of its own with the built wheel, and nothing else."""
+    folder = tmp_path_factory.mktemp("package")
+    wheels, environment = folder / "wheels", folder / "environment"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     build = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels))
     run(*pip, *build, str(ROOT))
-    [wheel] = wheels.iterdir()
-    run(
-        *pip,
-        "install",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(installed),
-        str(wheel),
-    )
-    environ = {**os.environ, "PYTHONPATH": str(installed)}
+    run(sys.executable, "-m", "venv", "--without-pip", str(environment))
+    # Without an index: the package alone needs nothing.
+    install = ("install", "--no-index", f"--find-links={wheels}", "forewarn")
+    run(*pip, "--python", str(environment / "bin" / "python"), *install)
+    return environment
 
-    def python(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *words],
+
+def with_server(environment: Path) -> None:
+    """Have what `forewarn[server]` brings in reach, after the package's own."""
+    [packages] = environment.glob("lib/python*/site-packages")
+    ours = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (packages / "server.pth").write_text("\n".join(sorted(ours)), encoding="utf-8")
+
+
+def test_the_built_package_has_all_that_the_first_minute_needs(
+    built: Path, tmp_path: Path
+) -> None:
+    def forewarn(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(built / "bin" / "forewarn"), *words],
             cwd=tmp_path,
-            env=environ,
             capture_output=True,
             text=True,
             check=False,
+            timeout=PATIENCE_SECONDS * 3,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
-    assert str(installed) in python("-c", "import forewarn; print(forewarn.__file__)")
-    listed = json.loads(python("-m", "forewarn", "simulate", "--list", "--json"))
+    alone = forewarn("simulate", "spot-preemption")
+    assert alone.returncode != 0
+    assert "forewarn[server]" in alone.stderr
+    assert "Traceback" not in alone.stderr
+    with_server(built)
+    where = run(
+        str(built / "bin" / "python"), "-c", "import forewarn; print(forewarn.__file__)"
+    )
+    assert where.startswith(str(built))
+    listed = json.loads(forewarn("simulate", "--list", "--json").stdout)
     assert "spot-preemption" in {each["name"] for each in listed}
-    played = ("simulate", "spot-preemption", *ANYWHERE, "--speed=6000", "--wait=0s")
-    assert "passed    spot-preemption" in python("-m", "forewarn", *played)
+    played = forewarn(*readme_words(), *ANYWHERE, "--speed=6000", "--wait=0s")
+    assert played.returncode == 0, played.stderr
+    assert "passed    spot-preemption" in played.stdout
+
+
+def readme_words() -> list[str]:
+    """Return what README's one-liner gives to `forewarn`."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [words] = re.findall(
+        r"^pipx run --spec 'forewarn\[server\]' forewarn (.*)$", text, re.MULTILINE
+    )
+    return words.split()

@@ -94,6 +94,7 @@ def forewarn(service: Serving, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.clause("9.3")
 def test_each_hears_of_its_own_whatever_the_other_does(
     start: Start, hook: Hook, other: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def test_what_fails_is_sent_again_in_order(start: Start, hook: Hook) -> None:
     assert found["last_error"] == "it answered 302; redirects are not followed"
 
 
+@pytest.mark.clause("9.3")
 def test_what_was_committed_is_told_after_a_kill(start: Start, hook: Hook) -> None:
     hook.script = ["hang"]
     service = start(webhook("shop", hook, 'tenant = "shop"'))

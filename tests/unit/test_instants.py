@@ -1,5 +1,8 @@
 """Instants and durations, and their texts."""
 
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from forewarn.instants import (
     format_http_date,
     format_instant,
     parse_duration,
+    parse_http_date,
     parse_instant,
     round_up_to_second,
 )
@@ -158,6 +162,49 @@ def test_the_date_of_the_wire() -> None:
 @given(st.integers(0, YEAR_9999))
 def test_the_date_of_the_wire_has_29_characters(instant: int) -> None:
     assert len(format_http_date(instant)) == 29
+
+
+@pytest.mark.clause("2.7")
+@given(st.integers(parse_instant("0001-01-01T00:00:00Z"), YEAR_9999))
+def test_the_date_of_the_wire_is_the_librarys(instant: int) -> None:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=instant // SECOND)
+    assert format_http_date(instant) == format_datetime(moment, usegmt=True)
+
+
+@given(st.integers(parse_instant("0001-01-01T00:00:00Z"), YEAR_9999))
+def test_the_date_of_the_wire_is_read_back(instant: int) -> None:
+    assert parse_http_date(format_http_date(instant)) == instant // SECOND * SECOND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mon, 11 Apr 2022 22:26:58 GMT",
+        " Mon, 11 Apr 2022 22:26:58 UTC ",
+        "Monday, 11-April-2022 22:26:58 GMT",
+        "11 apr 2022 22:26:58",
+        "Sun, 11 Apr 2022 22:26:58.5 +0000",
+    ],
+)
+def test_dates_of_the_wire_are_read_as_people_write_them(text: str) -> None:
+    assert parse_http_date(text) == EXAMPLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Mon, 32 Apr 2022 22:26:58 GMT",
+        "Mon, 11 Abc 2022 22:26:58 GMT",
+        "Mon, 11 Apr 2022 25:26:58 GMT",
+        "Mon, 11 Apr 2022 22:26:58 +0200",
+        "Mon, 11 Apr 0000 22:26:58 GMT",
+        "2022-04-11T22:26:58Z",
+    ],
+)
+def test_what_is_no_date_of_the_wire_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_http_date(text)
 
 
 @pytest.mark.clause("2.7")

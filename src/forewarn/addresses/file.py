@@ -22,8 +22,8 @@ from forewarn.addresses.model import (
 )
 from forewarn.fleet.lines import Lines
 from forewarn.fleet.model import Vm
-from forewarn.fleet.problems import PROBLEMS_MAX, Problem, did_you_mean, quoted
 from forewarn.fleet.values import split_listener
+from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, quoted
 from forewarn.protocol.errors import ForewarnError
 
 TABLE_MAX = 0x7FFF_0000

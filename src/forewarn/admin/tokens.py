@@ -56,28 +56,40 @@ def read_tokens(path: Path) -> Tokens:
 def parse_tokens(text: str, *, file: str) -> Tokens:
     """Return the tokens that `text` lists; raises TokenFileError.
 
-    A message names the line, and never the token.
+    Its message has a line for each that is wrong here, and never shows a token.
     """
     digests: list[tuple[str, bytes]] = []
+    faults: list[TokenFileError] = []
     for number, line in enumerate(text.splitlines(), start=1):
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue
-        matched = _NAMED.fullmatch(entry)
-        if matched is None:
-            raise TokenFileError(
-                f"{file}:{number}: this is neither TOKEN nor NAME:TOKEN",
-                hint="a token has no spaces; a name has letters, digits and ._@-",
-            )
-        if matched[1] and matched[1] != NAMELESS:
-            _check_name(matched[1], where=f"{file}:{number}")
-        digests.append((matched[1] or NAMELESS, _digest(matched[2])))
+        try:
+            digests.append(_entry(entry, where=f"{file}:{number}"))
+        except TokenFileError as error:
+            faults.append(error)
+    if faults:
+        raise TokenFileError(
+            "\n".join(fault.message for fault in faults), hint=faults[0].hint
+        )
     if not digests:
         raise TokenFileError(
             f"{file}: there is no token in this file",
             hint="write one, such as the output of `openssl rand -hex 32`",
         )
     return Tokens(digests=tuple(digests))
+
+
+def _entry(text: str, *, where: str) -> tuple[str, bytes]:
+    matched = _NAMED.fullmatch(text)
+    if matched is None:
+        raise TokenFileError(
+            f"{where}: this is neither TOKEN nor NAME:TOKEN",
+            hint="a token has no spaces; a name has letters, digits and ._@-",
+        )
+    if matched[1] and matched[1] != NAMELESS:
+        _check_name(matched[1], where=where)
+    return matched[1] or NAMELESS, _digest(matched[2])
 
 
 def _check_name(name: str, *, where: str) -> None:

@@ -26,6 +26,7 @@ _STATUS = {
     400: Exit.USAGE,
     413: Exit.USAGE,
     415: Exit.USAGE,
+    429: Exit.UNREACHABLE,
     500: Exit.FAILED,
     502: Exit.UNREACHABLE,
     503: Exit.UNREACHABLE,
@@ -211,7 +212,11 @@ def _error_of(answer: httpx2.Response, url: str) -> CommandError:
             hint=str(told.get("hint", "")),
             lines=[str(each["text"]) for each in told["problems"]],
         )
-    return CommandError(status, str(told["error"]), hint=str(told.get("hint", "")))
+    hint = str(told.get("hint", ""))
+    seconds = answer.headers.get("Retry-After", "")
+    if told["kind"] == "too-many" and seconds.isdecimal():
+        hint = f"{hint}; try again in {seconds} s"
+    return CommandError(status, str(told["error"]), hint=hint)
 
 
 def _events(lines: Iterator[str]) -> Generator[tuple[str, Any]]:

@@ -47,13 +47,20 @@ def levels() -> Iterator[Level]:
         follow=(*top.items(), *shared, ("--help", "Say more."), ("--version", "")),
         values=_values(GLOBAL),
     )
+    alone = {command.name for command in COMMANDS}
     for group in GROUPS:
-        members = [command for command in COMMANDS if command.path[0] == group]
-        yield Level(
-            words=group,
-            follow=tuple((each.path[-1], each.summary) for each in members),
-        )
+        if group not in alone:
+            yield Level(words=group, follow=_members(group))
     yield from map(_level, COMMANDS)
+
+
+def _members(group: str) -> tuple[tuple[str, str], ...]:
+    """Return what may follow the word of a group; nothing where it is none."""
+    return tuple(
+        (command.path[1], command.summary)
+        for command in COMMANDS
+        if command.path[0] == group and len(command.path) > 1
+    )
 
 
 def _level(command: Command) -> Level:
@@ -67,7 +74,12 @@ def _level(command: Command) -> Level:
     ]
     return Level(
         words=command.name,
-        follow=(*chosen, *named, ("--help", "Say more.")),
+        follow=(
+            *(_members(command.name) if command.name in GROUPS else ()),
+            *chosen,
+            *named,
+            ("--help", "Say more."),
+        ),
         values=_values(options),
         takes_files=any(
             option.is_word and option.metavar in FILE_WORDS for option in options
@@ -176,9 +188,7 @@ def _fish_condition(level: Level) -> str:
     words = level.words.split()
     seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in words)
     if level.words in GROUPS:
-        members = [
-            command.path[1] for command in COMMANDS if command.path[0] == level.words
-        ]
+        members = [name for name, _ in _members(level.words)]
         return f"{seen}; and not __fish_seen_subcommand_from {' '.join(members)}"
     return seen
 

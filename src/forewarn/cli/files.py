@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.fleet.problems import line_of
+from forewarn.problems import line_of
 
 STANDARD_INPUT = "-"
 

@@ -66,6 +66,15 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
     for command in COMMANDS:
         first, *rest = command.path
         add: _AddParser = top.add_parser
+        late = bool(set(command.path) & set(words))
+        options = options_of(command) if late else command.options
+        if not rest and first in GROUPS:
+            # It does something by itself, and further words do something else.
+            own = _add_command(add, command, options)
+            groups[first] = own.add_subparsers(
+                title="commands", metavar="COMMAND", dest="second"
+            ).add_parser
+            continue
         if rest:
             if first not in groups:
                 group = top.add_parser(
@@ -75,8 +84,7 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
                     title="commands", metavar="COMMAND", dest="second", required=True
                 ).add_parser
             add = groups[first]
-        late = bool(set(command.path) & set(words))
-        _add_command(add, command, options_of(command) if late else command.options)
+        _add_command(add, command, options)
     return parser
 
 
@@ -87,7 +95,7 @@ def _filled(text: str) -> str:
 
 def _add_command(
     add: _AddParser, command: Command, options: tuple[Option, ...]
-) -> None:
+) -> argparse.ArgumentParser:
     examples = "\n".join(f"  {each}" for each in command.examples)
     parser = add(
         command.path[-1],
@@ -100,6 +108,7 @@ def _add_command(
     parser.set_defaults(command=command)
     for option in options:
         _add(parser, option)
+    return parser
 
 
 def _add(parser: argparse.ArgumentParser, option: Option) -> None:

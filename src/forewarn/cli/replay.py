@@ -10,9 +10,9 @@ from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.screen import Lines
 from forewarn.cli.words import Call
 from forewarn.clock import SystemClock
-from forewarn.fleet.problems import quoted
 from forewarn.instants import SECOND, describe_duration, parse_duration
 from forewarn.metadata.server import Address
+from forewarn.problems import quoted
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.loops import new_loop
 from forewarn.service.parts import url

@@ -10,7 +10,7 @@ from forewarn.fleet.problems import FleetFileError
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.assembly import run
 from forewarn.service.settings import SettingsError
-from forewarn.service.supervisor import supervisor_of
+from forewarn.supervisor import supervisor_of
 
 
 def serve(call: Call) -> int:

@@ -190,6 +190,7 @@ def journal(call: Call) -> int:
     with contextlib.suppress(KeyboardInterrupt), Client.of(call) as client:
         while True:
             page = client.get("sim/journal", asked)
+            is_first = "after" not in asked
             asked["after"] = str(page["next"])
             if follows or not is_json:
                 _say_requests(page["requests"], is_json=is_json)
@@ -198,6 +199,8 @@ def journal(call: Call) -> int:
             if page["requests"]:
                 continue
             if not follows:
+                if is_first and not is_json:
+                    output.line("no requests")
                 break
             pause.wait(LOOK_SECONDS)
     if is_json and not follows:

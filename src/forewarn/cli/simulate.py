@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import math
 import signal
 import sys
@@ -49,6 +50,23 @@ def simulate(call: Call) -> int:
         with _usage():
             print(catalog.text(name), end="")
         return Exit.DONE
+    with _quiet():
+        return _simulate(call)
+
+
+@contextlib.contextmanager
+def _quiet() -> Generator[None]:
+    """Keep to itself what a service would log of its clients: the news tells it."""
+    logger = logging.getLogger("forewarn.metadata")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _simulate(call: Call) -> int:
     if netns := call.text("netns"):
         link_local.enter(netns, sys.argv[1:], call.environ)
     if call.text("replay"):
@@ -59,6 +77,9 @@ def simulate(call: Call) -> int:
         )
     if call.flag("exact"):
         raise CommandError(Exit.USAGE, "--exact says how a --replay is served")
+    junit_file = call.text("junit")
+    if junit_file and not Path(junit_file).absolute().parent.is_dir():
+        raise CommandError(Exit.USAGE, f"--junit: there is no folder for {junit_file}")
     with _usage():
         ground, programme = _ground(call), _programme(call)
         addresses = _addresses(call)
@@ -200,6 +221,8 @@ def _conclude(call: Call, player: Player, reporter: Reporter, status: int) -> No
     ]
     if reporter.deviations:
         parts.append(f"deviations {reporter.deviations}")
+    if status > INTERRUPTED:
+        parts.append("cut short by a signal")
     reporter.say(
         What.END,
         ", ".join(parts),
@@ -349,6 +372,6 @@ def _speed(text: str) -> float | None:
     if not SPEED_MIN <= speed <= SPEED_MAX:
         raise CommandError(
             Exit.USAGE,
-            f"--speed: must be {SPEED_MIN:g} to {SPEED_MAX:g}, not {text!r}",
+            f"--speed: must be {SPEED_MIN} to {SPEED_MAX}, not {text!r}",
         )
     return speed

@@ -33,6 +33,10 @@ RETRIES = "the platform did not succeed and tries again"
 UNKNOWN = "the platform does not know yet whether it was done"
 DOWN = "what it runs on is down"
 
+_OF_OTHERS = (ELSEWHERE, HELD, RETRIES, UNKNOWN, DOWN)
+"""What names nothing, in the order in which it is told. The order of what it stands
+for would tell how the names of others sort."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByPlatform(Blocker):
@@ -52,7 +56,11 @@ def for_tenant(
     """Return the reasons as the owner of `scopes` and `vms` may know them."""
     told = [_one(blocker, scopes, vms) for blocker in blockers]
     # Its own first, and each once: how many others there are is nobody's business.
-    told.sort(key=lambda blocker: isinstance(blocker, ByPlatform))
+    told.sort(
+        key=lambda blocker: _rank(
+            blocker.text if isinstance(blocker, ByPlatform) else None
+        )
+    )
     return tuple(dict.fromkeys(told))
 
 
@@ -82,7 +90,7 @@ def told(detail: str, subjects: Collection[str]) -> str:
             others[NO_ROOM.format(names["vm"])] = None
         else:
             own[sentence] = None
-    return JOINT.join((*own, *others))
+    return JOINT.join((*own, *sorted(others, key=_rank)))
 
 
 JOINT = "; "
@@ -102,6 +110,13 @@ _SENTENCES = tuple(
     )
 )
 """How the sentences begin that keep an operation from starting, and whom they name."""
+
+
+def _rank(text: str | None) -> int:
+    """Return where a sentence of the platform stands among all; None: one as it is."""
+    if text is None:
+        return -1
+    return _OF_OTHERS.index(text) + 1 if text in _OF_OTHERS else 0
 
 
 def _one(blocker: Blocker, scopes: Collection[str], vms: Collection[str]) -> Blocker:

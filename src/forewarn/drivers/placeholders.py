@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from forewarn.drivers.port import Call, CallVm, DriverError
-from forewarn.fleet.problems import did_you_mean, quoted
 from forewarn.fleet.values import name_fault
+from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.operations import MOVING_ACTIONS, Action
 
 PLACEHOLDERS = ("vm", "host", "to_host", "seconds", "action", "operation", "generation")

@@ -15,15 +15,8 @@ from forewarn.fleet import fields, values
 from forewarn.fleet.examined import Fleet, Group
 from forewarn.fleet.fields import Record
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.problems import (
-    PROBLEMS_MAX,
-    Kind,
-    Place,
-    Problem,
-    listed,
-    nowhere,
-    quoted,
-)
+from forewarn.fleet.problems import Kind, Place, nowhere
+from forewarn.problems import PROBLEMS_MAX, Problem, listed, quoted
 
 
 def check_fleet(

@@ -10,14 +10,8 @@ from typing import Generic, TypeVar
 
 from forewarn.fleet.fields import Record
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
-from forewarn.fleet.problems import (
-    Kind,
-    Place,
-    Problem,
-    did_you_mean,
-    listed,
-    quoted,
-)
+from forewarn.fleet.problems import Kind, Place
+from forewarn.problems import Problem, did_you_mean, listed, quoted
 
 _Named = TypeVar("_Named", Tenant, Scope, Host, Vm)
 

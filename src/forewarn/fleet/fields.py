@@ -15,8 +15,9 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, cast
 
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.problems import Kind, did_you_mean, listed, number, quoted
+from forewarn.fleet.problems import Kind
 from forewarn.instants import format_duration, parse_duration
+from forewarn.problems import did_you_mean, listed, number, quoted
 
 Record: TypeAlias = Tenant | Scope | Host | Vm
 

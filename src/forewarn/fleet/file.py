@@ -20,15 +20,8 @@ from forewarn.fleet import checks, plain, views
 from forewarn.fleet.drafts import Draft, DraftReader
 from forewarn.fleet.fields import derived_vm_id, wish_of
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.problems import (
-    PROBLEMS_MAX,
-    FleetFileError,
-    Kind,
-    Place,
-    Problem,
-    listed,
-    nowhere,
-)
+from forewarn.fleet.problems import FleetFileError, Kind, Place, nowhere
+from forewarn.problems import PROBLEMS_MAX, Problem, listed
 
 DEFAULT_TENANT = "default"
 """The tenant of a file that names none."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
-from forewarn.fleet.problems import listed
+from forewarn.problems import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

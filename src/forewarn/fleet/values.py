@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from forewarn.fleet.fields import IPV4_NUMBER, is_guid
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
-from forewarn.fleet.problems import listed, number, quoted
 from forewarn.instants import MINUTE, SECOND, format_duration
+from forewarn.problems import listed, number, quoted
 
 NAME_LENGTH_MAX = 128
 """Characters of a name: twice what Azure allows, and short enough for a table."""

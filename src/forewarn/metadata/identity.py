@@ -37,8 +37,9 @@ class Caller:
         self.bucket = Bucket()
         self.greeted = -1
         """The epoch of its view in which it has got a document in full (1.10)."""
-        self.signed_as = ""
-        """The name that a proxy has proved to speak for; empty: none yet."""
+        self.signed_as: str | None = None
+        """The name that a proxy has proved to speak for, in its own spelling; None:
+        none yet, which no name equals."""
         self.signature = b""
         """What proves it: the same every time, so it is worked out once."""
 

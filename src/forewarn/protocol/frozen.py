@@ -28,6 +28,7 @@ def _copier_of(kind: type[Any]) -> Callable[[Any, Any], None]:
 
     It is compiled, as the methods of dataclasses are: a loop takes twice as long.
     """
+    assert not hasattr(kind, "__post_init__"), "what it checks would not be checked"
     names = [field.name for field in dataclasses.fields(kind)]
     lines = "\n".join(f"    put_{name}(made, value.{name})" for name in names)
     space = {f"put_{name}": vars(kind)[name].__set__ for name in names}

@@ -16,14 +16,16 @@ from pathlib import Path
 import uvloop
 
 from forewarn.fleet.file import FleetText, WantedFleet
-from forewarn.fleet.problems import FleetFileError, Problem, line_of
+from forewarn.fleet.problems import FleetFileError
+from forewarn.logs import logging_to
 from forewarn.metadata.server import Address
+from forewarn.problems import Problem, line_of
 from forewarn.service import checking, limits, parts
 from forewarn.service.listening import StartError
-from forewarn.service.logs import logging_to
 from forewarn.service.service import Service
 from forewarn.service.settings import Settings
-from forewarn.service.supervisor import Supervisor
+from forewarn.service.supervisor import keep_telling
+from forewarn.supervisor import Supervisor
 
 __all__ = ["Service", "StartError", "read_fleet_file", "read_fleet_text", "run"]
 
@@ -68,7 +70,9 @@ def run(
     gc.disable()
     try:
         with (
-            logging_to(sys.stderr, settings.log) as log,
+            logging_to(
+                sys.stderr, form=settings.log.format, level=settings.log.level
+            ) as log,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             for warning in (*settings.warnings, *checking.open_files(settings)):
@@ -126,7 +130,7 @@ async def _serve(
     _greet(service)
     supervisor.tell("READY=1")
     telling = asyncio.create_task(
-        supervisor.keep_telling(lambda: service.health().alive, service.status)
+        keep_telling(supervisor, lambda: service.health().alive, service.status)
     )
     failure = asyncio.create_task(service.wait_failed())
     await asyncio.wait({told, failure}, return_when=asyncio.FIRST_COMPLETED)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from forewarn.admin.tokens import TokenFileError
-from forewarn.fleet.problems import Problem
+from forewarn.problems import Problem
 from forewarn.service import parts
 from forewarn.service.settings import Settings, SettingsError, problem
 from forewarn.service.webhooks.deliveries import read_secret_of
@@ -30,10 +30,9 @@ def check(settings: Settings) -> None:
             found += error.problems
         except TokenFileError as error:
             origin = settings.origins.get("admin.token_file", "default")
-            found.append(
-                Problem(
-                    file=origin, line=0, key="admin.token_file", message=error.message
-                )
+            found += (
+                Problem(file=origin, line=0, key="admin.token_file", message=each)
+                for each in error.message.splitlines()
             )
     if found:
         raise SettingsError(tuple(found))
@@ -66,7 +65,7 @@ def _looks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: parts.read_tokens_of(settings)
     yield lambda: parts.read_secret(settings)
     yield lambda: _check_store(settings)
-    yield lambda: parts.check_driver_of(settings)
+    yield from parts.driver_looks(settings)
     for number, webhook in enumerate(settings.webhook, start=1):
         yield lambda number=number: read_secret_of(settings, number)
         if webhook.ca_file:

@@ -12,8 +12,8 @@ from dataclasses import MISSING, fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from forewarn.fleet.problems import quoted
 from forewarn.instants import MINUTE, SECOND
+from forewarn.problems import quoted
 from forewarn.protocol.events import EventType
 from forewarn.service import values
 from forewarn.service.options import Form, Option

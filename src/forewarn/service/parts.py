@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from forewarn.admin.tokens import Tokens, read_tokens
@@ -14,10 +14,10 @@ from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.fleet.problems import quoted
 from forewarn.instants import SECOND
 from forewarn.metadata.server import Address
 from forewarn.metadata.waiting import Waits
+from forewarn.problems import quoted
 from forewarn.service.options import without_password
 from forewarn.service.planner import Planner
 from forewarn.service.settings import Settings, impacts, problem
@@ -87,10 +87,31 @@ def open_driver_of(settings: Settings) -> Driver:
     return driver
 
 
-def check_driver_of(settings: Settings) -> None:
-    """Look for the driver's programs; raises SettingsError. Nothing is opened."""
-    if settings.driver.kind == "command":
-        _programs(settings)
+def driver_looks(settings: Settings) -> Iterator[Callable[[], object]]:
+    """Yield a look for each thing that the driver needs; nothing is opened.
+
+    Each raises SettingsError for what is not there.
+    """
+    if settings.driver.kind != "command":
+        return
+    for name in (*WORKS, "observe", "probe"):
+        yield lambda name=name: _program(settings, name)
+    yield lambda: _check_works(settings)
+    yield lambda: _check_records(settings)
+
+
+def _check_works(settings: Settings) -> None:
+    if not any(getattr(settings.command, name) for name in WORKS):
+        message = "[driver.command] names no program for any action"
+        raise problem(settings, "driver.kind", message)
+
+
+def _check_records(settings: Settings) -> None:
+    folder = _records(settings).absolute().parent
+    # Beside the store, its own fault is told.
+    if settings.command.records and not folder.is_dir():
+        message = f"there is no folder {folder}"
+        raise problem(settings, "driver.command.records", message)
 
 
 def _journal(settings: Settings) -> Journal:
@@ -105,14 +126,12 @@ def _journal(settings: Settings) -> Journal:
 def _programs(settings: Settings) -> Programs:
     """Return the operator's programs, each with its absolute path."""
     command = settings.command
+    _check_works(settings)
     found = {
         action: _program(settings, name)
         for name, action in WORKS.items()
         if getattr(command, name)
     }
-    if not found:
-        message = "[driver.command] names no program for any action"
-        raise problem(settings, "driver.kind", message)
     return Programs(
         actions=found,
         abortable=frozenset(WORKS[name] for name in command.abortable),

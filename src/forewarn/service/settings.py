@@ -5,16 +5,21 @@ variable or its flag, so that whoever mends one need not come back for the next.
 """
 
 import difflib
-import re
 import tomllib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
-from forewarn.fleet.problems import Problem, did_you_mean, line_of, quoted
 from forewarn.fleet.values import split_listener
+from forewarn.problems import (
+    Problem,
+    did_you_mean,
+    line_of,
+    quoted,
+    toml_fault,
+    toml_lines,
+)
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import entries, options
 from forewarn.service.options import OPTIONS, SECTIONS
@@ -38,11 +43,6 @@ SETTINGS_BYTES_MAX = 1024 * 1024
 
 NEAR = 0.9
 """How like a setting's a variable must be to be a slip: a letter or two."""
-
-_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
-_HEADER = re.compile(r"[ \t]*\[[ \t]*([A-Za-z0-9_.\" \t-]+?)[ \t]*\]")
-_ARRAY_HEADER = re.compile(r"[ \t]*\[\[[ \t]*\"?([A-Za-z0-9_-]+)\"?[ \t]*\]\]")
-_KEY = re.compile(r"[ \t]*([A-Za-z0-9_-]+)[ \t]*[=.]")
 
 
 class SettingsError(ForewarnError):
@@ -194,12 +194,10 @@ class _Reader:
         try:
             tables = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            at = _AT_LINE.search(str(error))
-            message = str(error)[: at.start()] if at else str(error)
-            line = int(at[1]) if at else 0
+            line, message = toml_fault(error)
             self._blame(str(file), line, "", f"this is not TOML: {message}")
             return
-        lines = _lines_of(text)
+        lines = toml_lines(text)
         for name, value in _leaves(tables):
             line = lines.get(name, lines.get(name.rpartition(".")[0], 0))
             self._take(str(file), line, name, value)
@@ -298,32 +296,6 @@ def _unknown(name: str) -> str:
             hint = f" (it belongs to [{elsewhere[0].rpartition('.')[0]}])"
         return f"there is no such setting{hint}"
     return f"there is no such table{did_you_mean(name, (*SECTIONS, *entries.ARRAYS))}"
-
-
-def _lines_of(text: str) -> dict[str, int]:
-    """Return the line of each table and key, in a text that is valid TOML.
-
-    Inside a text of several lines it may see keys that are none; the settings
-    have no such texts, so this could only misplace the report of a mistake.
-    """
-    found: dict[str, int] = {}
-    section = ""
-    counts: Counter[str] = Counter()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if array := _ARRAY_HEADER.match(line):
-            counts[array[1]] += 1
-            section = f"{array[1]}.{counts[array[1]]}"
-            found.setdefault(array[1], number)
-            found.setdefault(section, number)
-        elif header := _HEADER.match(line):
-            section = re.sub(r"[\s\"]", "", header[1])
-            first, dot, rest = section.partition(".")
-            if dot and first in counts:
-                section = f"{first}.{counts[first]}.{rest}"
-            found.setdefault(section, number)
-        elif key := _KEY.match(line):
-            found.setdefault(f"{section}.{key[1]}" if section else key[1], number)
-    return found
 
 
 def _strangers(environ: Mapping[str, str]) -> Iterator[str]:

@@ -1,72 +1,26 @@
-"""What the service tells systemd, or whoever else speaks its protocol.
+"""How a running service keeps its supervisor's watchdog quiet.
 
-A datagram with lines such as `READY=1` to a socket that the environment names.
-The watchdog is fed only while the control thread gives signs of life, from the
-event loop: if either of them stands still, the service is killed and started
-anew on what is durable.
+It is fed only while the control thread gives signs of life, from the event loop:
+if either of them stands still, the service is killed and started anew on what is
+durable.
 """
 
 import asyncio
-import contextlib
 import logging
-import os
-import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+
+from forewarn.supervisor import Supervisor
 
 logger = logging.getLogger("forewarn.service")
 
-STATUS_SECONDS = 10.0
-"""Between two reports where no watchdog asks for more."""
 
-FEEDS_PER_WATCHDOG = 3
-"""How often the watchdog is fed in its time: one may be late."""
-
-MICROSECONDS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supervisor:
-    """Who started the service and wants to hear of it."""
-
-    address: str = ""
-    """A path, or `@` and an abstract name; empty: nobody."""
-    watchdog_seconds: float = 0.0
-    """How long it waits for a sign of life; 0: for ever."""
-
-    def tell(self, *lines: str) -> None:
-        """Send lines; that nobody listens is no reason to fail."""
-        if not self.address:
-            return
-        address = "\0" + self.address[1:] if self.address[0] == "@" else self.address
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            sender.setblocking(False)
-            try:
-                sender.sendto("\n".join(lines).encode(), address)
-            except OSError as error:
-                logger.warning("the supervisor cannot be told: %s", error.strerror)
-
-    async def keep_telling(
-        self, is_alive: Callable[[], bool], status: Callable[[], str]
-    ) -> None:
-        """Feed the watchdog as long as the service is alive."""
-        pause = self.watchdog_seconds / FEEDS_PER_WATCHDOG or STATUS_SECONDS
-        while True:
-            if is_alive():
-                self.tell("WATCHDOG=1", f"STATUS={status()}")
-            else:
-                logger.error("no sign of life: the watchdog is not fed")
-            await asyncio.sleep(pause)
-
-
-def supervisor_of(environ: Mapping[str, str]) -> Supervisor:
-    """Return the supervisor that the environment names."""
-    seconds = 0.0
-    meant = environ.get("WATCHDOG_PID", "")
-    # A watchdog that was meant for a parent of this process is not ours to feed.
-    if meant in {"", str(os.getpid())}:
-        with contextlib.suppress(ValueError):
-            seconds = int(environ.get("WATCHDOG_USEC", "0")) / MICROSECONDS
-    return Supervisor(
-        address=environ.get("NOTIFY_SOCKET", ""), watchdog_seconds=max(0.0, seconds)
-    )
+async def keep_telling(
+    supervisor: Supervisor, is_alive: Callable[[], bool], status: Callable[[], str]
+) -> None:
+    """Feed the watchdog as long as the service is alive."""
+    while True:
+        if is_alive():
+            supervisor.tell("WATCHDOG=1", f"STATUS={status()}")
+        else:
+            logger.error("no sign of life: the watchdog is not fed")
+        await asyncio.sleep(supervisor.pause)

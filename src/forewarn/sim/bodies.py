@@ -45,8 +45,10 @@ class Clock(Order):
 
     def length(self) -> Micros:
         """Return how far it jumps; raises BadRequestError."""
-        if (self.by is None) is (self.do == "jump"):
-            raise BadRequestError("`by` belongs to `jump`, and `jump` needs it")
+        if self.do == "jump" and self.by is None:
+            raise BadRequestError("a jump needs `by`: how far", hint="such as 10m")
+        if self.do != "jump" and self.by is not None:
+            raise BadRequestError(f"{self.do} takes no `by`: only a jump has a length")
         return 0 if self.by is None else parse_duration(self.by)
 
 

@@ -86,7 +86,7 @@ class Front:
             # Another connection of the VM has asked for something else meanwhile.
             last = self._last[vm] = _Last(visit.request, kept(visit.request))
         found = self._inspector.again(vm, visit.request, io_time)
-        journal = self._journal
+        journal, status = self._journal, given.status
         journal.add(
             Seen(
                 journal.last + 1,
@@ -94,8 +94,8 @@ class Front:
                 vm,
                 visit.source.address,
                 last.kept,
-                given.status,
-                given.status,
+                status,
+                status,
                 "",
                 found,
                 (),
@@ -147,7 +147,8 @@ class Front:
             Seen(
                 journal.last + 1,
                 visit.now,
-                vm,
+                # One that was deleted is no VM any more, but its address tells it.
+                vm or visit.source.vm,
                 visit.source.address,
                 last.kept,
                 0 if given is None else given.status,

@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     at: Micros
     """Model time."""
     vm: str
-    """Empty: a stranger."""
+    """Also one that was deleted, whose address still answers. Empty: a stranger."""
     address: str
     request: Request
     """As far as it is kept. A connection that was refused has the method ""."""

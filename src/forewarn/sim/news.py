@@ -13,7 +13,7 @@ from typing import Any
 
 from forewarn.control.event_json import event_report
 from forewarn.control.messages import Publication
-from forewarn.fleet.model import Vm
+from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import MILLISECOND, SECOND, Micros, format_instant
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View
@@ -27,6 +27,7 @@ ALIKE_MAX = 10
 """Deviations of one VM from one rule that are told; the rest is only counted."""
 
 _OK = 200
+_NOT_FOUND = 404
 
 
 class What(enum.Enum):
@@ -99,6 +100,8 @@ class Reporter:
         self._knows: set[str] = set()
         """VMs that have had the present documents."""
         self._met: set[str] = set()
+        self._mourned: set[str] = set()
+        """VMs that were told to ask though they are gone."""
 
     def follow(self, stage: Stage) -> None:
         """Hear of this stage from now on, and of no earlier one."""
@@ -107,6 +110,7 @@ class Reporter:
         self._shown.clear()
         self._knows.clear()
         self._met.clear()
+        self._mourned.clear()
         self.last.clear()
         self.heard.clear()
         stage.journal.on_seen = self.see
@@ -147,6 +151,8 @@ class Reporter:
         text += f" {', '.join(each.name for each in event.resources)}"
         if report["NotBefore"]:
             text += f", NotBefore {report['NotBefore']}"
+        elif event.is_live and event.is_approved:
+            text += f", approved by {event.approved_by}"
         self.say(What.EVENT, text, event=report)
 
     # Requests
@@ -169,10 +175,12 @@ class Reporter:
             for each in seen.deviations:
                 self._see_deviation(vm or seen.address, each)
         if seen.fault:
-            answer = seen.status or "no answer"
+            answer = str(seen.status or "no answer")
+            if seen.genuine and seen.genuine != seen.status:
+                answer += f" instead of {seen.genuine}"
             self.say(
                 What.FAULT,
-                f"{vm}: {seen.fault}: {answer}",
+                f"{vm}: got {answer} (fault: {seen.fault})",
                 vm=vm,
                 fault=seen.fault,
                 status=seen.status,
@@ -182,6 +190,8 @@ class Reporter:
         elif vm not in self._knows and seen.genuine == _OK and seen.status == _OK:
             self._knows.add(vm)
             self._see_document(vm)
+        elif seen.genuine == _NOT_FOUND and vm not in self._mourned:
+            self._see_gone(vm)
 
     def _see_deviation(self, who: str, found: Deviation) -> None:
         self.deviations += 1
@@ -223,6 +233,21 @@ class Reporter:
             f"{vm}: got document {view.incarnation}{first}",
             vm=vm,
             incarnation=view.incarnation,
+        )
+
+    def _see_gone(self, vm: str) -> None:
+        """Tell once that nobody is at this address any more, if it is so."""
+        assert self._stage is not None, "a stage is followed first"
+        found = self._stage.engine.read(lambda reader: reader.get(Vm, vm))
+        if found is None or found.state is not VmState.DELETED:
+            return
+        self._mourned.add(vm)
+        self.say(
+            What.ASKED,
+            f"{vm}: {_NOT_FOUND}, since it is gone; `forewarn sim vm add {vm}` "
+            "brings another of its name",
+            vm=vm,
+            status=_NOT_FOUND,
         )
 
 

@@ -85,7 +85,7 @@ def rounds_of(words: Sequence[str]) -> list[list[str]]:
             if joins or not rounds or place == len(words) - 1:
                 raise BadRequestError(
                     "a + stands between two scenarios",
-                    hint="such as: forewarn simulate spot-preemption + live-migration",
+                    hint="such as: forewarn simulate live-migration + user-reboot",
                 )
             joins = True
         elif joins:
@@ -127,6 +127,9 @@ class Player:
         is_new = True
         while True:
             latest: list[Result] = []
+            if not self._programme.loops:
+                # Who is cut short has at least what was over by then.
+                self.results = latest
             for scenarios in self._programme.rounds:
                 if not is_new:
                     await self._simulator.begin_with(self._ground.terms(scenarios))

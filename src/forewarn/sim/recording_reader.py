@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any, cast
 
-from forewarn.fleet.problems import quoted
 from forewarn.instants import DURATION_MAX, Micros, parse_duration, parse_instant
+from forewarn.problems import quoted
 from forewarn.protocol import versions
 from forewarn.protocol.errors import ForewarnError
 from forewarn.sim.recording import (

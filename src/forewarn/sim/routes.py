@@ -290,8 +290,10 @@ def _fault_list(stage: Stage) -> dict[str, Any]:
 
 
 def _journal(sim: APIRouter, simulator: Simulated) -> None:
-    @sim.get("/journal", responses=documented(bodies.JournalShape, 400))
-    async def journal(query: Annotated[bodies.JournalQuery, Query()]) -> Response:
+    @sim.get("/journal", responses=documented(bodies.JournalShape, 400, 404))
+    async def journal(
+        query: Annotated[bodies.JournalQuery, Query()], desk: Desk
+    ) -> Response:
         """List the requests that were seen, the oldest first, with their answers."""
         kept = simulator.stage.journal
         found = kept.find(
@@ -301,6 +303,9 @@ def _journal(sim: APIRouter, simulator: Simulated) -> None:
             since=query.after,
             deviating=query.deviating,
         )
+        if query.vm and not found and not query.after:
+            # One that has left may have asked before.
+            await desk.read(lambda reader: _there(reader, query.vm))
         page = found[: query.limit]
         rest = page[-1].number if len(found) > query.limit else kept.last
         return answer({"requests": [each.members() for each in page], "next": rest})

@@ -8,6 +8,7 @@ whoever runs it subscribes to what it hears.
 
 import asyncio
 import errno
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -201,12 +202,19 @@ class Simulator:
     async def add_vm(self, new: NewVm, *, who: Who) -> Address:
         """Add a VM to the fleet; return where it is served.
 
-        Raises RefusedError, FleetFileError, and StartError where nothing can listen.
+        Raises RefusedError, BadRequestError, and StartError where nothing can listen.
         """
         async with self._changing:
+            is_new = new.name not in self._numbers
             if new.name not in self._wanted:
                 self._wanted[new.name] = self._place(new.name, "")
-            await self.stage.desk.order(who, lambda work: vms.add(work, new))
+            try:
+                await self.stage.desk.order(who, lambda work: vms.add(work, new))
+            except ForewarnError:
+                if is_new:
+                    # The place is for another.
+                    del self._wanted[new.name], self._numbers[new.name]
+                raise
             await self._listen()
         return self.addresses()[new.name]
 
@@ -309,7 +317,9 @@ class Simulator:
 
 
 def _not_there(host: str, port: int, error: OSError, *, way: str) -> StartError:
+    # The loop's own sentence has the address in it once more.
+    why = os.strerror(error.errno) if error.errno else str(error)
     return StartError(
-        f"cannot listen at {host}:{port}: {error.strerror or error}",
+        f"cannot listen at {host}:{port}: {why}",
         hint=f"stop what listens there, or choose another address: {way}",
     )

@@ -14,7 +14,9 @@ from forewarn.control.work import Work
 from forewarn.fleet import export
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Vm, VmState
-from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.fleet.problems import FleetFileError
+from forewarn.fleet.values import name_fault
+from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.sim import fleet_text, fleets
 from forewarn.sim.fleet_text import Tables
 from forewarn.store import kinds
@@ -56,7 +58,9 @@ def listeners(reader: Reader) -> Mapping[str, str]:
 
 
 def add(work: Work, new: NewVm) -> None:
-    """Add a VM; raises RefusedError and FleetFileError."""
+    """Add a VM; raises RefusedError and BadRequestError."""
+    if wrong := name_fault(new.name):
+        raise BadRequestError(wrong, hint="choose another name")
     known = work.tx.get(Vm, new.name)
     if known is not None:
         if known.state is not VmState.DELETED:
@@ -65,7 +69,14 @@ def add(work: Work, new: NewVm) -> None:
             )
         # Nobody comes back from the dead: it goes, and another of its name comes.
         _apply(work, _tables(work.tx))
-    _apply(work, _with(_tables(work.tx), new))
+    try:
+        _apply(work, _with(_tables(work.tx), new))
+    except FleetFileError as error:
+        # Nobody wrote that file: what is wrong is told without its lines.
+        sentences = dict.fromkeys(each.message for each in error.problems)
+        raise BadRequestError(
+            "; ".join(sentences), hint="`forewarn fleet show` lists hosts and scopes"
+        ) from error
 
 
 def remove(work: Work, name: str) -> None:

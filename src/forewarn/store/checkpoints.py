@@ -6,12 +6,14 @@ own connection, without the interpreter's lock; the writer goes on meanwhile. Th
 begins anew only when all of it is in the file, which a writer that never rests may
 put off: so beyond `LOG_PAGES_MAX` the commit does what is left after all.
 
-Nothing depends on it for safety: a log that is not in the file yet is read with it.
+Nothing depends on it for safety: a commit is durable in the log, and a log that is
+not in the file yet is read with it. The connection is opened once, with the store: to
+open the file's name anew might bring the log of one file into another that somebody
+has put in its place.
 """
 
 import logging
 import threading
-from pathlib import Path
 
 from forewarn.store.connection import Connection
 from forewarn.store.port import StoreError
@@ -26,38 +28,48 @@ that are written again and again until then come into the file once."""
 class Checkpoints:
     """Starts a thread when enough was written and none is at it."""
 
-    def __init__(self, path: Path) -> None:
-        """Begin with nothing to do for the file at `path`."""
-        self._path = path
+    def __init__(self, connection: Connection) -> None:
+        """Begin with nothing to do; the `connection` is theirs from now on."""
+        self._connection = connection
         self._rows = 0
         self._thread: threading.Thread | None = None
 
     def note(self, rows: int) -> None:
-        """Take that the writer has committed so many changed rows."""
+        """Take that the writer has committed so many changed rows; never raises."""
         self._rows += rows
         if self._rows < ROWS_BETWEEN:
             return
         if self._thread is not None and self._thread.is_alive():
             return
         self._rows = 0
-        self._thread = threading.Thread(
-            target=self._checkpoint, name="forewarn-checkpoint"
-        )
-        self._thread.start()
+        thread = threading.Thread(target=self._checkpoint, name="forewarn-checkpoint")
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # The system has no thread to spare. What called is committed, so this
+            # must not look like a transaction that failed.
+            _warn(str(error))
+        else:
+            self._thread = thread
 
-    def close(self) -> None:
-        """Return when nothing is under way any more."""
+    def wait(self) -> None:
+        """Return when nothing is under way."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
+    def close(self) -> None:
+        """Finish what is under way, and let go of the file."""
+        self.wait()
+        self._connection.close()
+
     def _checkpoint(self) -> None:
         try:
-            connection = Connection(self._path)
-            try:
-                connection.checkpoint()
-            finally:
-                connection.close()
+            self._connection.checkpoint()
         except StoreError as error:
             # The next one does it, or a commit; who writes learns what is wrong.
-            logger.warning("the log was not brought into the file: %s", error.message)
+            _warn(error.message)
+
+
+def _warn(why: str) -> None:
+    logger.warning("the log was not brought into the file: %s", why)

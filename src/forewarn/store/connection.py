@@ -68,13 +68,14 @@ class Connection:
         path: Path,
         *,
         read_only: bool = False,
+        may_make: bool = False,
         busy_milliseconds: int = BUSY_MILLISECONDS,
     ) -> None:
-        """Open the file; raises StoreError."""
+        """Open the file, which is made only if it `may_make` it; raises StoreError."""
         self._path = path
         self._failure: StoreError | None = None
         self._is_closed = False
-        mode = "ro" if read_only else "rwc"
+        mode = "ro" if read_only else "rwc" if may_make else "rw"
         try:
             self._sqlite = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode={mode}",

@@ -23,6 +23,11 @@ from forewarn.store.turns import Turns
 
 T = TypeVar("T")
 
+_MOVED = (
+    "Stop the service before a store is moved or replaced; its -wal and -shm files"
+    " go with it, and must not lie beside another when the service starts."
+)
+
 
 class SqliteStore:
     """A store in a file, which it makes if it is missing."""
@@ -37,7 +42,8 @@ class SqliteStore:
         self._path = path.resolve()
         self._turns = Turns()
         self._committed = Committed()
-        self._checkpoints = Checkpoints(self._path)
+        self._checkpoints: Checkpoints | None = None
+        self._place = (0, 0)
         self._guard = threading.Lock()
         self._is_closed = False
         self._writer: Connection | None = None
@@ -52,12 +58,14 @@ class SqliteStore:
 
     def _prepare(self) -> Schema:
         steps = load_steps()
-        connection = Connection(self._path)
+        connection = Connection(self._path, may_make=True)
         try:
             done = count_done(connection, self._path, steps)
             connection.make_durable()
             migrate(connection, steps[done:])
             schema = Schema(connection)
+            self._checkpoints = Checkpoints(self._connect(BUSY_MILLISECONDS))
+            self._place = self._find_place()
         except BaseException:
             connection.close()
             raise
@@ -79,7 +87,8 @@ class SqliteStore:
                 transaction.send_all()
                 writer.commit()
                 self._committed.take(transaction.seen, transaction.answers)
-                self._checkpoints.note(writer.rows_changed - rows)
+                if self._checkpoints:
+                    self._checkpoints.note(writer.rows_changed - rows)
             except StoreError:
                 self._committed.forget()
                 raise
@@ -93,6 +102,7 @@ class SqliteStore:
     def _take_writer(self) -> Connection:
         """Return the writer's connection, to be put back if it is still fit."""
         self._check_open()
+        self._check_place()
         writer, self._writer = self._writer, None
         return writer or self._connect(BUSY_MILLISECONDS)
 
@@ -145,6 +155,29 @@ class SqliteStore:
                 return
         reader.close()
 
+    def _find_place(self) -> tuple[int, int]:
+        """Return what the system knows the file by that has the store's name."""
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            raise StoreError(
+                f"the store's file {self._path} has gone: {error.strerror}",
+                hint=_MOVED,
+            ) from error
+        return found.st_dev, found.st_ino
+
+    def _check_place(self) -> None:
+        """Raise StoreError if the store's name is another file's by now.
+
+        What is written into a file without a name would be lost with the process,
+        and whoever was told that it is durable was told wrong.
+        """
+        if self._find_place() != self._place:
+            raise StoreError(
+                f"another file has taken the place of the store {self._path}",
+                hint=_MOVED,
+            )
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise StoreError("the store is closed")
@@ -158,9 +191,10 @@ class SqliteStore:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._checkpoints.close()
             readers, self._readers = self._readers, []
         try:
+            if self._checkpoints:
+                self._checkpoints.close()
             for transaction in list(self._open):
                 transaction.rollback()
             for reader in readers:

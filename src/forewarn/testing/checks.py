@@ -15,7 +15,12 @@ from forewarn.testing import (
     request_checks,
 )
 from forewarn.testing.client import Client
-from forewarn.testing.expect import Check, CheckFailedError, NotCheckableError
+from forewarn.testing.expect import (
+    Check,
+    CheckFailedError,
+    NotCheckableError,
+    target,
+)
 
 CHECKS: tuple[Check, ...] = (
     *request_checks.CHECKS,
@@ -49,7 +54,9 @@ def run_checks(
 ) -> Iterator[Result]:
     """Run the checks, one after the other; those that approve only if told to.
 
-    Raises OSError if the endpoint cannot be reached, or does not speak HTTP.
+    A request that has no answer breaks the clause that it asks about, as long as
+    there is one to the next plain GET. Raises OSError if the endpoint cannot be
+    reached, or does not speak HTTP.
     """
     for check in checks:
         if check.approves and not approve:
@@ -58,6 +65,11 @@ def run_checks(
             continue
         try:
             check.run(client)
+        except OSError as error:
+            # Whoever answers nobody is raised from here.
+            client.ask("GET", target())
+            note = f"there was no answer to a request: {error}"
+            yield Result(check=check, passed=False, note=note)
         except CheckFailedError as failure:
             yield Result(check=check, passed=False, note=str(failure))
         except NotCheckableError as reason:

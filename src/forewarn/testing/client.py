@@ -30,6 +30,10 @@ TIMEOUT_SECONDS = 130.0
 _INTERIM_BYTES_MAX = 4096
 """Of an interim answer, which is a line and perhaps a few headers."""
 
+_NO_HTTP = (http.client.HTTPException, OverflowError)
+"""What the standard library makes of answers that are no HTTP; a length of twenty
+digits is the second."""
+
 Headers = Sequence[tuple[str, str]]
 
 
@@ -129,13 +133,23 @@ class HttpClient:
             _put_head(connection, method, target, headers, body)
             connection.endheaders(body)
             return _read(connection)
-        except http.client.HTTPException as error:
+        except _NO_HTTP as error:
             raise ConnectionError(f"no HTTP answer: {error!r}") from error
         finally:
             connection.close()
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         """POST with `Expect: 100-continue`; the body follows a 100 only."""
+        goes_on, answer = self._ask_first_once(target, body)
+        for _ in range(PATIENCE):
+            too_many = answer.status == HTTPStatus.TOO_MANY_REQUESTS
+            if self._pause is None or not too_many:
+                break
+            self._pause(PAUSE_SECONDS)
+            goes_on, answer = self._ask_first_once(target, body)
+        return goes_on, answer
+
+    def _ask_first_once(self, target: str, body: bytes) -> tuple[bool, Answer]:
         connection = self._connect()
         try:
             headers = (*METADATA, ("Expect", "100-continue"))
@@ -147,7 +161,7 @@ class HttpClient:
                 # `getresponse` skips the 100 itself.
                 connection.send(body)
             return goes_on, _read(connection)
-        except http.client.HTTPException as error:
+        except _NO_HTTP as error:
             raise ConnectionError(f"no HTTP answer: {error!r}") from error
         finally:
             connection.close()

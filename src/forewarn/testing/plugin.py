@@ -5,8 +5,9 @@ it imports nothing of forewarn, and hooks into nothing, until a test asks for th
 fixture.
 """
 
+import inspect
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -18,7 +19,8 @@ REPORTER = "forewarn-reporter"
 
 _HELP = (
     f"{MARK}(vms=3, together=False, fleet='', clock='machine', speed=1.0, "
-    "settings={}, enabled=True, seed=None, faults='', scenario=''): "
+    "settings={}, profile='lenient', enabled=True, seed=None, faults='', "
+    "scenario=''): "
     "the world that the fixture scheduled_events gives (forewarn)"
 )
 
@@ -49,17 +51,56 @@ def scheduled_events(
     `FOREWARN_ENDPOINT` names the address of its first VM meanwhile. The mark
     `scheduled_events` says what the world is like.
     """
-    from forewarn.testing.kit.world import ScheduledEvents  # noqa: PLC0415
-
     config = request.config
     if not config.pluginmanager.has_plugin(REPORTER):
         config.pluginmanager.register(_Reporter(), REPORTER)
-    with ScheduledEvents(**_wanted(request.node)) as world:
+    world = _begun(request.node)
+    try:
         request.node.stash[_WORLD] = world
         for name, value in world.environment().items():
             monkeypatch.setenv(name, value)
         yield world
         del request.node.stash[_WORLD]
+        _judge(world)
+    finally:
+        world.close()
+
+
+def _begun(node: pytest.Item) -> "ScheduledEvents":
+    """Begin the world of a test; fail in a sentence, since the fault is in its mark."""
+    from forewarn.protocol.errors import ForewarnError  # noqa: PLC0415
+    from forewarn.testing.kit.world import ScheduledEvents  # noqa: PLC0415
+
+    wanted = _wanted(node)
+    known = inspect.signature(ScheduledEvents).parameters
+    strange = [name for name in wanted if name not in known]
+    if strange:
+        _fail(f"the mark {MARK} has no {strange[0]!r}; it has {', '.join(known)}")
+    try:
+        return ScheduledEvents(**wanted)
+    except ForewarnError as error:
+        refused = error
+    return _fail(f"{refused}\n  hint: {refused.hint}" if refused.hint else str(refused))
+
+
+def _judge(world: "ScheduledEvents") -> None:
+    """Fail for what the world itself expects, unless the test has closed it."""
+    from forewarn.testing.kit.telling import NotSeenError  # noqa: PLC0415
+
+    if not world.is_open:
+        return
+    try:
+        world.judge()
+    except NotSeenError as error:
+        unseen = str(error)
+    else:
+        return
+    _fail(unseen)
+
+
+def _fail(sentence: str) -> NoReturn:
+    """Fail without lines of ours, which would tell a tester nothing."""
+    pytest.fail(sentence, pytrace=False)
 
 
 _WORLD = pytest.StashKey["ScheduledEvents"]()
@@ -70,9 +111,7 @@ def _wanted(node: pytest.Item) -> dict[str, Any]:
     wanted: dict[str, Any] = {}
     for mark in node.iter_markers(MARK):
         if mark.args:
-            raise pytest.UsageError(
-                f"{node.nodeid}: the mark {MARK} takes names only, such as vms=5"
-            )
+            _fail(f"the mark {MARK} takes names only, such as vms=5")
         wanted = {**mark.kwargs, **wanted}
     return wanted
 
@@ -89,6 +128,8 @@ class _Reporter:
         world = item.stash.get(_WORLD, None)
         # An expectation of ours that was not met tells it by itself.
         is_told = call.excinfo is not None and call.excinfo.typename == "NotSeenError"
-        if call.when == "call" and report.failed and world is not None and not is_told:
+        if world is None or not world.is_open or is_told:
+            return report
+        if call.when == "call" and report.failed:
             report.sections.append(("Scheduled Events", world.story()))
         return report

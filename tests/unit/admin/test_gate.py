@@ -10,6 +10,7 @@ from forewarn.admin.app import create_app
 from forewarn.admin.gate import is_loopback
 from forewarn.admin.tokens import TokenFileError, parse_tokens, read_tokens
 from forewarn.control.desk import Health
+from forewarn.control.tokens import RESERVED
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import StoreError
 from tests.unit.admin.desk import LocalDesk
@@ -71,6 +72,14 @@ def test_tokens_are_not_shown() -> None:
         ("", "file: there is no token in this file"),
         ("# only words\n", "file: there is no token in this file"),
         ("good\ntwo words\n", "file:2: this is neither TOKEN nor NAME:TOKEN"),
+        (
+            "two words\ngood\nPolicy:words\n",
+            (
+                "file:1: this is neither TOKEN nor NAME:TOKEN\n"
+                "file:3: 'Policy' cannot be a token's name: the history calls something "
+                "else so"
+            ),
+        ),
     ],
 )
 def test_a_bad_token_file_is_told_without_its_tokens(text: str, message: str) -> None:
@@ -78,6 +87,26 @@ def test_a_bad_token_file_is_told_without_its_tokens(text: str, message: str) ->
         parse_tokens(text, file="file")
     assert raised.value.message == message
     assert "words" not in raised.value.message
+
+
+@pytest.mark.parametrize("name", [*sorted(RESERVED - {"operator"}), "vm-1", "Tenant.x"])
+def test_no_token_is_called_what_the_history_calls_others(
+    client: TestClient, name: str
+) -> None:
+    with pytest.raises(TokenFileError, match="cannot be a token's name"):
+        parse_tokens(f"{name}:words\n", file="file")
+    answer = client.post("/v1/tokens", json={"name": name})
+    assert answer.status_code == 409
+    assert "cannot be a token's name" in answer.json()["error"]
+
+
+def test_other_names_are_free_and_operator_is_a_files(client: TestClient) -> None:
+    names = ("vmware", "tenants", "alice", "driver-bot")
+    for name in names:
+        assert client.post("/v1/tokens", json={"name": name}).status_code == 201
+    text = "".join(f"{name}:{name}-s\n" for name in (*names, "operator"))
+    assert parse_tokens(text, file="file").name_of("operator-s") == "operator"
+    assert client.post("/v1/tokens", json={"name": "operator"}).status_code == 409
 
 
 def test_a_token_file_is_read(tmp_path: Path) -> None:
@@ -105,6 +134,15 @@ def test_a_token_file_is_read(tmp_path: Path) -> None:
         ("127.0.0.1.evil.example:8200", False),
         ("192.0.2.1", False),
         ("[::2]", False),
+        ("[::1", False),
+        ("::1", False),
+        ("[127.0.0.1]", False),
+        ("localhost:1@evil.example", False),
+        ("localhost:x", False),
+        ("localhost:1:2", False),
+        ("127.0.0.1,evil.example", False),
+        ("127.1", False),
+        ("0", False),
     ],
 )
 def test_what_names_the_loopback(host: str, *, good: bool) -> None:
@@ -148,6 +186,9 @@ def test_what_is_not_there(client: TestClient) -> None:
     answer = client.get("/v2/x")
     assert answer.status_code == 404
     assert answer.json()["error"] == "there is nothing at GET /v2/x"
+    # Nor is anybody sent elsewhere for a slash too many.
+    answer = client.get("/v1/operations/", follow_redirects=False)
+    assert answer.status_code == 404
     answer = client.get("/v1/reboot")
     assert answer.status_code == 405
     assert answer.json()["kind"] == "method-not-allowed"

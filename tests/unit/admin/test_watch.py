@@ -17,6 +17,7 @@ from forewarn.fleet.model import Vm
 from forewarn.protocol.operations import Operation
 from forewarn.store.port import StoreError
 from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.tenants import Shared
 
 
 class Watcher:
@@ -237,6 +238,54 @@ def test_who_comes_at_the_same_time_is_counted_before_anything_is_answered(
 
     asyncio.run(story())
     assert watchers.count == 0
+
+
+def test_no_tenant_takes_the_streams_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "WATCHERS_MAX", 2)
+    monkeypatch.setattr(limits, "TENANT_WATCHERS_MAX", 3)
+    monkeypatch.setattr(limits, "ALL_TENANTS_WATCHERS_MAX", 5)
+    watchers = Watchers()
+    for _ in range(3):
+        assert watchers.refusal("shop") is None
+        watchers.enter("shop")
+    refused = watchers.refusal("shop")
+    assert refused is not None
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+    assert b"3 streams of tenant shop are open" in refused.body
+    # The other tenant has its own, until the machine's bound is reached.
+    for _ in range(2):
+        assert watchers.refusal("bank") is None
+        watchers.enter("bank")
+    refused = watchers.refusal("bank")
+    assert refused is not None
+    assert refused.status_code == 503
+    assert b"shop" not in bytes(refused.body)
+    # Operators have theirs all the while, and none of them counts for a tenant.
+    for _ in range(2):
+        assert watchers.refusal("") is None
+        watchers.enter("")
+    refused = watchers.refusal("")
+    assert refused is not None
+    assert refused.status_code == 503
+    watchers.leave("shop")
+    assert watchers.refusal("shop") is None
+    assert watchers.refusal("bank") is None
+    assert watchers.count == 6
+
+
+def test_a_tenants_stream_is_counted_as_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = Shared()
+    shop, bank = shared.token("shop"), shared.token("hidden-bank")
+    monkeypatch.setattr(limits, "TENANT_WATCHERS_MAX", 1)
+    shared.app.state.watchers.enter("shop")
+    answer = shared.ask(shop, "GET", "/v1/watch/operations")
+    assert (answer.status_code, answer.json()["kind"]) == (429, "too-many")
+    shared.app.state.watchers.enter("hidden-bank")
+    assert shared.ask(bank, "GET", "/v1/watch/events").status_code == 429
 
 
 @pytest.mark.parametrize("path", ["operations", "events"])

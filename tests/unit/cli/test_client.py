@@ -100,3 +100,22 @@ def test_a_terminal_gets_colour_unless_it_is_unwanted(
     printed = capsys.readouterr().out
     assert "op-[red]" in printed
     assert ("\x1b[1;31mFailed" in printed) is colour
+
+
+@pytest.mark.parametrize("command", ["reboot web_0", "operations --watch"])
+def test_who_asks_too_much_is_told_when_to_try_again(
+    forewarn: Run, command: str
+) -> None:
+    body = (
+        '{"error": "tenant shop orders too often", "hint": "one order may name many'
+        ' VMs", "kind": "too-many"}'
+    )
+    answer = http("429 Too Many Requests\r\nRetry-After: 7", body, "application/json")
+    with answering(answer) as url:
+        ended = forewarn(*command.split(), "--url", url)
+    # As with everything that cannot be done now.
+    assert ended.status == 3
+    assert ended.err.splitlines() == [
+        "forewarn: tenant shop orders too often",
+        "  hint: one order may name many VMs; try again in 7 s",
+    ]

@@ -18,10 +18,11 @@ from forewarn.cli.client import Client
 from forewarn.cli.commands import COMMANDS
 from forewarn.cli.failure import CommandError
 from forewarn.cli.words import Command
-from forewarn.fleet.problems import FleetFileError, Problem
+from forewarn.fleet.problems import FleetFileError
+from forewarn.problems import Problem
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.options import OPTIONS, environment_name
-from forewarn.service.supervisor import Supervisor
+from forewarn.supervisor import Supervisor
 from tests.unit.cli.conftest import Ended, Served
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -41,7 +41,11 @@ def test_the_clock_is_told_and_turned(sim: Run) -> None:
     assert sim("clock", "step").status == 0
     assert sim("clock", "jump", "10m").status == 0
     wrong = sim("clock", "jump")
-    assert (wrong.status, "`jump` needs it" in wrong.err) == (2, True)
+    assert (wrong.status, wrong.err) == (
+        2,
+        "forewarn: a jump needs `by`: how far\n  hint: such as 10m\n",
+    )
+    assert "only a jump has a length" in sim("clock", "step", "3s").err
 
 
 def test_an_event_is_published_and_moved_on(sim: Run, running: Simulation) -> None:
@@ -78,6 +82,19 @@ def test_vms_are_listed_added_and_removed(sim: Run) -> None:
     assert sim("vm", "add", "x", "--fault-domain", "two").status == 2
 
 
+def test_what_is_wrong_with_a_new_vm_is_told_without_a_file(sim: Run) -> None:
+    wrong = sim("vm", "add", "bad name")
+    assert wrong.err.startswith('forewarn: "bad name" is no name: it must not contain')
+    wrong = sim("vm", "add", "x", "--host", "nowhere")
+    assert 'forewarn: there is no host "nowhere"' in wrong.err
+    assert "the fleet:" not in wrong.err
+    before = json.loads(sim("vm", "add", "y", "--json").out)["url"]
+    sim("vm", "remove", "y")
+    # Who was refused has taken no address.
+    assert sim("vm", "add", "z", "--scope", "nix").status == 2
+    assert json.loads(sim("vm", "add", "y", "--json").out)["url"] == before
+
+
 def test_faults_are_set_listed_and_cleared(sim: Run) -> None:
     told = sim("fault", "web_0", "500", "x2,", "timeout,", "empty").out
     assert "500 x2, timeout x1, empty x1" in told
@@ -96,6 +113,8 @@ def test_the_journal_is_listed(sim: Run, running: Simulation) -> None:
         "  web_1  GET /metadata/scheduledevents?api-version=2020-07-01  200"
     )
     assert json.loads(sim("journal", "--method", "POST", "--json").out) == []
+    assert sim("journal", "--method", "POST").out == "no requests\n"
+    assert "there is no vm 'nix'" in sim("journal", "--vm", "nix").err
     running.approve("C7061BAC-AFDC-4513-B24B-AA5F13A16123")
     assert "!! No event with this id" in sim("journal", "--deviating").out
 
@@ -113,6 +132,7 @@ def test_it_begins_again(sim: Run) -> None:
         ("--listen 8301", "is no place for VMs"),
         ("--admin 0.0.0.0:8200", "knows no tokens"),
         ("--admin x", "is no address to listen at"),
+        ("--junit nowhere/report.xml", "there is no folder for"),
         ("--wait soon", "--wait: 'soon' is not a duration"),
         ("--loop", "--loop needs a scenario"),
         ("live-migratoin", "there is no scenario"),

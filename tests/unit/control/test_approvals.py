@@ -129,6 +129,64 @@ def test_of_two_last_approvals_at_once_one_is_decided_anew(plane: Plane) -> None
     assert operation(plane).state is OperationState.IMPACTING
 
 
+PARTS = 3
+"""A writer begins to see the store, does its work, and commits."""
+
+ORDERS = [
+    tuple(0 if place in first else 1 for place in range(2 * PARTS))
+    for first in itertools.combinations(range(2 * PARTS), PARTS)
+]
+
+
+def in_parts(
+    plane: Plane, act: Callable[[OpenTransaction], None], through: list[object]
+) -> Iterator[None]:
+    writer = plane.store.begin()
+    try:
+        writer.select(kinds.OPEN_OPERATIONS)
+        yield
+        act(writer)
+        yield
+        writer.commit()
+        through.append(act)
+    except ConflictError:
+        writer.rollback()
+
+
+@pytest.mark.slow
+@pytest.mark.clause("3.5")
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "".join(map(str, order)))
+def test_two_last_approvals_start_it_once_in_whatever_order_they_take_their_steps(
+    plane: Plane, order: tuple[int, ...]
+) -> None:
+    acts = [approve(plane, "web_0"), approve(plane, "db_0")]
+    through: list[object] = []
+    writers = [in_parts(plane, act, through) for act in acts]
+    for number in order:
+        next(writers[number], None)
+    assert through, "nobody got through"
+    one_by_one = order in {(0, 0, 0, 1, 1, 1), (1, 1, 1, 0, 0, 0)}
+    assert (len(through) == 2) is one_by_one
+    is_over = operation(plane).state is OperationState.IMPACTING
+    assert is_over is one_by_one, "it starts with the second, and not without it"
+    for act in acts:
+        if act not in through:
+            assert both(plane, act) == 1
+    assert operation(plane).state is OperationState.IMPACTING
+    trail = plane.store.read(
+        lambda reader: list(
+            every(
+                reader,
+                kinds.AUDIT_OF_SUBJECT,
+                f"operation:{operation(plane).operation_id}",
+            )
+        )
+    )
+    said = [entry.what for entry in trail]
+    assert said.count("event approved") == 2
+    assert said.count("operation impacting") == 1
+
+
 @pytest.mark.clause("3.5")
 def test_an_approval_meets_whoever_takes_a_vm_off_its_operation(plane: Plane) -> None:
     """Else each would find that the other's event is still waited for."""

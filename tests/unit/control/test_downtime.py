@@ -1,14 +1,22 @@
 """Times of VMs: written with the change, forgotten without a false claim."""
 
-from forewarn.control import failures, fleet_changes, retention, uptime, verbs
+from forewarn.control import (
+    failures,
+    fleet_changes,
+    outcome,
+    retention,
+    uptime,
+    verbs,
+)
 from forewarn.control.verbs import Wishes
 from forewarn.control.work import Who, Work
 from forewarn.drivers.port import Call, Report, Verdict
 from forewarn.fleet.availability import Period
 from forewarn.fleet.file import read_fleet
+from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.spans import Span, SpanKind
 from forewarn.instants import DAY, MINUTE, SECOND, Micros
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import Action, CallState, Operation
 from forewarn.store import kinds
 from tests.unit.admin.desk import FLEET, START, LocalDesk
 
@@ -51,13 +59,13 @@ class SlowDriver:
         self.desk = desk
         desk.driver.is_silent = True
 
-    def report(self, **pauses: Micros) -> None:
+    def report(self, verdict: Verdict = Verdict.DONE, **pauses: Micros) -> None:
         call: Call = self.desk.driver.calls[-1]
         self.desk.driver._reports.append(
             Report(
                 operation_id=call.operation_id,
                 generation=call.generation,
-                verdict=Verdict.DONE,
+                verdict=verdict,
                 paused=tuple(pauses.items()),
             )
         )
@@ -103,7 +111,7 @@ def test_a_migration_that_nobody_measured_is_a_bound() -> None:
     assert ended == desk.now() - START
     second = desk.driver.calls[-1].vms[0].vm
     desk.advance("1m")
-    driver.report(**{second: SECOND})
+    driver.report(Verdict.DONE, **{second: SECOND})
     assert outages(desk, second) == [
         (
             SpanKind.LIVE_MIGRATE,
@@ -111,6 +119,48 @@ def test_a_migration_that_nobody_measured_is_a_bound() -> None:
             desk.now() - START,
             True,
         )
+    ]
+
+
+def test_between_two_attempts_a_vm_runs() -> None:
+    desk = LocalDesk()
+    driver = SlowDriver(desk)
+    order(desk, freeze)
+    desk.advance("15m")
+    begun = desk.now() - START
+    desk.advance("3s")
+    driver.report(Verdict.FAILED)
+    failed = desk.now() - START
+    # The next attempt comes ten seconds later, and is let to work for four.
+    desk.advance("14s")
+    driver.report()
+    assert outages(desk, "web_0") == [
+        (SpanKind.FREEZE, begun, failed, True),
+        (SpanKind.FREEZE, failed + 10 * SECOND, failed + 14 * SECOND, True),
+    ]
+    assert failed == begun + 3 * SECOND
+
+
+def test_what_nobody_knows_the_outcome_of_counts_as_down_until_somebody_says() -> None:
+    """As docs/history.md tells: `fleet show` says that it runs, and what is at it."""
+    desk = LocalDesk()
+    SlowDriver(desk)
+    desk.driver.forgets = True
+    order(desk, freeze)
+    desk.advance("15m")
+    begun = desk.now() - START
+    desk.advance("40m")
+    vm = desk.store.read(lambda reader: reader.get(Vm, "web_0"))
+    assert vm is not None
+    [name] = vm.started
+    operation = desk.store.read(lambda reader: reader.get(Operation, name))
+    assert operation is not None
+    assert operation.call_state is CallState.UNKNOWN
+    assert vm.state is VmState.RUNNING
+    assert outages(desk, "web_0") == [(SpanKind.FREEZE, begun, 0, True)]
+    order(desk, lambda work: outcome.resolve(work, name, done=True))
+    assert outages(desk, "web_0") == [
+        (SpanKind.FREEZE, begun, desk.now() - START, True)
     ]
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from forewarn.fleet.fields import Form, derived_vm_id, read_value
 from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.problems import FleetFileError, Kind, Problem, Spot, nowhere
+from forewarn.fleet.problems import FleetFileError, Kind, Spot, nowhere
 from forewarn.instants import MINUTE
+from forewarn.problems import Problem
 
 # The example of docs/interfaces.md, word for word: it must be readable.
 EXAMPLE = """\

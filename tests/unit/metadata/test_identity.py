@@ -8,10 +8,15 @@ from hashlib import sha256
 import pytest
 
 from forewarn.control.messages import Publication
-from forewarn.metadata import answers
+from forewarn.metadata import answers, identity
 from forewarn.metadata.endpoint import Enable, Endpoint
 from forewarn.metadata.http import Request
-from forewarn.metadata.identity import Source, normal_address
+from forewarn.metadata.identity import (
+    INSTANCE_HEADER,
+    SIGNATURE_HEADER,
+    Source,
+    normal_address,
+)
 from tests.unit.metadata.support import (
     EVENT,
     GUESTS,
@@ -126,8 +131,6 @@ def test_a_signed_request_is_the_signed_vms() -> None:
     assert endpoint.identify(signed(), PROXY) == "w0"
     assert endpoint.identify(signed(GUESTS[2].vm_id), PROXY) == "alone"
     assert ask(endpoint, signed(GUESTS[2].vm_id), PROXY) == Enable()
-    upper = signed(VM_ID.upper())
-    assert endpoint.identify(upper, PROXY) == "w0"
     assert endpoint.repeatable(signed(), PROXY) is None
 
 
@@ -141,6 +144,71 @@ def test_a_signature_that_was_right_makes_no_other_right() -> None:
         assert endpoint.identify(another, PROXY) is None
     endpoint.directory.drop("w0")
     assert endpoint.identify(signed(), PROXY) is None
+
+
+@pytest.mark.clause("1.1")
+def test_a_name_in_another_case_is_signed_by_itself() -> None:
+    endpoint = make_endpoint(secret=SECRET)
+    vm_id = f"abcdefab{VM_ID[8:]}"
+    endpoint.publish(Publication(guests=(replace(GUESTS[0], vm_id=vm_id),)))
+    lower, upper = signed(vm_id), signed(vm_id.upper())
+    assert lower.values(SIGNATURE_HEADER) != upper.values(SIGNATURE_HEADER)
+    for mine, other in ((lower, upper), (upper, lower)):
+        assert endpoint.identify(mine, PROXY) == "w0"
+        [name] = other.values(INSTANCE_HEADER)
+        assert endpoint.identify(mine, PROXY) == "w0"
+        forged = {**mine.headers, INSTANCE_HEADER: (name,)}
+        assert endpoint.identify(mine._replace(headers=forged), PROXY) is None
+
+
+@pytest.mark.clause("1.1")
+def test_who_was_never_proved_is_proved_by_no_empty_name() -> None:
+    """A fleet's ids are GUIDs; if one ever were not, nothing must be open for it."""
+    endpoint = make_endpoint(secret=SECRET)
+    endpoint.publish(Publication(guests=(replace(GUESTS[0], vm_id=""),)))
+    proof = signed("").headers
+    named = get()._replace(headers={**proof, INSTANCE_HEADER: ("",)})
+    empty = named._replace(headers={**named.headers, SIGNATURE_HEADER: ("",)})
+    assert endpoint.identify(empty, PROXY) is None
+    assert endpoint.identify(named, PROXY) == "w0"
+    assert endpoint.identify(empty, PROXY) is None
+
+
+@pytest.mark.clause("1.1")
+def test_a_signature_speaks_for_whoever_has_its_id_now() -> None:
+    endpoint = make_endpoint(secret=SECRET)
+    assert endpoint.identify(signed(), PROXY) == "w0"
+    heir = replace(GUESTS[0], vm="heir", addresses=("192.0.2.99",))
+    endpoint.publish(Publication(guests=(heir,), guests_gone=("w0",)))
+    assert endpoint.identify(signed(), PROXY) == "heir"
+    another = GUESTS[1].vm_id
+    endpoint.publish(Publication(guests=(replace(heir, vm_id="a" * 8 + VM_ID[8:]),)))
+    assert endpoint.identify(signed(), PROXY) is None
+    assert endpoint.identify(signed(x_instance_id=another), PROXY) is None
+    assert endpoint.identify(signed("A" * 8 + VM_ID[8:]), PROXY) == "heir"
+
+
+@pytest.mark.clause("1.1")
+def test_signatures_are_compared_in_constant_time_remembered_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+    compare = hmac.compare_digest
+
+    def noted(expected: bytes, given: bytes) -> bool:
+        compared.append((expected, given))
+        return compare(expected, given)
+
+    monkeypatch.setattr(identity.hmac, "compare_digest", noted)
+    endpoint = make_endpoint(secret=SECRET)
+    right, wrong = signed(), signed(secret=b"other")
+    stranger = signed("99999999-2222-3333-4444-555555555555")
+    for request in (right, right, wrong, stranger):
+        endpoint.identify(request, PROXY)
+    given = [request.values(SIGNATURE_HEADER)[0].encode() for request in (right, wrong)]
+    assert [each for _, each in compared[:3]] == [given[0], given[0], given[1]]
+    assert [each for each, _ in compared[:3]] == [given[0]] * 3
+    assert len(compared) == 4
 
 
 @pytest.mark.clause("1.7")

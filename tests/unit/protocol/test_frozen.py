@@ -1,10 +1,12 @@
 """Changing frozen values: as `dataclasses.replace` does."""
 
-from dataclasses import FrozenInstanceError, dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
+from typing import Any
 
 import pytest
 
 from forewarn.protocol.frozen import changed
+from forewarn.store.kinds import KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +34,25 @@ def test_what_comes_out_is_as_frozen_as_what_went_in() -> None:
 def test_a_field_that_is_not_there_is_refused() -> None:
     with pytest.raises(AttributeError):
         changed(FRONT, colour="red")
+
+
+def test_a_kind_that_checks_what_it_is_made_of_is_refused() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Checked:
+        number: int
+
+        def __post_init__(self) -> None:
+            assert self.number
+
+    with pytest.raises(AssertionError, match="would not be checked"):
+        changed(Checked(1), number=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_record_can_be_changed(kind: type[Any]) -> None:
+    """It leaves out what a class would do when it is made: nothing, for these."""
+    made: Any = object.__new__(kind)
+    for field in fields(kind):
+        object.__setattr__(made, field.name, field.name)
+    assert changed(made) == made
+    assert changed(made, revision=7).revision == 7

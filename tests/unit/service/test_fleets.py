@@ -18,7 +18,8 @@ from forewarn.control.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
-from forewarn.fleet.problems import PROBLEMS_MAX, FleetFileError
+from forewarn.fleet.problems import FleetFileError
+from forewarn.problems import PROBLEMS_MAX
 from forewarn.protocol.errors import RefusedError
 from forewarn.service import limits, planning
 from forewarn.service.assembly import Service

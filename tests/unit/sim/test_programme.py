@@ -1,11 +1,18 @@
 """What is played, in which rounds, and in what kind of world."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from forewarn.protocol.errors import BadRequestError
 from forewarn.sim.profiles import Profile
 from forewarn.sim.programme import Ground, rounds_of
 from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario.run import Runner
+from forewarn.sim.scenario.setup import setup_for, virtual_stage
+from forewarn.sim.scenario.time import TurnedTime
+from tests.support.loops import in_loop
 
 
 @pytest.mark.parametrize(
@@ -54,3 +61,23 @@ def test_a_fleet_of_ones_own_takes_the_place_of_the_usual_one() -> None:
     assert ground.terms([catalog.find("live-migration")]).setup.fleet == text
     own = catalog.find("other-tenant")
     assert ground.terms([own]).setup.fleet == own.fleet.text
+
+
+def documented() -> list[str]:
+    """Return the scenarios that documents and the command's own help play at once."""
+    root = Path(__file__).parents[3]
+    texts = [path.read_text(encoding="utf-8") for path in (root / "docs").glob("*.md")]
+    found = re.findall(r"forewarn simulate ((?:[a-z-]+ )+\+ [a-z -]+)", "".join(texts))
+    return sorted({words.partition(" --")[0].strip() for words in found})
+
+
+@pytest.mark.parametrize("words", documented())
+@in_loop
+async def test_what_documents_play_at_once_can_be_played(words: str) -> None:
+    for names in rounds_of(words.split()):
+        scenarios = [catalog.find(name) for name in names]
+        assert Ground().terms(scenarios).setup.fleet
+        stage = virtual_stage(setup_for(scenarios))
+        runner = Runner(stage, TurnedTime(stage))
+        for result in await runner.run_together(scenarios):
+            assert result.passed, result.failures

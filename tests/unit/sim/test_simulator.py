@@ -7,11 +7,12 @@ import pytest
 
 from forewarn.service.listening import StartError
 from forewarn.sim.loop import LoopThread
+from forewarn.sim.news import What
 from forewarn.sim.places import Places
 from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.simulator import Addresses, Simulator
 from forewarn.sim.terms import Terms
-from tests.support.simulators import Simulation, simulation
+from tests.support.simulators import EVENTS, Simulation, simulation
 
 DAY = "2h"
 
@@ -170,6 +171,7 @@ def test_what_happens_is_told_once(fresh: Simulation) -> None:
     fresh.sim("events", {"type": "Reboot", "vms": ["web_1"], "notice": DAY})
     [event] = fresh.events("web_1")
     fresh.approve(event["EventId"], "web_1")
+    assert fresh.news[3].text.endswith(", approved by web_1")
     told = [(each.what.value, each.text.split(",")[0]) for each in fresh.news]
     name = event["EventId"]
     assert told == [
@@ -179,6 +181,31 @@ def test_what_happens_is_told_once(fresh: Simulation) -> None:
         ("event", f"{name} Started Reboot web_1"),
         ("approved", f"web_1: {name}"),
     ]
+
+
+def test_who_asks_though_it_is_gone_is_told_once(fresh: Simulation) -> None:
+    made = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "0s"})
+    fresh.sim(f"operations/{made['operations'][0]['operation']}/move", {"to": "gone"})
+    fresh.news.clear()
+    for _ in range(3):
+        assert fresh.ask(fresh.url() + "/metadata/scheduledevents")[0] == 404
+    [told] = [each.text for each in fresh.news]
+    assert told.startswith("web_0: 404, since it is gone; `forewarn sim vm add web_0`")
+    asked = fresh.sim("journal?vm=web_0")["requests"]
+    assert [each["status"] for each in asked] == [200, 404, 404, 404]
+
+
+def test_a_fault_is_told_with_what_was_kept_back(fresh: Simulation) -> None:
+    fresh.sim("faults", {"vms": ["web_0"], "faults": "503"})
+    fresh.news.clear()
+    assert fresh.ask(fresh.url() + EVENTS)[0] == 503
+    fresh.sim("faults/clear", {})
+    fresh.sim("faults", {"vms": ["web_0"], "faults": "empty"})
+    assert fresh.ask(fresh.url() + EVENTS) == (200, None)
+    told = [each.text for each in fresh.news if each.what is What.FAULT]
+    assert told[0].startswith("web_0: got 503")
+    assert told[0].endswith("(fault: 503)")
+    assert told[1] == "web_0: got 200 (fault: empty)"
 
 
 def test_deviations_are_told_and_many_alike_are_counted(fresh: Simulation) -> None:

@@ -1,22 +1,27 @@
 """The log comes into the file beside the writer."""
 
 import sqlite3
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from forewarn.fleet.model import Host
-from forewarn.store import checkpoints
+from forewarn.store import checkpoints, kinds
+from forewarn.store.backup import backup
+from forewarn.store.beside import reading
 from forewarn.store.checkpoints import Checkpoints
-from forewarn.store.port import Transaction
+from forewarn.store.connection import Connection
+from forewarn.store.port import StoreError, Transaction
 from forewarn.store.sqlite import SqliteStore
 
 ROWS = 50
 
 
-def add_hosts(tx: Transaction) -> None:
+def add_hosts(tx: Transaction, letter: str = "h") -> None:
     for number in range(ROWS):
-        tx.add(Host(name=f"h{number}"))
+        tx.add(Host(name=f"{letter}{number}"))
 
 
 def hosts_without_the_log(path: Path, folder: Path) -> int:
@@ -52,13 +57,157 @@ def test_the_log_is_in_the_file_when_enough_was_written(
 
 def add_and_wait(store: SqliteStore) -> None:
     store.transact(add_hosts)
+    assert store._checkpoints
+    store._checkpoints.wait()
+
+
+class Gate(Connection):
+    """A connection that brings nothing into the file before it is let."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.begun = threading.Event()
+        self.may_go_on = threading.Event()
+        self.times = 0
+
+    def checkpoint(self) -> None:
+        self.times += 1
+        self.begun.set()
+        assert self.may_go_on.wait(60)
+        super().checkpoint()
+
+
+@pytest.fixture
+def gated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[SqliteStore, Gate]]:
+    """Yield a store whose checkpoints wait at a gate."""
+    monkeypatch.setattr(checkpoints, "ROWS_BETWEEN", ROWS)
+    store = SqliteStore(tmp_path / "store.db")
+    assert store._checkpoints
     store._checkpoints.close()
+    gate = Gate(tmp_path / "store.db")
+    store._checkpoints = Checkpoints(gate)
+    yield store, gate
+    gate.may_go_on.set()
+    store.close()
 
 
-def test_a_file_that_has_gone_is_told_of_and_ends_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_who_writes_waits_for_no_checkpoint_and_begins_no_second(
+    gated: tuple[SqliteStore, Gate],
 ) -> None:
-    waiting = Checkpoints(tmp_path / "missing" / "store.db")
-    waiting.note(checkpoints.ROWS_BETWEEN)
-    waiting.close()
-    assert "was not brought into the file" in caplog.text
+    store, gate = gated
+    store.transact(add_hosts)
+    assert gate.begun.wait(60)
+    for name in ("a", "b"):
+        store.transact(lambda tx, name=name: add_hosts(tx, name))
+    assert gate.times == 1
+    gate.may_go_on.set()
+    assert store._checkpoints
+    store._checkpoints.wait()
+    # What was written meanwhile counts for the next.
+    store.transact(lambda tx: tx.add(Host(name="later")))
+    store._checkpoints.wait()
+    assert gate.times == 2
+
+
+def test_a_store_that_closes_waits_for_a_checkpoint_and_leaves_one_whole_file(
+    gated: tuple[SqliteStore, Gate], tmp_path: Path
+) -> None:
+    store, gate = gated
+    store.transact(add_hosts)
+    assert gate.begun.wait(60)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    assert closing.is_alive()
+    assert hosts_with_the_log(tmp_path / "store.db") == ROWS
+    gate.may_go_on.set()
+    closing.join()
+    assert not (tmp_path / "store.db-wal").exists()
+    assert hosts_without_the_log(tmp_path / "store.db", tmp_path) == ROWS
+
+
+def test_a_backup_and_a_check_beside_a_checkpoint_see_all_of_it(
+    gated: tuple[SqliteStore, Gate], tmp_path: Path
+) -> None:
+    store, gate = gated
+    store.transact(add_hosts)
+    assert gate.begun.wait(60)
+    with reading(tmp_path / "store.db") as reader:
+        gate.may_go_on.set()
+        assert store._checkpoints
+        store._checkpoints.wait()
+        backup(tmp_path / "store.db", tmp_path / "backup.db")
+        assert len(reader.select(kinds.ALL_HOSTS)) == ROWS
+    assert hosts_with_the_log(tmp_path / "backup.db") == ROWS
+
+
+def hosts_with_the_log(path: Path) -> int:
+    with reading(path) as reader:
+        return len(reader.select(kinds.ALL_HOSTS))
+
+
+def test_a_checkpoint_that_fails_is_told_of_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checkpoints, "ROWS_BETWEEN", ROWS)
+    store = SqliteStore(tmp_path / "store.db")
+    try:
+        assert store._checkpoints
+        store._checkpoints._connection.close()
+        add_and_wait(store)
+        assert "was not brought into the file" in caplog.text
+        assert hosts_with_the_log(tmp_path / "store.db") == ROWS
+    finally:
+        store.close()
+
+
+def test_a_system_without_a_thread_to_spare_fails_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(checkpoints, "ROWS_BETWEEN", ROWS)
+    store = SqliteStore(tmp_path / "store.db")
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start)
+            store.transact(add_hosts)
+        assert "can't start new thread" in caplog.text
+        assert hosts_with_the_log(tmp_path / "store.db") == ROWS
+    finally:
+        store.close()
+
+
+def test_the_log_goes_into_no_file_that_has_taken_the_stores_name(
+    gated: tuple[SqliteStore, Gate], tmp_path: Path
+) -> None:
+    """Somebody restores a backup under a service that runs: its bytes stay its own."""
+    store, gate = gated
+    path = tmp_path / "store.db"
+    backup(path, tmp_path / "backup.db")
+    store.transact(add_hosts)
+    assert gate.begun.wait(60)
+    (tmp_path / "backup.db").replace(path)
+    before = path.read_bytes()
+    gate.may_go_on.set()
+    assert store._checkpoints
+    store._checkpoints.wait()
+    assert path.read_bytes() == before
+    with pytest.raises(StoreError, match="taken the place"):
+        store.transact(lambda tx: tx.add(Host(name="lost")))
+    store.close()
+    assert path.read_bytes() == before
+
+
+def test_nothing_is_written_into_a_store_that_has_gone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    try:
+        path.unlink()
+        with pytest.raises(StoreError, match="has gone"):
+            store.transact(add_hosts)
+        assert not path.exists(), "an empty store would hide that"
+    finally:
+        store.close()

@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def connection(path: Path) -> Iterator[Connection]:
-    connection = Connection(path)
+    connection = Connection(path, may_make=True)
     yield connection
     connection.close()
 
@@ -58,12 +58,12 @@ def schema(path: Path) -> list[tuple[object, ...]]:
 def test_an_old_file_becomes_equal_to_a_new_one(tmp_path: Path) -> None:
     everything = (*STEPS, NEXT)
     fresh = tmp_path / "fresh.db"
-    connection = Connection(fresh)
+    connection = Connection(fresh, may_make=True)
     bring(connection, fresh, everything)
     connection.close()
     for age in range(len(everything)):
         old = tmp_path / f"old{age}.db"
-        connection = Connection(old)
+        connection = Connection(old, may_make=True)
         bring(connection, old, everything[:age])
         bring(connection, old, everything)
         connection.close()
@@ -73,7 +73,7 @@ def test_an_old_file_becomes_equal_to_a_new_one(tmp_path: Path) -> None:
 def test_a_store_has_the_schema_of_all_steps(tmp_path: Path, path: Path) -> None:
     SqliteStore(path).close()
     stepped = tmp_path / "stepped.db"
-    connection = Connection(stepped)
+    connection = Connection(stepped, may_make=True)
     bring(connection, stepped, STEPS)
     connection.close()
     assert schema(path) == schema(stepped)
@@ -96,7 +96,7 @@ def test_a_step_that_fails_leaves_nothing(connection: Connection, path: Path) ->
 
 
 def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
-    connection = Connection(path)
+    connection = Connection(path, may_make=True)
     bring(connection, path, (*STEPS, NEXT))
     connection.close()
     before = path.read_bytes()

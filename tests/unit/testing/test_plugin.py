@@ -150,7 +150,8 @@ def _told(lines: list[str]) -> str:
     for line in lines:
         if re.match(r"_{3,} .* _{3,}$", line):
             kept += ["", line.strip("_ ")]
-            in_section = False
+            # What is no line of a test's is told in sentences alone.
+            in_section = line.strip("_ ").startswith("ERROR")
         elif re.match(r"-{3,} .* -{3,}$", line):
             in_section = "Scheduled Events" in line
             kept += [line.strip("- ")] if in_section else []
@@ -160,6 +161,47 @@ def _told(lines: list[str]) -> str:
             kept.append(line.replace("    ", "  ", 1))
     text = "\n".join(kept).strip() + "\n"
     return re.sub(r"127\.0\.0\.1:\d+|at 0x[0-9a-f]+", "...", text)
+
+
+BAD_MARKS = """
+@pytest.mark.scheduled_events(vsm=5)
+def test_a_key(scheduled_events: ScheduledEvents) -> None:
+    pass
+
+@pytest.mark.scheduled_events(scenario="spot-premption")
+def test_a_name(scheduled_events: ScheduledEvents) -> None:
+    pass
+"""
+
+
+def test_a_wrong_mark_is_told_without_lines_of_ours(pytester: pytest.Pytester) -> None:
+    done = run(pytester, BAD_MARKS, "-p", "no:randomly")
+    done.assert_outcomes(errors=2)
+    done.stdout.fnmatch_lines(
+        [
+            "the mark scheduled_events has no 'vsm'; it has vms, together, *",
+            'there is no scenario "spot-premption" (did you mean "spot-preemption"?)',
+            "  hint: *--list*",
+        ]
+    )
+    done.stdout.no_fnmatch_line("*testing/plugin.py*")
+
+
+def test_a_test_may_close_its_world_and_fail(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+def test_it(scheduled_events: ScheduledEvents) -> None:
+    event = scheduled_events.vm("web_0").reboot()
+    scheduled_events.close()
+    with pytest.raises(Exception, match="this world is closed"):
+        event.wait_for_approval()
+    assert repr(event) == "<Event>"
+""",
+    )
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*<Event *of a closed world>*"])
+    done.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
 def test_a_failing_line_is_the_testers_own(pytester: pytest.Pytester) -> None:

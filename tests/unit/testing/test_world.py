@@ -434,6 +434,22 @@ def test_nothing_outlives_its_world() -> None:
     gc.collect()
 
 
+def test_a_closed_world_keeps_nobody_waiting() -> None:
+    with ScheduledEvents() as world:
+        event = world.vm("web_0").reboot()
+    questions: list[Callable[[], object]] = [
+        event.wait_for_approval,
+        event.start,
+        world.vm("web_1").preempt,
+        lambda: world.run_scenario("rollout"),
+        lambda: world.journal,
+    ]
+    for ask in questions:
+        with pytest.raises(RefusedError, match="this world is closed"):
+            ask()
+    assert event.id in repr(event)
+
+
 def test_the_loop_ends_with_its_last_lease() -> None:
     shared = SharedLoop()
     before = threading.active_count()

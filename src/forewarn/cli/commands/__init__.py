@@ -1,6 +1,8 @@
 """All commands, in the order in which they are listed."""
 
 from forewarn.cli.commands.addresses import ADDRESSES, GROUP
+from forewarn.cli.commands.agent import AGENT
+from forewarn.cli.commands.agent import GROUP as AGENT_GROUP
 from forewarn.cli.commands.history import HISTORY
 from forewarn.cli.commands.lists import LISTS
 from forewarn.cli.commands.orders import ORDERS
@@ -25,6 +27,7 @@ COMMANDS = (
     *ADDRESSES,
     *WEBHOOKS,
     *UPKEEP,
+    *AGENT,
     *SIMULATOR,
     *TESTKIT,
 )
@@ -34,6 +37,7 @@ GROUPS = {
     **GROUP,
     **WEBHOOK_GROUPS,
     **UPKEEP_GROUPS,
+    **AGENT_GROUP,
     **SIMULATOR_GROUP,
 }
 

@@ -95,7 +95,8 @@ SERVICE = (
         path=("fleet", "show"),
         summary="show hosts, scopes and VMs",
         text="Show the fleet as it is: hosts with their VMs, scopes with who listens, "
-        "and VMs.",
+        "and VMs. A VM's state is down from a failure until it is restored; what has "
+        "started on it stands beside it.",
         run="forewarn.cli.fleet:show",
         options=CLIENT,
         examples=("forewarn fleet show", "forewarn fleet show --json"),

@@ -126,7 +126,7 @@ SIMULATE = Command(
     examples=(
         "forewarn simulate",
         "forewarn simulate spot-preemption --speed 1",
-        "forewarn simulate live-migration + platform-reboot redeploy --profile strict",
+        "forewarn simulate live-migration + user-reboot redeploy --profile strict",
         "forewarn simulate mine.toml --junit report.xml --json",
         "forewarn simulate --replay maintenance.jsonl --speed 10",
     ),

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from forewarn.fleet.lines import Lines
-from forewarn.fleet.problems import Problem, did_you_mean, quoted
+from forewarn.problems import Problem, did_you_mean, quoted
 from forewarn.sim.faults import words
 from forewarn.sim.faults.fault import BODY_MAX, Fault, Playbook, Replacement
 from forewarn.sim.faults.problems import FaultError, FaultFileError

@@ -166,8 +166,8 @@ _KINDS = (
     _document("reordered-events", "The events in the opposite order."),
     _document(
         "stale",
-        "The document before the present one, or so many before: the incarnation "
-        "falls.",
+        "The document that this VM was given before the present one, or so many "
+        "before: the incarnation falls. One that was given no other gets the present.",
         Argument(key="back", example="2"),
     ),
     _document(

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from forewarn.fleet.problems import did_you_mean, quoted
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.interposer import Pace, Plan
+from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.sim.faults import bodies, words
 from forewarn.sim.faults.fault import Fault, Playbook, Where

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from forewarn.fleet.problems import PROBLEMS_MAX, Problem
+from forewarn.problems import PROBLEMS_MAX, Problem
 from forewarn.protocol.errors import ForewarnError
 
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from forewarn.fleet.problems import did_you_mean, quoted
 from forewarn.instants import SECOND, Micros, format_duration, parse_duration
+from forewarn.problems import did_you_mean, quoted
 from forewarn.sim.faults.fault import (
     STEPS_MAX,
     TIMES_MAX,
@@ -83,7 +83,19 @@ def parse_fault(text: str, *, once: bool = False) -> Fault:
     `once` is for a step of a playbook: it hits one request unless it says how many,
     or for how long.
     """
-    return build(read(text), once=once)
+    given = read(text)
+    if given["kind"] == "replace":
+        raise FaultError(
+            '"replace" is for a file of faults, where it says what is answered',
+            key="kind",
+        )
+    try:
+        return build(given, once=once)
+    except FaultError as error:
+        # A file names the key at fault; a line has words, and is told as a whole.
+        raise FaultError(
+            f"{quoted(text)}: {error.key} {error.message}", key=error.key
+        ) from None
 
 
 def parse_playbook(text: str, *, vms: Sequence[str] = ()) -> Playbook:
@@ -190,7 +202,9 @@ def keys_of(kind: Kind) -> list[str]:
 
 
 def words(fault: Fault) -> str:
-    """Return the line that `parse_fault` reads back; a replacement is only named."""
+    """Return the line that `parse_fault` reads back; a replacement, which it does not
+    read, is only named.
+    """
     kind = fault.what
     said = [kind.name]
     if kind.argument is not None:

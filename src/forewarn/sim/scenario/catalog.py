@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files
 
-from forewarn.fleet.problems import did_you_mean, quoted
+from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.errors import NotFoundError
 from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.model import Scenario

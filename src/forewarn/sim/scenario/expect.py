@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.problems import listed
 from forewarn.instants import SECOND, Micros, describe_duration
+from forewarn.problems import listed
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.views import View, sees
 from forewarn.sim.scenario.model import Expectation, Stand, Wanted
@@ -147,16 +147,17 @@ def _who_approved(name: str, events: Sequence[Event]) -> str:
 
 
 def _unapproved(who: str, wanted: Expectation, events: Sequence[Event]) -> str:
-    start = "nobody" if who == "nobody" else f"{who} has not"
-    verb = "approved"
+    name = wanted.event
     ended = next((event for event in events if not _may_be_approved(event)), None)
     if ended is None:
-        return f"{start} {verb} {wanted.event} {_within(wanted)}"
+        verb = "approved" if who == "nobody" else "did not approve"
+        return f"{who} {verb} {name} {_within(wanted)}"
+    had = "had" if who == "nobody" else "had not"
     if ended.started_at:
         after = length(ended.started_at - ended.created)
-        return f"{start} {verb} {wanted.event}, which started after {after}"
+        return f"{who} {had} approved {name} when it started, after {after}"
     after = length(ended.removed_at - ended.created)
-    return f"{start} {verb} {wanted.event}, which was cancelled after {after}"
+    return f"{who} {had} approved {name} when it was cancelled, after {after}"
 
 
 # What clients ask
@@ -177,7 +178,7 @@ def _polled_by(wanted: Expectation, facts: Facts) -> Verdict | None:
         return _good(", ".join(parts))
     if not facts.is_over:
         return None
-    return _bad(f"{listed(missing)} has not asked {_within(wanted)}")
+    return _bad(f"{listed(missing)} did not ask {_within(wanted)}")
 
 
 def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
@@ -196,7 +197,7 @@ def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
         return None
     missing = [vm for vm in wanted.vms if _first_sight(vm, wanted, facts) is None]
     why = _within(wanted) if facts.is_over else "while it was shown"
-    return _bad(f"{listed(missing)} has not seen {what} {why}")
+    return _bad(f"{listed(missing)} did not see {what} {why}")
 
 
 def _first_sight(vm: str, wanted: Expectation, facts: Facts) -> Micros | None:

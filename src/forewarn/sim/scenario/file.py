@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from forewarn.fleet.problems import Problem, did_you_mean, line_of
+from forewarn.problems import Problem, did_you_mean, line_of
 from forewarn.service import options
 from forewarn.service.options import OPTIONS, Option
 from forewarn.sim.scenario import fleets, values

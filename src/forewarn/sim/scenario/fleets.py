@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from forewarn.fleet.file import WantedFleet, read_fleet
-from forewarn.fleet.problems import FleetFileError, Problem
+from forewarn.fleet.problems import FleetFileError
+from forewarn.problems import Problem
 from forewarn.sim import fleets
 from forewarn.sim.scenario import values
 from forewarn.sim.scenario.model import Fleet

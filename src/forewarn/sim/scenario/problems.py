@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from forewarn.fleet.lines import Lines
-from forewarn.fleet.problems import PROBLEMS_MAX, Problem
+from forewarn.problems import PROBLEMS_MAX, Problem
 from forewarn.protocol.errors import ForewarnError
 
 _HEADER = re.compile(r"[ \t]*\[")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from forewarn.clock import Clock, SystemClock
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.ids import RandomIds
+from forewarn.instants import parse_duration
 from forewarn.protocol.errors import RefusedError
 from forewarn.service.settings import load_settings
 from forewarn.service.values import Settings, impacts, policy
@@ -47,7 +48,8 @@ def setup_for(
     """Return what these scenarios need to run at once; `vms` of the usual fleet.
 
     `speed` is what somebody has asked for; without it, the one that a scenario was
-    named with counts, and else the usual one. Raises RefusedError where they need different fleets, settings or speeds.
+    named with counts, and else the usual one. Of different durations the shorter
+    counts. Raises RefusedError where they need different fleets, settings or speeds.
     """
     assert scenarios, "nothing to run"
     first = scenarios[0]
@@ -61,7 +63,9 @@ def setup_for(
         elif speed is None and scenario.speed != first.speed:
             what = "another speed"
         for name, value in scenario.settings.items():
-            if settings.setdefault(name, value) != value:
+            other = settings.setdefault(name, value)
+            settings[name] = shorter = _shorter(value, other)
+            if not shorter:
                 what = f"another {name}"
         if what:
             raise RefusedError(
@@ -72,6 +76,20 @@ def setup_for(
     return Setup(
         fleet=fleet, settings=settings, speed=speed or first.speed or usual_speed
     )
+
+
+def _shorter(one: str, other: str) -> str:
+    """Return what both can live with: of two durations the shorter; empty: nothing.
+
+    What takes less time than a scenario is used to, keeps none of its expectations
+    waiting.
+    """
+    if one == other:
+        return one
+    try:
+        return min(one, other, key=parse_duration)
+    except ValueError:
+        return ""
 
 
 def virtual_stage(

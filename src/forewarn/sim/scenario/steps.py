@@ -12,8 +12,8 @@ from functools import partial
 from itertools import count
 from typing import cast
 
-from forewarn.fleet.problems import did_you_mean, listed, quoted
 from forewarn.instants import SECOND, Micros
+from forewarn.problems import did_you_mean, listed, quoted
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.protocol.operations import Action

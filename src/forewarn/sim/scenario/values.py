@@ -7,8 +7,8 @@ import enum
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar, cast
 
-from forewarn.fleet.problems import did_you_mean, quoted
 from forewarn.instants import SECOND, Micros, parse_duration
+from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.events import DURATION_UNKNOWN
 
 T = TypeVar("T")

@@ -42,6 +42,7 @@ class Core:
         self.engine = stage.engine
         self.bell = Bell()
         self._running: set[Future[Any]] = set()
+        self._has_ended = False
         self.on_end: list[Callable[[], Awaitable[None]]] = []
         """What must end before the stage does."""
         stage.on_publish = lambda _publication: self.bell.ring()
@@ -67,15 +68,22 @@ class Core:
     # From outside
 
     def call(self, act: Callable[[], T]) -> T:
-        """Run a function on the loop; return its result or raise its exception."""
+        """Run a function on the loop; return its result or raise its exception.
+
+        Raises RefusedError once the world has ended.
+        """
         __tracebackhide__ = True
+        self._refuse_if_ended()
         try:
             return self._loop.call(act)
         except ForewarnError as error:
             raise error.with_traceback(None) from error.__cause__
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop; an interrupt of the test ends it."""
+        """Run a coroutine on the loop; an interrupt of the test ends it.
+
+        Raises RefusedError once the world has ended.
+        """
         __tracebackhide__ = True
         running = self.begin_running(work)
         try:
@@ -88,6 +96,12 @@ class Core:
 
     def begin_running(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the loop, until it is over or the world ends."""
+        __tracebackhide__ = True
+        try:
+            self._refuse_if_ended()
+        except RefusedError:
+            work.close()
+            raise
         running = self._loop.submit(work)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
@@ -103,9 +117,18 @@ class Core:
 
     def end(self) -> None:
         """End the world: nothing of it listens, waits or runs any more."""
+        self._has_ended = True
         for running in [*self._running]:
             running.cancel()
         self._loop.wait(self._end())
+
+    def _refuse_if_ended(self) -> None:
+        """Refuse: nothing happens in a world that has ended, so no wait would end."""
+        __tracebackhide__ = True
+        if self._has_ended:
+            raise RefusedError(
+                "this world is closed", hint="ask before its `with` or its test ends"
+            )
 
     async def _end(self) -> None:
         for end in reversed(self.on_end):

@@ -48,7 +48,10 @@ class Event:
 
     def __repr__(self) -> str:
         """Return it as a failing assertion shows it."""
-        return f"<Event {telling.event_line(self._stored())}>"
+        try:
+            return f"<Event {telling.event_line(self._stored())}>"
+        except RefusedError:
+            return f"<Event {self._id} of a closed world>"
 
     # What it is
 

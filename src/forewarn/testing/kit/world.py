@@ -144,6 +144,11 @@ class ScheduledEvents:
         finally:
             SHARED_LOOP.give_back()
 
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it goes on; one that was closed takes and answers nothing."""
+        return self._is_open
+
     def __repr__(self) -> str:
         """Return it as a failing assertion shows it."""
         return f"<ScheduledEvents {', '.join(self._vms)}>"

@@ -4,6 +4,8 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from forewarn.clock import VirtualClock
 from forewarn.control.desk import BusyError
 from forewarn.ids import RandomIds
@@ -158,7 +160,7 @@ async def test_what_wants_nothing_is_told_nothing_until_it_is_tried() -> None:
 
 
 @in_loop
-async def test_what_is_too_old_is_given_up() -> None:
+async def test_what_is_too_old_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     box = Box(0)
     old = START - limits.GIVE_UP_AFTER
     box.messages = [message(1, at=old), message(2, at=old + 1), message(3)]
@@ -166,6 +168,7 @@ async def test_what_is_too_old_is_given_up() -> None:
     await told.run()
     assert told.ids == ["id-2", "id-3"]
     assert box.given_up == [(1, "too old")]
+    assert "webhook shop: gave up 1 messages: too old" in caplog.messages
 
 
 @in_loop

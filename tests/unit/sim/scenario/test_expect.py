@@ -24,11 +24,11 @@ def test_an_approval_that_was_expected_is_told_with_its_time() -> None:
         ('approved = true, within = "30s"', "nobody approved e1 within 30 s"),
         (
             'approved_by = "web_0", within = "30s"',
-            "web_0 has not approved e1 within 30 s",
+            "web_0 did not approve e1 within 30 s",
         ),
         (
             'approved_by = "web_0", within = "20m"',
-            "web_0 has not approved e1, which started after 15 m",
+            "web_0 had not approved e1 when it started, after 15 m",
         ),
     ],
 )
@@ -49,7 +49,7 @@ def test_a_cancelled_event_cannot_be_approved_any_more() -> None:
     assert one(
         'approved = true, within = "5m", event = "e1"',
         more='[[step]]\nafter = "1m"\ncancel = "e1"',
-    ) == (False, "nobody approved e1, which was cancelled after 1 m")
+    ) == (False, "nobody had approved e1 when it was cancelled, after 1 m")
 
 
 def test_an_approval_that_must_not_come() -> None:
@@ -173,11 +173,11 @@ def test_a_vm_that_was_deleted_does_not_run_again() -> None:
     ("expectation", "seconds", "passed", "told"),
     [
         ('polled_by = "web_0", within = "5s"', [2], True, "web_0 asked after 2 s"),
-        ('polled_by = "web_1", within = "5s"', [2], False, "web_1 has not asked within 5 s"),
+        ('polled_by = "web_1", within = "5s"', [2], False, "web_1 did not ask within 5 s"),
         ('seen_by = "web_0", within = "5s"', [4], True, "web_0 saw e1 after 4 s"),
         ('seen_by = "web_0", as = "Started", within = "20m"', [901], True, "web_0 saw e1 Started after 1 s"),
-        ('seen_by = "web_0", as = "Scheduled", within = "20m"', [901], False, "web_0 has not seen e1 Scheduled while it was shown"),
-        ('seen_by = "web_1", within = "5s"', [4], False, "web_1 has not seen e1 within 5 s"),
+        ('seen_by = "web_0", as = "Scheduled", within = "20m"', [901], False, "web_0 did not see e1 Scheduled while it was shown"),
+        ('seen_by = "web_1", within = "5s"', [4], False, "web_1 did not see e1 within 5 s"),
         ("no_deviation = true", [1], True, "no deviation from the protocol was seen"),
     ],
 )  # fmt: skip

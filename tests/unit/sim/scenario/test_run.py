@@ -207,7 +207,6 @@ def test_scenarios_at_once_share_their_time() -> None:
     [
         ("live-migration", "spot-preemption", "another fleet"),
         ("live-migration", "one-host-three-vms", "another fleet"),
-        ("live-migration", "redeploy", "another timing.recovery"),
         ("two-events", "Canceled Maintenance Dev Timing", "another speed"),
     ],
 )
@@ -217,6 +216,15 @@ def test_scenarios_that_do_not_agree_are_refused(
     with pytest.raises(RefusedError, match=what) as told:
         setup_for([catalog.find(first), catalog.find(other)])
     assert told.value.hint == "run them one after the other"
+
+
+def test_of_what_takes_different_times_at_once_the_shorter_counts() -> None:
+    short, long = catalog.find("live-migration"), catalog.find("user-reboot")
+    for scenarios in ([short, long], [long, short]):
+        assert setup_for(scenarios).settings["timing.recovery"] == "4m55s"
+    other = replace(short, settings={"timing.recovery": "soon"})
+    with pytest.raises(RefusedError, match=r"another timing\.recovery"):
+        setup_for([short, other])
 
 
 def test_a_setup_has_as_many_vms_as_somebody_wants() -> None:

@@ -13,12 +13,10 @@ import math
 import queue
 import threading
 from collections.abc import Generator, Mapping
-from logging.handlers import QueueHandler
 from typing import Any, TextIO, cast
 
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import format_instant
-from forewarn.service.values import LogSettings
 
 LINES_WAITING_MAX = 10_000
 """Lines that wait to be written: some seconds of a busy service, a few MiB."""
@@ -121,21 +119,21 @@ class Flood(logging.Filter):
         return True
 
 
-class _Hand(QueueHandler):
-    """Puts lines into the queue as they are, or drops them."""
+class _Hand(logging.Handler):
+    """Puts lines into the queue as they are, or drops them.
+
+    The library's own handler would bring sockets and pickles into the agent.
+    """
 
     def __init__(self, waiting: "queue.Queue[Any]") -> None:
-        super().__init__(waiting)
+        super().__init__()
+        self._waiting = waiting
         self.dropped = 0
 
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Return the record itself: it stays in this process."""
-        return record
-
-    def enqueue(self, record: logging.LogRecord) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
         """Put it in, unless too many wait."""
         try:
-            self.queue.put_nowait(record)
+            self._waiting.put_nowait(record)
         except queue.Full:
             self.dropped += 1
 
@@ -178,11 +176,15 @@ class Log:
 
 @contextlib.contextmanager
 def logging_to(
-    stream: TextIO, settings: LogSettings, *, clock: Clock | None = None
+    stream: TextIO, *, form: str, level: str, clock: Clock | None = None
 ) -> Generator[Log]:
-    """Have the log written to `stream` until the end of the context."""
+    """Have the log written to `stream` until the end of the context.
+
+    `form` is `json`, `text`, or `auto`: text on a terminal. `level` is the least
+    that is told: `debug`, `info`, `warning` or `error`.
+    """
     is_terminal = stream.isatty()
-    if settings.format == "json" or (settings.format == "auto" and not is_terminal):
+    if form == "json" or (form == "auto" and not is_terminal):
         formatter: logging.Formatter = JsonFormatter()
     else:
         formatter = TextFormatter(short=is_terminal)
@@ -195,7 +197,7 @@ def logging_to(
     root, ours = logging.getLogger(), logging.getLogger("forewarn")
     before = ours.level
     root.addHandler(hand)
-    ours.setLevel(settings.level.upper())
+    ours.setLevel(level.upper())
     try:
         yield Log(hand)
     finally:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from forewarn import supervisor
 from forewarn.fleet.file import read_fleet
-from forewarn.service import assembly, limits, supervisor
-from forewarn.service.supervisor import Supervisor, supervisor_of
+from forewarn.service import assembly, limits
+from forewarn.service.supervisor import keep_telling
+from forewarn.supervisor import Supervisor, supervisor_of
 from tests.support.loops import in_loop
 from tests.unit.service.test_service import FLEET, service_of, until
 
@@ -78,8 +80,10 @@ async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
 
     alive = True
     telling = asyncio.create_task(
-        Hearing(address="x", watchdog_seconds=0.003).keep_telling(
-            lambda: alive, lambda: "well"
+        keep_telling(
+            Hearing(address="x", watchdog_seconds=0.003),
+            lambda: alive,
+            lambda: "well",
         )
     )
     await until(lambda: len(fed) >= 3)

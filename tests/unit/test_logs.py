@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from forewarn import logs
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
-from forewarn.service import logs
+from forewarn.logs import Log, logging_to
 from forewarn.service.assembly import Service
-from forewarn.service.logs import Log, logging_to
 from forewarn.service.settings import load_settings
 from forewarn.service.values import LogSettings
 from tests.support.loops import in_loop
@@ -33,7 +33,12 @@ class _Terminal(io.StringIO):
 def written(
     settings: LogSettings, stream: io.StringIO, *, clock: VirtualClock | None = None
 ) -> Generator[Log]:
-    with logging_to(stream, settings, clock=clock or VirtualClock(0)) as log:
+    with logging_to(
+        stream,
+        form=settings.format,
+        level=settings.level,
+        clock=clock or VirtualClock(0),
+    ) as log:
         yield log
 
 
@@ -247,7 +252,7 @@ async def test_no_secret_is_ever_logged(tmp_path: Any) -> None:
     }
     settings = load_settings(file=None, environ={}, flags=flags)
     stream = io.StringIO()
-    with logging_to(stream, settings.log):
+    with logging_to(stream, form="auto", level=settings.log.level):
         async with running(Service(settings), FLEET) as service:
             for given in (token, wrong):
                 path = f"/v1/operations HTTP/1.1\r\nAuthorization: Bearer {given}\r\nX:"

@@ -1,0 +1,234 @@
+"""The main loop: the one thread that remembers, decides and has things done.
+
+Everything else only puts inputs into the inbox. One turn of the loop is, in this order:
+
+1. what came in, and the time, are decided upon (`core.decide`): nothing has happened
+   yet, so a crash loses what came in. A document comes again with the next poll; the
+   end of a run stands in its record; an approval without an answer is sent again;
+2. the decision is made durable. A crash after this finds, at the next start, runs that
+   are noted as under way and have no record: they are `LOST`, and begin again;
+3. it is told: the log, and what waits to be notified (which is durable already);
+4. the commands are carried out. A crash in the midst of them is the same as before.
+
+If the journal cannot be written, the agent goes on from what it knows: to prepare for
+maintenance is worth more than to remember it. It says so in the log, the status and
+`/readyz`, and writes all of it when it can be written again.
+
+This module must not know how anything is done: that is behind the ports below.
+"""
+
+import logging
+import queue
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from forewarn.agent.core import decide
+from forewarn.agent.core.model import (
+    AskPeers,
+    Command,
+    Decision,
+    Input,
+    Memory,
+    Note,
+    NoteKind,
+    Ordered,
+    Run,
+    Send,
+    Stop,
+)
+from forewarn.agent.core.policy import Policy
+from forewarn.agent.journal.port import Journal, JournalError
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+
+logger = logging.getLogger("forewarn.agent")
+
+TURN_SECONDS = 1.0
+"""Between two turns of the loop at most: orders are looked for, and it shows that it
+is alive."""
+
+UNSAVED_MAX = 1_000
+"""Things told that are kept for a journal that cannot be written: some 300 KiB."""
+
+_LOUD = frozenset({NoteKind.WITHHELD, NoteKind.REFUSED, NoteKind.FAILED})
+
+
+class Hands(Protocol):
+    """Who runs handlers: `handlers.runner`, or nobody in a dry run."""
+
+    def start(self, run: Run) -> None:
+        """Begin a run, or watch on one that was begun before; never waits."""
+        ...
+
+    def stop(self, stop: Stop) -> None:
+        """Ask a run to end; never waits."""
+        ...
+
+
+class Voice(Protocol):
+    """Who speaks to the endpoint and to other agents; never waits."""
+
+    def approve(self, send: Send) -> None:
+        """Send an approval."""
+        ...
+
+    def ask(self, asked: AskPeers) -> None:
+        """Ask other agents how they stand."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How the agent stands, for whoever shows it; replaced as a whole."""
+
+    memory: Memory
+    waits: tuple[tuple[str, str], ...] = ()
+    wake: Micros | None = None
+    journal_fault: str = ""
+    """Why nothing is remembered at present; empty: all of it is."""
+    turned: float = 0.0
+    """When the loop last turned, in I/O time."""
+
+
+class Agent:
+    """One agent at work."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        journal: Journal,
+        hands: Hands,
+        voice: Voice,
+        clock: Clock,
+        inbox: "queue.SimpleQueue[Input | None]",
+        on_notes: Callable[[Sequence[Note]], None] = lambda _: None,
+        name: str = "",
+    ) -> None:
+        """Put it together; `None` in the inbox ends it, `on_notes` hears what is told.
+
+        `name` is this VM's, where the settings have it.
+        """
+        self._policy = policy
+        self._journal = journal
+        self._hands = hands
+        self._voice = voice
+        self._clock = clock
+        self._inbox = inbox
+        self._on_notes = on_notes
+        self._unsaved: list[Note] = []
+        """What was told while the journal could not be written."""
+        self._saved = Memory()
+        memory = journal.load()
+        if name and memory.name != name:
+            memory = replace(memory, name=name)
+        self.standing = Standing(memory=memory)
+
+    def run(self) -> None:
+        """Turn until `None` comes in; what still runs is left to itself."""
+        self.begin()
+        while self.turn():
+            pass
+
+    def begin(self) -> None:
+        """Take up what was under way; call it once, before the first turn."""
+        self._apply(decide.resume(self.standing.memory, self._clock.now()))
+
+    def turn(self) -> bool:
+        """Wait for something to do, and do it; False: the agent is to end."""
+        inputs, is_ending = self._take()
+        inputs += [Ordered(event_id=each) for each in self._orders()]
+        now = self._clock.now()
+        wake = self.standing.wake
+        if inputs or self._unsaved or (wake is not None and wake <= now):
+            memory = self.standing.memory
+            self._apply(decide.decide(self._policy, memory, inputs, now))
+        self.standing = replace(self.standing, turned=self._clock.monotonic())
+        return not is_ending
+
+    def _take(self) -> tuple[list[Input], bool]:
+        """Return what has come in, after waiting for it no longer than may be."""
+        inputs: list[Input] = []
+        timeout = TURN_SECONDS
+        if self.standing.wake is not None:
+            due = (self.standing.wake - self._clock.now()) / SECOND
+            timeout = min(timeout, max(0.0, due))
+        try:
+            given = self._inbox.get(timeout=timeout)
+            while given is not None:
+                inputs.append(given)
+                given = self._inbox.get_nowait()
+        except queue.Empty:
+            return inputs, False
+        return inputs, True
+
+    def _orders(self) -> Sequence[str]:
+        try:
+            return self._journal.take_orders()
+        except JournalError as error:
+            self._complain(error)
+            return ()
+
+    def _apply(self, decision: Decision) -> None:
+        """Make a decision durable, tell of it, and have it carried out."""
+        self._save(decision)
+        self.standing = replace(
+            self.standing,
+            memory=decision.memory,
+            waits=decision.waits,
+            wake=decision.wake,
+        )
+        for note in decision.notes:
+            tell(note)
+        if decision.notes:
+            self._on_notes(decision.notes)
+        for command in decision.commands:
+            self._carry_out(command)
+
+    def _save(self, decision: Decision) -> None:
+        if decision.memory == self._saved and not decision.notes and not self._unsaved:
+            return
+        notes = (*self._unsaved, *decision.notes)
+        try:
+            self._journal.save(decision.memory, notes)
+        except JournalError as error:
+            self._unsaved = list(notes)[-UNSAVED_MAX:]
+            self._complain(error)
+            return
+        self._saved = decision.memory
+        self._unsaved = []
+        if self.standing.journal_fault:
+            logger.warning("the journal can be written again")
+            self.standing = replace(self.standing, journal_fault="")
+
+    def _complain(self, error: JournalError) -> None:
+        if not self.standing.journal_fault:
+            logger.error("%s; the agent goes on without it (%s)", error, error.hint)
+        self.standing = replace(self.standing, journal_fault=error.message)
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Run():
+                self._hands.start(command)
+            case Stop():
+                self._hands.stop(command)
+            case Send():
+                self._voice.approve(command)
+            case AskPeers():
+                self._voice.ask(command)
+
+
+def tell(note: Note) -> None:
+    """Write a line to the log: `Reboot withheld: drain failed: exit status 1`."""
+    subject = note.handler
+    if not subject:
+        kind = note.notice.event_type if note.notice else ""
+        subject = " ".join(filter(None, (kind, note.kind.value)))
+    fields = {"event": note.event_id, "handler": note.handler}
+    logger.log(
+        logging.WARNING if note.kind in _LOUD else logging.INFO,
+        "%s",
+        ": ".join(filter(None, (subject, note.detail))),
+        extra={"fields": {name: text for name, text in fields.items() if text}},
+    )

@@ -1,0 +1,355 @@
+"""One running agent, put together from its settings.
+
+Everything is made before anything begins, so that what is wrong with the machine (an
+address that is taken, a journal that is another's) is told at once. The end leaves
+handlers at work: the next start takes them up.
+"""
+
+import contextlib
+import logging
+import queue
+import signal
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+
+from forewarn.agent.agent import Agent, Hands, Voice
+from forewarn.agent.checking import named
+from forewarn.agent.core.model import AskPeers, Input, Note, Send
+from forewarn.agent.core.polling import Pace
+from forewarn.agent.dry import DryRun
+from forewarn.agent.handlers.making import Ground, make_workers, shelf_beside
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.runner import Runner
+from forewarn.agent.journal.memory import MemoryJournal
+from forewarn.agent.journal.opening import Opened, boot_id, open_journal
+from forewarn.agent.journal.port import JournalError, Limits
+from forewarn.agent.peers import Peers
+from forewarn.agent.settings import problem
+from forewarn.agent.telling.feeding import Feeder
+from forewarn.agent.telling.metrics import Metrics
+from forewarn.agent.telling.notify import Notifier, make_notifier
+from forewarn.agent.telling.pages import Pages, PeerPages, Sources
+from forewarn.agent.telling.server import Server
+from forewarn.agent.values import AUTO, PeerSettings, Settings
+from forewarn.agent.watcher import Watcher
+from forewarn.agent.wire.discovery import places
+from forewarn.agent.wire.endpoint import Endpoint
+from forewarn.agent.wire.sender import Sender
+from forewarn.clock import Clock, SystemClock
+from forewarn.logs import Log, logging_to
+from forewarn.protocol.errors import ForewarnError
+from forewarn.supervisor import supervisor_of
+
+logger = logging.getLogger("forewarn.agent")
+
+STATUS_LINES = 100
+"""Of the history in `/status`: what somebody looks through."""
+
+TOKEN_BYTES_MAX = 4_096
+
+
+class Speaker:
+    """The main loop's voice: approvals to the endpoint, questions to other agents."""
+
+    def __init__(self, sender: Sender, peers: Peers | None) -> None:
+        """Speak by these; without peers nobody is asked."""
+        self._sender = sender
+        self._peers = peers
+
+    def approve(self, send: Send) -> None:
+        """Send an approval; never waits."""
+        self._sender.approve(send.event_id)
+
+    def ask(self, asked: AskPeers) -> None:
+        """Ask other agents; never waits."""
+        if self._peers is not None:
+            self._peers.ask(asked)
+
+
+def run(settings: Settings, *, environ: Mapping[str, str]) -> int:
+    """Run an agent until a signal stops it; return the exit status.
+
+    Raises ForewarnError if it cannot start. A second signal ends it at once.
+    """
+    with logging_to(
+        sys.stderr, form=settings.log.format, level=settings.log.level
+    ) as log:
+        for warning in settings.warnings:
+            logger.warning("%s", warning)
+        parts = Parts(settings, environ=environ, clock=SystemClock(), log=log)
+        try:
+            parts.run()
+        finally:
+            parts.close()
+    return 0
+
+
+class Parts:
+    """Everything of one agent."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        environ: Mapping[str, str],
+        clock: Clock,
+        log: Log | None = None,
+    ) -> None:
+        """Make all of it, and begin nothing; raises ForewarnError."""
+        self._settings = settings
+        self._inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
+        self._endpoint = endpoint_of(settings, clock)
+        self._notifier = make_notifier(settings.notify, clock=clock)
+        self._opened = _journal(settings, self._notifier)
+        self._server = Server(clock=clock)
+        try:
+            name = named(settings)
+            shelf = None if is_dry(settings) else shelf_beside(_state(settings))
+            self.agent = Agent(
+                settings.policy,
+                journal=self._opened.journal,
+                hands=self._hands(environ, clock, shelf),
+                voice=self._voice(clock),
+                clock=clock,
+                inbox=self._inbox,
+                on_notes=self._noted,
+                name=name,
+            )
+            memory = self.agent.standing.memory
+            self.metrics = Metrics(memory, handlers=settings.policy.by_name)
+            self._watcher = Watcher(
+                self._endpoint,
+                pace=pace_of(settings),
+                clock=clock,
+                tell=self._inbox.put,
+                name=name,
+                has_answered=bool(memory.name) and not name,
+            )
+            self.pages = Pages(self._sources(clock, log))
+            self._feeder = Feeder(
+                supervisor_of(environ),
+                is_alive=self.pages.is_alive,
+                status=self.pages.summary,
+                clock=clock,
+            )
+            self.address = self._listen()
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self) -> None:
+        """Work until a signal comes, or until `stop` is called."""
+        with _signals(self.stop):
+            self._server.start()
+            self._watcher.start()
+            self._notifier.attach(self._opened.journal)
+            self._feeder.begin()
+            logger.info("watching %s", self._endpoint.url)
+            self.agent.begin()
+            while self.agent.turn():
+                self.metrics.decided(self.agent.standing.memory)
+                self._feeder.tick()
+            logger.info("stopping")
+            self._feeder.end()
+            self._watcher.stop()
+
+    def stop(self) -> None:
+        """Have `run` end; may be called by any thread."""
+        self._inbox.put(None)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._server.stop()
+        self._notifier.stop()
+        self._opened.close()
+
+    def _hands(
+        self, environ: Mapping[str, str], clock: Clock, shelf: Shelf | None
+    ) -> Hands:
+        if shelf is None:
+            return DryRun(self._inbox.put)
+        ground = Ground(shelf=shelf, environment=dict(environ), clock=clock)
+        return Runner(
+            make_workers(self._settings.handlers, ground),
+            finish=self._inbox.put,
+            vm=lambda: self.agent.standing.memory.name,
+            clock=clock,
+            shelf=shelf,
+        )
+
+    def _voice(self, clock: Clock) -> Voice:
+        if is_dry(self._settings):
+            return DryRun(self._inbox.put)
+        peers = _peers(self._settings, clock, self._inbox.put)
+        sender = Sender(
+            self._endpoint,
+            tell=self._inbox.put,
+            timeout=self._settings.watch.timeout,
+        )
+        return Speaker(sender, peers)
+
+    def _noted(self, notes: Sequence[Note]) -> None:
+        self.metrics.decided(self.agent.standing.memory, notes)
+        self._notifier.ring()
+
+    def _sources(self, clock: Clock, log: Log | None) -> Sources:
+        watch, journal = self._settings.watch, self._opened.journal
+        observes = "observe" if watch.observe else "normal"
+        return Sources(
+            standing=lambda: self.agent.standing,
+            watched=lambda: self._watcher.view,
+            is_watching=self._watcher.is_alive,
+            age=self._watcher.age,
+            history=lambda: journal.history(limit=STATUS_LINES),
+            metrics=self.metrics,
+            clock=clock,
+            began=clock.now(),
+            mode="dry run" if watch.dry_run else observes,
+            problems=self._problems,
+            notifications_dropped=journal.dropped,
+            lines_dropped=log.lines_dropped if log else int,
+        )
+
+    def _problems(self) -> Sequence[str]:
+        found = list(self._settings.warnings)
+        if self._opened.fault:
+            found.append(f"nothing is remembered: {self._opened.fault}")
+        for name, fault in self._notifier.faults().items():
+            found.append(f"{name} takes no notifications: {fault}")
+        return found
+
+    def _listen(self) -> str:
+        """Listen at all addresses; return where the pages are, HOST:PORT."""
+        watch, peers = self._settings.watch, self._settings.peers
+        address = ""
+        if watch.listen:
+            host, port = self._server.listen(watch.listen, self.pages.answer)
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if peers.listen:
+            token = token_in(self._settings, peers)
+            pages = PeerPages(lambda: self.agent.standing, token=token)
+            self._server.listen(peers.listen, pages.answer)
+        return address
+
+
+def is_dry(settings: Settings) -> bool:
+    """Tell whether nothing is to be run and approved."""
+    return settings.watch.dry_run
+
+
+def endpoint_of(settings: Settings, clock: Clock) -> Endpoint:
+    """Return the endpoint that the settings name."""
+    named_url = settings.watch.endpoint
+    find = places if named_url == AUTO else lambda: (named_url,)
+    return Endpoint(find, clock=clock, ca_file=settings.watch.ca_file)
+
+
+def pace_of(settings: Settings) -> Pace:
+    """Return how the endpoint is polled."""
+    watch = settings.watch
+    pace = Pace(
+        interval=watch.poll, timeout=watch.timeout, first_timeout=watch.first_timeout
+    )
+    if watch.push:
+        return pace
+    return Pace(
+        interval=pace.interval,
+        timeout=pace.timeout,
+        first_timeout=pace.first_timeout,
+        wait=0,
+    )
+
+
+def checks_of(
+    settings: Settings, environ: Mapping[str, str]
+) -> Sequence[tuple[str, Callable[[], Sequence[str]]]]:
+    """Return the check of each handler, and of those who are notified."""
+    clock = SystemClock()
+    ground = Ground(
+        shelf=shelf_beside(_state(settings)), environment=dict(environ), clock=clock
+    )
+    workers: Mapping[str, Worker] = make_workers(settings.handlers, ground)
+    found = [(f"handler {name}", worker.check) for name, worker in workers.items()]
+    if settings.notify:
+        found.append(("notify", make_notifier(settings.notify, clock=clock).check))
+    return found
+
+
+def token_in(settings: Settings, peers: PeerSettings) -> str:
+    """Return the token that agents share; raises AgentSettingsError."""
+    try:
+        with open(peers.token_file, "rb") as opened:
+            token = opened.readline(TOKEN_BYTES_MAX).decode("ascii").strip()
+    except OSError as error:
+        message = f"{peers.token_file} cannot be read: {error.strerror}"
+        raise problem(settings, "peers.token_file", message) from error
+    except UnicodeDecodeError as error:
+        message = f"{peers.token_file} has no token of plain letters"
+        raise problem(settings, "peers.token_file", message) from error
+    if not token:
+        message = f"{peers.token_file} has nothing in it"
+        raise problem(settings, "peers.token_file", message)
+    return token
+
+
+def _state(settings: Settings) -> Path:
+    return Path(settings.watch.state)
+
+
+def _journal(settings: Settings, notifier: Notifier) -> Opened:
+    limits = Limits(
+        history_rows=settings.history.rows, history_age=settings.history.keep
+    )
+    if is_dry(settings):
+        # What was not done must not be taken for done by the next start.
+        kept = MemoryJournal(teller=notifier.make, limits=limits)
+        return Opened(journal=kept, lock=None)
+    try:
+        return open_journal(
+            _state(settings), boot=boot_id(), teller=notifier.make, limits=limits
+        )
+    except JournalError as error:
+        raise ForewarnError(error.message, hint=error.hint) from error
+
+
+def _peers(
+    settings: Settings, clock: Clock, tell: Callable[[Input], None]
+) -> Peers | None:
+    peers = settings.peers
+    if not peers.url and not peers.urls:
+        return None
+    urls = dict(peers.urls)
+
+    def url_of(name: str) -> str:
+        return urls.get(name, "") if urls else peers.url.replace("{name}", name)
+
+    return Peers(
+        url_of,
+        token=token_in(settings, peers),
+        timeout=peers.timeout,
+        clock=clock,
+        tell=tell,
+        ca_file=peers.ca_file,
+    )
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Generator[None]:
+    """Stop at the first signal, and end at once at the second."""
+
+    def heard(number: int, frame: object) -> None:
+        del frame
+        signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    before = {
+        number: signal.signal(number, heard)
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

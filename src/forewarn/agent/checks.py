@@ -1,0 +1,319 @@
+"""What must hold between several settings, and the policy that they make.
+
+Each value by itself is sound already; those that are not are missing here, and have
+been told of. A fault is the whole name of a key, `rule.2.approve`, and a sentence.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from forewarn.agent import options
+from forewarn.agent.core.policy import (
+    Approve,
+    Approver,
+    Handler,
+    Policy,
+    Rule,
+    Standby,
+    Window,
+)
+from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
+from forewarn.agent.core.windows import zone_of
+from forewarn.agent.keys import HANDLER, NOTIFY, RULE
+from forewarn.agent.values import PeerSettings, StandbySettings, WatchSettings
+from forewarn.agent.wire.urls import parse_url
+from forewarn.instants import Micros, format_duration
+from forewarn.problems import did_you_mean, quoted
+
+EVERY_DAY = frozenset(range(7))
+
+_ACTIONS = ("prepare", "recover", "check")
+_PAIRS = (
+    ("min_duration", "max_duration"),
+    ("min_lead", "max_lead"),
+    ("min_resources", "max_resources"),
+)
+_CONDITIONS = frozenset(
+    {"type", "status", "source", "description"}
+    | {key for pair in _PAIRS for key in pair}
+)
+
+_Entry = Mapping[str, Any]
+
+
+class Judge:
+    """Looks at all settings together."""
+
+    def __init__(
+        self,
+        entries: Mapping[str, Sequence[_Entry]],
+        *,
+        watch: WatchSettings,
+        peers: PeerSettings,
+        standby: StandbySettings,
+    ) -> None:
+        """Judge the sound keys of the arrays' tables, and the tables."""
+        self.faults: list[tuple[str, str]] = []
+        self.warnings: list[str] = []
+        self._entries = entries
+        self._watch = watch
+        self._peers = peers
+        self._standby = standby
+
+    def policy(self) -> Policy:
+        """Return what decisions depend on; what is wrong is in `faults`."""
+        for name, message in self._all_faults():
+            self.faults.append((name, message))
+        handlers = tuple(
+            handler_of(entry) for entry in self._entries["handler"] if "name" in entry
+        )
+        rules = tuple(
+            rule_of(entry, number)
+            for number, entry in enumerate(self._entries["rule"], start=1)
+        )
+        watch, peers, standby = self._watch, self._peers, self._standby
+        return Policy(
+            handlers=handlers,
+            rules=rules or default_rules(handlers),
+            margin=watch.margin,
+            hurry=watch.hurry,
+            stop_grace=watch.stop_grace,
+            windows=self._windows("window"),
+            blackouts=self._windows("blackout"),
+            standby=Standby(
+                names=frozenset(standby.names),
+                after=standby.after,
+                sources=frozenset(standby.source),
+            )
+            if standby.names
+            else None,
+            has_peers=bool(peers.url or peers.urls),
+            is_observer=watch.observe,
+            forget_after=watch.forget_after,
+        )
+
+    def _windows(self, array: str) -> tuple[Window, ...]:
+        return tuple(
+            Window(
+                days=entry.get("days", EVERY_DAY),
+                begins=entry["begins"],
+                ends=entry["ends"],
+                zone=entry.get("zone", "UTC"),
+            )
+            for entry in self._entries[array]
+            if {"begins", "ends"} <= entry.keys()
+        )
+
+    def _all_faults(self) -> Iterator[tuple[str, str]]:
+        yield from self._peer_faults()
+        for array, each in (
+            ("handler", self._handler_faults),
+            ("rule", self._rule_faults),
+            ("window", _window_faults),
+            ("blackout", _window_faults),
+            ("notify", _notify_faults),
+        ):
+            for number, entry in enumerate(self._entries[array], start=1):
+                for key, message in each(entry):
+                    yield f"{array}.{number}.{key}".rstrip("."), message
+        yield from self._twice("handler")
+        yield from self._twice("rule")
+        self._warn()
+
+    def _twice(self, array: str) -> Iterator[tuple[str, str]]:
+        names: set[str] = set()
+        for number, entry in enumerate(self._entries[array], start=1):
+            name = entry.get("name")
+            if name is not None and name in names:
+                yield f"{array}.{number}.name", f"{quoted(name)} is there twice"
+            names.add(name or "")
+
+    def _peer_faults(self) -> Iterator[tuple[str, str]]:
+        peers = self._peers
+        if (peers.listen or peers.url or peers.urls) and not peers.token_file:
+            yield "peers.token_file", "is missing: who asks must show a token"
+        if self._watch.listen and self._watch.listen == peers.listen:
+            yield "peers.listen", f"{peers.listen} is taken by listen"
+
+    def _handler_faults(self, entry: _Entry) -> Iterator[tuple[str, str]]:
+        kind = entry.get("kind", "")
+        for key in entry:
+            kinds = HANDLER[key].kinds
+            if kind and kinds and kind not in kinds:
+                yield key, f"is for handlers of kind {' and '.join(kinds)}"
+        for key in _ACTIONS:
+            if key in entry and (fault := action_fault(kind, entry[key])):
+                yield key, fault
+        if not entry.keys() & {"prepare", "recover"}:
+            yield "", "it does nothing: write prepare, recover or both"
+        if entry.get("always") and "recover" not in entry:
+            yield "always", "there is nothing to run: write recover"
+        yield from _pair_faults(entry)
+
+    def _rule_faults(self, entry: _Entry) -> Iterator[tuple[str, str]]:
+        for least, most in _PAIRS:
+            if least in entry and most in entry and entry[least] > entry[most]:
+                yield most, f"is less than {least}: nothing would match"
+        named = [name for group in entry.get("handlers", ()) for name in group]
+        known = [each["name"] for each in self._entries["handler"] if "name" in each]
+        for name in dict.fromkeys(named):
+            if name not in known:
+                near = did_you_mean(name, known)
+                yield "handlers", f"there is no handler {quoted(name)}{near}"
+            if named.count(name) > 1:
+                yield "handlers", f"{quoted(name)} is there twice"
+        yield from self._start_faults(entry, has_handlers=bool(named))
+        yield from self._approval_faults(entry, has_handlers=bool(named))
+
+    def _start_faults(
+        self, entry: _Entry, *, has_handlers: bool
+    ) -> Iterator[tuple[str, str]]:
+        before: Micros | None = entry.get("start")
+        if before is None:
+            return
+        if not has_handlers:
+            yield "start", "there is nothing to begin: the rule has no handlers"
+        elif before <= self._watch.margin:
+            margin = format_duration(self._watch.margin)
+            yield "start", f"leaves no time: preparation ends {margin} before NotBefore"
+
+    def _approval_faults(
+        self, entry: _Entry, *, has_handlers: bool
+    ) -> Iterator[tuple[str, str]]:
+        approve = entry.get("approve")
+        unsafe = sorted(UNSAFE_UNPREPARED & set(entry.get("type", ())))
+        if not entry.get("mine", True):
+            if approve not in {None, Approve.NEVER.value}:
+                yield "approve", "events of other VMs are not approved: see [standby]"
+        elif approve is None and not has_handlers and "handlers" not in entry:
+            yield "", 'without handlers it must say approve = "at once" or "never"'
+        elif approve == Approve.AT_ONCE.value and has_handlers:
+            yield "approve", 'preparation comes first: write "when prepared"'
+        elif approve == Approve.AT_ONCE.value and unsafe:
+            yield "approve", f"a {unsafe[0]} is never approved unprepared"
+        elif approve == Approve.PREPARED.value and not has_handlers:
+            yield "approve", 'nothing prepares: name handlers, or write "at once"'
+        approver = entry.get("approver", Approver.ANY.value)
+        if approver == Approver.ALL.value and not (self._peers.url or self._peers.urls):
+            yield "approver", "needs to know where the others are: write [peers] url"
+        if "takeover" in entry and approver == Approver.ANY.value:
+            yield "takeover", "nobody is waited for: each VM approves for itself"
+
+    def _warn(self) -> None:
+        rules = self._entries["rule"]
+        used = {name for rule in rules for g in rule.get("handlers", ()) for name in g}
+        for handler in self._entries["handler"]:
+            name = handler.get("name", "")
+            if rules and name not in used and not handler.get("always"):
+                self.warnings.append(f"no rule names the handler {quoted(name)}")
+        for number, rule in enumerate(rules[:-1], start=1):
+            rest = rules[number:]
+            if not rule.keys() & _CONDITIONS and any(
+                each.get("mine", True) is rule.get("mine", True) for each in rest
+            ):
+                self.warnings.append(
+                    f"{rule.get('name', f'rule {number}')} matches every event, "
+                    "so that no rule after it decides"
+                )
+                break
+        for number, rule in enumerate(rules, start=1):
+            for key in ("type", "status", "source"):
+                for word in rule.get(key, ()):
+                    if word not in RULE[key].words:
+                        self.warnings.append(
+                            f"rule {number}: {quoted(word)} is no {key} that is known"
+                        )
+
+
+def handler_of(entry: _Entry) -> Handler:
+    """Return what decisions need to know of a handler."""
+    keys = ("timeout", "recover_timeout", "required", "retries", "worth", "always")
+    return Handler(
+        name=entry["name"],
+        prepares="prepare" in entry,
+        recovers="recover" in entry,
+        **{key: entry[key] for key in keys if key in entry},
+    )
+
+
+def rule_of(entry: _Entry, number: int) -> Rule:
+    """Return a rule; `number` counts from 1 and is its name where it has none."""
+    plain = {
+        key: entry[key]
+        for key in (
+            "min_duration",
+            "max_duration",
+            "description",
+            "min_lead",
+            "max_lead",
+            "min_resources",
+            "max_resources",
+            "mine",
+            "takeover",
+        )
+        if key in entry
+    }
+    groups = entry.get("handlers", ())
+    is_prepared = bool(groups) and entry.get("mine", True)
+    usual = Approve.PREPARED if is_prepared else Approve.NEVER
+    return Rule(
+        name=entry.get("name", f"rule {number}"),
+        types=frozenset(entry.get("type", ())),
+        statuses=frozenset(entry.get("status", ())),
+        sources=frozenset(entry.get("source", ())),
+        groups=groups,
+        start_before=entry.get("start"),
+        approve=Approve(entry.get("approve", usual.value)),
+        approver=Approver(entry.get("approver", Approver.ANY.value)),
+        **plain,
+    )
+
+
+def action_fault(kind: str, words: tuple[str, ...]) -> str:
+    """Return what is wrong with what a handler is to do; empty: nothing."""
+    if kind == "webhook":
+        if len(words) != 1:
+            return 'must be one URL such as "https://drain.example.com/start"'
+        try:
+            parse_url(words[0])
+        except ValueError as error:
+            return str(error)
+    elif kind == "python":
+        if len(words) != 1 or not options.is_entry_point(words[0]):
+            return 'must be "module:function"'
+    elif "/" in words[0] and not words[0].startswith(("/", "./", "../")):
+        return f"{quoted(words[0])} must be an absolute path, or a name without slashes"
+    return ""
+
+
+def _pair_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
+    for name, _ in entry.get("headers", ()):
+        if not options.is_header_name(name):
+            yield "headers", f"{quoted(name)} is no name of a header"
+    for name, _ in entry.get("environment", ()):
+        if not options.is_variable(name):
+            yield "environment", f"{quoted(name)} is no name of a variable"
+        elif name.startswith("FOREWARN_"):
+            yield "environment", f"{quoted(name)} is told by the agent itself"
+
+
+def _window_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
+    if "zone" in entry:
+        try:
+            zone_of(entry["zone"])
+        except ValueError as error:
+            yield "zone", str(error)
+    if entry.get("days") == frozenset():
+        yield "days", "must not be empty: leave it out for each day"
+
+
+def _notify_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
+    kind = entry.get("kind", "")
+    needed = {"webhook": "url", "file": "path"}.get(kind)
+    if needed and needed not in entry:
+        yield "", f"{needed} is missing"
+    for key in entry:
+        kinds = NOTIFY[key].kinds
+        if kind and kinds and kind not in kinds:
+            yield key, f"is for receivers of kind {' and '.join(kinds)}"
+    yield from _pair_faults(entry)

@@ -1,0 +1,285 @@
+"""The commands `agent`, `agent check`, `try`, `status`, `approve` and `install`.
+
+Both front doors use them: the command line and the single file. A command prints by
+`say` and returns its exit status, or raises CommandFailedError.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from forewarn.agent import checking, installing, trying
+from forewarn.agent.checking import named
+from forewarn.agent.settings import (
+    AgentSettingsError,
+    describe,
+    load_settings,
+)
+from forewarn.agent.telling import status as telling
+from forewarn.agent.values import Settings
+from forewarn.agent.wire.answers import HttpError, Trouble
+from forewarn.agent.wire.http import Client
+from forewarn.agent.wire.urls import parse_url
+from forewarn.clock import SystemClock
+from forewarn.instants import SECOND, Micros, parse_instant
+from forewarn.protocol.decoder import DOCUMENT_BYTES_MAX, UnreadableError, decode
+from forewarn.protocol.errors import ForewarnError
+
+USUAL_FILE = "/etc/forewarn/agent.toml"
+"""What is read where no file is named, if it is there."""
+
+FAILED = 1
+USAGE = 2
+UNREACHABLE = 3
+
+STATUS_TIMEOUT: Micros = 3 * SECOND
+STATUS_BYTES_MAX = 64 << 20
+"""Of a status: ten thousand events have some megabytes."""
+
+
+class CommandFailedError(ForewarnError):
+    """A command cannot do what it was told, and says why."""
+
+    def __init__(self, status: int, message: str, *, hint: str = "") -> None:
+        """End with this exit status."""
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A command as it was given."""
+
+    say: Callable[[str], None]
+    environ: Mapping[str, str]
+    flags: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Settings that were given as flags, by their whole names."""
+    config: str = ""
+    """The file that was named; empty: none was."""
+    is_json: bool = False
+    program: tuple[str, ...] = ()
+    """The words that start the agent, with absolute paths."""
+
+    def settings(self) -> Settings:
+        """Return the settings in force; raises CommandFailedError."""
+        file = self.config
+        if not file and os.path.exists(USUAL_FILE):
+            file = USUAL_FILE
+        try:
+            return load_settings(file=file, environ=self.environ, flags=self.flags)
+        except AgentSettingsError as error:
+            raise CommandFailedError(USAGE, error.message, hint=error.hint) from error
+
+    def say_json(self, value: Any) -> None:
+        """Print one JSON document."""
+        self.say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def run(order: Order) -> int:
+    """Run until told to stop."""
+    from forewarn.agent import assembly  # noqa: PLC0415 - the others do not need it
+
+    settings = order.settings()
+    try:
+        return assembly.run(settings, environ=order.environ)
+    except ForewarnError as error:
+        raise CommandFailedError(FAILED, error.message, hint=error.hint) from error
+
+
+def check(order: Order) -> int:
+    """Say what is well and what is not; the status is 1 if anything is not."""
+    from forewarn.agent import assembly  # noqa: PLC0415 - as above
+
+    settings = order.settings()
+    found = list(
+        checking.findings(
+            settings,
+            endpoint=assembly.endpoint_of(settings, SystemClock()),
+            checks=assembly.checks_of(settings, order.environ),
+        )
+    )
+    if order.is_json:
+        order.say_json(
+            [
+                {"well": each.is_well, "what": each.what, "text": each.text}
+                for each in found
+            ]
+        )
+    for each in found if not order.is_json else ():
+        order.say(f"{'ok ' if each.is_well else 'BAD'}  {each.what}: {each.text}")
+    return 0 if all(each.is_well for each in found) else FAILED
+
+
+def show_settings(order: Order) -> int:
+    """Print every setting in force with where it came from."""
+    rows = describe(order.settings())
+    if order.is_json:
+        order.say_json(
+            [{"key": r.key, "value": r.value, "origin": r.origin} for r in rows]
+        )
+        return 0
+    width = max(len(row.key) for row in rows)
+    for row in rows:
+        order.say(f"{row.key:<{width}}  {row.value or '-'}  ({row.origin})")
+    return 0
+
+
+def try_document(order: Order, file: str, *, name: str = "", at: str = "") -> int:
+    """Show what the agent would do with a document."""
+    settings = order.settings()
+    try:
+        with open(file, "rb") as opened:
+            reading = decode(opened.read(DOCUMENT_BYTES_MAX + 1))
+    except OSError as error:
+        message = f"{file} cannot be read: {error.strerror}"
+        raise CommandFailedError(USAGE, message) from error
+    except UnreadableError as error:
+        raise CommandFailedError(USAGE, f"{file}: {error.message}") from error
+    try:
+        now = parse_instant(at) if at else SystemClock().now()
+    except ValueError as error:
+        raise CommandFailedError(USAGE, f"--at: {error}") from error
+    name = name or named(settings) or _only_name(reading.notices)
+    trial = trying.attempt(settings.policy, reading.notices, name=name, now=now)
+    if order.is_json:
+        order.say_json(trying.document_of(trial, reading.notices, name=name))
+        return 0
+    order.say(f"as {name}")
+    for oddity in reading.oddities:
+        order.say(f"odd: {oddity}")
+    for line in trying.words_of(trial, reading.notices, name=name, now=now):
+        order.say(line)
+    return 0
+
+
+def _only_name(notices: Sequence[Any]) -> str:
+    names = {name for notice in notices for name in notice.resources}
+    if len(names) > 1:
+        shown = ", ".join(sorted(names)[:5])
+        raise CommandFailedError(
+            USAGE,
+            f"the document names several VMs: {shown}",
+            hint="say which of them this one is: --name",
+        )
+    return names.pop() if names else ""
+
+
+def show_status(order: Order) -> int:
+    """Show how the agent stands; of one that does not answer, what it remembered."""
+    settings = order.settings()
+    now = SystemClock().now()
+    try:
+        document = _asked(settings)
+        status = 0
+    except HttpError as error:
+        document = _remembered(settings, error.message)
+        status = UNREACHABLE
+    if order.is_json:
+        order.say_json(document)
+    else:
+        for line in telling.words_of(document, now=now):
+            order.say(_plain(line))
+    return status
+
+
+def _asked(settings: Settings) -> dict[str, Any]:
+    listen = settings.watch.listen
+    if not listen:
+        raise HttpError(Trouble.REFUSED, "it listens nowhere, by the settings")
+    # Where it listens at every address, it listens here too.
+    reached = listen.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:")
+    client = Client(
+        parse_url(f"http://{reached}"), clock=SystemClock(), body_max=STATUS_BYTES_MAX
+    )
+    try:
+        answer = client.get("/status", timeout=STATUS_TIMEOUT)
+        document = json.loads(answer.body)
+    except ValueError as error:
+        raise HttpError(Trouble.MALFORMED, "something else answers there") from error
+    finally:
+        client.close()
+    if not isinstance(document, dict) or "events" not in document:
+        raise HttpError(Trouble.MALFORMED, "something else answers there")
+    return cast("dict[str, Any]", document)
+
+
+def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
+    from pathlib import Path  # noqa: PLC0415 - what the journal takes
+
+    from forewarn.agent.journal import desk  # noqa: PLC0415 - only here
+    from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
+
+    path = Path(settings.watch.state)
+    try:
+        memory, notes = desk.read_memory(path), desk.read_notes(path)
+    except JournalError as error:
+        raise CommandFailedError(
+            UNREACHABLE,
+            f"the agent does not answer ({reason}), and {error.message}",
+            hint="is it running, and with these settings? `forewarn agent check`",
+        ) from error
+    return telling.document_of(memory, history=notes, about={"unreachable": reason})
+
+
+def approve(order: Order, event_id: str) -> int:
+    """Order the agent to approve an event now, whatever stands in the way."""
+    from pathlib import Path  # noqa: PLC0415 - what the journal takes
+
+    from forewarn.agent.journal import desk  # noqa: PLC0415 - only here
+    from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
+
+    settings = order.settings()
+    path = Path(settings.watch.state)
+    try:
+        task = desk.read_memory(path).find(event_id.upper())
+        if task is None or not task.is_live:
+            raise CommandFailedError(
+                FAILED,
+                f"the agent knows no event {event_id} that is there now",
+                hint="`forewarn agent status` lists them",
+            )
+        desk.order_approval(path, task.event_id, now=SystemClock().now())
+    except JournalError as error:
+        raise CommandFailedError(FAILED, error.message, hint=error.hint) from error
+    order.say(f"ordered: {task.notice.event_type} {task.event_id} is approved next")
+    return 0
+
+
+def install(order: Order, *, write: bool = False) -> int:
+    """Print the service unit for this system, or write it."""
+    config = os.path.abspath(order.config) if order.config else USUAL_FILE
+    command = (*order.program, "--config", config)
+    if not os.path.isdir("/run/systemd/system") and not write:
+        has_openrc = os.path.exists("/sbin/openrc-run")
+        if sys.platform != "linux" or has_openrc:
+            order.say(installing.advice(sys.platform, command, has_openrc=has_openrc))
+            return 0
+    unit = installing.unit(command)
+    if not write:
+        order.say(unit.rstrip("\n"))
+        return 0
+    try:
+        with open(installing.UNIT_FILE, "x", encoding="utf-8") as opened:
+            opened.write(unit)
+    except FileExistsError as error:
+        raise CommandFailedError(
+            FAILED,
+            f"{installing.UNIT_FILE} is there already",
+            hint="remove it first, or change it with systemctl edit",
+        ) from error
+    except OSError as error:
+        raise CommandFailedError(
+            FAILED, f"{installing.UNIT_FILE} cannot be written: {error.strerror}"
+        ) from error
+    order.say(f"{installing.UNIT_FILE} was written. Now:")
+    for line in installing.SYSTEMD_NEXT:
+        order.say(f"  {line}")
+    return 0
+
+
+def _plain(line: str) -> str:
+    """Return a line without what a terminal would obey."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)

@@ -1,0 +1,128 @@
+"""The decision: memory and what came in, to memory and what to do.
+
+`decide` is the only door. Whoever calls it makes the memory durable first, carries the
+commands out second, and gives what comes of them to the next call. Deciding again with
+nothing new gives no command again: what was commanded is in the memory. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forewarn.agent.core import (
+    absorbing,
+    approving,
+    preparing,
+    recovering,
+    rules,
+    steps,
+)
+from forewarn.agent.core.model import (
+    Command,
+    Consent,
+    Decision,
+    Input,
+    Memory,
+    Note,
+    Polled,
+    Stage,
+    StepState,
+    Task,
+)
+from forewarn.agent.core.policy import Policy, Rule
+from forewarn.instants import Micros
+
+OVER_MAX = 200
+"""Tasks that are over and remembered: a stale document may show them again."""
+
+
+def decide(
+    policy: Policy, memory: Memory, inputs: Sequence[Input], now: Micros
+) -> Decision:
+    """Return what follows from the inputs, in their order, and from the time."""
+    notes: list[Note] = []
+    for given in inputs:
+        memory, told = absorbing.absorb(memory, given, now)
+        notes += told
+    commands: list[Command] = []
+    wakes: list[Micros | None] = []
+    waits: list[tuple[str, str]] = []
+    needed: set[str] = set()
+    for before in memory.tasks:
+        if not before.is_live:
+            continue
+        # Whose event it is must be known before anything is done about it.
+        rule = rule_of(policy, before, now) if memory.name else rules.NO_RULE
+        progress = preparing.advance(
+            before, rule, policy, busy=steps.busy(memory), now=now
+        )
+        verdict = approving.consider(
+            progress.task, rule, policy, name=memory.name, now=now
+        )
+        memory = memory.put(verdict.task)
+        commands += (*progress.commands, *verdict.commands)
+        notes += progress.notes
+        needed.update(progress.needed)
+        wakes += (progress.wake, verdict.wake)
+        if verdict.task.stage is Stage.SEEN:
+            wakes.append(rules.next_change(policy, verdict.task, now))
+        if verdict.waits:
+            waits.append((verdict.task.event_id, verdict.waits))
+    recovery = recovering.advance(memory, policy, now, needed=needed)
+    return Decision(
+        memory=_forget(recovery.memory, policy, now),
+        commands=(*commands, *recovery.commands),
+        notes=(*notes, *recovery.notes),
+        wake=min((each for each in (*wakes, recovery.wake) if each), default=None),
+        waits=tuple(waits),
+    )
+
+
+def rule_of(policy: Policy, task: Task, now: Micros) -> Rule:
+    """Return the rule that decides about a live task."""
+    if task.stage is Stage.SEEN:
+        return rules.rule_for(policy, task, now)
+    return rules.rule_named(policy, task.rule)
+
+
+def resume(memory: Memory, now: Micros) -> Decision:
+    """Return what is to be done first after a start of the agent.
+
+    Runs that were under way are taken up again, and end as LOST where they are not
+    there any more; an approval of which no answer was written down is sent again.
+    """
+    commands: list[Command] = [
+        replace(steps.command_of(task, step), is_again=True)
+        for task, step in steps.running(memory)
+    ]
+    commands += [
+        replace(recovering.restoring(step), is_again=True)
+        for step in memory.restored
+        if step.state is StepState.RUNNING
+    ]
+    tasks = tuple(
+        replace(task, retry_at=now) if task.consent is Consent.WANTED else task
+        for task in memory.tasks
+    )
+    return Decision(
+        memory=replace(memory, tasks=tasks, has_polled=False),
+        commands=tuple(commands),
+        wake=now,
+    )
+
+
+def is_news(memory: Memory, polled: Polled) -> bool:
+    """Tell whether a document would change the memory: most of them do not."""
+    return absorbing.absorb(memory, polled, 0)[0] != memory
+
+
+def _forget(memory: Memory, policy: Policy, now: Micros) -> Memory:
+    over = [task for task in memory.tasks if task.stage is Stage.OVER]
+    dropped = {
+        task.event_id
+        for index, task in enumerate(reversed(over))
+        if index >= OVER_MAX or task.over + policy.forget_after <= now
+    }
+    if not dropped:
+        return memory
+    kept = tuple(task for task in memory.tasks if task.event_id not in dropped)
+    return replace(memory, tasks=kept)

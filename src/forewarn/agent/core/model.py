@@ -1,0 +1,315 @@
+"""What the agent remembers of an event, and what it may be told to do.
+
+Frozen values: the journal keeps `Task`s as they are, and the shell carries `Command`s
+out. Nothing here decides. Pure.
+"""
+
+import enum
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from forewarn.instants import Micros
+from forewarn.protocol.notices import Notice
+
+
+class Phase(enum.Enum):
+    """Which side of an event a handler works on."""
+
+    PREPARE = "prepare"
+    RECOVER = "recover"
+
+
+class StepState(enum.Enum):
+    """How one run of a handler stands."""
+
+    RUNNING = "running"
+    """Begun, or about to be: it is written down before the process exists."""
+    DONE = "done"
+    FAILED = "failed"
+    """It ended badly, also because its time was up."""
+    STOPPED = "stopped"
+    """It was ended since its event went; no fault of its own."""
+    LOST = "lost"
+    """The agent or the VM went down, and nobody knows how it ended."""
+
+
+class Stage(enum.Enum):
+    """Where a task stands; only `table` changes it."""
+
+    SEEN = "seen"
+    """Nothing was begun: it waits for its time, or there is nothing to do."""
+    PREPARING = "preparing"
+    PREPARED = "prepared"
+    WITHHELD = "withheld"
+    """What is required of the preparation failed: no approval."""
+    OWED = "owed"
+    """The event is gone, and its recovery is not done."""
+    OVER = "over"
+    """Gone, and nothing is owed."""
+
+
+class Consent(enum.Enum):
+    """How this agent's approval of an event stands."""
+
+    NONE = "none"
+    WANTED = "wanted"
+    """It is being sent, or was and nobody answered."""
+    GIVEN = "given"
+    """The endpoint took it."""
+    REFUSED = "refused"
+    """The endpoint answered that it will not have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One run of a handler for an event."""
+
+    handler: str
+    phase: Phase
+    round: int = 1
+    """The round of its task in which it began."""
+    attempt: int
+    """From 1 on, in its round."""
+    state: StepState
+    began: Micros
+    stop_at: Micros
+    """When it is asked to stop: the deadline that it is told."""
+    kill_at: Micros
+    ended: Micros = 0
+    detail: str = ""
+    """Why it failed, for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One event, and what was done about it."""
+
+    event_id: str
+    round: int = 1
+    """Raised when an event comes back after it had gone."""
+    notice: Notice
+    """As last seen; Started never falls back to Scheduled."""
+    mine: bool
+    """Whether it named this VM."""
+    rule: str = ""
+    """The rule that decided; empty: none matches."""
+    stage: Stage = Stage.SEEN
+    seen: Micros = 0
+    started: Micros = 0
+    """When it was first seen Started; 0: not yet."""
+    gone: Micros = 0
+    over: Micros = 0
+    contrary: int = 0
+    """Good documents in a row that say otherwise: one may be stale or cut short."""
+    steps: tuple[Step, ...] = ()
+    begun: Micros = 0
+    """When its preparation began; 0: not yet."""
+    prepared: Micros = 0
+    """When there was nothing left to prepare."""
+    withheld: str = ""
+    """Why there is no approval, for a person; empty: nothing stands in its way."""
+    consent: Consent = Consent.NONE
+    tries: int = 0
+    """How often the approval was sent."""
+    asked: Micros = 0
+    """When it was last sent."""
+    retry_at: Micros = 0
+    """When to send it again, where nobody answered."""
+    is_forced: bool = False
+    """An operator has ordered to approve it now."""
+    peers_asked: Micros = 0
+    peers_ready: tuple[str, ...] = ()
+    """Named VMs whose agents say that they are prepared."""
+    peers_alive: tuple[tuple[str, Micros], ...] = ()
+    """When each other named VM's agent last answered."""
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether the event is there still, as far as is known."""
+        return self.stage not in {Stage.OWED, Stage.OVER}
+
+    def latest(self, handler: str, phase: Phase) -> Step | None:
+        """Return the last run of a handler in a phase of this round; None: none."""
+        for step in reversed(self.steps):
+            if (step.handler, step.phase) == (handler, phase):
+                return step if step.round == self.round else None
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Everything that decisions remember; the journal keeps it."""
+
+    tasks: tuple[Task, ...] = ()
+    """In the order in which they were first seen."""
+    name: str = ""
+    """This VM's name in Resources; empty: not known yet."""
+    has_polled: bool = False
+    """A good document was read since the start."""
+    lost_journal: bool = False
+    """The journal was empty at the start: what is `always` is owed."""
+    restored: tuple[Step, ...] = ()
+    """The recoveries that were run for that reason."""
+
+    def find(self, event_id: str) -> Task | None:
+        """Return the task of an event."""
+        for task in self.tasks:
+            if task.event_id == event_id:
+                return task
+        return None
+
+    def put(self, task: Task) -> "Memory":
+        """Return the memory with another state of a task that it has."""
+        return replace(
+            self,
+            tasks=tuple(
+                task if other.event_id == task.event_id else other
+                for other in self.tasks
+            ),
+        )
+
+
+# What is to be done.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Start a handler; its end comes back as `Finished`."""
+
+    run_id: str
+    """Unique in the life of the journal; safe as a file's name."""
+    handler: str
+    phase: Phase
+    attempt: int
+    task: Task | None
+    """The event it is for; None: recovery after a lost journal."""
+    stop_at: Micros
+    kill_at: Micros
+    is_again: bool = False
+    """It was begun before the agent was: it is to be watched on, and is `LOST` if it
+    is not there any more. It is not begun anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Ask a running handler to stop now, and kill it after the grace."""
+
+    run_id: str
+    kill_at: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """Send one approval; its end comes back as `Answered`."""
+
+    event_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskPeers:
+    """Ask the agents of the other named VMs how they stand; see `PeerSaid`."""
+
+    event_id: str
+    names: tuple[str, ...]
+
+
+Command: TypeAlias = Run | Stop | Send | AskPeers
+
+
+class NoteKind(enum.Enum):
+    """What happened, as notifications and the history call it."""
+
+    SEEN = "seen"
+    PREPARING = "preparing"
+    HANDLER = "handler"
+    """A run of a handler ended."""
+    PREPARED = "prepared"
+    WITHHELD = "withheld"
+    APPROVED = "approved"
+    REFUSED = "refused"
+    STARTED = "started"
+    CANCELLED = "cancelled"
+    GONE = "gone"
+    RECOVERING = "recovering"
+    RECOVERED = "recovered"
+    FAILED = "failed"
+    """Something that should have worked did not; the detail says what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One thing to tell: to the log, the history, and whoever wants to hear."""
+
+    at: Micros
+    kind: NoteKind
+    event_id: str = ""
+    handler: str = ""
+    detail: str = ""
+    notice: Notice | None = None
+    """The event as it was then."""
+
+
+# What can come in, besides time.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """A good document was read, with the name that the VM has."""
+
+    notices: tuple[Notice, ...]
+    name: str = ""
+    """Empty: not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run ended."""
+
+    run_id: str
+    state: StepState
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What became of an approval that was sent."""
+
+    event_id: str
+    consent: Consent
+    """GIVEN, REFUSED, or WANTED where nobody answered."""
+    retry_after: Micros = 0
+    """What the endpoint asked to wait, where it did."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSaid:
+    """How the agent of another named VM stands with an event."""
+
+    event_id: str
+    name: str
+    is_prepared: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """An operator orders to approve an event now, whatever stands in the way."""
+
+    event_id: str
+
+
+Input: TypeAlias = Polled | Finished | Answered | PeerSaid | Ordered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What follows: the memory to be made durable, and then what to do."""
+
+    memory: Memory
+    commands: tuple[Command, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake: Micros | None = None
+    """When to decide again although nothing comes in; None: never."""
+    waits: tuple[tuple[str, str], ...] = field(default=())
+    """Of each event that is not approved yet: why, as `agent status` shows it."""

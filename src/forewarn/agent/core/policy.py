@@ -1,0 +1,136 @@
+"""What the settings want, as values: handlers, rules, margins, windows.
+
+`forewarn.agent.settings` makes them of agent.toml and has checked them. How a
+handler does its work is not known here: only its time and its weight are. Pure.
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+from forewarn.instants import HOUR, MINUTE, SECOND, Micros
+
+
+class Approve(enum.Enum):
+    """When a rule wants an event approved; the value is what settings say."""
+
+    AT_ONCE = "at once"
+    PREPARED = "when prepared"
+    NEVER = "never"
+
+
+class Approver(enum.Enum):
+    """Who of the VMs that an event names approves it (clause 8.6)."""
+
+    ANY = "any"
+    """Each for itself; the first approval counts."""
+    LEADER = "leader"
+    """The first in Resources; the others take over, in their order."""
+    ALL = "all"
+    """As LEADER, and only when every named VM is prepared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """What decisions need to know of a handler."""
+
+    name: str
+    timeout: Micros = 5 * MINUTE
+    """For one preparation, where NotBefore leaves so much."""
+    recover_timeout: Micros = 5 * MINUTE
+    required: bool = True
+    """Its failure withholds the approval."""
+    retries: int = 0
+    """Further attempts of a preparation that failed, while there is time."""
+    worth: int = 0
+    """In a hurry the handlers of highest worth come first, and one after the other."""
+    prepares: bool = True
+    """It has something to do before an event."""
+    recovers: bool = True
+    """It has something to do after one."""
+    always: bool = False
+    """Its recovery runs once where the journal was lost, as after a redeploy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What to do with the events that match; every condition given must hold."""
+
+    name: str
+    """How logs and `agent try` call it: `rule 2`, or its own name."""
+    types: frozenset[str] = frozenset()
+    """Empty: any, as with all sets here."""
+    statuses: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
+    min_duration: int | None = None
+    """Seconds; an unknown duration (-1) has no least and no most (clause 8.4)."""
+    max_duration: int | None = None
+    description: str = ""
+    """A glob over the description, in any case; empty: any."""
+    min_lead: Micros | None = None
+    """Of the time until NotBefore, now; an event without NotBefore has none."""
+    max_lead: Micros | None = None
+    min_resources: int | None = None
+    max_resources: int | None = None
+    mine: bool = True
+    """Whether events that name this VM, or those that do not, are meant."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Names of handlers: those of a group side by side, then the next group."""
+    start_before: Micros | None = None
+    """How long before NotBefore to begin; None: at once."""
+    approve: Approve = Approve.PREPARED
+    approver: Approver = Approver.ANY
+    takeover: Micros = 30 * SECOND
+    """How long each of the others waits for the one before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A time of the week, in a time zone."""
+
+    days: frozenset[int]
+    """0 is Monday; the day on which it begins."""
+    begins: int
+    """Minutes after midnight."""
+    ends: int
+    """Minutes after midnight; not after `begins`: on the next day."""
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standby:
+    """Approving for a named VM that stays silent (clause 8.3)."""
+
+    names: frozenset[str]
+    after: Micros = 60 * SECOND
+    sources: frozenset[str] = frozenset({"User"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """All that decisions depend on besides the events."""
+
+    handlers: tuple[Handler, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    margin: Micros = 2 * SECOND
+    """Preparation ends so long before NotBefore."""
+    hurry: Micros = 10 * SECOND
+    """What preparation may take where the impact may come at any moment."""
+    stop_grace: Micros = 5 * SECOND
+    """At most, between asking a handler to stop and killing it."""
+    windows: tuple[Window, ...] = ()
+    """When early approvals may be given; none: at any time."""
+    blackouts: tuple[Window, ...] = ()
+    """When they may not."""
+    standby: Standby | None = None
+    has_peers: bool = False
+    is_observer: bool = False
+    """Nothing is run and nothing approved: it only tells."""
+    forget_after: Micros = 24 * HOUR
+    """A task that is over leaves the memory then; the history keeps it."""
+
+    by_name: dict[str, Handler] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Index the handlers."""
+        index = {handler.name: handler for handler in self.handlers}
+        object.__setattr__(self, "by_name", index)

@@ -1,0 +1,368 @@
+"""Recovery: what prepare did is undone when the last event has gone (8.7, 8.8).
+
+It waits while another event of this VM is prepared for or stands prepared. What fails
+is tried again for ever, ever more rarely: nothing stays owed. Pure.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from forewarn.agent.core import steps, table
+from forewarn.agent.core.model import (
+    Command,
+    Memory,
+    Note,
+    NoteKind,
+    Phase,
+    Run,
+    Stage,
+    Step,
+    StepState,
+    Stop,
+    Task,
+)
+from forewarn.agent.core.policy import Handler, Policy
+from forewarn.agent.core.table import Given
+from forewarn.instants import MINUTE, SECOND, Micros
+
+RETRY_FIRST: Micros = SECOND
+RETRY_MOST: Micros = 5 * MINUTE
+"""The pause before a failed recovery is tried again doubles from one to the other."""
+
+GIVE_WAY_GRACE: Micros = SECOND
+"""For a recovery that is stopped since a hurried preparation wants its handler."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What recovery does now."""
+
+    memory: Memory
+    commands: tuple[Command, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake: Micros | None = None
+
+
+def advance(
+    memory: Memory, policy: Policy, now: Micros, *, needed: Collection[str] = ()
+) -> Recovery:
+    """Return how the recovery of all that has gone goes on.
+
+    It gives way to a hurried preparation, which waits for the `needed` handlers.
+    """
+    tasks = list(memory.tasks)
+    commands: list[Command] = []
+    notes: list[Note] = []
+    wakes: list[Micros] = []
+    is_held = any(_holds(task) for task in tasks)
+    for index, gone in enumerate(tasks):
+        if gone.stage is not Stage.OWED:
+            continue
+        task, stops = _stop_preparing(gone, policy, now)
+        commands += stops
+        if _is_clear(task, policy):
+            task, told = _close(task, policy, now)
+            notes += told
+        tasks[index] = task
+    memory = replace(memory, tasks=tuple(tasks))
+    memory, stops = _give_way(memory, needed, now)
+    commands += stops
+    if not is_held and not policy.is_observer:
+        memory, runs, more, waits = _start(memory, policy, now)
+        commands += runs
+        notes += more
+        wakes += waits
+        memory, runs, waits = _restore(memory, policy, now)
+        commands += runs
+        wakes += waits
+    return Recovery(
+        memory=memory,
+        commands=tuple(commands),
+        notes=tuple(notes),
+        wake=min(wakes, default=None),
+    )
+
+
+def _holds(task: Task) -> bool:
+    if task.stage is Stage.PREPARING:
+        return True
+    return task.stage in {Stage.PREPARED, Stage.WITHHELD} and any(
+        step.phase is Phase.PREPARE for step in task.steps
+    )
+
+
+def _give_way(
+    memory: Memory, needed: Collection[str], now: Micros
+) -> tuple[Memory, list[Command]]:
+    """Stop the recoveries whose handlers are needed; they begin anew later."""
+    commands: list[Command] = []
+
+    def shortened(step: Step, run_id: str) -> Step:
+        is_in_the_way = (
+            step.handler in needed
+            and step.phase is Phase.RECOVER
+            and step.state is StepState.RUNNING
+            and step.stop_at > now
+        )
+        if not is_in_the_way:
+            return step
+        kill_at = min(step.kill_at, now + GIVE_WAY_GRACE)
+        commands.append(Stop(run_id=run_id, kill_at=kill_at))
+        return replace(step, stop_at=now, kill_at=kill_at)
+
+    restored = tuple(
+        shortened(step, restoring(step).run_id) for step in memory.restored
+    )
+    tasks = tuple(
+        replace(
+            task,
+            steps=tuple(
+                shortened(step, steps.run_id(task, step)) for step in task.steps
+            ),
+        )
+        for task in memory.tasks
+    )
+    if not commands:
+        return memory, []
+    return replace(memory, tasks=tasks, restored=restored), commands
+
+
+def _stop_preparing(
+    task: Task, policy: Policy, now: Micros
+) -> tuple[Task, list[Command]]:
+    """Stop what still prepares for an event that has gone."""
+    stops: list[Command] = []
+    kept: list[Step] = []
+    for step in task.steps:
+        is_late = step.state is StepState.RUNNING and step.phase is Phase.PREPARE
+        if is_late and step.stop_at > now:
+            kill_at = min(step.kill_at, now + policy.stop_grace)
+            stops.append(Stop(run_id=steps.run_id(task, step), kill_at=kill_at))
+            step = replace(step, stop_at=now, kill_at=kill_at)  # noqa: PLW2901
+        kept.append(step)
+    return (replace(task, steps=tuple(kept)), stops) if stops else (task, stops)
+
+
+def _owed(task: Task, policy: Policy) -> list[Handler]:
+    """Return whose recovery is owed and can be run, in the order to run them."""
+    known = policy.by_name
+    return [
+        known[name]
+        for name in steps.owed(task)
+        if name in known and known[name].recovers
+    ]
+
+
+def _is_clear(task: Task, policy: Policy) -> bool:
+    return not _is_busy(task) and not _owed(task, policy)
+
+
+def _close(task: Task, policy: Policy, now: Micros) -> tuple[Task, list[Note]]:
+    notes = [
+        Note(
+            at=now,
+            kind=NoteKind.FAILED,
+            event_id=task.event_id,
+            handler=name,
+            detail=f"handler {name} is no longer in the settings: nobody recovers",
+            notice=task.notice,
+        )
+        for name in steps.owed(task)
+        if name not in policy.by_name
+    ]
+    if _has_recovered(task):
+        notes.append(
+            Note(
+                at=now,
+                kind=NoteKind.RECOVERED,
+                event_id=task.event_id,
+                notice=task.notice,
+            )
+        )
+    return replace(table.step(task, Given.CLEAR), over=now), notes
+
+
+def _has_recovered(task: Task) -> bool:
+    return any(
+        step.phase is Phase.RECOVER and step.round == task.round for step in task.steps
+    )
+
+
+def _start(
+    memory: Memory, policy: Policy, now: Micros
+) -> tuple[Memory, list[Command], list[Note], list[Micros]]:
+    """Start the recoveries whose turn it is: the last that prepared is the first.
+
+    Where several events owe the same handler, it runs once, for the latest of them.
+    """
+    busy = steps.busy(memory)
+    commands: list[Command] = []
+    notes: list[Note] = []
+    wakes: list[Micros] = []
+    claimed: set[str] = set()
+    tasks = list(memory.tasks)
+    for index in range(len(tasks) - 1, -1, -1):
+        task = tasks[index]
+        if task.stage is not Stage.OWED:
+            continue
+        mine = [each for each in _owed(task, policy) if each.name not in claimed]
+        # Also those whose turn comes later: an older event does not run ahead.
+        claimed.update(each.name for each in mine)
+        if _is_busy(task):
+            # One after the other, in the opposite order of the preparation.
+            continue
+        for handler in mine:
+            if handler.name in busy:
+                break
+            due = _due(task.latest(handler.name, Phase.RECOVER))
+            if due > now:
+                # It failed: those after it need not wait for the next attempt.
+                wakes.append(due)
+                continue
+            if not _has_recovered(task):
+                notes.append(_recovering(task, now))
+            task, run = _begin(task, handler, policy, now)
+            commands.append(run)
+            busy.add(handler.name)
+            break
+        tasks[index] = task
+    return replace(memory, tasks=tuple(tasks)), commands, notes, wakes
+
+
+def _is_busy(task: Task) -> bool:
+    return any(step.state is StepState.RUNNING for step in task.steps)
+
+
+def _begin(
+    task: Task, handler: Handler, policy: Policy, now: Micros
+) -> tuple[Task, Run]:
+    stop_at = now + handler.recover_timeout
+    return steps.begun(
+        task,
+        handler.name,
+        Phase.RECOVER,
+        stop_at=stop_at,
+        kill_at=stop_at + policy.stop_grace,
+        now=now,
+    )
+
+
+def _due(last: Step | None) -> Micros:
+    if last is None or last.state is StepState.LOST:
+        return 0
+    pause = RETRY_FIRST << min(last.attempt - 1, RETRY_MOST.bit_length())
+    return last.ended + min(pause, RETRY_MOST)
+
+
+def _recovering(task: Task, now: Micros) -> Note:
+    return Note(
+        at=now, kind=NoteKind.RECOVERING, event_id=task.event_id, notice=task.notice
+    )
+
+
+def settle(memory: Memory, handler: str, now: Micros) -> Memory:
+    """Return the memory where a recovery that is done is done for all it was owed for."""
+    return replace(
+        memory,
+        tasks=tuple(
+            _settled(task, handler, now)
+            if task.stage is Stage.OWED and handler in steps.owed(task)
+            else task
+            for task in memory.tasks
+        ),
+    )
+
+
+def _settled(task: Task, handler: str, now: Micros) -> Task:
+    last = task.latest(handler, Phase.RECOVER)
+    step = Step(
+        handler=handler,
+        phase=Phase.RECOVER,
+        round=task.round,
+        attempt=1 if last is None else last.attempt + 1,
+        state=StepState.DONE,
+        began=now,
+        stop_at=now,
+        kill_at=now,
+        ended=now,
+        detail="with another event's",
+    )
+    return replace(task, steps=(*task.steps, step))
+
+
+def _restore(
+    memory: Memory, policy: Policy, now: Micros
+) -> tuple[Memory, list[Command], list[Micros]]:
+    """Run what is `always` once, after the journal was lost, as after a redeploy."""
+    if not memory.lost_journal or not memory.has_polled:
+        return memory, [], []
+    if any(_may_be_under(task, memory.name) for task in memory.tasks):
+        return memory, [], []
+    if any(step.state is StepState.RUNNING for step in memory.restored):
+        return memory, [], []
+    busy = steps.busy(memory)
+    commands: list[Command] = []
+    wakes: list[Micros] = []
+    restored = {step.handler: step for step in memory.restored}
+    # In the opposite order of a preparation, as with all recoveries.
+    wanted = [each for each in policy.handlers[::-1] if each.always and each.recovers]
+    for handler in wanted:
+        last = restored.get(handler.name)
+        if last is not None and last.state is StepState.DONE:
+            continue
+        if handler.name in busy:
+            break
+        due = _due(last)
+        if due > now:
+            wakes.append(due)
+            continue
+        stop_at = now + handler.recover_timeout
+        step = Step(
+            handler=handler.name,
+            phase=Phase.RECOVER,
+            attempt=1 if last is None else last.attempt + 1,
+            state=StepState.RUNNING,
+            began=now,
+            stop_at=stop_at,
+            kill_at=stop_at + policy.stop_grace,
+        )
+        restored[handler.name] = step
+        commands.append(restoring(step))
+        break
+    is_done = all(
+        each.name in restored and restored[each.name].state is StepState.DONE
+        for each in wanted
+    )
+    memory = replace(
+        memory, restored=tuple(restored.values()), lost_journal=not is_done
+    )
+    return memory, commands, wakes
+
+
+def _may_be_under(task: Task, name: str) -> bool:
+    """Tell whether the VM, so it is called, may be in the midst of this event."""
+    return (
+        task.is_live
+        and (task.mine or not name)
+        and (task.notice.has_started or task.stage is not Stage.SEEN)
+    )
+
+
+def restoring(step: Step) -> Run:
+    """Return the command for a recovery after a lost journal."""
+    return Run(
+        run_id=f"restore.{step.began}.{step.attempt}.{step.handler}",
+        handler=step.handler,
+        phase=Phase.RECOVER,
+        attempt=step.attempt,
+        task=None,
+        stop_at=step.stop_at,
+        kill_at=step.kill_at,
+    )
+
+
+def restored(memory: Memory, run_id: str) -> Iterator[Step]:
+    """Yield the recovery after a lost journal that has this name."""
+    for step in memory.restored:
+        if step.state is StepState.RUNNING and restoring(step).run_id == run_id:
+            yield step

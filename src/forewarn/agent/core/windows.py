@@ -1,0 +1,87 @@
+"""When early approvals may be given: windows and blackouts of the week. Pure.
+
+A window of `22:00-06:00` on a Friday ends on Saturday. Times are those of the wall
+clock in the window's zone, so a change to summer time makes a night shorter.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+
+from forewarn.agent.core.policy import Policy, Window
+from forewarn.instants import DAY, MINUTE, Micros
+
+DAYS_AHEAD = 8
+"""A week and a day: whatever recurs weekly comes again within them."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def allows(policy: Policy, now: Micros) -> bool:
+    """Tell whether an approval may be given at this instant."""
+    if any(_is_within(window, now) for window in policy.blackouts):
+        return False
+    if not policy.windows:
+        return True
+    return any(_is_within(window, now) for window in policy.windows)
+
+
+def next_allowed(policy: Policy, now: Micros) -> Micros | None:
+    """Return when approvals may be given again; None: not in the next week."""
+    edges = {
+        edge
+        for window in (*policy.windows, *policy.blackouts)
+        for edge in _edges(window, now)
+        if edge > now
+    }
+    return next((edge for edge in sorted(edges) if allows(policy, edge)), None)
+
+
+def _is_within(window: Window, now: Micros) -> bool:
+    local = _local(now, zone_of(window.zone))
+    minute = local.hour * 60 + local.minute
+    is_today = local.weekday() in window.days
+    if window.ends > window.begins:
+        return is_today and window.begins <= minute < window.ends
+    was_yesterday = (local.weekday() - 1) % 7 in window.days
+    return (is_today and minute >= window.begins) or (
+        was_yesterday and minute < window.ends
+    )
+
+
+def _edges(window: Window, now: Micros) -> Iterator[Micros]:
+    """Yield when the window opens and shuts, from the day before `now` on."""
+    zone = zone_of(window.zone)
+    today = _local(now, zone).date()
+    for offset in range(-1, DAYS_AHEAD):
+        day = today + timedelta(days=offset)
+        if day.weekday() in window.days:
+            last = day if window.ends > window.begins else day + timedelta(days=1)
+            yield from _instants(day, window.begins, zone)
+            yield from _instants(last, window.ends, zone)
+
+
+def _local(now: Micros, zone: tzinfo) -> datetime:
+    return (_EPOCH + timedelta(microseconds=now)).astimezone(zone)
+
+
+def _instants(day: date, minutes: int, zone: tzinfo) -> Iterator[Micros]:
+    """Yield when the wall clock shows a time: twice where an hour comes again."""
+    # 24:00 is midnight of the day after.
+    days, minutes = divmod(minutes, DAY // MINUTE)
+    hour, minute = divmod(minutes, 60)
+    at = datetime.combine(day + timedelta(days=days), time(hour, minute), tzinfo=zone)
+    for fold in (0, 1):
+        yield (at.replace(fold=fold) - _EPOCH) // timedelta(microseconds=1)
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name; raises ValueError for one that is not there."""
+    if name == "UTC":
+        return UTC
+    # Its tables are wanted by few, and take memory in every VM.
+    from zoneinfo import ZoneInfo  # noqa: PLC0415
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError) as error:
+        raise ValueError(f"there is no time zone {name!r} here") from error

@@ -1,0 +1,63 @@
+"""A dry run: everything is decided and told, and nothing is done.
+
+What would have been run is taken for done at once, and what would have been approved
+for taken, so that the log shows the whole course of an event. Nothing is kept.
+"""
+
+import logging
+from collections.abc import Callable
+
+from forewarn.agent.core.model import (
+    Answered,
+    AskPeers,
+    Consent,
+    Finished,
+    Input,
+    Run,
+    Send,
+    StepState,
+    Stop,
+)
+
+logger = logging.getLogger("forewarn.agent.dry")
+
+WOULD = "dry run: nothing was done"
+
+
+class DryRun:
+    """Hands and voice of an agent that only says what it would do."""
+
+    def __init__(self, tell: Callable[[Input], None]) -> None:
+        """Have `tell` hear of what would have been done, as if it was."""
+        self._tell = tell
+
+    def start(self, run: Run) -> None:
+        """Say that a handler would be run."""
+        logger.info(
+            "dry run: %s would %s now",
+            run.handler,
+            run.phase.value,
+            extra={"fields": {"event": run.task.event_id} if run.task else {}},
+        )
+        self._tell(Finished(run_id=run.run_id, state=StepState.DONE, detail=WOULD))
+
+    def stop(self, stop: Stop) -> None:
+        """Stop nothing: nothing runs."""
+
+    def approve(self, send: Send) -> None:
+        """Say that an approval would be sent."""
+        logger.info(
+            "dry run: the approval would be sent now",
+            extra={"fields": {"event": send.event_id}},
+        )
+        self._tell(
+            Answered(event_id=send.event_id, consent=Consent.GIVEN, detail=WOULD)
+        )
+
+    def ask(self, asked: AskPeers) -> None:
+        """Ask nobody: no other agent is to count on this one."""
+        logger.info(
+            "dry run: %s would be asked",
+            ", ".join(asked.names),
+            extra={"fields": {"event": asked.event_id}},
+        )

@@ -1,0 +1,85 @@
+"""An event as others get it: as JSON, in the environment, in a text of theirs. Pure.
+
+Handlers, notifications and the status all say it in the same words: those of the wire
+(clause 2), and the names of interfaces that people type.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forewarn.instants import format_http_date, format_instant
+from forewarn.protocol.notices import Notice
+
+VALUE_BYTES_MAX = 32_768
+"""Of a variable: Linux takes 128 KiB for one and refuses the program beyond. What is
+longer is cut; the JSON has all of it."""
+
+_PLACE = re.compile(r"\{([a-z_]+)\}", re.ASCII)
+
+
+def event_json(notice: Notice | None) -> dict[str, Any]:
+    """Return an event as on the wire; empty where there is none."""
+    if notice is None:
+        return {}
+    not_before = notice.not_before
+    return {
+        "EventId": notice.event_id,
+        "EventStatus": notice.status,
+        "EventType": notice.event_type,
+        "ResourceType": notice.resource_type,
+        "Resources": list(notice.resources),
+        "NotBefore": "" if not_before is None else format_http_date(not_before),
+        "Description": notice.description,
+        "EventSource": notice.source,
+        "DurationInSeconds": notice.duration_seconds,
+    }
+
+
+def event_words(notice: Notice | None) -> dict[str, str]:
+    """Return the members of an event under their short names; all of them, always."""
+    if notice is None:
+        notice = Notice(event_id="")
+    not_before = notice.not_before
+    return {
+        "id": notice.event_id,
+        "type": notice.event_type,
+        "status": notice.status,
+        "source": notice.source,
+        "not_before": "" if not_before is None else format_instant(not_before),
+        "duration": str(notice.duration_seconds),
+        "resources": ",".join(notice.resources),
+        "description": notice.description,
+    }
+
+
+def variable(text: str) -> str:
+    """Return a text as an environment may hold it: no NUL, UTF-8, not too long."""
+    clean = text.replace("\0", "").encode("utf-8", "replace")
+    return clean[:VALUE_BYTES_MAX].decode("utf-8", "ignore")
+
+
+def fill(
+    template: str, values: Mapping[str, str], quote: Callable[[str], str] = str
+) -> str:
+    """Return a text with its {placeholders} filled in, each value quoted.
+
+    Braces with anything else between them stay, as those of JSON do.
+    """
+
+    def one(found: re.Match[str]) -> str:
+        name = found[1]
+        return quote(values[name]) if name in values else found[0]
+
+    return _PLACE.sub(one, template)
+
+
+def unknown_places(template: str, known: Mapping[str, object]) -> list[str]:
+    """Return the placeholders of a text that would not be filled in."""
+    return [name for name in _PLACE.findall(template) if name not in known]
+
+
+def json_quoted(text: str) -> str:
+    """Return a text as it stands between the quotes of a JSON string."""
+    return json.dumps(text)[1:-1]

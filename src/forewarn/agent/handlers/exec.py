@@ -1,0 +1,224 @@
+"""Handlers that are programs: the usual kind.
+
+A program gets the event as JSON on its standard input and in its environment, has
+prepared or recovered when its exit status is 0, and is asked to end with SIGTERM when
+its time is up, which is a failure whatever it says then. It is a process group of its
+own, and survives the agent: one that was started again waits on, or finds how it
+ended. See `records` for what makes that so.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forewarn.agent import forms
+from forewarn.agent.handlers import process
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import (
+    HandlerError,
+    Job,
+    LostError,
+    Result,
+    StoppedError,
+    TimeUpError,
+)
+from forewarn.agent.handlers.records import Folder, Shelf, last_line
+from forewarn.instants import SECOND, format_instant
+
+CHECK_SECONDS = 10
+"""For the program that checks a handler: a person waits for it."""
+
+_SIGNAL = 128
+"""A shell's exit status is so much more than the signal that ended the program."""
+
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
+"""What a shell says where it could not start the program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What to run for a handler."""
+
+    name: str
+    """The handler's name."""
+    prepare: tuple[str, ...] = ()
+    """The program and its arguments; empty: there is nothing to do."""
+    recover: tuple[str, ...] = ()
+    check: tuple[str, ...] = ()
+    """What tells whether it would work; empty: only whether it is there is looked at."""
+    directory: str = ""
+    """Where it runs; empty: in the root."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Added to the agent's own, and to what is told of the event."""
+
+
+class ExecWorker:
+    """Runs the programs of one handler."""
+
+    def __init__(
+        self, program: Program, *, shelf: Shelf, environment: Mapping[str, str]
+    ) -> None:
+        """Keep records on `shelf`; `environment` is the agent's own."""
+        self._program = program
+        self._shelf = shelf
+        self._environment = environment
+
+    def prepare(self, job: Job, leash: Leash) -> Result:
+        """Run the program for preparation; raises HandlerError."""
+        return self._run(self._program.prepare, job, leash)
+
+    def recover(self, job: Job, leash: Leash) -> Result:
+        """Run the program for recovery; raises HandlerError."""
+        return self._run(self._program.recover, job, leash)
+
+    def resume(self, job: Job, leash: Leash) -> Result:
+        """Wait for a program that a former agent started; raises HandlerError."""
+        folder = self._shelf.folder(job.run_id)
+        if not folder.exists():
+            raise LostError("the agent ended before the program began")
+        if folder.claim():
+            raise LostError("the agent ended before the program began; it never will")
+        running = process.find(folder, leash)
+        if running is not None:
+            return self._ended(running, folder, leash)
+        status = folder.status()
+        if status is None:
+            raise LostError("the program was ended from outside, or with the VM")
+        return _result(status, folder)
+
+    def check(self) -> Sequence[str]:
+        """Return which programs cannot be run, and what the handler's check says."""
+        program = self._program
+        path = self._environment.get("PATH", os.defpath)
+        found = [
+            cannot_run(words[0], path)
+            for words in (program.prepare, program.recover, program.check)
+            if words
+        ]
+        if program.directory and not Path(program.directory).is_dir():
+            found.append(f"there is no folder {program.directory}")
+        found = [sentence for sentence in found if sentence]
+        if program.check and not found:
+            found = list(self._checked(program.check))
+        return found
+
+    def _checked(self, words: Sequence[str]) -> Iterator[str]:
+        """Yield what a program says that is there to find out."""
+        try:
+            done = subprocess.run(  # noqa: S603 - what the settings name
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=self._program.directory or "/",
+                env={**self._environment, **dict(self._program.environment)},
+                timeout=CHECK_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            yield f"{words[0]} has not ended after {CHECK_SECONDS} s"
+        except OSError as error:
+            yield f"{words[0]} cannot be started: {error.strerror}"
+        else:
+            if done.returncode:
+                said = last_line(done.stdout.decode("utf-8", "replace"))
+                yield f"{words[0]}: exit status {done.returncode}: {said}"
+
+    def _run(self, words: Sequence[str], job: Job, leash: Leash) -> Result:
+        if not words:
+            return Result()
+        folder = self._shelf.folder(job.run_id)
+        if leash.seconds() <= 0:
+            raise _over(leash, " before the program began")
+        if folder.exists():
+            # The journal was lost and the records were not: it is the same run.
+            try:
+                return self.resume(job, leash)
+            except LostError:
+                folder.remove()
+        environment = {
+            **self._environment,
+            **dict(self._program.environment),
+            **variables(job),
+        }
+        try:
+            folder.make(json.dumps(forms.event_json(job.notice)).encode())
+            running = process.start(
+                folder, words, environment, directory=self._program.directory
+            )
+        except (OSError, ValueError) as error:
+            raise HandlerError(
+                f"{words[0]} cannot be started: {error}",
+                hint="Look at the handler's program, and at the folder of `state`.",
+            ) from error
+        return self._ended(running, folder, leash)
+
+    def _ended(self, running: process.Process, folder: Folder, leash: Leash) -> Result:
+        """Wait for the end of a program, and tell it."""
+        if not running.wait(leash):
+            how = "had to be killed" if running.was_killed else "ended when asked"
+            raise _over(leash, f", and it {how}", folder.last_line())
+        status = folder.status()
+        if status is None:
+            raise HandlerError("the program was killed, and not by the agent")
+        return _result(status, folder)
+
+
+def variables(job: Job) -> dict[str, str]:
+    """Return what the environment tells of a run.
+
+    Each name has a long form, `FOREWARN_EVENT_…`, and a short one without `EVENT`.
+    """
+    words = {
+        **forms.event_words(job.notice),
+        "phase": job.phase.value,
+        "deadline": format_instant(job.stop_at // SECOND * SECOND),
+        "vm": job.vm,
+        # A shell can count with this; a deadline it would have to parse first.
+        "timeout": str(max(0, (job.stop_at - job.now) // SECOND)),
+        "handler": job.handler,
+        "attempt": str(job.attempt),
+        "run": job.run_id,
+    }
+    return {
+        f"FOREWARN_{middle}{name.upper()}": forms.variable(text)
+        for name, text in words.items()
+        for middle in ("EVENT_", "")
+    }
+
+
+def cannot_run(word: str, path: str) -> str:
+    """Return why a program cannot be run; empty: it can, as far as one sees."""
+    if os.sep in word:
+        places = [Path(word)]
+    else:
+        places = [Path(folder or ".") / word for folder in path.split(os.pathsep)]
+    files = [place for place in places if place.is_file()]
+    if not files:
+        return f"there is no program {word}"
+    if not any(os.access(file, os.X_OK) for file in files):
+        return f"{files[0]} may not be executed: chmod +x it"
+    return ""
+
+
+def _result(status: int, folder: Folder) -> Result:
+    last = folder.last_line()
+    if status == 0:
+        return Result(detail=last)
+    if status in {_NOT_EXECUTABLE, _NOT_FOUND} and last:
+        how = f"exit status {status}: the program could not be started, or says"
+    elif status > _SIGNAL:
+        how = f"ended by signal {status - _SIGNAL}"
+    else:
+        how = f"exit status {status}"
+    raise HandlerError(f"{how}: {last}" if last else how)
+
+
+def _over(leash: Leash, how: str, last: str = "") -> HandlerError:
+    said = f"; its last words: {last}" if last else ""
+    if leash.is_stopped:
+        return StoppedError(f"its event has gone{how}{said}")
+    return TimeUpError(f"its time was up{how}{said}")

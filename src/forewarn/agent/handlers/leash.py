@@ -1,0 +1,103 @@
+"""How long a run may go on: it knows its deadlines, and hears when it is to stop.
+
+The deadlines are instants; once a run has begun they are counted on the monotonic
+clock, so that a step of the machine's clock ends no preparation.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Generator
+
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+
+
+class Leash:
+    """Held by a run on one end, and by the runner on the other."""
+
+    def __init__(self, *, stop_at: Micros, kill_at: Micros, clock: Clock) -> None:
+        """Count from now on."""
+        self._clock = clock
+        now, monotonic = clock.now(), clock.monotonic()
+        self._stop = monotonic + (stop_at - now) / SECOND
+        self._kill = monotonic + (kill_at - now) / SECOND
+        self._asked = threading.Event()
+        self._lock = threading.Lock()
+        self._on_stop: list[Callable[[], None]] = []
+
+    # The runner's end
+
+    def stop(self, kill_at: Micros) -> None:
+        """Ask the run to end now, and by force at that instant at the latest."""
+        left = (kill_at - self._clock.now()) / SECOND
+        with self._lock:
+            self._kill = min(self._kill, self._clock.monotonic() + left)
+            self._asked.set()
+            called = tuple(self._on_stop)
+        for wake in called:
+            wake()
+
+    # The run's end
+
+    @property
+    def is_stopped(self) -> bool:
+        """Tell whether somebody has asked it to end before its time."""
+        return self._asked.is_set()
+
+    def seconds(self) -> float:
+        """Return how long it may go on; 0 once it is to end."""
+        if self._asked.is_set():
+            return 0.0
+        return max(0.0, self._stop - self._clock.monotonic())
+
+    def seconds_to_kill(self) -> float:
+        """Return how long it may take to end, once it is to end."""
+        return max(0.0, self._kill - self._clock.monotonic())
+
+    def timer(self, seconds: float) -> Callable[[], float]:
+        """Return what tells how much is left of so many seconds, from now on."""
+        end = self._clock.monotonic() + seconds
+        return lambda: end - self._clock.monotonic()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait so long, or until it is to end; tell whether it may go on."""
+        self._asked.wait(min(seconds, self.seconds()))
+        return self.seconds() > 0
+
+    @contextlib.contextmanager
+    def ringing(self, wake: Callable[[], None]) -> Generator[None]:
+        """Have `wake` called when the run is asked to end, at once if it was."""
+        with self._lock:
+            self._on_stop.append(wake)
+            is_asked = self._asked.is_set()
+        if is_asked:
+            wake()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._on_stop.remove(wake)
+
+
+class Bell:
+    """A file descriptor that becomes readable when it is rung: for `select`."""
+
+    def __init__(self) -> None:
+        """Make the pipe; raises OSError."""
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+
+    def fileno(self) -> int:
+        """Return what to wait for."""
+        return self._read
+
+    def ring(self) -> None:
+        """Make it readable, for good."""
+        with contextlib.suppress(OSError):
+            os.write(self._write, b"!")
+
+    def close(self) -> None:
+        """Let go of the pipe; only after it can no longer be rung."""
+        os.close(self._read)
+        os.close(self._write)

@@ -1,0 +1,113 @@
+"""The handler port: what every kind of handler is to the agent.
+
+A kind is one class. An object of it is one `[[handler]]` of the settings, made once,
+and used by many threads at the same time; a run is one call of `prepare` or `recover`
+in a thread of its own.
+
+What a kind promises:
+
+* It returns a `Result` when the work is done, and raises HandlerError when it is not:
+  its sentence is shown to people, and withholds the approval where the handler is
+  required. Any other exception is a bug; it is logged, and counts as a failure.
+* It ends by itself. It asks the `Leash` how long it may go on before each wait, gives
+  that as the time-out of whatever it calls, and lets go of everything at `stop_at`,
+  by force until `kill_at`. Nobody can end it from outside: a run that hangs is one
+  that never ends.
+* The same run may be asked for twice, after a crash: as a new attempt. To prepare what
+  is prepared, and to recover what is recovered, must do no harm.
+* `resume` is called instead, after the agent was started again, for a run that may
+  still be going on. Who cannot know raises LostError; it must not begin it anew.
+* `recover` comes without an event (`job.notice is None`) where the journal was lost.
+
+A kind knows no rule, no document and no endpoint.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.leash import Leash
+from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.notices import Notice
+
+
+class HandlerError(ForewarnError):
+    """The work was not done; the message says why."""
+
+
+class TimeUpError(HandlerError):
+    """The work was not done in its time."""
+
+
+class StoppedError(HandlerError):
+    """The work was ended since its event went; no fault of its own."""
+
+
+class LostError(HandlerError):
+    """Nobody knows how the work ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What one run is about."""
+
+    run_id: str
+    """Unique, and safe as a file's name."""
+    handler: str
+    """The handler's name in the settings."""
+    phase: Phase
+    attempt: int
+    notice: Notice | None
+    """The event; None: recovery after a lost journal."""
+    vm: str
+    """This VM's name in Resources; empty: not known."""
+    stop_at: Micros
+    """The deadline: the work is to be done by then."""
+    kill_at: Micros
+    now: Micros
+    """When the run began, or was taken up again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The work is done."""
+
+    detail: str = ""
+    """What it said, for a person: one line."""
+
+
+class Worker(Protocol):
+    """One handler, ready to work."""
+
+    def prepare(self, job: Job, leash: Leash) -> Result:
+        """Do what is to be done before the event; raises HandlerError."""
+        ...
+
+    def recover(self, job: Job, leash: Leash) -> Result:
+        """Do what is to be done after it; raises HandlerError."""
+        ...
+
+    def resume(self, job: Job, leash: Leash) -> Result:
+        """Wait for a run that was begun before the agent was; raises HandlerError."""
+        ...
+
+    def check(self) -> Sequence[str]:
+        """Return what is wrong with the handler, one sentence each, for `check`.
+
+        It changes nothing, and takes a few seconds at most.
+        """
+        ...
+
+
+class Forgetful:
+    """What is common to kinds whose runs end with the agent."""
+
+    def resume(self, job: Job, leash: Leash) -> Result:
+        """Raise LostError: the run was this process's, and is gone with it."""
+        del leash
+        raise LostError(
+            f"handler {job.handler} was at work when the agent ended; nobody knows "
+            "what it has done"
+        )

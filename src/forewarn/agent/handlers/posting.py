@@ -1,0 +1,181 @@
+"""One request with a template: what webhooks of handlers and notifications share.
+
+Values are quoted for where they stand: in a body as in a string of JSON, in a URL
+with percent signs, in a header without line ends. The secret is read for each
+request, so that it can be changed while the agent runs, and is in headers only.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from forewarn.agent import forms
+from forewarn.agent.handlers.records import last_line
+from forewarn.agent.wire.http import Answer, Client, HttpError, parse_url
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+
+ANSWER_BYTES_MAX = 64 * 1024
+"""Of an answer only the status counts, and a line where it is a refusal."""
+
+SECRET_BYTES_MAX = 4 * 1024
+
+_AGAIN = frozenset({408, 425, 429})
+"""Refusals that may pass, besides all of 5xx."""
+
+_UNQUOTED = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """What to send, with {placeholders}."""
+
+    url: str
+    method: str = "POST"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: str = ""
+    """Empty: `usual`, which whoever posts has."""
+    secret_file: str = ""
+    ca_file: str = ""
+
+
+class Wire(Protocol):
+    """What of `wire.http.Client` is needed."""
+
+    def send(
+        self,
+        method: str,
+        target: str,
+        body: bytes,
+        *,
+        headers: tuple[tuple[str, str], ...],
+        timeout: Micros,
+    ) -> Answer:
+        """Send a body once; raises HttpError."""
+        ...
+
+    def interrupt(self) -> None:
+        """End the exchange that another thread waits for."""
+        ...
+
+
+class PostError(Exception):
+    """The request was not taken."""
+
+    def __init__(self, message: str, *, may_pass: bool) -> None:
+        """Say why, and whether the same request may be taken later."""
+        super().__init__(message)
+        self.message = message
+        self.may_pass = may_pass
+
+
+class Post:
+    """One request that is ready to be sent, once or more often."""
+
+    def __init__(
+        self, template: Template, values: Mapping[str, str], *, usual: str, clock: Clock
+    ) -> None:
+        """Fill the template in; raises PostError."""
+        try:
+            url = parse_url(forms.fill(template.url, values, _percent_quoted))
+        except ValueError as error:
+            raise PostError(str(error), may_pass=False) from error
+        body = forms.fill(template.body, values, forms.json_quoted) or usual
+        self._body = body.encode("utf-8", "replace")
+        self._template = template
+        self._values = values
+        self._target = url.target or "/"
+        self._wire: Wire = Client(
+            url, clock=clock, ca_file=template.ca_file, body_max=ANSWER_BYTES_MAX
+        )
+
+    def send(self, *, seconds: float) -> None:
+        """Send it once, within that time; raises PostError."""
+        headers = self._headers()
+        try:
+            answer = self._wire.send(
+                self._template.method,
+                self._target,
+                self._body,
+                headers=headers,
+                timeout=round(seconds * SECOND),
+            )
+        except HttpError as error:
+            raise PostError(error.message, may_pass=True) from error
+        if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls success
+            said = last_line(answer.body.decode("utf-8", "replace"))
+            may_pass = answer.status in _AGAIN or answer.status >= 500  # noqa: PLR2004
+            text = f"the answer was {answer.status}"
+            raise PostError(f"{text}: {said}" if said else text, may_pass=may_pass)
+
+    def interrupt(self) -> None:
+        """End it for good, from another thread."""
+        self._wire.interrupt()
+
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        template = self._template
+        given = dict(template.headers)
+        values = dict(self._values)
+        if template.secret_file:
+            values["secret"] = read_secret(template.secret_file)
+            if not any("{secret}" in text for text in given.values()):
+                given["Authorization"] = "Bearer {secret}"
+        if not any(name.lower() == "content-type" for name in given):
+            given["Content-Type"] = "application/json"
+        return tuple(
+            (name, forms.fill(text, values, _one_line)) for name, text in given.items()
+        )
+
+
+def read_secret(file: str) -> str:
+    """Return the first line of a file; raises PostError."""
+    try:
+        with Path(file).open("rb") as opened:
+            lines = opened.read(SECRET_BYTES_MAX).decode("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        # It may be put there the next moment.
+        raise PostError(f"the secret {file}: {error}", may_pass=True) from error
+    if not lines or not lines[0].strip():
+        raise PostError(f"the secret {file} is empty", may_pass=True)
+    return lines[0].strip()
+
+
+def faults(template: Template, known: Mapping[str, object]) -> list[str]:
+    """Return what is wrong with a template, one sentence each."""
+    found: list[str] = []
+    if template.secret_file:
+        try:
+            read_secret(template.secret_file)
+        except PostError as error:
+            found.append(error.message)
+    texts = {"the URL": template.url, "the body": template.body}
+    texts |= {f"the header {name}": text for name, text in template.headers}
+    for where, text in texts.items():
+        allowed = {**known, "secret": ""} if where.startswith("the header") else known
+        found += [
+            f"{where} has {{{name}}}, which nothing replaces"
+            for name in forms.unknown_places(text, allowed)
+        ]
+    try:
+        json.loads(forms.fill(template.body or "{}", dict.fromkeys(known, "0")))
+    except ValueError:
+        kinds = [name for name, _ in template.headers if name.lower() == "content-type"]
+        if not kinds:
+            found.append("the body is no JSON: say what it is in a header Content-Type")
+    return found
+
+
+def _percent_quoted(text: str) -> str:
+    return "".join(
+        chr(byte) if byte in _UNQUOTED else f"%{byte:02X}"
+        for byte in text.encode("utf-8", "replace")
+    )
+
+
+def _one_line(text: str) -> str:
+    """Return a text as a header may have it."""
+    return "".join(c if " " <= c <= "~" else "?" for c in text)

@@ -1,0 +1,206 @@
+"""One program as a process group, which may outlive the agent and be found again.
+
+A few lines of shell watch over the program: they note who they are, run it, and note
+its exit status, whatever became of the agent. The group is asked to end with SIGTERM,
+which the shell survives, and is killed as a whole.
+
+Windows has neither that shell nor such groups: there the program is started by
+itself, ends with the agent's knowledge of it, and is killed with its children.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from forewarn.agent.handlers.leash import Bell, Leash
+from forewarn.agent.handlers.records import Claim, Folder, start_of
+
+_WRAPPER = r"""
+folder=$1; shift
+trap : TERM INT HUP
+{ read -r stat </proc/$$/stat; } 2>/dev/null || stat=
+set -C
+{ printf '%s\n%s\n' "$$" "$stat" >"$folder/claim"; } 2>/dev/null || exit 0
+set +C
+"$@"
+status=$?
+printf '%s\n' "$status" >"$folder/status"
+exit "$status"
+"""
+"""A trap that does something is not passed on, so the program hears its signals."""
+
+SHELL = "/bin/sh"
+
+LOOK_SECONDS = 0.5
+"""Between two looks at the size of the output."""
+
+POLL_SECONDS = 0.01
+"""Between two looks for the end, where the system gives nothing to wait for."""
+
+GIVE_UP_SECONDS = 5.0
+"""After a program was killed; then it hangs in the system, and will not end."""
+
+CLAIM_SECONDS = 1.0
+"""For a wrapper that has made its claim to write down who it is: microseconds."""
+
+_HAS_GROUPS = os.name == "posix"
+
+
+class Process:
+    """A running program, our own child or a former agent's."""
+
+    def __init__(
+        self, folder: Folder, claim: Claim, *, child: "subprocess.Popen[bytes] | None"
+    ) -> None:
+        """Watch a process that is alive, or was a moment ago, or is our child."""
+        self._folder = folder
+        self._pid = claim.pid
+        self._began = claim.began
+        self._child = child
+        self._handle = _handle(claim.pid)
+        self.was_killed = False
+        """Its time was up, and it had not ended when it was asked to."""
+
+    def wait(self, leash: Leash) -> bool:
+        """Wait for the end, and bring it about when it is time.
+
+        Returns whether the program ended by itself.
+        """
+        try:
+            if self._ends_by_itself(leash):
+                self._reap()
+                return True
+            self._signal_group(signal.SIGTERM)
+            self.was_killed = not self._wait(leash.seconds_to_kill)
+            # Also what the program has left of its group.
+            self._kill_group()
+            if self._wait(leash.timer(GIVE_UP_SECONDS)):
+                self._reap()
+            return False
+        finally:
+            if self._handle is not None:
+                os.close(self._handle)
+
+    def _ends_by_itself(self, leash: Leash) -> bool:
+        if self._handle is None:
+            return self._wait(leash.seconds)
+        bell = Bell()
+        try:
+            with leash.ringing(bell.ring):
+                return self._wait(leash.seconds, bell)
+        finally:
+            bell.close()
+
+    def _wait(self, left: Callable[[], float], bell: Bell | None = None) -> bool:
+        """Wait while there is time left; tell whether the program has ended."""
+        while not self._has_ended():
+            seconds = left()
+            if seconds <= 0:
+                return False
+            self._folder.trim()
+            self._sleep(min(seconds, LOOK_SECONDS), bell)
+        return True
+
+    def _sleep(self, seconds: float, bell: Bell | None) -> None:
+        """Wait so long, until the bell, or until the program has ended."""
+        if self._handle is None:
+            threading.Event().wait(min(seconds, POLL_SECONDS))
+            return
+        bells = [] if bell is None else [bell]
+        select.select([self._handle, *bells], [], [], seconds)
+
+    def _has_ended(self) -> bool:
+        if self._handle is not None:
+            ready, _, _ = select.select([self._handle], [], [], 0)
+            return bool(ready)
+        if self._child is not None:
+            # It is not reaped yet: its number stays its own until the group is dead.
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT if _HAS_GROUPS else 0
+            if not _HAS_GROUPS:  # pragma: no cover
+                return self._child.poll() is not None
+            return os.waitid(os.P_PID, self._pid, options) is not None
+        return not is_alive(Claim(pid=self._pid, began=self._began))
+
+    def _reap(self) -> None:
+        if self._child is not None:
+            self._child.wait()
+
+    def _signal_group(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            if _HAS_GROUPS:
+                os.killpg(self._pid, number)
+            elif self._child is not None:  # pragma: no cover
+                self._child.send_signal(vars(signal)["CTRL_BREAK_EVENT"])
+
+    def _kill_group(self) -> None:
+        if _HAS_GROUPS:
+            self._signal_group(signal.SIGKILL)
+            return
+        with contextlib.suppress(OSError):  # pragma: no cover
+            words = ["taskkill", "/F", "/T", "/PID", str(self._pid)]
+            subprocess.run(words, check=False, capture_output=True)  # noqa: S603
+
+
+def start(
+    folder: Folder,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    directory: str = "",
+) -> Process:
+    """Start a program whose folder is made; raises OSError."""
+    words = list(words)
+    if _HAS_GROUPS:
+        words = [SHELL, "-c", _WRAPPER, "forewarn-run", str(folder.path), *words]
+    flags = 0 if _HAS_GROUPS else vars(subprocess)["CREATE_NEW_PROCESS_GROUP"]
+    with (
+        (folder.path / "event.json").open("rb") as event,
+        (folder.path / "output").open("ab") as output,
+    ):
+        child = subprocess.Popen(  # noqa: S603 - what the settings name
+            words,
+            stdin=event,
+            stdout=output,
+            stderr=output,
+            cwd=directory or ("/" if _HAS_GROUPS else None),
+            env=dict(environment),
+            start_new_session=_HAS_GROUPS,
+            creationflags=flags,
+        )
+    return Process(folder, Claim(pid=child.pid, began=""), child=child)
+
+
+def find(folder: Folder, leash: Leash) -> Process | None:
+    """Return the program of a former agent's run; None: it does not run."""
+    left = leash.timer(CLAIM_SECONDS)
+    while (claim := folder.claimed()) is None and left() > 0:
+        threading.Event().wait(POLL_SECONDS)
+    if claim is None or not claim.began or not is_alive(claim):
+        return None
+    return Process(folder, claim, child=None)
+
+
+def is_alive(claim: Claim) -> bool:
+    """Tell whether the process is there, and not another with its number."""
+    try:
+        stat = Path(f"/proc/{claim.pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    is_dead = stat.rpartition(")")[2].split()[:1] in (["Z"], ["X"])
+    return start_of(stat) == claim.began and not is_dead
+
+
+def _handle(pid: int) -> int | None:
+    """Return a descriptor that is readable when a process ends, where there is one."""
+    make = getattr(os, "pidfd_open", None)
+    if make is None:  # pragma: no cover
+        return None
+    try:
+        return make(pid)
+    except OSError:
+        return None

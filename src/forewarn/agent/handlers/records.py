@@ -1,0 +1,182 @@
+"""What a run of a program leaves in its folder, so that it can outlive the agent.
+
+- `event.json`: what the program gets on its standard input;
+- `claim`: the process that watches it, and when that began. It is made once, whoever
+  comes first: the wrapper, before it starts the program, or an agent that was started
+  again and finds that the program never began. So the program runs at most once;
+- `output`: what it says, with `head` for the beginning of what was too long;
+- `status`: its exit status, written when it has ended.
+
+Of finished runs, the latest are kept, for whoever wants to see what was said.
+"""
+
+import contextlib
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+OUTPUT_BYTES_MAX = 256 * 1024
+"""When the output is cut back to its beginning and end: more than a person reads."""
+
+HEAD_BYTES = 8 * 1024
+TAIL_BYTES = 24 * 1024
+"""What is kept of an output that was too long, of its beginning and of its end."""
+
+LINE_CHARACTERS = 300
+"""Of the last line, where it is told in a sentence."""
+
+RUNS_KEPT = 20
+"""Finished runs whose folders are kept: a few events'."""
+
+MINE = "-"
+"""In a claim: an agent has made it, and the program never runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Who watches over the program."""
+
+    pid: int
+    began: str
+    """When the process began, as the system counts; empty where it does not tell."""
+
+
+class Folder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        """Know where it is."""
+        self.path = path
+
+    def make(self, event: bytes) -> None:
+        """Make it, for our eyes only; raises OSError."""
+        self.path.mkdir(mode=0o700, parents=True)
+        (self.path / "event.json").write_bytes(event)
+
+    def remove(self) -> None:
+        """Remove it, as far as that can be done."""
+        with contextlib.suppress(OSError):
+            for part in self.path.iterdir():
+                part.unlink()
+            self.path.rmdir()
+
+    def exists(self) -> bool:
+        """Tell whether the run was begun, or nearly."""
+        return self.path.is_dir()
+
+    def claim(self) -> bool:
+        """Keep the program from ever starting; tell whether it had not."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            opened = os.open(self.path / "claim", flags, 0o600)
+        except FileExistsError:
+            return False
+        with os.fdopen(opened, "w", encoding="ascii") as file:
+            file.write(f"{MINE}\n\n")
+        return True
+
+    def claimed(self) -> Claim | None:
+        """Return who watches over the program; None: nobody yet, or nobody ever."""
+        lines = _text(self.path / "claim").split("\n")
+        if len(lines) < 3 or not lines[0].isdecimal():  # noqa: PLR2004 - two whole lines
+            return None
+        return Claim(pid=int(lines[0]), began=start_of(lines[1]))
+
+    def status(self) -> int | None:
+        """Return the exit status; None: it has not ended, or nobody wrote it down."""
+        text = _text(self.path / "status")
+        return int(text) if text.endswith("\n") and text.strip().isdecimal() else None
+
+    def trim(self) -> None:
+        """Cut the output back if it is too long; the program writes on at its end."""
+        path = self.path / "output"
+        with contextlib.suppress(OSError):
+            size = path.stat().st_size
+            if size <= OUTPUT_BYTES_MAX:
+                return
+            head = self.path / "head"
+            if not head.exists():
+                with path.open("rb") as file:
+                    head.write_bytes(file.read(HEAD_BYTES))
+            tail = _bytes(path, TAIL_BYTES)
+            with path.open("ab") as file:
+                # The program writes at the end too, wherever that is.
+                file.truncate(0)
+                file.write(tail)
+
+    def output(self) -> str:
+        """Return what the program said; where that was much, the beginning and end."""
+        head = _bytes(self.path / "head", HEAD_BYTES)
+        tail = _bytes(self.path / "output", OUTPUT_BYTES_MAX)
+        if head or len(tail) > HEAD_BYTES + TAIL_BYTES:
+            head = head or tail[:HEAD_BYTES]
+            return f"{_decoded(head)}\n[…]\n{_decoded(tail[-TAIL_BYTES:])}"
+        return _decoded(tail)
+
+    def last_line(self) -> str:
+        """Return the last line that says something, for a sentence."""
+        return last_line(self.output())
+
+
+class Shelf:
+    """All folders of one agent."""
+
+    def __init__(self, path: Path) -> None:
+        """Know where they are; nothing is made before there is a run."""
+        self._path = path
+
+    def folder(self, run_id: str) -> Folder:
+        """Return the folder of a run, which may not be there."""
+        assert run_id not in {"", ".", ".."}
+        assert not set(run_id) & set("/\\\0")
+        return Folder(self._path / run_id)
+
+    def clear(self, running: Collection[str]) -> None:
+        """Remove all but the latest folders, and those of runs that go on."""
+        finished: list[tuple[float, Path]] = []
+        with contextlib.suppress(OSError):
+            finished.extend(
+                (path.stat().st_mtime, path)
+                for path in self._path.iterdir()
+                if path.name not in running
+            )
+        finished.sort()
+        for _, path in finished[:-RUNS_KEPT]:
+            Folder(path).remove()
+
+
+def start_of(stat: str) -> str:
+    """Return when a process began, from its line in /proc: clock ticks after boot."""
+    # The name, in parentheses, may contain anything.
+    fields = stat.rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 else ""  # noqa: PLR2004 - see proc(5)
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a text that says something, for a sentence."""
+    lines = [line.strip() for line in text.splitlines()]
+    last = next((line for line in reversed(lines) if line), "")
+    return "".join(c if c.isprintable() else " " for c in last)[:LINE_CHARACTERS]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    """Return a file's content, of a long one the end."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most))
+            return file.read(most)
+    except OSError:
+        return b""
+
+
+def _decoded(content: bytes) -> str:
+    return content.decode("utf-8", "replace")

@@ -1,0 +1,123 @@
+"""Gives each run a thread, and tells the main loop how it ended.
+
+A crash of the agent leaves what the handler's kind says: programs go on, the rest is
+gone; `Run.is_again` takes them up. Nothing here waits, and nothing is decided.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from forewarn.agent.core.model import Finished, Phase, Run, StepState, Stop
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import (
+    HandlerError,
+    Job,
+    LostError,
+    Result,
+    StoppedError,
+    Worker,
+)
+from forewarn.agent.handlers.records import Shelf
+from forewarn.clock import Clock
+
+logger = logging.getLogger("forewarn.agent.handlers")
+
+
+class Runner:
+    """The main loop's hands (`agent.Hands`)."""
+
+    def __init__(
+        self,
+        workers: Mapping[str, Worker],
+        *,
+        finish: Callable[[Finished], None],
+        vm: Callable[[], str],
+        clock: Clock,
+        shelf: Shelf | None = None,
+    ) -> None:
+        """Work with the handlers of the settings, by name.
+
+        `finish` is called by any thread; `vm` returns this VM's name. Of finished
+        runs, `shelf` keeps the latest.
+        """
+        self._workers = workers
+        self._finish = finish
+        self._vm = vm
+        self._clock = clock
+        self._shelf = shelf
+        self._lock = threading.Lock()
+        self._leashes: dict[str, Leash] = {}
+
+    def start(self, run: Run) -> None:
+        """Begin a run, or take it up again; never waits."""
+        leash = Leash(stop_at=run.stop_at, kill_at=run.kill_at, clock=self._clock)
+        job = Job(
+            run_id=run.run_id,
+            handler=run.handler,
+            phase=run.phase,
+            attempt=run.attempt,
+            notice=None if run.task is None else run.task.notice,
+            vm=self._vm(),
+            stop_at=run.stop_at,
+            kill_at=run.kill_at,
+            now=self._clock.now(),
+        )
+        with self._lock:
+            assert run.run_id not in self._leashes
+            self._leashes[run.run_id] = leash
+        thread = threading.Thread(
+            target=self._work,
+            args=(job, leash, run.is_again),
+            name=f"forewarn-{run.handler}",
+            daemon=True,
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._end(job, StepState.FAILED, f"no thread could be started: {error}")
+
+    def stop(self, stop: Stop) -> None:
+        """Ask a run to end; one that has ended already is left alone."""
+        with self._lock:
+            leash = self._leashes.get(stop.run_id)
+        if leash is not None:
+            leash.stop(stop.kill_at)
+
+    def running(self) -> tuple[str, ...]:
+        """Return the runs that are under way."""
+        with self._lock:
+            return tuple(self._leashes)
+
+    def _work(self, job: Job, leash: Leash, is_again: bool) -> None:  # noqa: FBT001
+        try:
+            result = self._result(job, leash, is_again=is_again)
+            self._end(job, StepState.DONE, result.detail)
+        except StoppedError as error:
+            self._end(job, StepState.STOPPED, error.message)
+        except LostError as error:
+            self._end(job, StepState.LOST, error.message)
+        except HandlerError as error:
+            self._end(job, StepState.FAILED, error.message)
+        except Exception as error:
+            logger.exception("handler %s has a bug", job.handler)
+            self._end(job, StepState.FAILED, f"{type(error).__name__}: {error}")
+
+    def _result(self, job: Job, leash: Leash, *, is_again: bool) -> Result:
+        worker = self._workers.get(job.handler)
+        if worker is None:
+            kind = LostError if is_again else HandlerError
+            raise kind(f"the settings have no handler {job.handler}")
+        if is_again:
+            return worker.resume(job, leash)
+        if job.phase is Phase.PREPARE:
+            return worker.prepare(job, leash)
+        return worker.recover(job, leash)
+
+    def _end(self, job: Job, state: StepState, detail: str) -> None:
+        with self._lock:
+            self._leashes.pop(job.run_id, None)
+        self._finish(Finished(run_id=job.run_id, state=state, detail=detail))
+        # After the main loop was told: that must not wait for a slow disk.
+        if self._shelf is not None:
+            self._shelf.clear(self.running())

@@ -1,0 +1,135 @@
+"""Handlers that are requests to another program: an answer of 2xx says it is done.
+
+A request that was not answered, or refused for now, is sent again while there is time.
+Whoever takes it must bear it twice: an answer may be lost. A crash of the agent leaves
+a request that may have been taken, and the run is lost.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forewarn.agent import forms
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import (
+    Forgetful,
+    HandlerError,
+    Job,
+    Result,
+    StoppedError,
+    TimeUpError,
+)
+from forewarn.agent.handlers.posting import Post, PostError, Template, faults
+from forewarn.clock import Clock
+from forewarn.instants import format_instant
+
+TRY_SECONDS = 10.0
+"""For one attempt, where more is left: a server that hangs is asked again. A request
+whose answer takes longer must be answered with 202 and be done beside it."""
+
+PAUSE_FIRST_SECONDS = 0.25
+PAUSE_MOST_SECONDS = 5.0
+"""Between attempts; it doubles from one to the other."""
+
+LAST_SECONDS = 0.1
+"""With less than this left, nothing is sent any more."""
+
+
+class WebhookWorker(Forgetful):
+    """Sends the requests of one handler."""
+
+    def __init__(
+        self, *, prepare: Template | None, recover: Template | None, clock: Clock
+    ) -> None:
+        """Send nothing yet; None: there is nothing to do in that phase."""
+        self._prepare = prepare
+        self._recover = recover
+        self._clock = clock
+
+    def prepare(self, job: Job, leash: Leash) -> Result:
+        """Send the request for preparation; raises HandlerError."""
+        return self._send(self._prepare, job, leash)
+
+    def recover(self, job: Job, leash: Leash) -> Result:
+        """Send the request for recovery; raises HandlerError."""
+        return self._send(self._recover, job, leash)
+
+    def check(self) -> Sequence[str]:
+        """Return what is wrong with the templates; nothing is sent."""
+        found: dict[str, None] = {}
+        for template in (self._prepare, self._recover):
+            if template is not None:
+                found.update(dict.fromkeys(faults(template, KNOWN)))
+        return tuple(found)
+
+    def _send(self, template: Template | None, job: Job, leash: Leash) -> Result:
+        if template is None:
+            return Result()
+        pause, last = PAUSE_FIRST_SECONDS, "there was no time left for a request"
+        while (seconds := leash.seconds()) > LAST_SECONDS:
+            try:
+                # Made anew each time: one that was interrupted is of no more use.
+                post = Post(
+                    template, values_of(job), usual=usual_body(job), clock=self._clock
+                )
+                with leash.ringing(post.interrupt):
+                    post.send(seconds=min(seconds, TRY_SECONDS))
+                return Result()
+            except PostError as error:
+                last = error.message
+                if not error.may_pass:
+                    raise HandlerError(last) from error
+            if not leash.pause(pause):
+                break
+            pause = min(2 * pause, PAUSE_MOST_SECONDS)
+        if leash.is_stopped:
+            raise StoppedError("its event has gone before the request was taken")
+        raise TimeUpError(f"its time was up: {last}")
+
+
+def values_of(job: Job) -> dict[str, str]:
+    """Return the placeholders of a run."""
+    return {
+        **{
+            f"event_{name}": text
+            for name, text in forms.event_words(job.notice).items()
+        },
+        **forms.event_words(job.notice),
+        "phase": job.phase.value,
+        "deadline": format_instant(job.stop_at),
+        "vm": job.vm,
+        "handler": job.handler,
+        "attempt": str(job.attempt),
+        "run": job.run_id,
+    }
+
+
+def usual_body(job: Job) -> str:
+    """Return the body where the settings have none."""
+    return json.dumps(
+        {
+            "phase": job.phase.value,
+            "vm": job.vm,
+            "handler": job.handler,
+            "attempt": job.attempt,
+            "run": job.run_id,
+            "deadline": format_instant(job.stop_at),
+            "event": forms.event_json(job.notice),
+        }
+    )
+
+
+KNOWN = dict.fromkeys(
+    [
+        *(f"event_{name}" for name in forms.event_words(None)),
+        *forms.event_words(None),
+        *("phase", "deadline", "vm", "handler", "attempt", "run"),
+    ],
+    "",
+)
+"""Every placeholder."""
+
+
+def with_url(template: Template, url: tuple[str, ...]) -> Template | None:
+    """Return the template of a phase; None where it has no URL."""
+    return replace(template, url=url[0]) if url else None

@@ -1,0 +1,97 @@
+"""The service unit for this system, as text, and what to do with it. Pure.
+
+The unit lets handlers do what they are for: they run inside it, as the unit's user.
+"""
+
+import shlex
+from collections.abc import Sequence
+
+UNIT_FILE = "/etc/systemd/system/forewarn-agent.service"
+
+_UNIT = """\
+# Watches for maintenance of this VM, prepares, approves, recovers.
+# Written by `forewarn agent install`; change it with `systemctl edit forewarn-agent`.
+[Unit]
+Description=Agent for Scheduled Events (forewarn)
+Documentation=https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events
+After=network-online.target
+Wants=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={command}
+# Fed only while watching and deciding go on, not while the endpoint is down.
+WatchdogSec=60s
+Restart=always
+RestartSec=1s
+TimeoutStopSec=15s
+# A handler that is at work outlives the agent, and is taken up again by the next.
+KillMode=process
+# It must not be what goes first when memory runs out, nor starve when all is busy.
+OOMScoreAdjust=-500
+CPUWeight=1000
+
+StateDirectory=forewarn
+StateDirectoryMode=0700
+UMask=0077
+
+# Handlers run within these bounds too, so there are few of them: a handler may stop
+# services, mount, and write where it must. Add to them what yours do not need.
+ProtectClock=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictNamespaces=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+SYSTEMD_NEXT = (
+    "systemctl daemon-reload",
+    "systemctl enable --now forewarn-agent",
+    "systemctl status forewarn-agent",
+)
+
+
+def unit(command: Sequence[str]) -> str:
+    """Return systemd's unit; `command` starts the agent, with absolute paths."""
+    # In a unit, % begins a specifier and $ a variable.
+    words = [
+        shlex.quote(word.replace("%", "%%").replace("$", "$$")) for word in command
+    ]
+    return _UNIT.format(command=" ".join(words))
+
+
+def advice(platform: str, command: Sequence[str], *, has_openrc: bool) -> str:
+    """Return what to do where there is no systemd; `platform` is sys.platform's."""
+    started = shlex.join(command)
+    if platform == "darwin":
+        return (
+            "launchd: write a plist into /Library/LaunchDaemons with KeepAlive true, "
+            f"RunAtLoad true and AbandonProcessGroup true, whose ProgramArguments are:\n"
+            f"  {started}\nthen: launchctl bootstrap system FILE"
+        )
+    if platform == "win32":
+        return (
+            "Windows: have it started at boot by the Task Scheduler, as SYSTEM, with "
+            f"restart on failure:\n  {started}"
+        )
+    if has_openrc:
+        return (
+            "OpenRC: write /etc/init.d/forewarn-agent with these lines, make it "
+            "executable, then `rc-update add forewarn-agent default`:\n"
+            "  #!/sbin/openrc-run\n  supervisor=supervise-daemon\n"
+            f"  command={shlex.quote(command[0])}\n"
+            f"  command_args={shlex.quote(shlex.join(command[1:]))}\n"
+            "  respawn_delay=1\n  depend() { need net; }"
+        )
+    return (
+        "there is no systemd here: have your supervisor run this command, restart it "
+        f"whenever it ends, and leave its children alone when it is stopped:\n  {started}"
+    )

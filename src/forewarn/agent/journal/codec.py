@@ -1,0 +1,89 @@
+"""Frozen values as JSON and back: what the journal's rows have in them. Pure.
+
+A member that is missing has its default and one that is not known is passed over, so
+that an agent reads what the version before it wrote, and the one after it.
+"""
+
+import dataclasses
+import enum
+import json
+import types
+import typing
+from functools import cache
+from typing import Any, TypeVar
+
+from forewarn.agent.journal.port import JournalDamagedError
+
+T = TypeVar("T")
+
+
+def dump(value: object) -> str:
+    """Return a frozen value as JSON; members that have their default are left out."""
+    return json.dumps(_plain(value), separators=(",", ":"))
+
+
+def load(kind: type[T], text: str) -> T:
+    """Return the value of that kind; raises JournalDamagedError."""
+    try:
+        return _made(kind, json.loads(text))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise JournalDamagedError(
+            f"an entry of the journal is no {kind.__name__}: {error}"
+        ) from error
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[tuple[str, Any, Any], ...]:
+    """Return name, type and default of each member."""
+    hints = typing.get_type_hints(kind)
+    return tuple(
+        (field.name, hints[field.name], field.default)
+        for field in dataclasses.fields(kind)
+        if field.init
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(each) for each in typing.cast("tuple[Any, ...]", value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            name: _plain(member)
+            for name, _, default in _fields(type(value))
+            if (member := getattr(value, name)) != default
+        }
+    return value
+
+
+def _made(kind: Any, plain: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if origin is types.UnionType:
+        if plain is None:
+            return None
+        [kind] = [each for each in typing.get_args(kind) if each is not type(None)]
+        return _made(kind, plain)
+    if origin is tuple:
+        return _tuple(typing.get_args(kind), plain)
+    if dataclasses.is_dataclass(kind):
+        members = {
+            name: _made(hint, plain[name])
+            for name, hint, _ in _fields(typing.cast("type[Any]", kind))
+            if name in plain
+        }
+        return typing.cast("type[Any]", kind)(**members)
+    if issubclass(kind, enum.Enum):
+        return kind(plain)
+    if type(plain) is not kind:
+        raise TypeError(f"{plain!r} is no {kind.__name__}")
+    return plain
+
+
+def _tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
+    if not isinstance(plain, list):
+        raise TypeError(f"{plain!r} is no list")
+    items = typing.cast("list[Any]", plain)
+    if len(kinds) == 2 and kinds[1] is Ellipsis:  # noqa: PLR2004 - `tuple[X, ...]`
+        return tuple(_made(kinds[0], each) for each in items)
+    return tuple(_made(kind, each) for kind, each in zip(kinds, items, strict=True))

@@ -1,0 +1,73 @@
+"""The journal as other processes use it: they read, and order approvals.
+
+The agent may run meanwhile or not. Nothing but an order is written.
+"""
+
+import contextlib
+import json
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from forewarn.agent.core.model import Memory, Note, Task
+from forewarn.agent.journal import codec, schema
+from forewarn.agent.journal.file import File
+from forewarn.agent.journal.port import PAGE_ROWS, JournalRefusedError
+from forewarn.agent.journal.sqlite import MEMORY, read_history
+from forewarn.instants import Micros
+
+
+def order_approval(path: Path, event_id: str, *, now: Micros) -> None:
+    """Order the agent to approve an event, whatever stands in the way.
+
+    When this returns, the order is durable: an agent that runs sees it within a
+    second, another one when it starts. Raises JournalError.
+    """
+    with _opened(path, read_only=False) as file:
+        file.run("PRAGMA synchronous = FULL")
+        with file.transaction():
+            file.run(schema.ADD_ORDER, (now, json.dumps(event_id)))
+
+
+def read_memory(path: Path) -> Memory:
+    """Return what the agent remembered last; raises JournalError."""
+    with _opened(path, read_only=True) as file:
+        facts = dict(file.rows("SELECT name, value FROM facts"))
+        if MEMORY not in facts:
+            return Memory(lost_journal=True)
+        memory = codec.load(Memory, facts[MEMORY])
+        tasks = [codec.load(Task, body) for _, body in file.rows(schema.ALL_TASKS)]
+        return replace(memory, tasks=tuple(tasks))
+
+
+def read_notes(
+    path: Path, *, limit: int = PAGE_ROWS, event_id: str = ""
+) -> Sequence[Note]:
+    """Return what was told, the latest first; raises JournalError."""
+    with _opened(path, read_only=True) as file:
+        return read_history(file, limit=limit, event_id=event_id)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, *, read_only: bool) -> Generator[File]:
+    try:
+        is_there = path.stat().st_size > 0
+    except PermissionError:
+        is_there = True
+    except OSError:
+        is_there = False
+    if not is_there:
+        raise JournalRefusedError(
+            f"there is no journal {path}",
+            hint="No agent has run with this `state` yet; is it the right settings?",
+        )
+    file = File(path, read_only=read_only)
+    try:
+        if file.version() < len(schema.STEPS):
+            raise JournalRefusedError(
+                f"the journal {path} was written by an older forewarn",
+                hint="Start the agent of this version once: it brings it up to date.",
+            )
+        yield file
+    finally:
+        file.close()

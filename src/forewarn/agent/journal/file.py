@@ -1,0 +1,186 @@
+"""One connection to the journal's file, and the door for its errors.
+
+Nothing else calls `sqlite3`, so every error leaves here as a JournalError that says
+what to do next.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from forewarn.agent.journal import schema
+from forewarn.agent.journal.port import (
+    JournalDamagedError,
+    JournalError,
+    JournalRefusedError,
+)
+
+Row: TypeAlias = tuple[Any, ...]
+Parameters: TypeAlias = Sequence[Any] | dict[str, Any]
+
+BUSY_SECONDS = 2.0
+"""How long to wait for another's write: an order's, or a notification's that is done.
+Each is one small commit; on a disk where that takes longer nothing else goes well."""
+
+CACHE_KIBIBYTES = 256
+"""Pages that a connection keeps: what an agent asks again and again is a few."""
+
+LOG_PAGES_MAX = 256
+"""Pages of the write-ahead log before a commit brings them into the file: 1 MiB."""
+
+_READABLE = 0o600
+"""Events and what handlers said are for the agent's user."""
+
+HINTS = {
+    sqlite3.SQLITE_FULL: "Free some space on its disk.",
+    sqlite3.SQLITE_IOERR: "Look at its disk and at the system's log.",
+    sqlite3.SQLITE_READONLY: "The agent's user must be able to write the file.",
+    sqlite3.SQLITE_CANTOPEN: "The agent's user must be able to open it and its folder.",
+    sqlite3.SQLITE_NOTADB: "Name another file in `state`, or remove this one.",
+    sqlite3.SQLITE_CORRUPT: "It is set aside at the next start, and a new one begun.",
+    sqlite3.SQLITE_BUSY: "Something else keeps the file locked: find it and stop it.",
+}
+_REFUSED = frozenset(
+    {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+)
+
+
+def translate(error: Exception, path: Path) -> JournalError:
+    """Return what an error means for the agent."""
+    # The low byte is the kind, the rest is which of its kind.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    kind = JournalError
+    if code == sqlite3.SQLITE_CORRUPT:
+        kind = JournalDamagedError
+    elif code in _REFUSED:
+        kind = JournalRefusedError
+    return kind(
+        f"the journal {path} cannot do its work: {error}",
+        hint=HINTS.get(code, "This should not happen: please report it."),
+    )
+
+
+class File:
+    """An open file. It may go from thread to thread, but serves one at a time."""
+
+    def __init__(
+        self, path: Path, *, read_only: bool = False, may_make: bool = False
+    ) -> None:
+        """Open it, and make it where it `may_make` it; raises JournalError."""
+        self._path = path
+        mode = "ro" if read_only else "rw"
+        try:
+            if may_make:
+                _make(path)
+            self._sqlite = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except (PermissionError, IsADirectoryError) as error:
+            raise JournalRefusedError(
+                f"the journal {path} cannot be opened: {error.strerror}",
+                hint="Name a file in `state` that the agent's user may write.",
+            ) from error
+        except OSError as error:
+            raise JournalError(
+                f"the journal {path} cannot be opened: {error.strerror}",
+                hint="Look at its disk and at the system's log.",
+            ) from error
+        except sqlite3.Error as error:
+            raise translate(error, path) from error
+
+    def set_up(self) -> None:
+        """Make or bring up the schema, and have commits durable from now on."""
+        [(mode,)] = self.rows("PRAGMA journal_mode = WAL")
+        if mode != "wal":
+            raise JournalError(
+                f"the journal {self._path} cannot have a write-ahead log",
+                hint="It must be on a local disk: name another file in `state`.",
+            )
+        self.run("PRAGMA synchronous = FULL")
+        self.tune()
+        done = self.version()
+        for number, step in enumerate(schema.STEPS[done:], start=done + 1):
+            with self.transaction():
+                for statement in _statements(step):
+                    self.run(statement)
+                self.run(f"PRAGMA user_version = {number}")
+                self.run(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+
+    def tune(self) -> None:
+        """Keep it small."""
+        self.run(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
+        self.run(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
+        self.run(f"PRAGMA journal_size_limit = {LOG_PAGES_MAX * 4096}")
+
+    def version(self) -> int:
+        """Return how many steps of the schema were done; raises JournalRefusedError."""
+        [(made_by,)] = self.rows("PRAGMA application_id")
+        [(done,)] = self.rows("PRAGMA user_version")
+        [(tables,)] = self.rows("SELECT count(*) FROM sqlite_master")
+        if made_by != schema.APPLICATION_ID and (done or tables):
+            raise JournalRefusedError(
+                f"{self._path} is a database of another program",
+                hint="Name another file in `state`.",
+            )
+        if done > len(schema.STEPS):
+            raise JournalRefusedError(
+                f"the journal {self._path} was written by a newer forewarn (its schema "
+                f"is {done}, this program knows {len(schema.STEPS)})",
+                hint="Start that version. To begin anew with this one, move the file "
+                "away.",
+            )
+        return done
+
+    def run(self, sql: str, parameters: Parameters = ()) -> int:
+        """Run a statement; return how many rows it changed."""
+        try:
+            return self._sqlite.execute(sql, parameters).rowcount
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """Return all rows that a statement finds."""
+        try:
+            return self._sqlite.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+
+    @contextlib.contextmanager
+    def transaction(self) -> Generator[None]:
+        """Make what is written inside durable at the end, or none of it."""
+        self.run("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.run("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._sqlite.rollback()
+            raise
+
+    def close(self) -> None:
+        """Close it; an open transaction is rolled back."""
+        with contextlib.suppress(sqlite3.Error):
+            self._sqlite.close()
+
+
+def _make(path: Path) -> None:
+    """Make an empty file, for our eyes only; an existing one is left as it is."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, _READABLE))
+
+
+def _statements(text: str) -> Sequence[str]:
+    found: list[str] = []
+    statement = ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            found.append(statement)
+            statement = ""
+    return found

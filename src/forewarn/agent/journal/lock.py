@@ -1,0 +1,82 @@
+"""One agent per journal: a lock of the operating system beside the file.
+
+It belongs to the open file, so it goes with the process, however that ends; handlers
+that outlive the agent do not inherit it. The lock's file stays: to delete it would
+let two agents lock two files of the same name.
+"""
+
+import os
+from pathlib import Path
+
+from forewarn.agent.journal.port import JournalError, JournalRefusedError
+
+_PID_BYTES = 20
+
+_FAR = 1 << 30
+"""Where Windows locks a byte: a locked one cannot be read, and the number can."""
+
+
+class AgentLock:
+    """Holds `FILE.lock` from its making until `release`."""
+
+    def __init__(self, path: Path) -> None:
+        """Lock it; raises JournalRefusedError with the other agent's process."""
+        file = path.with_name(f"{path.name}.lock")
+        try:
+            self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError as error:
+            raise JournalRefusedError(
+                f"there is no folder {path.parent} for the agent's journal",
+                hint="Make the folder, or name another file in `state`.",
+            ) from error
+        except OSError as error:
+            raise _unusable(file, error) from error
+        try:
+            _lock(self._descriptor)
+            os.ftruncate(self._descriptor, 0)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        except (BlockingIOError, PermissionError) as error:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            holder = os.read(self._descriptor, _PID_BYTES).decode("ascii", "replace")
+            self.release()
+            raise JournalRefusedError(
+                f"another agent runs with the journal {path}: process "
+                f"{holder.strip() or 'unknown'}",
+                hint="One agent is enough for a VM. Stop the other first.",
+            ) from error
+        except OSError as error:
+            self.release()
+            raise _unusable(file, error) from error
+
+    def release(self) -> None:
+        """Let go of it; may be called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _unusable(file: Path, error: OSError) -> JournalError:
+    kind = (
+        JournalRefusedError
+        if isinstance(error, PermissionError | IsADirectoryError | NotADirectoryError)
+        else JournalError
+    )
+    return kind(
+        f"the lock {file} cannot be taken: {error.strerror}",
+        hint="The agent's user must be able to write there, and the disk needs room.",
+    )
+
+
+def _lock(descriptor: int) -> None:
+    """Take the lock without waiting; raises OSError."""
+    try:
+        import fcntl  # noqa: PLC0415 - Windows has none
+    except ImportError:  # pragma: no cover
+        import msvcrt  # noqa: PLC0415
+
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        lock_one = vars(msvcrt)["locking"], vars(msvcrt)["LK_NBLCK"]
+        lock_one[0](descriptor, lock_one[1], 1)
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

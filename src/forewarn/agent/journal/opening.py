@@ -1,0 +1,123 @@
+"""Which journal an agent works with, and which boot of the VM this is.
+
+A file that is not for this agent is refused: somebody must look at the settings. For
+a disk that does not do its work nobody will come in time, so the agent works without
+memory, and says so; a damaged file is set aside, and is as one that was lost.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from forewarn.agent.journal.lock import AgentLock
+from forewarn.agent.journal.memory import MemoryJournal
+from forewarn.agent.journal.port import (
+    Journal,
+    JournalDamagedError,
+    JournalError,
+    JournalRefusedError,
+    Limits,
+    Teller,
+    tell_nobody,
+)
+from forewarn.agent.journal.sqlite import SqliteJournal, set_aside
+
+logger = logging.getLogger("forewarn.agent.journal")
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A journal to work with."""
+
+    journal: Journal
+    lock: AgentLock | None
+    """Keep it until the agent ends."""
+    fault: str = ""
+    """Why it is in memory only; empty: it is not."""
+    boot_before: str = ""
+    """During which boot it was last written; empty: never, or not known."""
+
+    def close(self) -> None:
+        """Let go of both."""
+        self.journal.close()
+        if self.lock is not None:
+            self.lock.release()
+
+
+def boot_id(file: Path = BOOT_ID) -> str:
+    """Return what names this boot of the VM; empty where the system does not tell."""
+    try:
+        return file.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def open_journal(
+    path: Path,
+    *,
+    boot: str = "",
+    teller: Teller = tell_nobody,
+    limits: Limits | None = None,
+) -> Opened:
+    """Return the journal of a file, locked for this process.
+
+    Raises JournalRefusedError for a file that is not for this agent.
+    """
+    lock: AgentLock | None = None
+    try:
+        _make_folder(path.absolute().parent)
+        lock = AgentLock(path.absolute())
+        journal = _opened(path.absolute(), boot=boot, teller=teller, limits=limits)
+    except JournalRefusedError:
+        if lock is not None:
+            lock.release()
+        raise
+    except JournalError as error:
+        told = f"{error}; the agent goes on without memory ({error.hint})"
+        logger.error(told)  # noqa: TRY400 - whose fault it is needs no traceback
+        kept = MemoryJournal(teller=teller, limits=limits)
+        return Opened(journal=kept, lock=lock, fault=error.message)
+    return Opened(journal=journal, lock=lock, boot_before=journal.boot_before)
+
+
+def _opened(
+    path: Path, *, boot: str, teller: Teller, limits: Limits | None
+) -> SqliteJournal:
+    def attempt() -> SqliteJournal:
+        journal = SqliteJournal(path, boot=boot, teller=teller, limits=limits)
+        try:
+            journal.load()
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    try:
+        return attempt()
+    except JournalDamagedError as error:
+        aside = set_aside(path)
+        told = f"{error}; it was set aside as {aside.name}"
+        logger.error(told)  # noqa: TRY400 - whose fault it is needs no traceback
+        return attempt()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
+        # Whole paths are not made: the name may be wrong. The lock says so.
+        return
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        raise JournalRefusedError(
+            f"the folder {folder} for the agent's journal cannot be made: "
+            f"{error.strerror}",
+            hint="Make it for the agent's user, or name another file in `state`.",
+        ) from error
+    except OSError as error:
+        raise JournalError(
+            f"the folder {folder} for the agent's journal cannot be made: "
+            f"{error.strerror}",
+            hint="Look at its disk.",
+        ) from error

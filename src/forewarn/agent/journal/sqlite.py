@@ -1,0 +1,281 @@
+"""The journal in an SQLite file with a write-ahead log: one sync of the disk a save.
+
+A crash during `save` leaves all of it or nothing; SQLite sees to it at the next
+opening. A file that turns out to be damaged is set aside under another name, and what
+is remembered is written into a new one: the history is lost, the work goes on.
+"""
+
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from forewarn.agent.core.model import Memory, Note, Task
+from forewarn.agent.journal import codec, schema
+from forewarn.agent.journal.file import File
+from forewarn.agent.journal.port import (
+    PAGE_ROWS,
+    PURGE_ROWS,
+    JournalDamagedError,
+    JournalError,
+    Limits,
+    Outgoing,
+    Queued,
+    Teller,
+    tell_nobody,
+)
+from forewarn.instants import Micros
+
+logger = logging.getLogger("forewarn.agent.journal")
+
+MEMORY, BOOT, DROPPED = "memory", "boot", "dropped"
+"""The facts that are kept."""
+
+ASIDE_MAX = 9
+"""Damaged files that are kept; then the last is replaced."""
+
+
+class SqliteJournal:
+    """The port over a file."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        boot: str = "",
+        teller: Teller = tell_nobody,
+        limits: Limits | None = None,
+    ) -> None:
+        """Open or make the file; raises JournalError. `boot` names the VM's boot.
+
+        That nobody else does is seen to by whoever opens it (`opening`).
+        """
+        self._path = path
+        self._boot = boot
+        self._teller = teller
+        self._limits = limits or Limits()
+        self._file = File(path, may_make=True)
+        self._side: File | None = None
+        self._side_lock = threading.Lock()
+        self._durable: dict[str, tuple[int, Task]] = {}
+        """The place and state of each task in the file."""
+        self._facts: dict[str, str] = {}
+        self._changes = -1
+        self._last_order = 0
+        """The last order that was taken."""
+        self._last_done = 0
+        """The last order that is gone from the file."""
+        self._dropped = 0
+        self.boot_before = ""
+        """During which boot of the VM it was last written; empty: never, or unknown."""
+        try:
+            self._file.set_up()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def load(self) -> Memory:
+        """Return the memory as last saved; raises JournalError."""
+        facts = dict(self._file.rows("SELECT name, value FROM facts"))
+        self.boot_before = facts.get(BOOT, "")
+        self._dropped = int(facts.get(DROPPED, "0"))
+        durable: dict[str, tuple[int, Task]] = {}
+        for place, body in self._file.rows(schema.ALL_TASKS):
+            task = codec.load(Task, body)
+            durable[task.event_id] = place, task
+        self._facts, self._durable = facts, durable
+        if MEMORY not in facts:
+            return Memory(lost_journal=True)
+        memory = codec.load(Memory, facts[MEMORY])
+        return replace(memory, tasks=tuple(task for _, task in durable.values()))
+
+    def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
+        """Make the memory durable, with what was told; raises JournalError."""
+        try:
+            self._save(memory, notes)
+        except JournalDamagedError as error:
+            self._begin_anew(error)
+            self._save(memory, notes)
+
+    def take_orders(self) -> Sequence[str]:
+        """Return the orders that have come; raises JournalError."""
+        # As cheap as can be, since it is asked every second: it changes only when
+        # another connection has committed something.
+        [(changes,)] = self._file.rows("PRAGMA data_version")
+        if changes == self._changes:
+            return ()
+        found = self._file.rows(schema.ORDERS_AFTER, (self._last_order,))
+        self._changes = changes
+        if found:
+            self._last_order = found[-1][0]
+        return [json.loads(event_id) for _, event_id in found]
+
+    def history(self, *, limit: int = PAGE_ROWS, event_id: str = "") -> Sequence[Note]:
+        """Return what was told, the latest first; raises JournalError."""
+        with self._beside() as side:
+            return read_history(side, limit=limit, event_id=event_id)
+
+    def queued(self, sink: str, *, limit: int) -> Sequence[Queued]:
+        """Return the notifications that wait for a sink, the oldest first."""
+        with self._beside() as side:
+            rows = side.rows(schema.OUTGOING_OF_SINK, (sink, limit))
+        return [
+            Queued(number=number, at=at, sink=of, body=body)
+            for number, at, of, body in rows
+        ]
+
+    def delivered(self, numbers: Sequence[int]) -> None:
+        """Forget notifications; a failure of the power may bring them back."""
+        with self._beside() as side, side.transaction():
+            for number in numbers:
+                side.run(schema.DROP_OUTGOING, (number,))
+
+    def dropped(self) -> int:
+        """Return how many notifications were dropped because too many waited."""
+        return self._dropped
+
+    def close(self) -> None:
+        """Let go of it; may be called twice."""
+        with self._side_lock:
+            if self._side is not None:
+                self._side.close()
+                self._side = None
+        self._file.close()
+
+    # Writing
+
+    def _save(self, memory: Memory, notes: Sequence[Note]) -> None:
+        durable = self._placed(memory)
+        facts = {
+            MEMORY: codec.dump(replace(memory, tasks=())),
+            BOOT: self._boot,
+            DROPPED: str(self._dropped),
+        }
+        gone = self._durable.keys() - durable.keys()
+        changed = [
+            (place, task)
+            for event_id, (place, task) in durable.items()
+            if self._durable.get(event_id) != (place, task)
+        ]
+        is_same = not (changed or gone or notes) and facts == self._facts
+        if is_same and self._last_order == self._last_done:
+            return
+        outgoing = [
+            (note.at, each) for note in notes for each in self._teller(note, memory)
+        ]
+        with self._file.transaction():
+            for event_id in gone:
+                self._file.run(schema.DROP_TASK, (json.dumps(event_id),))
+            for place, task in changed:
+                row = json.dumps(task.event_id), place, codec.dump(task)
+                self._file.run(schema.PUT_TASK, row)
+            if notes:
+                self._tell(notes)
+            dropped = self._queue(outgoing)
+            facts[DROPPED] = str(self._dropped + dropped)
+            for name, value in facts.items():
+                if self._facts.get(name) != value:
+                    self._file.run(schema.PUT_FACT, (name, value))
+            self._file.run(schema.DROP_ORDERS, (self._last_order,))
+        # Only now is it so.
+        self._last_done = self._last_order
+        self._durable, self._facts = durable, facts
+        self._dropped += dropped
+
+    def _placed(self, memory: Memory) -> dict[str, tuple[int, Task]]:
+        """Return the tasks with places that are in their order, old ones if possible."""
+        placed: dict[str, tuple[int, Task]] = {}
+        highest = max((place for place, _ in self._durable.values()), default=0)
+        last = 0
+        for task in memory.tasks:
+            known = self._durable.get(task.event_id)
+            if known is not None and known[0] > last:
+                last = known[0]
+            else:
+                last = max(last, highest) + 1
+            placed[task.event_id] = last, task
+        return placed
+
+    def _tell(self, notes: Sequence[Note]) -> None:
+        for note in notes:
+            row = note.at, json.dumps(note.event_id), codec.dump(note)
+            self._file.run(schema.ADD_HISTORY, row)
+        self._file.run(
+            schema.PURGE_HISTORY,
+            {
+                "few": max(PURGE_ROWS, 2 * len(notes)),
+                "oldest": notes[-1].at - self._limits.history_age,
+                "rows": self._limits.history_rows,
+            },
+        )
+
+    def _queue(self, outgoing: Sequence[tuple[Micros, Outgoing]]) -> int:
+        """Write notifications; return how many of the oldest were dropped for them."""
+        for at, each in outgoing:
+            self._file.run(schema.ADD_OUTGOING, (at, each.sink, each.body))
+        dropped = 0
+        for sink in {each.sink for _, each in outgoing}:
+            [(count,)] = self._file.rows(schema.COUNT_OUTGOING, (sink,))
+            excess = count - self._limits.queue_rows
+            if excess > 0:
+                dropped += self._file.run(schema.PURGE_OUTGOING, (sink, excess))
+        return dropped
+
+    # A damaged file
+
+    def _begin_anew(self, error: JournalError) -> None:
+        """Set the file aside and begin another; raises JournalError."""
+        self.close()
+        aside = set_aside(self._path)
+        logger.error("%s; it was set aside as %s", error, aside.name)
+        self._file = File(self._path, may_make=True)
+        self._file.set_up()
+        self._durable, self._facts = {}, {}
+        self._changes, self._last_order, self._last_done = -1, 0, 0
+
+    # Reading beside the main loop
+
+    @contextlib.contextmanager
+    def _beside(self) -> Generator[File]:
+        """Yield a connection for the other threads, which use it in turn."""
+        with self._side_lock:
+            if self._side is None:
+                side = File(self._path)
+                # What it writes may be lost with the power; the main loop must not
+                # wait for the disk to write that something was posted.
+                side.run("PRAGMA synchronous = NORMAL")
+                side.tune()
+                self._side = side
+            yield self._side
+
+
+def read_history(file: File, *, limit: int, event_id: str) -> list[Note]:
+    """Return what was told, the latest first."""
+    if event_id:
+        rows = file.rows(schema.LATEST_OF_EVENT, (json.dumps(event_id), limit))
+    else:
+        rows = file.rows(schema.LATEST, (limit,))
+    return [codec.load(Note, body) for (body,) in rows]
+
+
+def set_aside(path: Path) -> Path:
+    """Give the file another name, with its log; return it. Raises JournalError."""
+    names = [
+        path.with_name(f"{path.name}.damaged-{number}")
+        for number in range(1, ASIDE_MAX + 1)
+    ]
+    aside = next((name for name in names if not name.exists()), names[-1])
+    try:
+        for ending in ("-wal", "-shm", ""):
+            part = path.with_name(path.name + ending)
+            if part.exists():
+                part.replace(aside.with_name(aside.name + ending))
+    except OSError as error:
+        raise JournalError(
+            f"the damaged journal {path} cannot be set aside: {error.strerror}",
+            hint="Move it away, and start the agent again.",
+        ) from error
+    return aside

@@ -1,0 +1,107 @@
+"""The reference of agent.toml, written from the table of its keys."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+
+from forewarn.agent import options
+from forewarn.agent.keys import ARRAYS, ENTRIES, NEEDED, OPTIONS, TABLES
+from forewarn.agent.options import Form, Option
+from forewarn.agent.settings import value_of
+from forewarn.agent.values import HandlerSettings, NotifySettings, Settings
+from forewarn.instants import format_duration
+
+_RULE_DEFAULTS = {"mine": "true", "start": "at once", "approver": "any"}
+_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    "rule": {**_RULE_DEFAULTS, "takeover": "30s"},
+    "window": {"zone": "UTC"},
+    "blackout": {"zone": "UTC"},
+}
+
+INTRODUCTION = """\
+# Settings of the agent
+
+<!-- Written by forewarn.agent.reference; `pytest --rewrite` renews it. -->
+
+`forewarn agent` reads its settings from, in this order of precedence: a flag, an environment variable, the file that `--config` names, the default.
+Without `--config` it reads `/etc/forewarn/agent.toml`, if that is there.
+
+Flags and variables are for the settings that are there once.
+The flag of `log.level` is `--log-level`, its variable `FOREWARN_AGENT_LOG_LEVEL`; only the endpoint's is `FOREWARN_ENDPOINT`.
+Durations are written `500ms`, `7s`, `15m`, `24h`, `7d`, or as in ISO 8601, `PT5M`.
+
+A mistake stops the start with the file, the line and the key; nothing is guessed.
+`forewarn agent check` tells all mistakes without a start, and looks at what the settings name.
+
+Without any rule, the documented policy holds: what has started is logged; a Freeze of up to 8 s is approved at once; with handlers, they prepare for everything else, one after the other, and what is prepared is approved; without handlers, what a user ordered is approved at once, and everything else is only logged.
+A Preempt or Terminate is never approved unprepared.
+"""
+
+
+def markdown() -> str:
+    """Return `docs/agent-settings.md`."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield INTRODUCTION.rstrip("\n")
+    for table, meaning in TABLES.items():
+        yield ""
+        yield f"## [{table}]: {_lower(meaning)}" if table else "## Before any table"
+        yield ""
+        names = [name for name in OPTIONS if name.rpartition(".")[0] == table]
+        yield "| setting | default | meaning |"
+        yield "|---|---|---|"
+        for name in names:
+            option = OPTIONS[name]
+            default = options.shown(option, value_of(Settings(), name))
+            yield _row(name, _default(default), option)
+    for array, meaning in ARRAYS.items():
+        yield ""
+        yield f"## [[{array}]]: {_lower(meaning)}"
+        yield ""
+        yield "| key | default | meaning |"
+        yield "|---|---|---|"
+        for key, option in ENTRIES[array].items():
+            yield _row(key, _entry_default(array, key, option), option)
+
+
+def _row(name: str, default: str, option: Option) -> str:
+    text = option.text + _bounds(option)
+    if option.kinds:
+        text = f"({', '.join(option.kinds)}) {text}"
+    return f"| `{name}` | {default} | {text} |"
+
+
+def _default(text: str) -> str:
+    return f"`{text}`" if text else "empty"
+
+
+def _entry_default(array: str, key: str, option: Option) -> str:
+    if key in NEEDED[array]:
+        return "needed"
+    if key in _DEFAULTS.get(array, {}):
+        return f"`{_DEFAULTS[array][key]}`"
+    kinds = {"handler": HandlerSettings, "notify": NotifySettings}
+    for each in fields(kinds[array]) if array in kinds else ():
+        if each.name == key and each.default is not MISSING and each.default != "":
+            text = options.shown(option, each.default)
+            return f"`{text}`" if text else "absent"
+    return "absent"
+
+
+def _bounds(option: Option) -> str:
+    if option.form is Form.DURATION:
+        least, most = int(option.least), option.most
+        parts = [f"at least `{format_duration(least)}`"] if least else []
+        if most < float("inf"):
+            parts.append(f"at most `{format_duration(int(most))}`")
+    elif option.form is Form.COUNT:
+        parts = [f"{option.least:.0f} to {option.most:.0f}"]
+    else:
+        return ""
+    told = ", ".join(parts)
+    return f" {told[0].upper()}{told[1:]}." if told else ""
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]

@@ -1,0 +1,333 @@
+"""Where an agent's settings come from: flag, environment, file, default.
+
+Everything that is wrong is told together, each with its file and line, its variable
+or its flag, so that whoever mends one need not come back for the next.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from forewarn.agent import checks, keys, options
+from forewarn.agent.keys import ARRAYS, ENTRIES, NEEDED, OPTIONS, TABLES
+from forewarn.agent.values import (
+    HandlerSettings,
+    HistorySettings,
+    LogSettings,
+    NotifySettings,
+    PeerSettings,
+    Settings,
+    StandbySettings,
+    WatchSettings,
+)
+from forewarn.problems import (
+    Problem,
+    did_you_mean,
+    line_of,
+    quoted,
+    toml_fault,
+    toml_lines,
+)
+from forewarn.protocol.errors import ForewarnError
+
+SETTINGS_BYTES_MAX = 1024 * 1024
+"""A settings file is a screen long; a larger one is another file."""
+
+ENTRIES_MAX = 100
+"""Tables of one array: a VM has a few handlers and rules."""
+
+
+class AgentSettingsError(ForewarnError):
+    """The settings cannot be used; nothing was started."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        """Tell of all problems, in the order of their lines."""
+        self.problems = tuple(sorted(problems, key=lambda each: each.line))
+        super().__init__(
+            "\n".join(str(problem) for problem in self.problems),
+            hint="docs/agent-settings.md has every setting",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """A setting as `agent check --settings` prints it."""
+
+    key: str
+    value: str
+    origin: str
+
+
+def load_settings(
+    *, file: str = "", environ: Mapping[str, str], flags: Mapping[str, str]
+) -> Settings:
+    """Return the settings in force; `flags` are by whole name, `log.level`.
+
+    An empty `file` is none. Raises AgentSettingsError with everything that is wrong.
+    """
+    reader = _Reader(file)
+    if file:
+        reader.read_file()
+    reader.read_texts(
+        {
+            name: (environ[variable], f"environment {variable}")
+            for name in OPTIONS
+            if (variable := options.environment_name(name)) in environ
+        }
+    )
+    reader.read_texts(
+        {name: (text, f"flag {options.flag_of(name)}") for name, text in flags.items()}
+    )
+    found = reader.settings(tuple(_strangers(environ)))
+    if reader.problems:
+        raise AgentSettingsError(tuple(reader.problems))
+    return found
+
+
+def describe(settings: Settings) -> tuple[SettingRow, ...]:
+    """Return every setting that is there once, with its value and its origin."""
+    return tuple(
+        SettingRow(
+            key=name,
+            value=options.shown(option, value_of(settings, name)),
+            origin=settings.origins.get(name, "default"),
+        )
+        for name, option in OPTIONS.items()
+    )
+
+
+def value_of(settings: Settings, name: str) -> Any:
+    """Return the value of a setting by its whole name."""
+    table, _, key = name.rpartition(".")
+    if table == "standby":
+        standby = settings.policy.standby
+        if standby is None:
+            return getattr(StandbySettings(), key)
+        return {
+            "names": tuple(sorted(standby.names)),
+            "after": standby.after,
+            "source": tuple(sorted(standby.sources)),
+        }[key]
+    if name == "peers.url":
+        return settings.peers.url or settings.peers.urls
+    return getattr(getattr(settings, table or "watch"), key)
+
+
+class _Reader:
+    """Values found so far; a later source replaces an earlier one."""
+
+    def __init__(self, file: str) -> None:
+        self.problems: list[Problem] = []
+        self._file = file
+        self._lines: dict[str, int] = {}
+        self._values: dict[str, Any] = {}
+        self._origins: dict[str, str] = {}
+        self._entries: dict[str, list[dict[str, Any]]] = {name: [] for name in ARRAYS}
+
+    def settings(self, warnings: tuple[str, ...]) -> Settings:
+        """Return what was found, after a look at all of it together."""
+        peers = self._table("peers")
+        url = peers.pop("url", "")
+        if isinstance(url, tuple):
+            peers["urls"] = url
+        else:
+            peers["url"] = url
+        watch = WatchSettings(**self._table(""))
+        others = PeerSettings(**peers)
+        judge = checks.Judge(
+            self._entries,
+            watch=watch,
+            peers=others,
+            standby=StandbySettings(**self._table("standby")),
+        )
+        policy = judge.policy()
+        for name, message in judge.faults:
+            self._blame(name, message)
+        return Settings(
+            watch=watch,
+            log=LogSettings(**self._table("log")),
+            history=HistorySettings(**self._table("history")),
+            peers=others,
+            handlers=tuple(
+                HandlerSettings(**entry)
+                for entry in self._entries["handler"]
+                if {"name", "kind"} <= entry.keys()
+            ),
+            notify=tuple(
+                NotifySettings(**entry)
+                for entry in self._entries["notify"]
+                if "kind" in entry
+            ),
+            policy=policy,
+            origins=self._origins,
+            warnings=(*warnings, *judge.warnings),
+            file=self._file,
+        )
+
+    def read_texts(self, texts: Mapping[str, tuple[str, str]]) -> None:
+        """Take flags, or variables of the environment, each with its origin."""
+        for name, (text, origin) in texts.items():
+            option = OPTIONS.get(name)
+            if option is None:
+                message = f"there is no such setting{did_you_mean(name, OPTIONS)}"
+                self._tell(origin, 0, "", message)
+                continue
+            try:
+                self._values[name] = options.from_text(option, text)
+                self._origins[name] = origin
+            except ValueError as error:
+                self._tell(origin, 0, "", str(error))
+
+    def read_file(self) -> None:
+        """Take everything from the file."""
+        text = self._text()
+        if text is None:
+            return
+        # Read once, at the start: whoever has no file need not have the reader.
+        import tomllib  # noqa: PLC0415
+
+        try:
+            tables = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            line, message = toml_fault(error)
+            self._tell(self._file, line, "", f"this is not TOML: {message}")
+            return
+        self._lines = toml_lines(text)
+        for key, value in tables.items():
+            if key in ARRAYS:
+                self._take_array(key, value)
+            elif key in TABLES and key:
+                self._take_table(key, value)
+            else:
+                self._take(key, value)
+
+    def _take_table(self, table: str, value: object) -> None:
+        if not isinstance(value, dict):
+            self._blame(table, f"must be a table: [{table}]")
+            return
+        for key, leaf in cast("dict[str, object]", value).items():
+            self._take(f"{table}.{key}", leaf)
+
+    def _take(self, name: str, value: object) -> None:
+        option = OPTIONS.get(name)
+        if option is None:
+            self._blame(name, _unknown(name, value))
+            return
+        try:
+            self._values[name] = options.from_toml(option, value)
+            line = self._line(name)
+            self._origins[name] = f"{self._file}:{line}" if line else self._file
+        except ValueError as error:
+            self._blame(name, str(error))
+
+    def _take_array(self, array: str, value: object) -> None:
+        tables = cast("list[object]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(table, dict) for table in tables):
+            self._blame(array, f"must be an array of tables: [[{array}]]")
+            return
+        if len(tables) > ENTRIES_MAX:
+            self._blame(array, f"there may be {ENTRIES_MAX} at most")
+            return
+        for number, table in enumerate(tables, start=1):
+            entry = cast("dict[str, object]", table)
+            where = f"{array}.{number}"
+            self._entries[array].append(self._entry(array, where, entry))
+            for key in NEEDED[array]:
+                if key not in entry:
+                    self._blame(where, f"{key} is missing")
+
+    def _entry(
+        self, array: str, where: str, table: Mapping[str, object]
+    ) -> dict[str, Any]:
+        """Return the sound keys of one table of an array."""
+        sound: dict[str, Any] = {}
+        for key, value in table.items():
+            option = ENTRIES[array].get(key)
+            if option is None:
+                near = did_you_mean(key, ENTRIES[array])
+                self._blame(f"{where}.{key}", f"there is no such setting{near}")
+                continue
+            try:
+                sound[key] = options.from_toml(option, value)
+            except ValueError as error:
+                self._blame(f"{where}.{key}", str(error))
+        return sound
+
+    def _table(self, table: str) -> dict[str, Any]:
+        return {
+            name.rpartition(".")[2]: value
+            for name, value in self._values.items()
+            if name.rpartition(".")[0] == table
+        }
+
+    def _text(self) -> str | None:
+        try:
+            with open(self._file, "rb") as opened:
+                data = opened.read(SETTINGS_BYTES_MAX + 1)
+            if len(data) > SETTINGS_BYTES_MAX:
+                self._tell(self._file, 0, "", "is too large for a settings file")
+                return None
+            return data.decode("utf-8-sig")
+        except OSError as error:
+            self._tell(self._file, 0, "", f"cannot be read: {error.strerror}")
+        except UnicodeDecodeError as error:
+            self._tell(self._file, line_of(error), "", "is not UTF-8")
+        return None
+
+    def _line(self, name: str) -> int:
+        """Return the line of a key, or of the table that it is in."""
+        while name:
+            if name in self._lines:
+                return self._lines[name]
+            name = name.rpartition(".")[0]
+        return 0
+
+    def _blame(self, name: str, message: str) -> None:
+        """Tell of a fault of a key by its whole name, where it was written."""
+        shown = ".".join(part for part in name.split(".") if not part.isdigit())
+        origin = self._origins.get(name, "")
+        if origin.startswith(("flag", "environment")):
+            self._tell(origin, 0, "", message)
+        else:
+            self._tell(self._file or "settings", self._line(name), shown, message)
+
+    def _tell(self, file: str, line: int, key: str, message: str) -> None:
+        self.problems.append(Problem(file=file, line=line, key=key, message=message))
+
+
+def _unknown(name: str, value: object) -> str:
+    table, _, key = name.rpartition(".")
+    if table:
+        known = [each.rpartition(".")[2] for each in OPTIONS if each.startswith(table)]
+        return f"there is no such setting{did_you_mean(key, known)}"
+    if isinstance(value, dict | list):
+        known = [*(each for each in TABLES if each), *ARRAYS]
+        return f"there is no such table{did_you_mean(name, known)}"
+    top = [each for each in OPTIONS if "." not in each]
+    near = did_you_mean(name, top)
+    if not near:
+        elsewhere = [each for each in OPTIONS if each.rpartition(".")[2] == name]
+        arrays = [array for array, known in ENTRIES.items() if name in known]
+        if elsewhere:
+            near = f" (it belongs to [{elsewhere[0].rpartition('.')[0]}])"
+        elif arrays:
+            near = f" (it belongs to [[{arrays[0]}]])"
+    return f"there is no such setting{near}"
+
+
+def _strangers(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with variables of ours that name no setting."""
+    variables = [options.environment_name(name) for name in OPTIONS]
+    for variable in sorted(environ):
+        if variable.startswith("FOREWARN_AGENT_") and variable not in variables:
+            near = did_you_mean(variable, variables)
+            yield f"the variable {quoted(variable)} is not used{near}"
+
+
+def problem(settings: Settings, name: str, message: str) -> AgentSettingsError:
+    """Return the error for a value that turns out wrong when it is used."""
+    assert name in keys.OPTIONS, name
+    origin = settings.origins.get(name, "default")
+    return AgentSettingsError(
+        (Problem(file=origin, line=0, key=name, message=message),)
+    )

@@ -1,0 +1,238 @@
+"""What is answered at `listen` and to peers.
+
+`/healthz` fails only when watching or deciding has stopped: to start the agent anew
+would not bring back an endpoint that is down. `/readyz` says whether it could act on
+an event now, and else why not.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from forewarn import __version__
+from forewarn.agent.agent import TURN_SECONDS, Standing
+from forewarn.agent.core.model import Consent, Note, Stage
+from forewarn.agent.telling import catalog, metrics, status
+from forewarn.agent.telling.metrics import Metrics
+from forewarn.agent.telling.server import JSON, Reply, Request
+from forewarn.agent.watcher import Watched
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros, describe_duration, format_instant
+from forewarn.protocol.errors import ForewarnError
+
+LOOP_GRACE_SECONDS = 30.0
+"""Without a turn of the main loop, before it counts as stopped: a machine that was
+frozen, or a slow disk, is no fault of its."""
+
+READY_AGE: Micros = 30 * SECOND
+"""Since the last good poll, before the agent is not ready: a whole Preempt."""
+
+_PEERS = "/v1/events/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the pages look; each may be called from any thread."""
+
+    standing: Callable[[], Standing]
+    watched: Callable[[], Watched]
+    is_watching: Callable[[], bool]
+    """Whether the watcher's loop turns."""
+    age: Callable[[], Micros | None]
+    """Of the last good poll; None: there was none."""
+    history: Callable[[], Sequence[Note]]
+    metrics: Metrics
+    clock: Clock
+    began: Micros
+    mode: str = "normal"
+    """`normal`, `dry run` or `observe`."""
+    problems: Callable[[], Sequence[str]] = tuple
+    """What else a person should know."""
+    notifications_dropped: Callable[[], int] = int
+    lines_dropped: Callable[[], int] = int
+
+
+class Pages:
+    """Answers at `listen`."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Answer from these."""
+        self._sources = sources
+
+    def answer(self, request: Request) -> Reply:
+        """Return the answer to a request."""
+        match request.path:
+            case "/healthz":
+                return self._verdict(self.why_not_alive())
+            case "/readyz":
+                return self._verdict(self.why_not_ready())
+            case "/metrics":
+                return Reply(body=self._metrics(), content_type=metrics.CONTENT_TYPE)
+            case "/status":
+                text = json.dumps(self.document(), ensure_ascii=False)
+                return Reply(body=f"{text}\n", content_type=JSON)
+            case "/":
+                return Reply(body="/healthz\n/metrics\n/readyz\n/status\n")
+            case _:
+                return Reply(status=404, body="there is no such page\n")
+
+    def is_alive(self) -> bool:
+        """Tell whether the agent does its work, for systemd's watchdog."""
+        return not self.why_not_alive()
+
+    def why_not_alive(self) -> str:
+        """Return what has stopped; empty: nothing."""
+        sources = self._sources
+        turned = sources.standing().turned
+        quiet = sources.clock.monotonic() - turned
+        # Before its first turn it reads the journal, and has not begun.
+        if turned and quiet > TURN_SECONDS + LOOP_GRACE_SECONDS:
+            return f"nothing was decided for {quiet:.0f} s"
+        if not sources.is_watching():
+            return "the endpoint is not watched any more"
+        return ""
+
+    def why_not_ready(self) -> str:
+        """Return why the agent could not act on an event now; empty: it could."""
+        standing, watched = self._sources.standing(), self._sources.watched()
+        if stopped := self.why_not_alive():
+            return stopped
+        age = self._sources.age()
+        if age is None:
+            return f"the endpoint has not answered yet{_because(watched)}"
+        if age > READY_AGE:
+            since = describe_duration(age)
+            return f"the endpoint has not answered for {since}{_because(watched)}"
+        if not (standing.memory.name or watched.name):
+            return "this VM's name is not known yet"
+        if standing.journal_fault:
+            return f"nothing is remembered: {standing.journal_fault}"
+        return ""
+
+    def summary(self) -> str:
+        """Return one line for systemd's status."""
+        memory = self._sources.standing().memory
+        live = sum(task.is_live and task.mine for task in memory.tasks)
+        owed = sum(task.stage is Stage.OWED for task in memory.tasks)
+        events = f"{live} events" if live != 1 else "1 event"
+        parts = [f"{memory.name or 'unnamed'}: {events}"]
+        if owed:
+            parts.append(f"{owed} to recover from")
+        if reason := self.why_not_ready():
+            parts.append(reason)
+        return "; ".join(parts)
+
+    def document(self) -> dict[str, Any]:
+        """Return what `/status` says."""
+        sources = self._sources
+        standing, watched = sources.standing(), sources.watched()
+        age = sources.age()
+        problems = list(sources.problems())
+        if reason := self.why_not_ready():
+            problems.insert(0, reason)
+        try:
+            history = sources.history()
+        except ForewarnError as error:
+            history = ()
+            problems.append(error.message)
+        about = {
+            "version": __version__,
+            "mode": sources.mode,
+            "began": format_instant(sources.began),
+            "now": format_instant(sources.clock.now()),
+            "alive": self.is_alive(),
+            "ready": not self.why_not_ready(),
+            "problems": problems,
+            "poll": {
+                "url": watched.url,
+                "api_version": watched.version,
+                "age_seconds": None if age is None else age / SECOND,
+                "failures": watched.failures,
+                "last": watched.last.value if watched.last else None,
+                "detail": watched.detail,
+                "incarnation": watched.incarnation,
+                "events": watched.events,
+                "waits_for_changes": watched.waits,
+                "oddities": list(watched.oddities),
+            },
+        }
+        return status.document_of(
+            standing.memory, waits=standing.waits, history=history, about=about
+        )
+
+    def _verdict(self, reason: str) -> Reply:
+        if reason:
+            return Reply(status=503, body=f"{reason}\n")
+        return Reply(body="ok\n")
+
+    def _metrics(self) -> str:
+        sources = self._sources
+        standing, watched = sources.standing(), sources.watched()
+        age = sources.age()
+        if age is None:
+            age = sources.clock.now() - sources.began
+        looked_at: dict[tuple[str, ...], float] = {
+            (catalog.INFO.name, __version__, sources.mode): 1,
+            (catalog.ALIVE.name,): self.is_alive(),
+            (catalog.READY.name,): not self.why_not_ready(),
+            **{
+                (catalog.POLLS.name, result.value): count
+                for result, count in watched.polls.items()
+            },
+            (catalog.GOOD_POLL_AGE.name,): age / SECOND,
+            (catalog.FAILED_POLLS.name,): watched.failures,
+            (catalog.INCARNATION.name,): (
+                -1 if watched.incarnation is None else watched.incarnation
+            ),
+            (catalog.DOCUMENT_EVENTS.name,): watched.events,
+            **metrics.now_of(standing.memory),
+            (catalog.JOURNAL_FAULT.name,): bool(standing.journal_fault),
+            (catalog.NOTIFICATIONS_DROPPED.name,): sources.notifications_dropped(),
+            (catalog.LINES_DROPPED.name,): sources.lines_dropped(),
+            (catalog.START.name,): sources.began / SECOND,
+            **metrics.of_process(),
+        }
+        return sources.metrics.text(looked_at)
+
+
+class PeerPages:
+    """Answers the agents of other VMs, at `peers.listen`."""
+
+    def __init__(self, standing: Callable[[], Standing], *, token: str) -> None:
+        """Answer who shows the token, which must not be empty."""
+        assert token, "whoever asks would be answered"
+        # It brings the whole of OpenSSL, which few agents need.
+        from hmac import compare_digest  # noqa: PLC0415
+
+        self._is_same = compare_digest
+        self._standing = standing
+        self._shown = f"Bearer {token}"
+
+    def answer(self, request: Request) -> Reply:
+        """Return how this agent stands with an event: `GET /v1/events/ID`.
+
+        An event that it does not know is not prepared; that it answers shows that
+        it lives.
+        """
+        shown = request.headers.get("authorization", "")
+        if not self._is_same(shown.encode(), self._shown.encode()):
+            return Reply(status=401, body="a token is needed\n")
+        event_id = unquote(request.path.removeprefix(_PEERS))
+        if not request.path.startswith(_PEERS) or not event_id or "/" in event_id:
+            return Reply(status=404, body="there is no such page\n")
+        memory = self._standing().memory
+        task = memory.find(event_id.upper())
+        body = {
+            "vm": memory.name,
+            "EventId": event_id,
+            "known": task is not None,
+            "prepared": task is not None
+            and (task.stage is Stage.PREPARED or task.consent is Consent.GIVEN),
+        }
+        return Reply(body=f"{json.dumps(body)}\n", content_type=JSON)
+
+
+def _because(watched: Watched) -> str:
+    return f": {watched.detail}" if watched.detail else ""

@@ -1,0 +1,268 @@
+"""A small HTTP server in a thread of its own: GET, one request a connection.
+
+It promises that nobody who asks can hurt the agent or hold up another asker: heads,
+connections and seconds are bounded, and the oldest connection makes room for a new
+one. It must not know what is asked for: each listener has a function for that.
+"""
+
+import logging
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from forewarn.agent.options import split_listener
+from forewarn.clock import Clock
+from forewarn.protocol.errors import ForewarnError
+
+logger = logging.getLogger("forewarn.agent")
+
+HEAD_BYTES_MAX = 8_192
+"""Of a request: scrapers send some hundred bytes."""
+
+CONNECTIONS_MAX = 32
+"""At once: a scraper, a probe, a person and a few peers are ten."""
+
+CONNECTION_SECONDS = 2.0
+"""To send the request, and again to take the answer."""
+
+BACKLOG = 32
+READ_BYTES = 4_096
+
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class ListenError(ForewarnError):
+    """An address cannot be listened at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked."""
+
+    path: str
+    """Without its query."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By their names in lower case; of several with one name, the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What is answered."""
+
+    status: int = 200
+    body: str = ""
+    content_type: str = TEXT
+
+
+Answerer: TypeAlias = Callable[[Request], Reply]
+"""Answers one request; it is called in the server's thread, and should be quick."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    """One connection."""
+
+    connection: socket.socket
+    answer: Answerer
+    ends: float
+    read: bytearray = field(default_factory=bytearray)
+    unsent: memoryview | None = None
+    """None: the request is not whole yet."""
+
+
+class Server:
+    """Listens at some addresses until it is stopped."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        """Listen nowhere yet."""
+        self._clock = clock
+        self._selector = selectors.DefaultSelector()
+        self._listeners: list[socket.socket] = []
+        self._peers: dict[socket.socket, _Peer] = {}
+        self._thread: threading.Thread | None = None
+        self._wake: tuple[int, int] | None = None
+        self._is_stopping = False
+
+    def listen(self, address: str, answer: Answerer) -> tuple[str, int]:
+        """Listen at HOST:PORT; return where, since port 0 is any free one.
+
+        Raises ListenError.
+        """
+        place = split_listener(address)
+        assert place is not None, address
+        try:
+            family, kind, number, _, where = socket.getaddrinfo(
+                *place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            listener = socket.socket(family, kind, number)
+        except OSError as error:
+            raise _refused(address, error) from error
+        try:
+            if os.name == "posix":
+                # Elsewhere this would let two programs have one address.
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(where)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise _refused(address, error) from error
+        listener.setblocking(False)
+        self._listeners.append(listener)
+        self._selector.register(listener, selectors.EVENT_READ, answer)
+        host, port = listener.getsockname()[:2]
+        return host, port
+
+    def start(self) -> None:
+        """Answer from now on, if there is any listener."""
+        if not self._listeners:
+            return
+        if os.name == "posix":
+            # The end is heard at once; elsewhere at the next look.
+            self._wake = os.pipe()
+            self._selector.register(self._wake[0], selectors.EVENT_READ, None)
+        self._thread = threading.Thread(
+            target=self._run, name="forewarn-status", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and let go of the addresses."""
+        self._is_stopping = True
+        if self._thread is not None:
+            if self._wake is not None:
+                os.write(self._wake[1], b"x")
+            self._thread.join(CONNECTION_SECONDS)
+        for each in (*self._peers, *self._listeners):
+            each.close()
+        for descriptor in self._wake or ():
+            os.close(descriptor)
+        self._wake = None
+        self._listeners = []
+        self._peers = {}
+        self._selector.close()
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            # Without connections it sleeps until somebody comes.
+            is_idle = not self._peers and self._wake is not None
+            for key, _ in self._selector.select(None if is_idle else 0.5):
+                self._step(key)
+            now = self._clock.monotonic()
+            for peer in [each for each in self._peers.values() if each.ends <= now]:
+                self._drop(peer)
+
+    def _step(self, key: selectors.SelectorKey) -> None:
+        place: Any = key.fileobj
+        peer = self._peers.get(place)
+        try:
+            if peer is not None:
+                self._serve(peer)
+            elif key.data is not None and place in self._listeners:
+                self._accept(place, key.data)
+        except OSError:
+            if peer is not None:
+                self._drop(peer)
+        except Exception:
+            # Whoever asked gets nothing; the next one is answered.
+            logger.exception("a request could not be answered")
+            if peer is not None:
+                self._drop(peer)
+
+    def _accept(self, listener: socket.socket, answer: Answerer) -> None:
+        connection, _ = listener.accept()
+        connection.setblocking(False)
+        if len(self._peers) >= CONNECTIONS_MAX:
+            self._drop(next(iter(self._peers.values())))
+        ends = self._clock.monotonic() + CONNECTION_SECONDS
+        self._peers[connection] = _Peer(connection, answer, ends)
+        self._selector.register(connection, selectors.EVENT_READ)
+
+    def _serve(self, peer: _Peer) -> None:
+        if peer.unsent is None:
+            piece = peer.connection.recv(READ_BYTES)
+            peer.read += piece
+            if not piece:
+                self._drop(peer)
+                return
+            reply = _answered(bytes(peer.read), peer.answer)
+            if reply is None:
+                return
+            peer.unsent = memoryview(reply)
+            peer.ends = self._clock.monotonic() + CONNECTION_SECONDS
+            self._selector.modify(peer.connection, selectors.EVENT_WRITE)
+        sent = peer.connection.send(peer.unsent)
+        peer.unsent = peer.unsent[sent:]
+        if not peer.unsent:
+            self._drop(peer)
+
+    def _drop(self, peer: _Peer) -> None:
+        del self._peers[peer.connection]
+        self._selector.unregister(peer.connection)
+        peer.connection.close()
+
+
+def _answered(data: bytes, answer: Answerer) -> bytes | None:
+    """Return the whole answer to a request; None: it is not whole yet."""
+    head, end, _ = data.partition(b"\r\n\r\n")
+    if not end:
+        if len(data) <= HEAD_BYTES_MAX:
+            return None
+        return _written(Reply(status=431, body="the request is too long\n"), "GET")
+    lines = head.decode("latin-1").split("\r\n")
+    words = lines[0].split(" ")
+    if len(words) != len(("method", "target", "version")) or not words[2].startswith(
+        "HTTP/1."
+    ):
+        return _written(Reply(status=400, body="this is no HTTP/1.1\n"), "GET")
+    method, target, _ = words
+    if method not in {"GET", "HEAD"}:
+        return _written(Reply(status=405, body="only GET is answered\n"), method)
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    request = Request(path=target.partition("?")[0], headers=headers)
+    try:
+        reply = answer(request)
+    except Exception:
+        logger.exception("a request could not be answered")
+        reply = Reply(status=500, body="a fault of the agent: see its log\n")
+    return _written(reply, method)
+
+
+def _written(reply: Reply, method: str) -> bytes:
+    body = reply.body.encode("utf-8", "replace")
+    allow = "Allow: GET, HEAD\r\n" if reply.status == 405 else ""  # noqa: PLR2004
+    asks = "WWW-Authenticate: Bearer\r\n" if reply.status == 401 else ""  # noqa: PLR2004
+    head = (
+        f"HTTP/1.1 {reply.status} {_REASONS[reply.status]}\r\n"
+        f"Content-Type: {reply.content_type}\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        "Cache-Control: no-store\r\n"
+        f"{allow}{asks}Connection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + (b"" if method == "HEAD" else body)
+
+
+def _refused(address: str, error: OSError) -> ListenError:
+    reason = error.strerror or str(error)
+    return ListenError(
+        f"cannot listen at {address}: {reason}",
+        hint="another program may be there, or this machine has no such address",
+    )

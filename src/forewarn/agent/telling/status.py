@@ -1,0 +1,175 @@
+"""How the agent stands: as JSON for `/status`, and in words for `agent status`.
+
+Both say the same; the words are made of the JSON, which may come from a running
+agent or from the journal of one that does not answer.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from forewarn.agent.core.model import Consent, Memory, Note, Step, Task
+from forewarn.instants import Micros, describe_duration, format_instant, parse_instant
+
+HISTORY_LINES = 20
+"""Of the history, in words: what fits under the events on one screen."""
+
+OVER_SHOWN_MAX = 50
+"""Events that are over, in JSON: the history has them all."""
+
+
+def document_of(
+    memory: Memory,
+    *,
+    waits: Sequence[tuple[str, str]] = (),
+    history: Sequence[Note] = (),
+    about: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the document; `about` has what is known of the running agent."""
+    reasons = dict(waits)
+    live = [task for task in memory.tasks if task.stage.value != "over"]
+    over = [task for task in memory.tasks if task.stage.value == "over"]
+    shown = [*live, *over[-OVER_SHOWN_MAX:]]
+    return {
+        "vm": memory.name,
+        **(about or {}),
+        "events": [
+            event_of(task, waits=reasons.get(task.event_id, "")) for task in shown
+        ],
+        "restored": [_step(step) for step in memory.restored],
+        "history": [note_of(note) for note in history],
+    }
+
+
+def event_of(task: Task, *, waits: str = "") -> dict[str, Any]:
+    """Return one event: its members under their wire names, and what was done."""
+    notice = task.notice
+    return {
+        "EventId": task.event_id,
+        "EventType": notice.event_type,
+        "EventStatus": notice.status,
+        "EventSource": notice.source,
+        "Resources": list(notice.resources),
+        "NotBefore": _time(notice.not_before or 0),
+        "DurationInSeconds": notice.duration_seconds,
+        "Description": notice.description,
+        "mine": task.mine,
+        "rule": task.rule,
+        "stage": task.stage.value,
+        "approval": task.consent.value,
+        "waits_for": waits,
+        "withheld": task.withheld,
+        "seen": _time(task.seen),
+        "prepared": _time(task.prepared),
+        "started": _time(task.started),
+        "gone": _time(task.gone),
+        "over": _time(task.over),
+        "runs": [_step(step) for step in task.steps],
+    }
+
+
+def note_of(note: Note) -> dict[str, Any]:
+    """Return one line of the history."""
+    notice = note.notice
+    return {
+        "at": _time(note.at),
+        "kind": note.kind.value,
+        "event": note.event_id,
+        "type": notice.event_type if notice else "",
+        "handler": note.handler,
+        "detail": note.detail,
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "handler": step.handler,
+        "phase": step.phase.value,
+        "attempt": step.attempt,
+        "state": step.state.value,
+        "began": _time(step.began),
+        "deadline": _time(step.stop_at),
+        "ended": _time(step.ended),
+        "detail": step.detail,
+    }
+
+
+def _time(instant: Micros) -> str | None:
+    return format_instant(instant) if instant else None
+
+
+# In words
+
+
+def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    yield from _head(document)
+    live = [event for event in document["events"] if event["stage"] != "over"]
+    yield ""
+    if not live:
+        yield "no events"
+    for event in live:
+        yield from _event(event, now)
+    history: Sequence[Mapping[str, Any]] = document["history"][:HISTORY_LINES]
+    if history:
+        yield ""
+        yield "history, the latest first"
+    for line in history:
+        what = " ".join(filter(None, (line["type"], line["kind"], line["handler"])))
+        detail = f": {line['detail']}" if line["detail"] else ""
+        event = f"  ({line['event']})" if line["event"] else ""
+        yield f"  {_short(line['at'])}  {what}{detail}{event}"
+
+
+def _head(document: Mapping[str, Any]) -> Iterator[str]:
+    yield f"vm        {document['vm'] or 'not known yet'}"
+    if fault := document.get("unreachable"):
+        yield f"agent     does not answer: {fault}"
+        yield "          what follows is what it remembered last"
+        return
+    mode = document.get("mode", "")
+    acts = {
+        "dry run": "dry run: nothing is run or approved",
+        "observe": "observes only",
+    }
+    yield f"agent     {document.get('version', '')}, {acts.get(mode, 'acts')}"
+    poll = document.get("poll", {})
+    age = poll.get("age_seconds")
+    if age is None:
+        told = "has not answered yet"
+    else:
+        told = f"answered {describe_duration(round(age * 1e6))} ago"
+    trouble = f"; {poll['detail']}" if poll.get("detail") else ""
+    yield f"endpoint  {poll.get('url', '')} {told}{trouble}"
+    for problem in document.get("problems", ()):
+        yield f"problem   {problem}"
+
+
+def _event(event: Mapping[str, Any], now: Micros) -> Iterator[str]:
+    whose = "" if event["mine"] else "  of another VM"
+    yield f"{event['EventType']}  {event['EventStatus']}  {event['EventId']}{whose}"
+    if event["NotBefore"]:
+        left = parse_instant(event["NotBefore"]) - now
+        when = f"in {describe_duration(left)}" if left > 0 else "due"
+        yield f"  not before  {_short(event['NotBefore'])} ({when})"
+    if event["Description"]:
+        yield f"  because     {event['Description']}"
+    rule = f" by {event['rule']}" if event["rule"] else ""
+    yield f"  stage       {event['stage']}{rule}"
+    for run in event["runs"]:
+        detail = f": {run['detail']}" if run["detail"] else ""
+        until = (
+            f", until {_short(run['deadline'])}" if run["state"] == "running" else ""
+        )
+        yield f"  {run['phase']:<10}  {run['handler']} {run['state']}{until}{detail}"
+    given = event["approval"] == Consent.GIVEN.value
+    if given:
+        yield "  approval    given"
+    elif event["waits_for"]:
+        yield f"  approval    not yet: {event['waits_for']}"
+    elif event["approval"] != Consent.NONE.value:
+        yield f"  approval    {event['approval']}"
+
+
+def _short(time: str) -> str:
+    """Return a time to the second."""
+    return time[:19] + "Z"

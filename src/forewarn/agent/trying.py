@@ -1,0 +1,166 @@
+"""What the agent would do with a document: decided as it would, and nothing done.
+
+Every handler is taken to succeed at once and every approval to be taken, so that the
+whole way of an event is seen; times go on to whatever is decided next. Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forewarn.agent.core.decide import decide
+from forewarn.agent.core.model import (
+    Answered,
+    AskPeers,
+    Command,
+    Consent,
+    Decision,
+    Finished,
+    Input,
+    Memory,
+    Phase,
+    Polled,
+    Run,
+    Send,
+    StepState,
+)
+from forewarn.agent.core.policy import Policy
+from forewarn.instants import (
+    DAY,
+    SECOND,
+    Micros,
+    describe_duration,
+    format_duration,
+    format_instant,
+)
+from forewarn.protocol.notices import Notice
+
+TURNS_MAX = 200
+"""Decisions of one trial: an event needs a few, and what repeats itself is seen."""
+
+AHEAD_MAX: Micros = 30 * DAY
+"""How far into the future a trial goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """One thing that would be done."""
+
+    at: Micros
+    event_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What would become of a document."""
+
+    happenings: tuple[Happening, ...]
+    rules: tuple[tuple[str, str], ...]
+    """Of each event, the rule that matched first."""
+    waits: tuple[tuple[str, str], ...]
+    """Of each event that would not be approved in the end: why."""
+
+
+def attempt(
+    policy: Policy, notices: Sequence[Notice], *, name: str, now: Micros
+) -> Trial:
+    """Return what the agent would do from now on, while the document stays."""
+    began = now
+    memory = Memory(name=name)
+    inputs: list[Input] = [Polled(notices=tuple(notices), name=name)]
+    happenings: list[Happening] = []
+    waits: tuple[tuple[str, str], ...] = ()
+    rules: dict[str, str] = {}
+    for _ in range(TURNS_MAX):
+        decision = decide(policy, memory, inputs, now)
+        memory, waits = decision.memory, decision.waits
+        for task in memory.tasks:
+            rules.setdefault(task.event_id, task.rule)
+        happenings += _told(decision, now)
+        inputs = [each for c in decision.commands for each in _come_back(c)]
+        if inputs:
+            continue
+        if decision.wake is None or decision.wake > began + AHEAD_MAX:
+            break
+        now = max(decision.wake, now + SECOND // 1_000)
+    return Trial(happenings=tuple(happenings), rules=tuple(rules.items()), waits=waits)
+
+
+def _come_back(command: Command) -> Iterator[Input]:
+    match command:
+        case Run():
+            yield Finished(run_id=command.run_id, state=StepState.DONE)
+        case Send():
+            yield Answered(event_id=command.event_id, consent=Consent.GIVEN)
+        case _:
+            return
+
+
+def _told(decision: Decision, now: Micros) -> Iterator[Happening]:
+    for command in decision.commands:
+        match command:
+            case Run(task=task) if task is not None:
+                verb = "prepare" if command.phase is Phase.PREPARE else "recover"
+                left = describe_duration(command.stop_at - now)
+                text = f"{verb} with {command.handler}, in {left} at most"
+                yield Happening(at=now, event_id=task.event_id, text=text)
+            case Send():
+                yield Happening(at=now, event_id=command.event_id, text="approve")
+            case AskPeers():
+                text = f"ask {', '.join(command.names)} whether they are prepared"
+                yield Happening(at=now, event_id=command.event_id, text=text)
+            case _:
+                pass
+
+
+def words_of(
+    trial: Trial, notices: Sequence[Notice], *, name: str, now: Micros
+) -> Iterator[str]:
+    """Yield what a person reads."""
+    if not notices:
+        yield "the document has no events"
+    rules, waits = dict(trial.rules), dict(trial.waits)
+    for notice in notices:
+        whose = "" if name in notice.resources else "  (of another VM)"
+        yield f"{notice.event_type} {notice.status} {notice.event_id}{whose}"
+        yield f"  matches  {rules.get(notice.event_id) or 'no rule'}"
+        found = [each for each in trial.happenings if each.event_id == notice.event_id]
+        for each in found:
+            yield f"  {when(each.at, notice, now):<8} {each.text}"
+        if not found:
+            yield "           nothing is done"
+        if notice.event_id in waits:
+            yield f"  not approved: {waits[notice.event_id]}"
+
+
+def when(at: Micros, notice: Notice, now: Micros) -> str:
+    """Return when something would be done: `now`, or so long before NotBefore."""
+    if at - now < SECOND:
+        return "now"
+    if notice.not_before is not None:
+        left = notice.not_before - at
+        sign = "-" if left >= 0 else "+"
+        return f"NotBefore {sign} {format_duration(round(abs(left), -6))}"
+    return f"in {describe_duration(at - now)}"
+
+
+def document_of(trial: Trial, notices: Sequence[Notice], *, name: str) -> Any:
+    """Return the same as JSON: a list of events."""
+    rules, waits = dict(trial.rules), dict(trial.waits)
+    return [
+        {
+            "EventId": notice.event_id,
+            "EventType": notice.event_type,
+            "EventStatus": notice.status,
+            "mine": name in notice.resources,
+            "rule": rules.get(notice.event_id, ""),
+            "actions": [
+                {"at": format_instant(each.at), "action": each.text}
+                for each in trial.happenings
+                if each.event_id == notice.event_id
+            ],
+            "not_approved": waits.get(notice.event_id, ""),
+        }
+        for notice in notices
+    ]

@@ -1,0 +1,137 @@
+"""The settings of an agent: what they are, and what each is if nobody says.
+
+The tables are those of agent.toml. `settings` finds the values, `options` knows
+their forms and bounds. No secret is ever a setting: settings name the files that
+secrets are in.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from forewarn.agent.core.policy import Policy
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
+
+AUTO = "auto"
+"""Found out by itself, where a setting says this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSettings:
+    """The keys before any table: what is watched, and how."""
+
+    endpoint: str = AUTO
+    poll: Micros = SECOND
+    name: str = AUTO
+    scale_set_names: bool = False
+    state: str = "/var/lib/forewarn/agent.db"
+    listen: str = "127.0.0.1:9464"
+    dry_run: bool = False
+    observe: bool = False
+    timeout: Micros = 5 * SECOND
+    first_timeout: Micros = 130 * SECOND
+    push: bool = True
+    ca_file: str = ""
+    margin: Micros = 2 * SECOND
+    hurry: Micros = 10 * SECOND
+    stop_grace: Micros = 5 * SECOND
+    forget_after: Micros = 24 * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """[log]: what the agent writes to standard error."""
+
+    format: str = "auto"
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySettings:
+    """[history]: how long the journal keeps what was told."""
+
+    keep: Micros = 400 * DAY
+    rows: int = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSettings:
+    """[peers]: the agents of the other VMs that an event names."""
+
+    listen: str = ""
+    token_file: str = ""
+    url: str = ""
+    """With `{name}` where the VM's name goes; empty: `urls` has them."""
+    urls: tuple[tuple[str, str], ...] = ()
+    """The URL of each VM's agent, where they are named one by one."""
+    timeout: Micros = 2 * SECOND
+    ca_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbySettings:
+    """[standby]: approving for a named VM that stays silent."""
+
+    names: tuple[str, ...] = ()
+    after: Micros = 60 * SECOND
+    source: tuple[str, ...] = ("User",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerSettings:
+    """[[handler]]: something that prepares for events, and recovers from them."""
+
+    name: str
+    kind: str
+    prepare: tuple[str, ...] = ()
+    """The words of a program; of a webhook its URL, of Python `module:function`."""
+    recover: tuple[str, ...] = ()
+    check: tuple[str, ...] = ()
+    timeout: Micros = 5 * MINUTE
+    recover_timeout: Micros = 5 * MINUTE
+    retries: int = 0
+    required: bool = True
+    always: bool = False
+    worth: int = 0
+    environment: tuple[tuple[str, str], ...] = ()
+    directory: str = ""
+    method: str = "POST"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: str = ""
+    secret_file: str = ""
+    ca_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifySettings:
+    """[[notify]]: who is told of what the agent does."""
+
+    kind: str
+    url: str = ""
+    path: str = ""
+    on: tuple[str, ...] = ()
+    """Kinds of note; empty: all that are told."""
+    headers: tuple[tuple[str, str], ...] = ()
+    body: str = ""
+    secret_file: str = ""
+    ca_file: str = ""
+    timeout: Micros = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings of an agent, and where each came from."""
+
+    watch: WatchSettings = field(default_factory=WatchSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    history: HistorySettings = field(default_factory=HistorySettings)
+    peers: PeerSettings = field(default_factory=PeerSettings)
+    handlers: tuple[HandlerSettings, ...] = ()
+    notify: tuple[NotifySettings, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    """What decisions depend on: made of handlers, rules, windows and margins."""
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By the setting's whole name, such as `log.level`; absent: its default."""
+    warnings: tuple[str, ...] = ()
+    """What is probably a mistake, and does no harm."""
+    file: str = ""
+    """The file that was read; empty: none."""

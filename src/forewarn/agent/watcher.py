@@ -1,0 +1,354 @@
+"""Watches the endpoint in a thread of its own, and tells the main loop what it reads.
+
+It polls, whatever happens: an endpoint's faults are counted, told once, and outlived,
+and so is a fault of ours (clause 8.1). A document that says what the one before said
+is neither read nor told again, but once: that an event has gone is believed of two
+documents. It must not know what is done about an event.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from forewarn.agent.core import polling
+from forewarn.agent.core.model import Polled
+from forewarn.agent.core.polling import Course, Pace
+from forewarn.agent.wire.endpoint import Asked, Result
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.notices import Reading
+
+logger = logging.getLogger("forewarn.agent.watcher")
+
+ALIVE_GRACE: Micros = 30 * SECOND
+"""Beyond what a turn can take, before the loop counts as stopped: a machine that was
+frozen, or has too much to do, is no fault of its."""
+
+NAMES_KNOWN_MAX = 10_000
+"""Names of other VMs that are remembered; then they are learned anew."""
+
+_GOOD = frozenset({Result.OK, Result.UNCHANGED})
+
+
+class Port(Protocol):
+    """What is watched: `wire.endpoint.Endpoint`, or a fake of it."""
+
+    @property
+    def url(self) -> str:
+        """Return where it is."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Return the api-version in use."""
+        ...
+
+    @property
+    def longest_wait(self) -> Micros:
+        """Return how long it offers to wait for a change; 0: it does not."""
+        ...
+
+    def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
+        """Ask for the document once."""
+        ...
+
+    def instance_name(self, *, timeout: Micros = polling.NAME_TIMEOUT) -> str | None:
+        """Return what this VM is called; None: it does not tell."""
+        ...
+
+    def interrupt(self) -> None:
+        """End for good what another thread waits for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """How watching goes, for status, metrics and health; replaced as a whole."""
+
+    url: str = ""
+    version: str = ""
+    polls: Mapping[Result, int] = field(default_factory=dict[Result, int])
+    """Of every kind of end, how often; each is there from the beginning."""
+    failures: int = 0
+    """In a row, up to now."""
+    last: Result | None = None
+    detail: str = ""
+    """What went wrong with the last poll; empty: nothing."""
+    answered: Micros = 0
+    """When the last good answer came; 0: there was none."""
+    answered_seconds: float | None = None
+    """The same in I/O time, which ages are counted by; None: there was none."""
+    incarnation: int | None = None
+    events: int = 0
+    """In the last good document, also those that name other VMs."""
+    name: str = ""
+    """This VM's, as the endpoint or the settings have it; empty: not known."""
+    waits: bool = False
+    """The endpoint is asked to wait for a change."""
+    oddities: tuple[str, ...] = ()
+    """What was odd in the last document."""
+    alive_until: float = 0.0
+    """I/O time until which a loop that turns has shown itself again."""
+
+
+class Watcher:
+    """Polls one endpoint."""
+
+    def __init__(
+        self,
+        endpoint: Port,
+        *,
+        pace: Pace,
+        clock: Clock,
+        tell: Callable[[Polled], None],
+        name: str = "",
+        has_answered: bool = False,
+        chance: Callable[[], float] | None = None,
+    ) -> None:
+        """Poll nothing yet; `tell` gets each document and must not block.
+
+        `name` is for a VM whose settings have it: the instance endpoint is not
+        asked then. `has_answered` says that the endpoint is known to be there from
+        before, so that it is not given the time of a first answer.
+        """
+        self._endpoint = endpoint
+        self._pace = pace
+        self._clock = clock
+        self._tell = tell
+        self._is_named = bool(name)
+        self._chance = chance or _chance
+        now = clock.monotonic()
+        self._known = now if has_answered else None
+        """When it last answered; the start, where that was before."""
+        self._took: Micros = 0
+        self._full_at = now
+        self._name_at = now
+        self._name_failures = 0
+        self._others: set[str] = set()
+        self._reading: Reading | None = None
+        self._repeats = 0
+        """How often the same document is to be told again."""
+        self._is_stopped = False
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._polls = dict.fromkeys(Result, 0)
+        self.view = Watched(
+            url=endpoint.url,
+            version=endpoint.version,
+            polls=dict(self._polls),
+            name=name,
+            alive_until=now + ALIVE_GRACE / SECOND,
+        )
+
+    # The thread
+
+    def start(self) -> None:
+        """Begin to poll."""
+        assert self._thread is None, "it runs already"
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+        self._thread.start()
+
+    def stop(self, *, timeout_seconds: float = 2.0) -> None:
+        """End, also a poll that is under way."""
+        self._is_stopped = True
+        self._endpoint.interrupt()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+
+    def hurry(self) -> None:
+        """Poll at once, unless a poll is under way: something should have changed."""
+        self._wake.set()
+
+    def is_alive(self) -> bool:
+        """Tell whether the loop turns, also while the endpoint is down (`/healthz`)."""
+        thread = self._thread
+        is_over = thread is not None and not thread.is_alive()
+        return not is_over and self._clock.monotonic() <= self.view.alive_until
+
+    def age(self) -> Micros | None:
+        """Return how old the last good answer is; None: there was none."""
+        answered = self.view.answered_seconds
+        return None if answered is None else self._since(answered)
+
+    def _run(self) -> None:
+        while not self._is_stopped:
+            pause = self.turn()
+            self._wake.wait(pause / SECOND)
+            self._wake.clear()
+
+    # One turn
+
+    def turn(self) -> Micros:
+        """Poll once, tell what is to be told; return how long to pause then."""
+        began = self._clock.monotonic()
+        course = self._course()
+        full = began >= self._full_at
+        wait = 0 if full or self._repeats else self._wait()
+        timeout = polling.timeout(self._pace, course, wait=wait)
+        # Twice, since a version may have to be agreed upon; and then the name.
+        self._show_alive(2 * timeout + 2 * polling.NAME_TIMEOUT)
+        try:
+            asked = self._endpoint.ask(timeout=timeout, wait=wait, full=full)
+            took = self._since(began)
+            self._count(asked, waits=wait > 0)
+            if asked.reading is not None:
+                self._good(asked, asked.reading, took=0 if wait else took, full=full)
+        except Exception:
+            # Whatever it is, to stop watching would be worse.
+            logger.exception("a poll failed by a fault of the agent")
+            # It may not have been told: the next is told whatever it says.
+            self._reading = None
+            asked = Asked(
+                result=Result.FAULT, detail="a fault of the agent: see its log"
+            )
+            self._count(asked, waits=False)
+        pause = polling.pause(
+            self._pace,
+            self._course(),
+            took=self._since(began),
+            jitter=self._chance(),
+            retry_after=asked.retry_after,
+        )
+        self._show_alive(pause)
+        return pause
+
+    def _good(
+        self, asked: Asked, reading: Reading, *, took: Micros, full: bool
+    ) -> None:
+        now = self._clock.monotonic()
+        if self._known is not None and self._since(self._known) > polling.TAG_LASTS:
+            # After a gap it may be another VM: a copy, or one that was restored.
+            self._name_at = now
+        self._known = now
+        self._took = took
+        if full or asked.result is Result.OK:
+            self._full_at = now + polling.FULL_EVERY / SECOND
+        is_new = asked.is_changed or self._reading is None
+        self._reading = reading
+        if is_new:
+            self._show_document(reading)
+            has_new_names = self._has_new_names(reading)
+            # What is certain already need not wait for the name to be read again.
+            if not self._names_me(reading):
+                self._read_name(at_once=has_new_names)
+            self._say(reading)
+            self._repeats = 1
+        elif self._read_name() or self._repeats:
+            self._repeats = 0
+            self._say(reading)
+
+    def _say(self, reading: Reading) -> None:
+        self._tell(Polled(notices=reading.notices, name=self.view.name))
+
+    def _wait(self) -> Micros:
+        return min(self._pace.wait, self._endpoint.longest_wait)
+
+    def _course(self) -> Course:
+        since = None if self._known is None else self._since(self._known)
+        return Course(failures=self.view.failures, since_answer=since, took=self._took)
+
+    # The name
+
+    def _names_me(self, reading: Reading) -> bool:
+        name = self.view.name
+        return bool(name) and any(name in each.resources for each in reading.notices)
+
+    def _has_new_names(self, reading: Reading) -> bool:
+        """Tell whether a document names VMs that none has named before."""
+        names = {name for each in reading.notices for name in each.resources}
+        new = names - self._others
+        if len(self._others) > NAMES_KNOWN_MAX:
+            self._others.clear()
+        self._others |= new
+        return bool(new)
+
+    def _read_name(self, *, at_once: bool = False) -> bool:
+        """Ask for this VM's name if it is time; tell whether it is another one now."""
+        now = self._clock.monotonic()
+        if self._is_named or (now < self._name_at and not at_once):
+            return False
+        name = self._endpoint.instance_name()
+        self._name_failures = 0 if name else self._name_failures + 1
+        pause = polling.name_pause(failures=self._name_failures)
+        self._name_at = self._clock.monotonic() + pause / SECOND
+        if name is None:
+            if self._name_failures == 1 and not self.view.name:
+                logger.warning("the endpoint does not tell what this VM is called")
+            return False
+        if name == self.view.name:
+            return False
+        logger.info("this VM is called %s", name)
+        self._show(name=name)
+        return True
+
+    # What is shown
+
+    def _count(self, asked: Asked, *, waits: bool) -> None:
+        self._polls[asked.result] += 1
+        is_good = asked.result in _GOOD
+        failures = 0 if is_good else self.view.failures + 1
+        if asked.result is not Result.STOPPED:
+            self._tell_log(asked, failures)
+        before = self.view
+        self._show(
+            answered=self._clock.now() if is_good else before.answered,
+            answered_seconds=(
+                self._clock.monotonic() if is_good else before.answered_seconds
+            ),
+            url=self._endpoint.url,
+            version=self._endpoint.version,
+            polls=dict(self._polls),
+            failures=failures,
+            last=asked.result,
+            detail="" if is_good else asked.detail,
+            waits=waits,
+        )
+
+    def _tell_log(self, asked: Asked, failures: int) -> None:
+        before = self.view
+        if failures == 0:
+            if before.failures:
+                logger.info(
+                    "the endpoint answers again; polls that failed: %s", before.failures
+                )
+            elif before.last is None:
+                logger.info(
+                    "the endpoint at %s answers, version %s",
+                    self._endpoint.url,
+                    self._endpoint.version,
+                )
+        elif failures == 1 or (before.last, before.detail) != (
+            asked.result,
+            asked.detail,
+        ):
+            logger.warning(
+                "the endpoint gave no document: %s", asked.detail or asked.result.value
+            )
+
+    def _show_document(self, reading: Reading) -> None:
+        for oddity in reading.oddities:
+            if oddity not in self.view.oddities:
+                logger.warning("a document is odd: %s", oddity)
+        self._show(
+            incarnation=reading.incarnation,
+            events=len(reading.notices),
+            oddities=reading.oddities,
+        )
+
+    def _show_alive(self, takes: Micros) -> None:
+        until = self._clock.monotonic() + (takes + ALIVE_GRACE) / SECOND
+        self._show(alive_until=until)
+
+    def _show(self, **changes: object) -> None:
+        self.view = replace(self.view, **changes)
+
+    def _since(self, seconds: float) -> Micros:
+        return round((self._clock.monotonic() - seconds) * SECOND)
+
+
+def _chance() -> float:
+    return int.from_bytes(os.urandom(2), "big") / 65_535

@@ -1,0 +1,100 @@
+"""What an endpoint's answer means where it is no document. Pure.
+
+Only an answer that says something of the approval itself refuses it; every other
+failure leaves it open, and it is sent again.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.wire.answers import Answer
+from forewarn.instants import SECOND, Micros
+
+SENTENCE_MAX = 300
+"""Characters of an endpoint's sentence that are repeated."""
+
+VERSIONS_MAX = 100
+"""Entries of `newest-versions` that are looked at; three are usual."""
+
+_OPEN = frozenset({404, 408, 410, 425, 429})
+"""Refusals that say nothing of the approval: there is no endpoint just now (404; 410
+while it is being updated), or it is too busy."""
+
+_SUCCESS = range(200, 300)
+_REFUSAL = range(400, 500)
+_BAD_REQUEST = 400
+
+_SECONDS = re.compile(r"\s*(\d{1,9})\s*", re.ASCII)
+_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+
+def judge(event_id: str, answer: Answer) -> Answered:
+    """Return what became of an approval that was answered (clauses 3.2 and 3.3)."""
+    if answer.status in _SUCCESS:
+        # The body says nothing: clients must read nothing into it (clause 1.12).
+        return Answered(event_id=event_id, consent=Consent.GIVEN)
+    refuses = answer.status in _REFUSAL and answer.status not in _OPEN
+    return Answered(
+        event_id=event_id,
+        consent=Consent.REFUSED if refuses else Consent.WANTED,
+        retry_after=retry_after(answer),
+        detail=sentence_of(answer),
+    )
+
+
+def sentence_of(answer: Answer) -> str:
+    """Return the status and what the endpoint says about it, for a person."""
+    said = _members(answer.body).get("error")
+    if isinstance(said, str) and said.strip():
+        text = " ".join(said.split())[:SENTENCE_MAX]
+        shown = "".join(each if each.isprintable() else "\ufffd" for each in text)
+        return f"{answer.status}: {shown}"
+    location = answer.header("location")
+    if location is not None:
+        return f"{answer.status}: a redirect to {location[:SENTENCE_MAX]!a}"
+    return f"status {answer.status}"
+
+
+def retry_after(answer: Answer) -> Micros:
+    """Return how long the endpoint wants to be left alone; 0: it does not say."""
+    return seconds_in(answer.header("retry-after")) * SECOND
+
+
+def seconds_in(header: str | None) -> int:
+    """Return the whole seconds that a header's value says; 0: none, or no number."""
+    found = _SECONDS.fullmatch(header or "")
+    return int(found[1]) if found else 0
+
+
+def newest_versions(answer: Answer) -> tuple[str, ...]:
+    """Return the versions that a 400 offers, newest first (clause 1.8)."""
+    if answer.status != _BAD_REQUEST:
+        return ()
+    value = _members(answer.body).get("newest-versions")
+    if not isinstance(value, list):
+        return ()
+    listed = cast("list[object]", value)[:VERSIONS_MAX]
+    offered = {each for each in listed if isinstance(each, str)}
+    return tuple(sorted(filter(_VERSION.fullmatch, offered), reverse=True))
+
+
+def version_for(answer: Answer, *, refused: str, known: Sequence[str]) -> str | None:
+    """Return the newest version that both sides know.
+
+    None where the answer is not about the version, or there is no such version.
+    """
+    offered = newest_versions(answer)
+    if refused in offered:
+        return None
+    return next((each for each in offered if each in known), None)
+
+
+def _members(body: bytes) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(body.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

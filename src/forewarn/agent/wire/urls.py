@@ -1,0 +1,69 @@
+"""URLs, as far as the agent needs them: text in, parts out. Pure."""
+
+import re
+from dataclasses import dataclass
+
+_URL = re.compile(
+    r"(?P<scheme>https?)://"
+    r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._~-]+)?)\]|(?P<host>[A-Za-z0-9._~-]+))"
+    r"(?::(?P<port>\d{1,5}))?(?P<target>[/?][\x21\x22\x24-\x7e]*)?(?:#.*)?",
+    re.ASCII | re.IGNORECASE,
+)
+_PORTS = {"http": 80, "https": 443}
+_PORT_MAX = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Url:
+    """Where to connect, and what to ask for there."""
+
+    scheme: str
+    """`http` or `https`."""
+    host: str
+    """A name or an address; of IPv6 without brackets, with its zone if any."""
+    port: int
+    target: str
+    """Path and query; empty where the URL ends with the host."""
+
+    @property
+    def is_secure(self) -> bool:
+        """Tell whether TLS is wanted."""
+        return self.scheme == "https"
+
+    @property
+    def authority(self) -> str:
+        """Return what the header Host says."""
+        # A zone means something on this machine only.
+        host = self.host.partition("%")[0]
+        shown = f"[{host}]" if ":" in host else host
+        return shown if self.port == _PORTS[self.scheme] else f"{shown}:{self.port}"
+
+    @property
+    def base(self) -> str:
+        """Return the URL up to the host and port."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        is_usual = self.port == _PORTS[self.scheme]
+        return f"{self.scheme}://{shown}" + ("" if is_usual else f":{self.port}")
+
+
+def parse_url(text: str) -> Url:
+    """Return the parts of an http or https URL; raises ValueError with a sentence.
+
+    User names and passwords are refused: they belong into a file.
+    """
+    found = _URL.fullmatch(text.strip())
+    if found is None:
+        # Not repeated whole: what stands before an @ may be a password.
+        shown = text.rpartition("@")[2][:100]
+        raise ValueError(f"{shown!r} is not a URL such as http://169.254.169.254")
+    scheme = found["scheme"].lower()
+    port = int(found["port"]) if found["port"] else _PORTS[scheme]
+    if not 0 < port <= _PORT_MAX:
+        raise ValueError(f"{port} is no port")
+    target = found["target"] or ""
+    return Url(
+        scheme=scheme,
+        host=(found["six"] or found["host"]).lower(),
+        port=port,
+        target=f"/{target}" if target.startswith("?") else target,
+    )

@@ -1,0 +1,101 @@
+"""`agent` and its commands: what they do is in `forewarn.agent.commands`."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from forewarn.agent import commands
+from forewarn.agent.commands import CommandFailedError, Order
+from forewarn.agent.keys import OPTIONS
+from forewarn.agent.options import environment_name, flag_of
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.words import Call, Option
+
+
+def options() -> tuple[Option, ...]:
+    """Return a flag for every setting that is there once."""
+    return tuple(
+        Option(
+            name=flag_of(name),
+            metavar="VALUE",
+            help=f"Setting {name}; or {environment_name(name)}.",
+        )
+        for name in OPTIONS
+    )
+
+
+def run(call: Call) -> int:
+    """Run the agent until it is told to stop."""
+    return _told(call, commands.run)
+
+
+def check(call: Call) -> int:
+    """Say what is well and what is not."""
+    return _told(call, commands.check)
+
+
+def settings(call: Call) -> int:
+    """Print the settings in force."""
+    return _told(call, commands.show_settings)
+
+
+def try_document(call: Call) -> int:
+    """Show what the agent would do with a document."""
+    file, name, at = call.text("file"), call.text("vm"), call.text("at")
+    return _told(
+        call, lambda order: commands.try_document(order, file, name=name, at=at)
+    )
+
+
+def status(call: Call) -> int:
+    """Show how the agent stands."""
+    return _told(call, commands.show_status)
+
+
+def approve(call: Call) -> int:
+    """Have the agent approve an event now."""
+    return _told(call, lambda order: commands.approve(order, call.text("event")))
+
+
+def install(call: Call) -> int:
+    """Print or write the service unit."""
+    write = call.flag("write")
+    return _told(call, lambda order: commands.install(order, write=write))
+
+
+def _told(call: Call, do: Callable[[Order], int]) -> int:
+    order = Order(
+        say=_say,
+        environ=call.environ,
+        flags={
+            name: text
+            for name in OPTIONS
+            if (
+                text := getattr(
+                    call.arguments, flag_of(name)[2:].replace("-", "_"), None
+                )
+            )
+            is not None
+        },
+        config=call.text("config"),
+        is_json=call.flag("json"),
+        program=(*_program(), "agent"),
+    )
+    try:
+        return do(order)
+    except CommandFailedError as error:
+        raise CommandError(
+            Exit(error.status), error.message, hint=error.hint
+        ) from error
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _program() -> tuple[str, ...]:
+    """Return the words by which this program was started, from any folder."""
+    own = Path(sys.argv[0])
+    if own.name == "__main__.py":
+        return sys.executable, "-m", "forewarn"
+    return (str(own.absolute()),)

@@ -1,0 +1,119 @@
+"""What can be wrong with what somebody wrote, said so that they can mend it.
+
+A problem has a place (file and line), the key that is at fault and a sentence.
+Files of any kind are told of in this form: fleets, settings, scenarios. What may
+be in them is not known here. The standard library only, since the agent uses it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+PROBLEMS_MAX = 50
+"""Problems told at once: more are mostly one mistake, repeated."""
+
+NAMES_LISTED_MAX = 5
+"""Names in one sentence: more are not read."""
+
+NAMES_COMPARED_MAX = 1_000
+"""Names among which a misspelt one is looked for; each takes microseconds."""
+
+LIKENESS = 0.6
+"""How like a name must be to be meant, from 0 to 1: the library's own."""
+
+NUMBER_SHOWN_MAX = 10**18
+"""Longer numbers are not read; and Python refuses to write very long ones."""
+
+_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+_HEADER = re.compile(r"[ \t]*\[[ \t]*([A-Za-z0-9_.\" \t-]+?)[ \t]*\]")
+_ARRAY_HEADER = re.compile(r"[ \t]*\[\[[ \t]*\"?([A-Za-z0-9_-]+)\"?[ \t]*\]\]")
+_KEY = re.compile(r"[ \t]*([A-Za-z0-9_-]+)[ \t]*[=.]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong."""
+
+    file: str
+    line: int
+    """Counted from 1; 0 where no line is to blame."""
+    key: str
+    """Table and key, such as `vm.host`; empty for the file as a whole."""
+    message: str
+    name: str = ""
+    """The object's name, where it has one."""
+
+    def __str__(self) -> str:
+        """Return the line for a person: `fleet.toml:12: vm.host: …`."""
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        key = self.key if self.line or not self.name else f"{self.key} of {self.name}"
+        return ": ".join(part for part in (where, key, self.message) if part)
+
+
+def quoted(text: str) -> str:
+    """Return `text` in double quotes, on one line, whatever it contains."""
+    return '"' + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text) + '"'
+
+
+def line_of(error: UnicodeDecodeError) -> int:
+    """Return the line, from 1 on, of the first byte that is no text."""
+    return error.object.count(b"\n", 0, error.start) + 1
+
+
+def number(value: float) -> str:
+    """Return a number for a sentence, however long its author made it."""
+    return str(value) if abs(value) < NUMBER_SHOWN_MAX else "a number of that length"
+
+
+def listed(names: Collection[str]) -> str:
+    """Return the first few names for a sentence: `h1, h2 and 12 more`."""
+    shown = ", ".join(islice(names, NAMES_LISTED_MAX))
+    rest = len(names) - NAMES_LISTED_MAX
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def did_you_mean(
+    wrong: str, names: Iterable[str], *, likeness: float = LIKENESS
+) -> str:
+    """Return ` (did you mean "h1"?)`, or nothing if no name is like it."""
+    # Only what goes wrong needs it, and it is no small module.
+    import difflib  # noqa: PLC0415
+
+    compared = islice(names, NAMES_COMPARED_MAX)
+    near = difflib.get_close_matches(wrong, compared, n=1, cutoff=likeness)
+    return f" (did you mean {quoted(near[0])}?)" if near else ""
+
+
+def toml_fault(error: Exception) -> tuple[int, str]:
+    """Return the line, 0 if it names none, and the sentence of what is no TOML."""
+    at = _AT_LINE.search(str(error))
+    return (int(at[1]), str(error)[: at.start()]) if at else (0, str(error))
+
+
+def toml_lines(text: str) -> dict[str, int]:
+    """Return the line of each table and key, in a text that is valid TOML.
+
+    A key's name is that of its table and its own, `timing.speed`; the tables of an
+    array are counted, `webhook.2.url`. Inside a text of several lines it may see
+    keys that are none, which could only misplace the report of a mistake.
+    """
+    found: dict[str, int] = {}
+    section = ""
+    counts: Counter[str] = Counter()
+    for line_number, line in enumerate(text.splitlines(), start=1):
+        if array := _ARRAY_HEADER.match(line):
+            counts[array[1]] += 1
+            section = f"{array[1]}.{counts[array[1]]}"
+            found.setdefault(array[1], line_number)
+            found.setdefault(section, line_number)
+        elif header := _HEADER.match(line):
+            section = re.sub(r"[\s\"]", "", header[1])
+            first, dot, rest = section.partition(".")
+            if dot and first in counts:
+                section = f"{first}.{counts[first]}.{rest}"
+            found.setdefault(section, line_number)
+        elif key := _KEY.match(line):
+            found.setdefault(f"{section}.{key[1]}" if section else key[1], line_number)
+    return found

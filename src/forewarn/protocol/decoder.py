@@ -1,0 +1,314 @@
+"""Reads a document from whoever wrote it: bytes in, a `Reading` out.
+
+A client must outlive every answer (clause 8.1), so what can be understood is, and
+what was odd is told beside it. Only an answer that says nothing of events is
+refused: taking it for "no events" would undo what was prepared. Pure.
+"""
+
+import json
+import math
+import re
+from typing import Any, Final, cast
+
+from forewarn.instants import Micros, parse_http_date, parse_instant
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.events import EventSource, EventStatus, EventType
+from forewarn.protocol.notices import DURATION_UNKNOWN, SCHEDULED, Notice, Reading
+
+DOCUMENT_BYTES_MAX = 1 << 20
+"""Bytes of a document that are read: sixteen times the largest useful one."""
+
+ID_MAX = 200
+"""Characters of an EventId: a GUID has 36. What is longer is none."""
+
+WORD_MAX = 200
+"""Characters of a type, a status, a source or a name: Azure's names have 64."""
+
+DESCRIPTION_MAX = 2_000
+"""Characters of a description that are kept; the known ones have a hundred."""
+
+ODDITIES_MAX = 20
+"""Sentences about one document: more help nobody."""
+
+_DIGITS_MAX = 18
+"""Of a number: more is nothing that a document counts."""
+
+_COUNT_MAX = 1e15
+"""Above it a number with a fraction is not exact, and no count."""
+
+_SHOWN_MAX = 40
+"""Characters of something odd that a sentence repeats."""
+
+_UNPRINTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""What neither a database, an environment nor UTF-8 carries."""
+
+_INTEGER = re.compile(r"\s*([+-]?\d{1,18})(?:\.0+)?\s*", re.ASCII)
+
+_WORDS: Final = {
+    word.value.lower(): word.value
+    for words in (EventType, EventStatus, EventSource)
+    for word in words
+}
+"""What is known, by its lower case: the case of an answer means nothing."""
+
+
+class UnreadableError(ForewarnError):
+    """An answer is no document: nothing is known of the events."""
+
+
+def _number(text: str) -> object:
+    # Thousands of digits would be refused by `int`, and the whole document with it.
+    return int(text) if len(text) <= _DIGITS_MAX else text
+
+
+_READER = json.JSONDecoder(strict=False, parse_int=_number)
+"""Takes raw line breaks inside strings, which endpoints have sent."""
+
+
+def decode(body: bytes, *, underscored: bool = False) -> Reading:
+    """Return what a document says; raises UnreadableError with a sentence.
+
+    Ids are in upper case, as clause 2.3 compares them. `underscored` is for the
+    preview version, whose names carry a `_` that is none of theirs (clause 1.4).
+    """
+    oddities: list[str] = []
+    members = _members(body, oddities)
+    if "Events" not in members:
+        said = members.get("error")
+        detail = f": it says {_shown(said)}" if isinstance(said, str) else ""
+        raise UnreadableError(f"the answer has no member Events{detail}")
+    entries = members["Events"]
+    if entries is None:
+        oddities.append("Events is null")
+        entries = []
+    if not isinstance(entries, list):
+        raise UnreadableError(f"Events is {_kind(entries)} and no list")
+    incarnation = _incarnation(members, oddities)
+    found: dict[str, Notice] = {}
+    spelled: dict[str, str] = {}
+    for at, entry in enumerate(cast("list[object]", entries)):
+        came = _id_of(entry, at=at, oddities=oddities)
+        if came is None:
+            continue
+        members = cast("dict[str, Any]", entry)
+        notice = _notice(members, came.upper(), oddities, underscored=underscored)
+        _keep(found, notice, oddities)
+        if notice.event_id != came:
+            spelled[notice.event_id] = came
+    return Reading(
+        incarnation=incarnation,
+        notices=tuple(found.values()),
+        oddities=_few(oddities),
+        spelled=tuple(spelled.items()),
+    )
+
+
+def _members(body: bytes, oddities: list[str]) -> dict[str, Any]:
+    if len(body) > DOCUMENT_BYTES_MAX:
+        raise UnreadableError(f"the answer has more than {DOCUMENT_BYTES_MAX} bytes")
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # Names that are not ASCII suffer; everything else is as it was.
+        text = body.decode("utf-8-sig", "replace")
+        oddities.append("the document is not UTF-8")
+    text = text.strip()
+    if not text:
+        raise UnreadableError("the answer is empty")
+    if text.startswith("<"):
+        raise UnreadableError("the answer is a page of HTML or XML and no JSON")
+    try:
+        value = _READER.decode(text)
+    except RecursionError:
+        raise UnreadableError("the answer is nested too deeply") from None
+    except ValueError:
+        # It also says so of JSON that does not end.
+        raise UnreadableError(f"the answer is no JSON: {_shown(text)}") from None
+    if not isinstance(value, dict):
+        raise UnreadableError(f"the answer is {_kind(value)} and no object")
+    return cast("dict[str, Any]", value)
+
+
+def _incarnation(members: dict[str, Any], oddities: list[str]) -> int | None:
+    value = members.get("DocumentIncarnation")
+    number = _whole(value)
+    if number is None:
+        oddities.append("DocumentIncarnation is missing or no number")
+    elif not isinstance(value, int):
+        oddities.append(f"DocumentIncarnation is {_kind(value)}")
+    return number
+
+
+def _keep(found: dict[str, Notice], notice: Notice, oddities: list[str]) -> None:
+    """Take a notice under its id; of two the last counts, but Started stays."""
+    before = found.get(notice.event_id)
+    if before is not None:
+        oddities.append(f"event {notice.event_id} is listed twice")
+        if before.has_started and not notice.has_started:
+            return
+    found[notice.event_id] = notice
+
+
+def _id_of(entry: object, *, at: int, oddities: list[str]) -> str | None:
+    """Return the id of an entry as it came; None: it is no event."""
+    if not isinstance(entry, dict):
+        oddities.append(f"Events[{at}] is {_kind(entry)} and no event")
+        return None
+    event_id = cast("dict[str, Any]", entry).get("EventId")
+    if not isinstance(event_id, str) or not _is_id(event_id):
+        oddities.append(f"Events[{at}] has no EventId that is one")
+        return None
+    return event_id.strip()
+
+
+def _notice(
+    members: dict[str, Any],
+    event_id: str,
+    oddities: list[str],
+    *,
+    underscored: bool,
+) -> Notice:
+    word = _Words(members, event_id, oddities)
+    status = word.of("EventStatus")
+    names = _resources(members, event_id, oddities)
+    if underscored:
+        names = tuple(name.removeprefix("_") for name in names)
+    return Notice(
+        event_id=event_id,
+        event_type=word.of("EventType"),
+        status=status,
+        source=word.of("EventSource", optional=True),
+        resources=names,
+        resource_type=word.of("ResourceType", optional=True),
+        not_before=_not_before(members, event_id, status, oddities),
+        duration_seconds=_duration(members, event_id, oddities),
+        description=word.of("Description", optional=True, longest=DESCRIPTION_MAX),
+    )
+
+
+def _is_id(text: str) -> bool:
+    stripped = text.strip()
+    return 0 < len(stripped) <= ID_MAX and stripped.isprintable()
+
+
+class _Words:
+    """Reads the texts of one event."""
+
+    def __init__(
+        self, members: dict[str, Any], event_id: str, oddities: list[str]
+    ) -> None:
+        self._members = members
+        self._event_id = event_id
+        self._oddities = oddities
+
+    def of(self, key: str, *, optional: bool = False, longest: int = WORD_MAX) -> str:
+        """Return a text; empty where there is none."""
+        value = self._members.get(key)
+        if isinstance(value, str):
+            text = _clean(value, longest)
+            return _WORDS.get(text.lower(), text)
+        if value is not None or not optional:
+            self._oddities.append(f"{key} of event {self._event_id} is {_kind(value)}")
+        return ""
+
+
+def _resources(
+    members: dict[str, Any], event_id: str, oddities: list[str]
+) -> tuple[str, ...]:
+    value = members.get("Resources")
+    if not isinstance(value, list):
+        oddities.append(f"Resources of event {event_id} is {_kind(value)} and no list")
+        value = [value] if isinstance(value, str) else []
+    names: dict[str, None] = {}
+    for each in cast("list[object]", value):
+        if not isinstance(each, str) or not each.strip():
+            oddities.append(f"Resources of event {event_id} has {_kind(each)} in it")
+            continue
+        names[_clean(each, WORD_MAX)] = None
+    return tuple(names)
+
+
+def _not_before(
+    members: dict[str, Any], event_id: str, status: str, oddities: list[str]
+) -> Micros | None:
+    value = members.get("NotBefore")
+    if isinstance(value, str) and value.strip():
+        try:
+            return parse_http_date(value)
+        except ValueError:
+            return _other_time(value.strip(), event_id, oddities)
+    if value is None or isinstance(value, str):
+        if status == SCHEDULED:
+            oddities.append(f"event {event_id} is Scheduled and has no NotBefore")
+        return None
+    oddities.append(f"NotBefore of event {event_id} is {_kind(value)}")
+    return None
+
+
+def _other_time(text: str, event_id: str, oddities: list[str]) -> Micros | None:
+    """Return the instant of a text that is not as clause 2.7 has it, if it is one."""
+    for each in (text, f"{text}Z"):
+        try:
+            instant = parse_instant(each)
+        except (ValueError, OverflowError):
+            continue
+        oddities.append(f"NotBefore of event {event_id} is not as RFC 1123 has it")
+        return instant
+    oddities.append(f"NotBefore of event {event_id} is no time: {_shown(text)}")
+    return None
+
+
+def _duration(members: dict[str, Any], event_id: str, oddities: list[str]) -> int:
+    if "DurationInSeconds" not in members:
+        return DURATION_UNKNOWN
+    value = members["DurationInSeconds"]
+    # A part of a second more is a second more: nothing is called short by rounding.
+    is_part = isinstance(value, float) and abs(value) < _COUNT_MAX
+    seconds = math.ceil(cast("float", value)) if is_part else _whole(value)
+    if seconds is None or not isinstance(value, int) or isinstance(value, bool):
+        oddities.append(f"DurationInSeconds of event {event_id} is {_kind(value)}")
+    if seconds is None or seconds < 0:
+        return DURATION_UNKNOWN
+    return seconds
+
+
+def _whole(value: object) -> int | None:
+    """Return the integer that is meant, also where it was written as a text."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        is_meant = value.is_integer() and abs(value) < _COUNT_MAX
+        return int(value) if is_meant else None
+    found = _INTEGER.fullmatch(value) if isinstance(value, str) else None
+    return int(found[1]) if found else None
+
+
+def _clean(text: str, longest: int) -> str:
+    return _UNPRINTED.sub("\ufffd", text.strip()[:longest])
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null or missing"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def _shown(text: str) -> str:
+    cut = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+    return ascii(cut)
+
+
+def _few(oddities: list[str]) -> tuple[str, ...]:
+    unique = list(dict.fromkeys(oddities))
+    if len(unique) <= ODDITIES_MAX:
+        return tuple(unique)
+    left = len(unique) - ODDITIES_MAX
+    return (*unique[:ODDITIES_MAX], f"and {left} more")

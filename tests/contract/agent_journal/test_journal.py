@@ -1,0 +1,189 @@
+"""What every journal of the agent promises."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from forewarn.agent.core.model import Memory, Note, Stage
+from forewarn.agent.journal.desk import order_approval
+from forewarn.agent.journal.memory import MemoryJournal
+from forewarn.agent.journal.port import Journal, Limits, Outgoing
+from forewarn.agent.journal.sqlite import SqliteJournal
+from forewarn.instants import DAY, HOUR
+from tests.support.agent_journals import START, note_of, task_of
+
+
+class Bench(Protocol):
+    """A journal under test, and the other process that orders."""
+
+    @property
+    def journal(self) -> Journal: ...
+
+    def order(self, event_id: str) -> None: ...
+
+
+def tell(note: Note, memory: Memory) -> Sequence[Outgoing]:
+    body = ascii(f"{note.event_id} on {memory.name}")[1:-1]
+    return [Outgoing(sink="hook", body=body), Outgoing(sink="file", body=body)]
+
+
+LIMITS = Limits(history_rows=10, history_age=DAY, queue_rows=3)
+
+
+class InMemory:
+    def __init__(self, _folder: Path) -> None:
+        self.journal = MemoryJournal(teller=tell, limits=LIMITS)
+
+    def order(self, event_id: str) -> None:
+        self.journal.order(event_id)
+
+
+class OnDisk:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "agent.db"
+        self.journal = SqliteJournal(self._path, teller=tell, limits=LIMITS)
+
+    def order(self, event_id: str) -> None:
+        order_approval(self._path, event_id, now=START)
+
+
+MAKERS: Mapping[str, Callable[[Path], Bench]] = {
+    "memory": InMemory,
+    "sqlite": OnDisk,
+}
+
+
+@pytest.fixture(params=MAKERS)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    bench = MAKERS[request.param](tmp_path)
+    yield bench
+    bench.journal.close()
+    bench.journal.close()
+
+
+@pytest.fixture
+def journal(bench: Bench) -> Journal:
+    return bench.journal
+
+
+def test_before_the_first_save_the_memory_counts_as_lost(journal: Journal) -> None:
+    assert journal.load() == Memory(lost_journal=True)
+    assert journal.load() == Memory(lost_journal=True)
+    journal.save(Memory(name="web_1"))
+    assert journal.load() == Memory(name="web_1")
+
+
+def test_what_was_saved_is_loaded(journal: Journal) -> None:
+    memory = Memory(
+        tasks=(task_of("E1"), task_of("e2")),
+        name="web_1",
+        lost_journal=True,
+        restored=task_of().steps,
+    )
+    journal.save(memory)
+    assert journal.load() == memory
+
+
+def test_tasks_keep_their_order_when_some_go_and_come(journal: Journal) -> None:
+    a, b, c, d = (task_of(name) for name in "abcd")
+    for tasks in ((a, b, c), (a, c), (a, c, b), (c, b, a), (d, a), (), (b,)):
+        journal.save(Memory(tasks=tasks))
+        assert journal.load().tasks == tasks
+
+
+def test_a_task_that_changed_is_saved_in_its_place(journal: Journal) -> None:
+    tasks = [task_of(name) for name in "abc"]
+    journal.save(Memory(tasks=tuple(tasks)))
+    tasks[1] = replace(tasks[1], stage=Stage.OWED, gone=START)
+    journal.save(Memory(tasks=tuple(tasks)))
+    assert journal.load().tasks == tuple(tasks)
+
+
+@pytest.mark.parametrize("event_id", ["", "'; --", "\ud800", "\x00", "é", "E" * 9_000])
+def test_an_event_may_be_called_anything(bench: Bench, event_id: str) -> None:
+    journal = bench.journal
+    memory = Memory(tasks=(task_of(event_id),))
+    journal.save(memory, [note_of(event_id, detail="\udcff")])
+    bench.order(event_id)
+    assert journal.load() == memory
+    assert journal.take_orders() == [event_id]
+    assert list(journal.history(event_id=event_id)) == [
+        note_of(event_id, detail="\udcff")
+    ]
+
+
+def test_the_history_gives_the_latest_first(journal: Journal) -> None:
+    notes = [note_of("E1", detail="1"), note_of("E2"), note_of("E1", detail="3")]
+    journal.save(Memory(), notes[:2])
+    journal.save(Memory(), notes[2:])
+    assert list(journal.history()) == notes[::-1]
+    assert list(journal.history(limit=1)) == notes[2:]
+    assert list(journal.history(event_id="E1")) == [notes[2], notes[0]]
+    assert not journal.history(event_id="E3")
+
+
+def test_the_history_is_bounded_by_rows(journal: Journal) -> None:
+    for number in range(30):
+        journal.save(Memory(), [note_of(detail=str(number))])
+    assert [note.detail for note in journal.history()] == [
+        str(number) for number in range(29, 19, -1)
+    ]
+
+
+def test_the_history_is_bounded_by_age(journal: Journal) -> None:
+    journal.save(Memory(), [note_of(detail="old")])
+    journal.save(Memory(), [note_of(detail="young", at=START + HOUR)])
+    journal.save(Memory(), [note_of(detail="now", at=START + HOUR + DAY)])
+    assert [note.detail for note in journal.history()] == ["now", "young"]
+
+
+def test_what_is_told_waits_for_each_sink(journal: Journal) -> None:
+    journal.save(Memory(name="web_1"), [note_of("E1"), note_of("E2")])
+    first, second = journal.queued("hook", limit=9)
+    assert (first.body, second.body) == ("E1 on web_1", "E2 on web_1")
+    assert (first.at, first.sink) == (START, "hook")
+    assert first.number < second.number
+    journal.delivered([first.number])
+    assert list(journal.queued("hook", limit=9)) == [second]
+    assert len(journal.queued("file", limit=9)) == 2
+    assert len(journal.queued("file", limit=1)) == 1
+    assert not journal.queued("other", limit=9)
+
+
+def test_a_notification_number_is_never_used_again(journal: Journal) -> None:
+    seen: set[int] = set()
+    for _ in range(3):
+        journal.save(Memory(), [note_of()])
+        numbers = [
+            each.number
+            for sink in ("hook", "file")
+            for each in journal.queued(sink, limit=9)
+        ]
+        assert not seen & set(numbers)
+        seen.update(numbers)
+        journal.delivered(numbers)
+
+
+def test_too_many_notifications_push_the_oldest_out(journal: Journal) -> None:
+    assert journal.dropped() == 0
+    journal.save(Memory(), [note_of(f"E{number}") for number in range(5)])
+    assert [each.body[:2] for each in journal.queued("hook", limit=9)] == [
+        "E2",
+        "E3",
+        "E4",
+    ]
+    assert journal.dropped() == 4
+
+
+def test_orders_are_taken_once(bench: Bench) -> None:
+    journal = bench.journal
+    assert not journal.take_orders()
+    bench.order("E1")
+    bench.order("E2")
+    assert list(journal.take_orders()) == ["E1", "E2"]
+    assert not journal.take_orders()
+    bench.order("E3")
+    assert list(journal.take_orders()) == ["E3"]

@@ -1,0 +1,273 @@
+"""Random lives of an agent: documents, faults, restarts, and what must always hold.
+
+The world is a list of events that begin, start and go as they please; what the agent
+reads of it may be missing, old or cut short. Handlers end as they please, approvals
+get lost, and the agent is killed and started again at any moment. `Life` looks after
+every decision that deciding again is idle, that the next one is in the future, and
+that no handler runs twice at once.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+import hypothesis
+from hypothesis import strategies as st
+
+from forewarn.agent.core import steps
+from forewarn.agent.core.model import Consent, Phase, Run, Stage, StepState
+from forewarn.agent.core.policy import Approve, Approver, Handler, Policy, Rule
+from forewarn.agent.core.preparing import LOST_MAX
+from forewarn.agent.core.rules import UNSAFE_UNPREPARED
+from forewarn.instants import MINUTE, SECOND
+from forewarn.protocol.notices import Notice
+from tests.unit.agent.core.support import Life, notice, started
+
+HANDLERS = (
+    Handler(name="drain", timeout=20 * SECOND, retries=1),
+    Handler(name="flush", timeout=5 * SECOND, required=False, worth=3),
+    Handler(name="leave", timeout=60 * SECOND, always=True),
+    Handler(name="tell", timeout=SECOND, required=False, recovers=False),
+)
+RESOURCES = (("vm1",), ("vm1",), ("vm1", "vm2"), ("vm2", "vm1"), ("vm10",))
+IDS = ("E1", "E2", "E3")
+WHAT = (
+    *("poll", "poll", "poll", "change", "change", "end", "end"),
+    *("answer", "sleep", "restart", "peer", "lie"),
+)
+
+a_rule = st.builds(
+    Rule,
+    name=st.sampled_from(["one", "two", "three"]),
+    types=st.sampled_from([frozenset[str]()] * 3 + [frozenset({"Freeze", "Preempt"})]),
+    groups=st.lists(
+        st.lists(
+            st.sampled_from([each.name for each in HANDLERS]),
+            min_size=1,
+            max_size=2,
+            unique=True,
+        ).map(tuple),
+        max_size=3,
+    ).map(tuple),
+    start_before=st.none() | st.sampled_from([30 * SECOND, 5 * MINUTE]),
+    approve=st.sampled_from([*Approve, Approve.PREPARED, Approve.PREPARED]),
+    approver=st.sampled_from(Approver),
+    takeover=st.just(10 * SECOND),
+)
+a_policy = st.builds(
+    Policy,
+    handlers=st.just(HANDLERS),
+    rules=st.lists(
+        a_rule, min_size=1, max_size=3, unique_by=lambda rule: rule.name
+    ).map(tuple),
+    has_peers=st.booleans(),
+)
+
+
+class Agent(Life):
+    """A life in which every run and every approval is judged as it is commanded."""
+
+    def _carry_out(self, command: object) -> None:
+        if isinstance(command, Run) and not command.is_again:
+            self._judge_run(command)
+        super()._carry_out(command)  # pyright: ignore[reportArgumentType]
+
+    def _judge_run(self, run: Run) -> None:
+        task = run.task
+        if task is None:
+            assert run.phase is Phase.RECOVER
+            return
+        assert "vm1" in task.notice.resources, "acts on another's event"
+        prepared = [
+            step
+            for step in task.steps
+            if step.handler == run.handler and step.phase is Phase.PREPARE
+        ]
+        if run.phase is Phase.RECOVER:
+            assert prepared, "recovers without a preparation"
+            return
+        assert run.kill_at <= run.stop_at + max(
+            self.policy.stop_grace, run.kill_at - self.now
+        )
+        not_before = task.notice.not_before
+        known = task.begun
+        if (
+            not_before is not None
+            and not task.notice.has_started
+            and not_before - known > 2 * self.policy.margin
+        ):
+            assert run.kill_at <= not_before - self.policy.margin
+
+    def judge(self) -> None:
+        """Look at what is remembered."""
+        for task in self.memory.tasks:
+            runs = Counter(
+                (step.round, step.handler)
+                for step in task.steps
+                if step.phase is Phase.PREPARE and step.state is StepState.DONE
+            )
+            assert all(count == 1 for count in runs.values()), "prepared twice"
+            assert len(task.steps) <= 4 * len(HANDLERS) * (LOST_MAX + 3)
+            if task.notice.resources == ("vm10",):
+                assert task.consent is Consent.NONE
+                assert task.steps == ()
+            if task.stage is Stage.OVER:
+                owed = set(steps.owed(task)) - {"tell"}
+                assert not owed, "left owed"
+
+    def judge_sent(self, before: list[str]) -> None:
+        """Look at the approvals that were commanded since."""
+        for event_id in self.sent[len(before) :]:
+            task = self.task(event_id)
+            rule = next(each for each in self.policy.rules if each.name == task.rule)
+            assert rule.approve is not Approve.NEVER
+            assert task.stage is Stage.PREPARED
+            done = {
+                step.handler
+                for step in task.steps
+                if step.phase is Phase.PREPARE
+                and step.state is StepState.DONE
+                and step.round == task.round
+            }
+            wanted = {name for group in rule.groups for name in group}
+            required = {each.name for each in HANDLERS if each.required}
+            assert wanted & required <= done, "approved unprepared"
+            assert done or task.notice.event_type not in UNSAFE_UNPREPARED
+
+
+class World:
+    """The events as they are, and what was last read of them."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.events: dict[str, Notice] = {}
+        self.before: tuple[Notice, ...] = ()
+        self.past: set[str] = set()
+
+    def change(self, now: int) -> None:
+        """Let an event come, start or go."""
+        event_id = self.data.draw(st.sampled_from(IDS), "event")
+        if event_id not in self.events:
+            if event_id not in self.past:
+                self.past.add(event_id)
+                self.events[event_id] = self._event(event_id, now)
+        elif not self.events[event_id].has_started and self.data.draw(st.booleans()):
+            self.events[event_id] = started(self.events[event_id])
+        else:
+            del self.events[event_id]
+
+    def _event(self, event_id: str, now: int) -> Notice:
+        ahead = self.data.draw(
+            st.sampled_from([-5, 1, 8, 30, 30, 300, 900, 900]), "notice"
+        )
+        value = notice(
+            event_id,
+            event_type=self.data.draw(st.sampled_from(["Reboot", "Preempt", "Freeze"])),
+            resources=self.data.draw(st.sampled_from(RESOURCES)),
+            not_before=now + ahead * SECOND,
+        )
+        return (
+            started(value)
+            if self.data.draw(st.sampled_from([False, False, False, True]))
+            else value
+        )
+
+    def document(self) -> tuple[Notice, ...]:
+        """Return what is read: true, old, or cut short."""
+        true = tuple(self.events.values())
+        fault = self.data.draw(
+            st.sampled_from(["none", "none", "none", "stale", "short", "back"]), "fault"
+        )
+        if fault == "stale":
+            return self.before
+        if fault == "short":
+            return true[:-1]
+        if fault == "back":
+            return tuple(
+                replace(each, status="Scheduled", not_before=None) for each in true
+            )
+        self.before = true
+        return true
+
+
+@hypothesis.given(st.data(), a_policy)
+def test_whatever_happens(data: st.DataObject, settings: Policy) -> None:
+    life, world = Agent(settings), World(data)
+    for _ in range(data.draw(st.integers(5, 60), "length")):
+        before = list(life.sent)
+        live_one(data, life, world)
+        life.judge()
+        life.judge_sent(before)
+    # All goes in the end, and the agent runs on.
+    for _ in range(3):
+        life.poll(times=2)
+    for _ in range(200):
+        if not life.running and not life.wake:
+            break
+        for run in list(life.running.values()):
+            life.end(run.handler)
+        life.sleep(MINUTE)
+    life.judge()
+    for task in life.memory.tasks:
+        assert task.stage is Stage.OVER, "left owed"
+
+
+def live_one(data: st.DataObject, life: Agent, world: World) -> None:
+    """Do one thing to the agent."""
+    what = data.draw(
+        st.sampled_from(WHAT),
+        "what",
+    )
+    match what:
+        case "poll":
+            life.poll(*world.document())
+        case "change":
+            world.change(life.now)
+            life.poll(*world.document())
+        case "end":
+            end_one(data, life)
+        case "answer":
+            wanted = [
+                task.event_id
+                for task in life.memory.tasks
+                if task.consent is Consent.WANTED
+            ]
+            if wanted:
+                consent = data.draw(
+                    st.sampled_from([Consent.GIVEN, Consent.WANTED, Consent.REFUSED])
+                )
+                given = life.memory.find(wanted[0])
+                sent = Counter(life.sent)
+                life.answer(consent, wanted[0])
+                assert given is not None
+                assert Counter(life.sent)[wanted[0]] == sent[wanted[0]]
+        case "sleep":
+            life.sleep(data.draw(st.sampled_from([0, 1, 7, 60, 900])) * SECOND)
+        case "restart":
+            restart(data, life)
+        case "peer":
+            event_id = data.draw(st.sampled_from(IDS))
+            life.hear("vm2", is_prepared=data.draw(st.booleans()), event_id=event_id)
+        case _:
+            life.answer(Consent.GIVEN, "E9")
+            life.order("E9")
+
+
+def end_one(data: st.DataObject, life: Agent) -> None:
+    """Let a run end as it may."""
+    if life.running:
+        run = data.draw(st.sampled_from(list(life.running.values())), "run")
+        states = [StepState.DONE, StepState.FAILED, StepState.LOST]
+        if any(stop.run_id == run.run_id for stop in life.stops):
+            states.append(StepState.STOPPED)
+        life.end(run.handler, data.draw(st.sampled_from(states)))
+
+
+def restart(data: st.DataObject, life: Agent) -> None:
+    """Kill the agent; what ran is adopted or lost."""
+    before = set(life.running)
+    life.restart()
+    assert set(life.running) == before
+    for run in list(life.running.values()):
+        if data.draw(st.booleans(), "lost"):
+            life.end(run.handler, StepState.LOST)
+    life.give()

@@ -1,0 +1,68 @@
+"""A receiver of any requests, which answers what the test says."""
+
+import contextlib
+import threading
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that came."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: str
+
+
+class Receiver:
+    """What to answer next, and what came."""
+
+    def __init__(self) -> None:
+        self.script: list[int] = []
+        """Statuses of the next answers, 0 for none at all; then `usual`."""
+        self.usual = 200
+        self.came: list[Request] = []
+        self.url = ""
+        self.released = threading.Event()
+
+
+@contextlib.contextmanager
+def receiving() -> Generator[Receiver]:
+    """Listen until the end of the context."""
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            body = self.rfile.read(length).decode()
+            receiver.came.append(
+                Request(self.command, self.path, dict(self.headers), body)
+            )
+            status = receiver.script.pop(0) if receiver.script else receiver.usual
+            if not status:
+                receiver.released.wait(30)
+                return
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(f"said {status}\n".encode())
+
+        do_PUT = do_POST  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    receiver.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield receiver
+    finally:
+        receiver.released.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

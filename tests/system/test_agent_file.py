@@ -1,0 +1,78 @@
+"""The agent's single file, as it is built: small, alone, the same twice, and at work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUNDLE = ROOT / "deploy" / "bundle.py"
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+HEAVY = ("asyncio", "concurrent", "email", "http", "multiprocessing", "pickle", "ssl")
+"""What would take a tenth of the agent's memory each."""
+
+# Nothing of the folder, of the environment or of what is installed may help it.
+ALONE = (sys.executable, "-I", "-S")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("built") / "forewarn-agent.pyz"
+    subprocess.run([sys.executable, BUNDLE, file], check=True, timeout=60)
+    return file
+
+
+def test_two_builds_are_the_same(built: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.pyz"
+    subprocess.run([sys.executable, BUNDLE, again], check=True, timeout=60)
+    assert again.read_bytes() == built.read_bytes()
+    assert os.access(built, os.X_OK)
+
+
+def test_it_shows_its_settings_alone(built: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*ALONE, built, "settings", "--json", "--poll", "2s"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    rows = {row["key"]: row for row in json.loads(done.stdout)}
+    assert rows["poll"] == {"key": "poll", "value": "2s", "origin": "flag --poll"}
+
+
+def test_at_work_it_has_loaded_nothing_heavy(built: Path, tmp_path: Path) -> None:
+    """It runs, answers, ends at a signal, and needed little for it."""
+    wrapper = (
+        "import atexit, runpy, sys\n"
+        "atexit.register(lambda: print(*sorted(sys.modules)))\n"
+        f"sys.argv = [{str(built)!r}, '--endpoint', 'http://127.0.0.1:9', '--name',"
+        " 'a', '--listen', '', '--state', 'agent.db']\n"
+        f"runpy.run_path({str(built)!r}, run_name='__main__')\n"
+    )
+    running = subprocess.Popen(
+        [*ALONE, "-c", wrapper],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 20
+    assert running.stderr is not None
+    line = running.stderr.readline()
+    while "gave no document" not in line and time.monotonic() < deadline:
+        line = running.stderr.readline()
+    running.send_signal(signal.SIGTERM)
+    out, err = running.communicate(timeout=20)
+    assert running.returncode == 0, err
+    loaded = {name.partition(".")[0] for name in out.split()}
+    assert "forewarn" in loaded
+    assert not loaded & set(HEAVY), loaded & set(HEAVY)

@@ -1,0 +1,467 @@
+"""Handlers as real processes: what they are told, how they end, how they are found."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Finished, Phase, Run, StepState, Stop
+from forewarn.agent.handlers.exec import ExecWorker, Program
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.making import Ground, make_workers, shelf_beside
+from forewarn.agent.handlers.port import Job, Result, Worker
+from forewarn.agent.handlers.records import RUNS_KEPT
+from forewarn.agent.handlers.runner import Runner
+from forewarn.agent.values import HandlerSettings
+from forewarn.clock import SystemClock
+from forewarn.instants import MILLISECOND, SECOND, Micros
+from tests.support.agent_journals import task_of
+from tests.support.processes import PATIENCE_SECONDS, eventually
+
+pytestmark = pytest.mark.system
+
+CLOCK = SystemClock()
+ENVIRONMENT = {"PATH": os.environ["PATH"], "OWN": "agent's"}
+
+
+class Bench:
+    """A runner, and what it tells."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shelf = shelf_beside(folder / "agent.db")
+        self.inbox: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        self.workers: dict[str, Worker] = {}
+        self.runner = Runner(
+            self.workers,
+            finish=self.inbox.put,
+            vm=lambda: "web_1",
+            clock=CLOCK,
+            shelf=self.shelf,
+        )
+
+    def add(self, script: str, **more: object) -> None:
+        """Have handler `h` be a script of the shell."""
+        words = ("/bin/sh", "-c", script)
+        program = Program(name="h", prepare=words, recover=words)
+        self.workers["h"] = ExecWorker(
+            replace(program, **more),
+            shelf=self.shelf,
+            environment=ENVIRONMENT,
+        )
+
+    def run(
+        self,
+        *,
+        run_id: str = "r1",
+        seconds: float = PATIENCE_SECONDS,
+        grace: float = PATIENCE_SECONDS,
+        is_again: bool = False,
+    ) -> Run:
+        now = CLOCK.now()
+        stop_at = now + round(seconds * SECOND)
+        run = Run(
+            run_id=run_id,
+            handler="h",
+            phase=Phase.PREPARE,
+            attempt=1,
+            task=task_of("E1"),
+            stop_at=stop_at,
+            kill_at=stop_at + round(grace * SECOND),
+            is_again=is_again,
+        )
+        self.runner.start(run)
+        return run
+
+    def end(self) -> Finished:
+        return self.inbox.get(timeout=PATIENCE_SECONDS)
+
+    def result(self, script: str, **more: float) -> Finished:
+        self.add(script)
+        self.run(**more)  # pyright: ignore[reportArgumentType]
+        return self.end()
+
+    def saw(self, name: str) -> str:
+        """Return what a handler has written into a file of that name, once it has."""
+        file = self.folder / name
+        return eventually(
+            lambda: file.read_text() if file.exists() else "", lambda text: "\n" in text
+        ).strip()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    for run_id in bench.runner.running():
+        bench.runner.stop(Stop(run_id=run_id, kill_at=0))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_program_is_told_of_the_event(bench: Bench) -> None:
+    done = bench.result("cat; echo; env; echo the end")
+    assert done == Finished(run_id="r1", state=StepState.DONE, detail="the end")
+    event, *lines = bench.shelf.folder("r1").output().splitlines()
+    assert json.loads(event) == {
+        "EventId": "E1",
+        "EventStatus": "Scheduled",
+        "EventType": "Reboot",
+        "ResourceType": "VirtualMachine",
+        "Resources": ["web_1", "wéb_2"],
+        "NotBefore": "Sat, 21 Nov 2026 11:00:00 GMT",
+        "Description": "Host “h1” is to be\nmaintained",
+        "EventSource": "Platform",
+        "DurationInSeconds": 9,
+    }
+    told = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert told["OWN"] == "agent's"
+    for name, text in {
+        "ID": "E1",
+        "TYPE": "Reboot",
+        "STATUS": "Scheduled",
+        "SOURCE": "Platform",
+        "NOT_BEFORE": "2026-11-21T11:00:00Z",
+        "DURATION": "9",
+        "RESOURCES": "web_1,wéb_2",
+        "DESCRIPTION": "Host “h1” is to be",  # the other line follows
+        "PHASE": "prepare",
+        "VM": "web_1",
+    }.items():
+        assert told[f"FOREWARN_EVENT_{name}"] == told[f"FOREWARN_{name}"] == text
+    assert told["FOREWARN_DEADLINE"].endswith("Z")
+    assert 0 < int(told["FOREWARN_TIMEOUT"]) <= PATIENCE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("script", "detail"),
+    [
+        ("echo why; exit 3", "exit status 3: why"),
+        ("exit 1", "exit status 1"),
+        ("kill -PIPE $$", "ended by signal 13"),
+        ("kill -KILL $PPID", "the program was killed, and not by the agent"),
+    ],
+)
+def test_a_program_that_fails_says_why(bench: Bench, script: str, detail: str) -> None:
+    done = bench.result(script)
+    assert done == Finished(run_id="r1", state=StepState.FAILED, detail=detail)
+
+
+def test_a_program_that_is_not_there_is_a_failure(bench: Bench) -> None:
+    bench.add("", prepare=("/no/such/program",))
+    bench.run()
+    done = bench.end()
+    assert done.state is StepState.FAILED
+    assert "could not be started" in done.detail
+    assert list(bench.workers["h"].check()) == ["there is no program /no/such/program"]
+
+
+def test_a_handler_without_something_to_do_has_done_it(bench: Bench) -> None:
+    bench.add("", prepare=())
+    bench.run()
+    assert bench.end().state is StepState.DONE
+
+
+def test_when_its_time_is_up_it_has_failed_whatever_it_says(bench: Bench) -> None:
+    done = bench.result(
+        "trap 'echo tidied; exit 0' TERM; while :; do sleep 0.02; done", seconds=0.2
+    )
+    assert done.state is StepState.FAILED
+    assert done.detail == (
+        "its time was up, and it ended when asked; its last words: tidied"
+    )
+
+
+def test_who_does_not_end_is_killed_with_its_whole_group(bench: Bench) -> None:
+    bench.add(
+        "trap '' TERM\n"
+        f"(trap '' TERM; sleep 60) & echo $! >{bench.folder}/child\n"
+        f"echo $$ >{bench.folder}/self\n"
+        "wait"
+    )
+    begun = CLOCK.monotonic()
+    bench.run(seconds=0.3, grace=0.3)
+    done = bench.end()
+    assert CLOCK.monotonic() - begun < 5
+    assert done.state is StepState.FAILED
+    assert "had to be killed" in done.detail
+    for name in ("child", "self"):
+        pid = int(bench.saw(name))
+        eventually(lambda pid=pid: is_gone(pid), bool)
+
+
+def test_what_a_stopped_program_leaves_behind_is_killed_too(bench: Bench) -> None:
+    bench.add(
+        f"(trap '' TERM; sleep 60) & echo $! >{bench.folder}/child\n"
+        f"echo $$ >{bench.folder}/self; wait"
+    )
+    run = bench.run()
+    child = int(bench.saw("child"))
+    bench.runner.stop(Stop(run_id=run.run_id, kill_at=CLOCK.now() + SECOND))
+    done = bench.end()
+    assert done.state is StepState.STOPPED
+    eventually(lambda: is_gone(child), bool)
+
+
+def test_what_a_program_leaves_behind_by_itself_goes_on(bench: Bench) -> None:
+    done = bench.result(f"sleep 60 & echo $! >{bench.folder}/child")
+    assert done.state is StepState.DONE
+    child = int(bench.saw("child"))
+    assert not is_gone(child)
+    os.kill(child, signal.SIGKILL)
+
+
+def test_the_end_of_a_program_is_known_at_once(bench: Bench) -> None:
+    begun = CLOCK.monotonic()
+    done = bench.result(":")
+    assert done.state is StepState.DONE
+    assert CLOCK.monotonic() - begun < 0.25
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_kept(bench: Bench) -> None:
+    done = bench.result(
+        "echo first; head -c 3000000 /dev/zero | tr '\\0' 'x'; sleep 0.7;"
+        " head -c 300000 /dev/zero | tr '\\0' 'y'; echo; echo last"
+    )
+    assert done.detail == "last"
+    output = bench.shelf.folder("r1").output()
+    assert output.startswith("first\nxxx")
+    assert output.endswith("y\nlast\n")
+    assert "[…]" in output
+    assert len(output) < 40_000
+    on_disk = sum(
+        file.stat().st_size for file in bench.shelf.folder("r1").path.iterdir()
+    )
+    assert on_disk < 1_000_000
+
+
+def test_only_the_latest_records_are_kept(bench: Bench) -> None:
+    bench.add(":")
+    for number in range(RUNS_KEPT + 5):
+        bench.run(run_id=f"r{number}")
+        bench.end()
+    eventually(
+        lambda: len(list(bench.shelf.folder("x").path.parent.iterdir())),
+        lambda count: count <= RUNS_KEPT,
+    )
+
+
+def test_a_handler_that_the_settings_no_longer_have(bench: Bench) -> None:
+    bench.run()
+    assert bench.end().state is StepState.FAILED
+    bench.run(is_again=True)
+    assert bench.end().state is StepState.LOST
+
+
+def test_a_bug_in_a_handler_is_a_failure(bench: Bench) -> None:
+    class Broken(ExecWorker):
+        def prepare(self, job: Job, leash: Leash) -> Result:
+            raise ZeroDivisionError("oh")
+
+    bench.workers["h"] = Broken(
+        Program(name="h"), shelf=bench.shelf, environment=ENVIRONMENT
+    )
+    bench.run()
+    assert bench.end() == Finished(
+        run_id="r1", state=StepState.FAILED, detail="ZeroDivisionError: oh"
+    )
+
+
+AGENT = """
+import queue, sys
+from pathlib import Path
+from tests.system.test_agent_handlers import Bench
+bench = Bench(Path(sys.argv[1]))
+bench.add(sys.argv[2])
+bench.run()
+print("begun", flush=True)
+bench.end()
+print("ended", flush=True)
+queue.SimpleQueue().get()
+"""
+
+
+class TestAfterKill9:
+    """The agent is killed while a handler runs, and another one takes over."""
+
+    def kill_agent(
+        self, bench: Bench, script: str, *, when: Callable[[], object]
+    ) -> None:
+        agent = subprocess.Popen(
+            [sys.executable, "-c", AGENT, str(bench.folder), script],
+            cwd=Path(__file__).resolve().parents[2],
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert agent.stdout is not None
+            assert agent.stdout.readline() == b"begun\n"
+            when()
+        finally:
+            agent.kill()
+            agent.wait()
+            assert agent.stdout is not None
+            agent.stdout.close()
+
+    def test_a_program_that_still_runs_is_waited_for(self, bench: Bench) -> None:
+        go = bench.folder / "go"
+        script = (
+            f"echo $$ >{bench.folder}/self; while [ ! -e {go} ]; do sleep 0.02; done;"
+            " echo done; exit 4"
+        )
+        self.kill_agent(bench, script, when=lambda: bench.saw("self"))
+        assert not is_gone(int(bench.saw("self")))
+        bench.add("exit 99")
+        bench.run(is_again=True)
+        go.touch()
+        assert bench.end() == Finished(
+            run_id="r1", state=StepState.FAILED, detail="exit status 4: done"
+        )
+
+    def test_one_that_ended_meanwhile_is_believed(self, bench: Bench) -> None:
+        script = f"echo $$ >{bench.folder}/self; echo fine"
+        self.kill_agent(bench, script, when=lambda: bench.saw("self"))
+        status = bench.shelf.folder("r1").path / "status"
+        eventually(status.exists, bool)
+        bench.add("exit 99")
+        bench.run(is_again=True)
+        assert bench.end() == Finished(run_id="r1", state=StepState.DONE, detail="fine")
+
+    def test_it_keeps_its_deadline(self, bench: Bench) -> None:
+        script = f"echo $$ >{bench.folder}/self; exec sleep 60"
+        self.kill_agent(bench, script, when=lambda: bench.saw("self"))
+        bench.add("exit 99")
+        bench.run(is_again=True, seconds=0.2, grace=1)
+        assert bench.end().state is StepState.FAILED
+        eventually(lambda: is_gone(int(bench.saw("self"))), bool)
+
+    def test_one_that_was_killed_too_is_lost(self, bench: Bench) -> None:
+        script = f"echo $PPID >{bench.folder}/wrapper; exec sleep 60"
+        self.kill_agent(bench, script, when=lambda: bench.saw("wrapper"))
+        os.killpg(int(bench.saw("wrapper")), signal.SIGKILL)
+        eventually(lambda: is_gone(int(bench.saw("wrapper"))), bool)
+        bench.add("exit 99")
+        bench.run(is_again=True)
+        assert bench.end().state is StepState.LOST
+
+    def test_another_process_with_its_number_is_not_taken_for_it(
+        self, bench: Bench
+    ) -> None:
+        folder = bench.shelf.folder("r1")
+        folder.make(b"{}")
+        stat = Path("/proc/self/stat").read_text().strip()
+        fields = stat.split(" ")
+        fields[21] = "12345"  # it began at another time
+        (folder.path / "claim").write_text(f"{os.getpid()}\n{' '.join(fields)}\n")
+        bench.add("exit 99")
+        bench.run(is_again=True)
+        assert bench.end().state is StepState.LOST
+
+    def test_a_program_that_never_began_never_will(self, bench: Bench) -> None:
+        folder = bench.shelf.folder("r1")
+        bench.add(f"echo ran >{bench.folder}/ran")
+        bench.run(is_again=True)
+        assert bench.end().state is StepState.LOST
+        # The agent died between making the folder and starting the wrapper.
+        folder.make(b"{}")
+        bench.run(is_again=True)
+        assert bench.end().state is StepState.LOST
+        # The wrapper comes late.
+        from forewarn.agent.handlers import process  # noqa: PLC0415
+
+        late = process.start(folder, ("/bin/sh", "-c", "echo ran"), ENVIRONMENT)
+        late._reap()
+        assert not folder.output()
+
+    def test_a_run_whose_journal_was_lost_is_not_run_twice(self, bench: Bench) -> None:
+        bench.add(f"echo ran >>{bench.folder}/ran")
+        for _ in range(2):
+            bench.run()
+            assert bench.end().state is StepState.DONE
+        assert bench.saw("ran") == "ran"
+
+
+class TestPython:
+    def worker(self, bench: Bench, entry: str) -> Worker:
+        (bench.folder / "mine.py").write_text(
+            "import os\n"
+            "def good(event):\n"
+            "    print(os.environ['FOREWARN_PHASE'], event['EventType'])\n"
+            "def bad(event):\n"
+            "    return False\n"
+            "def worse(event):\n"
+            "    raise ValueError('no such pool')\n"
+            "word = 'x'\n"
+        )
+        settings = HandlerSettings(
+            name="h", kind="python", prepare=(entry,), directory=str(bench.folder)
+        )
+        ground = Ground(shelf=bench.shelf, environment=ENVIRONMENT, clock=CLOCK)
+        bench.workers.update(make_workers([settings], ground))
+        return bench.workers["h"]
+
+    @pytest.mark.parametrize(
+        ("entry", "state", "detail"),
+        [
+            ("mine:good", StepState.DONE, "prepare Reboot"),
+            ("mine:bad", StepState.FAILED, "exit status 1"),
+            ("mine:worse", StepState.FAILED, "exit status 1: ValueError: no such pool"),
+            (
+                "mine:word",
+                StepState.FAILED,
+                "exit status 1: mine:word cannot be called",
+            ),
+        ],
+    )
+    def test_a_function_prepares(
+        self, bench: Bench, entry: str, state: StepState, detail: str
+    ) -> None:
+        self.worker(bench, entry)
+        bench.run()
+        assert bench.end() == Finished(run_id="r1", state=state, detail=detail)
+
+    def test_what_cannot_be_imported_is_found_by_the_check(self, bench: Bench) -> None:
+        assert not self.worker(bench, "mine:good").check()
+        [fault] = self.worker(bench, "mine:nobody").check()
+        assert "has no attribute 'nobody'" in fault
+
+
+def test_a_check_says_what_is_wrong(bench: Bench) -> None:
+    def faults(**more: object) -> list[str]:
+        bench.add(":", **more)
+        return list(bench.workers["h"].check())
+
+    assert not faults()
+    assert not faults(check=("true",))
+    assert faults(check=("/bin/sh", "-c", "echo no pool; exit 2")) == [
+        "/bin/sh: exit status 2: no pool"
+    ]
+    assert faults(directory="/no/folder") == ["there is no folder /no/folder"]
+    file = bench.folder / "plain"
+    file.touch()
+    [fault] = faults(recover=(str(file),))
+    assert "chmod +x" in fault
+
+
+def test_a_handler_starts_and_is_reported_in_no_time(bench: Bench) -> None:
+    """Not a measurement, which `make bench` does: a bound against polling."""
+    bench.add(":")
+    took: list[Micros] = []
+    for number in range(10):
+        begun = CLOCK.now()
+        bench.run(run_id=f"quick{number}")
+        bench.end()
+        took.append(CLOCK.now() - begun)
+    assert sorted(took)[5] < 100 * MILLISECOND

@@ -1,0 +1,176 @@
+"""How often a tenant may order, by a clock that the test turns."""
+
+import math
+
+import pytest
+
+from forewarn.admin import limits
+from forewarn.admin.pace import Pace
+from forewarn.admin.problems import TooManyError
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import Reader, every
+from tests.unit.admin.tenants import Shared
+
+
+class Seconds:
+    """The I/O time."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def pace(seconds: Seconds) -> Pace:
+    return Pace(seconds)
+
+
+def use_up(pace: Pace, tenant: str) -> int:
+    """Order until it is refused; return how often it was not."""
+    taken = 0
+    while True:
+        try:
+            pace.take(tenant)
+        except TooManyError:
+            return taken
+        taken += 1
+
+
+def test_so_many_at_once_and_then_one_a_second(pace: Pace, seconds: Seconds) -> None:
+    assert use_up(pace, "shop") == limits.TENANT_ORDERS_AT_ONCE
+    seconds.now += 0.9
+    assert use_up(pace, "shop") == 0
+    seconds.now += 0.1
+    assert use_up(pace, "shop") == 1
+    seconds.now += 7
+    assert use_up(pace, "shop") == 7 * limits.TENANT_ORDERS_PER_SECOND
+
+
+def test_it_is_told_when_to_come_again_and_that_is_true(
+    pace: Pace, seconds: Seconds
+) -> None:
+    use_up(pace, "shop")
+    seconds.now += 0.25
+    with pytest.raises(TooManyError) as raised:
+        pace.take("shop")
+    assert raised.value.retry_seconds == math.ceil(0.75)
+    seconds.now += raised.value.retry_seconds
+    pace.take("shop")
+
+
+def test_a_refusal_costs_nothing(pace: Pace, seconds: Seconds) -> None:
+    use_up(pace, "shop")
+    for _ in range(1000):
+        with pytest.raises(TooManyError):
+            pace.take("shop")
+    seconds.now += 1
+    pace.take("shop")
+
+
+def test_who_rests_may_begin_anew_and_no_more(pace: Pace, seconds: Seconds) -> None:
+    use_up(pace, "shop")
+    seconds.now += 10**6
+    assert use_up(pace, "shop") == limits.TENANT_ORDERS_AT_ONCE
+
+
+def test_each_tenant_has_its_own(pace: Pace) -> None:
+    use_up(pace, "shop")
+    assert use_up(pace, "bank") == limits.TENANT_ORDERS_AT_ONCE
+
+
+def test_who_is_idle_is_forgotten_and_who_is_not_is_not(
+    pace: Pace, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PACES_MAX", 3)
+    for name in ("a", "b", "c"):
+        pace.take(name)
+    seconds.now += 2
+    use_up(pace, "c")
+    pace.take("d")
+    assert set(pace._full_at) == {"c", "d"}
+    assert use_up(pace, "c") == 0
+
+
+# Through the API
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> Shared:
+    """Return a service whose tenants may order twice."""
+    monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 2)
+    monkeypatch.setattr(limits, "TENANT_ORDERS_PER_SECOND", 0.01)
+    return Shared()
+
+
+def test_a_tenant_that_orders_too_often_is_told_when_to_order_again(
+    hurried: Shared,
+) -> None:
+    shop, bank = hurried.token("shop"), hurried.token("hidden-bank")
+    body = {"vms": ["web_0"]}
+    made = [hurried.ask(shop, "POST", "/v1/reboot", json=body) for _ in range(2)]
+    # The second is refused by the rules, or not: it counts.
+    assert made[0].status_code == 201
+    lines = hurried.desk.store.read(lambda reader: len(_trail(reader)))
+    answer = hurried.ask(shop, "POST", "/v1/reboot", json=body)
+    assert answer.status_code == 429
+    assert answer.json()["kind"] == "too-many"
+    assert "tenant shop orders too often" in answer.json()["error"]
+    assert 0 < int(answer.headers["Retry-After"]) <= 100
+    # Nothing was written, and another token of the same tenant is no way round.
+    assert hurried.desk.store.read(lambda reader: len(_trail(reader))) == lines
+    again = hurried.ask(hurried.token("shop"), "POST", "/v1/reboot", json=body)
+    assert again.status_code == 429
+    # It may look, the other tenant may order, and the operator has no limit.
+    assert hurried.ask(shop, "GET", "/v1/operations").status_code == 200
+    vms = {"vms": ["hidden-db-0"]}
+    assert hurried.ask(bank, "POST", "/v1/reboot", json=vms).status_code == 201
+    for _ in range(4):
+        hurried.order("fail", name="web_1")
+        hurried.order("restore", name="web_1")
+
+
+@pytest.mark.parametrize("text", ["reason", "description"])
+def test_a_tenants_texts_are_shorter(text: str) -> None:
+    shared = Shared()
+    shop = shared.token()
+    fits = "x" * limits.TENANT_TEXT_CHARACTERS_MAX
+    body = {"vms": ["web_0"], text: fits + "x"}
+    answer = shared.ask(shop, "POST", "/v1/reboot", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"] == (
+        f"{text}: a tenant's may have 200 characters, not 201"
+    )
+    body[text] = fits
+    assert shared.ask(shop, "POST", "/v1/reboot", json=body).status_code == 201
+    assert shared.order("reboot", vms=["web_1"], **{text: fits + "x"})
+
+
+def test_every_order_of_a_tenant_counts_its_texts() -> None:
+    shared = Shared()
+    shop = shared.token()
+    made = shared.ask(shop, "POST", "/v1/reboot", json={"vms": ["web_0"]}).json()
+    operation = made["operations"][0]
+    orders = {
+        "reboot": {"vms": ["web_0"]},
+        "redeploy": {"vms": ["web_0"]},
+        "terminate": {"vms": ["web_0"]},
+        "cancel": {"name": operation["operation"]},
+        "approve": {"event_id": operation["events"][0]["EventId"]},
+    }
+    for path, body in orders.items():
+        answer = shared.ask(
+            shop, "POST", f"/v1/{path}", json={**body, "reason": "x" * 201}
+        )
+        assert answer.status_code == 400, path
+        assert "a tenant's may have 200" in answer.json()["error"]
+
+
+def _trail(reader: Reader) -> list[AuditEntry]:
+    return list(every(reader, kinds.ALL_AUDIT))

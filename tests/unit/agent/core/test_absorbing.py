@@ -1,0 +1,335 @@
+"""What comes in: documents that are old, cut short, or odd."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from forewarn.agent.core import decide
+from forewarn.agent.core.model import (
+    Consent,
+    Finished,
+    Memory,
+    NoteKind,
+    Polled,
+    Stage,
+    StepState,
+)
+from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
+from forewarn.instants import MINUTE, SECOND
+from tests.unit.agent.core.support import (
+    DRAIN,
+    FLUSH,
+    Life,
+    gone,
+    notice,
+    policy,
+    prepare,
+    started,
+)
+
+EVENT = notice()
+AT_ONCE = Policy(rules=(Rule(name="it", approve=Approve.AT_ONCE),))
+
+
+@pytest.mark.clause("8.1")
+def test_one_document_without_the_event_is_not_believed() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(EVENT)
+    for _ in range(5):
+        life.poll()
+        life.poll(EVENT)
+    assert life.stage() is Stage.PREPARING
+    assert life.stops == []
+    gone(life)
+    assert life.stage() is Stage.OWED
+
+
+def test_one_document_with_an_event_that_has_gone_is_not_believed() -> None:
+    life = Life(AT_ONCE)
+    life.poll(EVENT)
+    gone(life)
+    for _ in range(5):
+        life.poll(EVENT)
+        life.poll()
+    assert life.stage() is Stage.OVER
+    assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.1")
+def test_a_new_event_is_believed_at_once() -> None:
+    life = Life(policy(DRAIN))
+    life.poll()
+    life.poll(EVENT)
+    assert life.begun() == [("E1", "prepare", "drain")]
+
+
+@pytest.mark.clause("8.1")
+def test_started_never_falls_back() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(started(EVENT))
+    life.end("drain")
+    life.poll(EVENT, times=3)
+    assert life.task().notice.has_started
+    assert life.sent == []
+    assert len(life.told(NoteKind.STARTED)) == 1
+
+
+def test_only_news_is_news() -> None:
+    life = Life(policy(DRAIN))
+    assert decide.is_news(life.memory, Polled(notices=(), name="vm1"))
+    life.poll()
+    assert not decide.is_news(life.memory, Polled(notices=(), name="vm1"))
+    assert not decide.is_news(life.memory, Polled(notices=()))
+    assert decide.is_news(life.memory, Polled(notices=(), name="vm2"))
+    assert decide.is_news(life.memory, Polled(notices=(EVENT,), name="vm1"))
+    life.poll(EVENT)
+    assert not decide.is_news(life.memory, Polled(notices=(EVENT,), name="vm1"))
+    assert decide.is_news(life.memory, Polled(notices=(), name="vm1"))
+
+
+# It was there again.
+
+
+def test_who_returns_before_recovery_goes_on_as_before() -> None:
+    life = Life(policy(DRAIN))
+    other = notice("E2")
+    life.poll(EVENT, other)
+    life.end("drain")
+    life.end("drain")
+    life.answer()
+    gone(life, other)
+    assert life.stage() is Stage.OWED
+    life.poll(EVENT, other, times=2)
+    assert life.stage() is Stage.PREPARED
+    assert life.task().round == 1
+    assert len(life.runs) == 2
+    assert life.sent == ["E1", "E2"]
+
+
+def test_who_returns_after_recovery_is_prepared_anew() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(EVENT)
+    life.end("drain")
+    life.end("flush")
+    life.answer()
+    gone(life)
+    life.end("flush")
+    life.poll(EVENT, times=2)
+    assert life.task().round == 2
+    # Who recovers still is waited for.
+    life.end("drain")
+    assert life.begun()[-1] == ("E1", "prepare", "drain")
+    life.end("drain")
+    life.end("flush")
+    # What was approved stays so.
+    assert life.sent == ["E1"]
+    gone(life)
+    life.end("flush")
+    life.end("drain")
+    assert life.owed() == []
+    assert len({run.run_id for run in life.runs}) == len(life.runs)
+    assert len(life.told(NoteKind.RECOVERED)) == 1
+
+
+def test_what_is_owed_of_an_earlier_round_is_not_lost() -> None:
+    """It returned in the midst of recovery, and nobody prepared again."""
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(EVENT)
+    life.end("drain")
+    life.end("flush")
+    gone(life)
+    life.restart(policy(DRAIN, FLUSH, rules=()))
+    life.poll(EVENT, times=2)
+    assert life.stage() is Stage.SEEN
+    life.end("flush")
+    gone(life)
+    assert life.begun()[-1] == ("E1", "recover", "drain")
+    life.end("drain")
+    assert life.stage() is Stage.OVER
+
+
+def test_what_was_not_approved_may_be_when_it_returns() -> None:
+    life = Life(AT_ONCE)
+    life.poll(EVENT)
+    gone(life)
+    life.poll(started(EVENT), times=2)
+    assert life.task().consent is Consent.NONE
+    assert len(life.told(NoteKind.STARTED)) == 1
+
+
+def test_returns_for_ever_take_no_memory() -> None:
+    life = Life(policy(DRAIN))
+    for _ in range(20):
+        life.poll(EVENT, times=2)
+        life.end("drain")
+        gone(life)
+        life.end("drain")
+    assert life.task().round == 20
+    assert len(life.task().steps) == 2
+
+
+def test_gone_and_there_again_in_one_decision() -> None:
+    life = Life(policy(DRAIN, rules=(prepare(("drain",), start_before=MINUTE),)))
+    life.poll(EVENT)
+    empty, full = Polled(notices=(), name="vm1"), Polled(notices=(EVENT,), name="vm1")
+    life.give(empty, empty, full, full)
+    assert life.stage() is Stage.SEEN
+    assert life.runs == []
+
+
+# Whose it is.
+
+
+def test_until_the_name_is_known_nothing_is_done() -> None:
+    anybody = Rule(name="others", mine=False, groups=(("drain",),))
+    settings = policy(DRAIN, rules=(prepare(("drain",)), anybody))
+    life = Life(settings, name="")
+    life.poll(EVENT)
+    assert life.runs == []
+    assert life.waits == {"E1": "the name of this VM is not known yet"}
+    life.name = "vm1"
+    life.poll(EVENT)
+    assert life.begun() == [("E1", "prepare", "drain")]
+    assert life.task().rule == "rule 1"
+
+
+def test_a_name_that_is_not_told_is_the_one_from_before() -> None:
+    life = Life(policy(DRAIN))
+    life.poll()
+    life.name = ""
+    life.poll(EVENT)
+    assert life.task().mine
+    assert life.memory.name == "vm1"
+
+
+@pytest.mark.clause("8.3")
+def test_others_events_are_handled_only_where_a_rule_says_so() -> None:
+    theirs = notice(resources=("vm2",))
+    rule = Rule(name="others", mine=False, groups=(("drain",),))
+    life = Life(policy(DRAIN))
+    life.poll(theirs)
+    assert life.runs == []
+    assert life.stage() is Stage.SEEN
+    life = Life(policy(DRAIN, rules=(rule,)))
+    life.poll(theirs)
+    assert life.begun() == [("E1", "prepare", "drain")]
+    life.end("drain")
+    assert life.sent == [], "it is not ours to approve"
+
+
+@pytest.mark.parametrize("state", [StepState.DONE, StepState.FAILED])
+def test_an_event_that_names_this_vm_later_is_prepared_by_its_own_rule(
+    state: StepState,
+) -> None:
+    theirs = notice(resources=("vm2",))
+    rules = (prepare(("drain",)), Rule(name="o", mine=False, groups=(("flush",),)))
+    life = Life(policy(DRAIN, FLUSH, rules=rules))
+    life.poll(theirs)
+    life.end("flush", state)
+    life.poll(notice(resources=("vm2", "vm1")))
+    assert life.begun()[1:] == [("E1", "prepare", "drain")]
+    assert life.sent == []
+    life.end("drain")
+    assert life.sent == ["E1"]
+    gone(life)
+    life.end("drain")
+    life.end("flush")
+    assert life.owed() == []
+
+
+def test_who_is_no_longer_named_has_left_the_event() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice(resources=("vm1", "vm2")))
+    life.end("drain")
+    life.poll(notice(resources=("vm2",)), times=2)
+    assert life.begun()[1:] == [("E1", "recover", "drain")]
+    life.end("drain")
+    life.poll(notice(resources=("vm2",)), times=5)
+    assert life.stage() is Stage.OVER
+
+
+# What is told.
+
+
+def test_somebody_else_approved() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(EVENT)
+    life.poll(started(EVENT))
+    assert life.told(NoteKind.STARTED) == [
+        (NoteKind.STARTED, "somebody else approved it")
+    ]
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_nobody_else_did(*, is_given: bool) -> None:
+    life = Life(AT_ONCE if is_given else policy(DRAIN))
+    life.poll(EVENT)
+    if not is_given:
+        life.now += 15 * MINUTE - SECOND
+    life.poll(started(EVENT))
+    assert life.told(NoteKind.STARTED) == [(NoteKind.STARTED, "")]
+
+
+def test_an_event_that_is_started_when_first_seen() -> None:
+    life = Life(Policy())
+    life.poll(started(EVENT))
+    assert life.told() == [
+        (NoteKind.SEEN, ""),
+        (NoteKind.STARTED, "when it was first seen"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "not_before", "wanted"),
+    [
+        (0, EVENT.not_before, (NoteKind.CANCELLED, "")),
+        (15, EVENT.not_before, (NoteKind.GONE, "it was never seen Started")),
+        (0, None, (NoteKind.GONE, "it was never seen Started")),
+    ],
+)
+def test_an_event_that_goes(
+    minutes: int, not_before: int | None, wanted: tuple[NoteKind, str]
+) -> None:
+    life = Life(Policy())
+    life.poll(replace(EVENT, not_before=not_before))
+    life.now += minutes * MINUTE
+    gone(life)
+    assert life.told()[-1] == wanted
+
+
+def test_an_approved_event_that_goes_was_hardly_cancelled() -> None:
+    life = Life(AT_ONCE)
+    life.poll(EVENT)
+    life.answer()
+    gone(life)
+    assert life.told()[-1] == (NoteKind.GONE, "it was never seen Started")
+
+
+def test_the_end_of_a_run_that_nobody_remembers() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(EVENT)
+    before = life.memory
+    life.give(Finished(run_id="E9.1.prepare.1.drain", state=StepState.DONE))
+    assert life.memory == before
+
+
+def test_a_run_is_named_so_that_it_may_be_a_file() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice("../E1"), notice("E2" * 40), notice("E3\udcff"))
+    life.end("drain")
+    life.end("drain")
+    life.end("drain")
+    names = {run.run_id for run in life.runs}
+    assert len(names) == 3
+    assert all(re.fullmatch(r"[A-Za-z0-9.-]{1,120}", each) for each in names)
+
+
+def test_the_memory_does_not_change_where_nothing_does() -> None:
+    assert Memory().find("E1") is None
+    handlers: tuple[Handler, ...] = (DRAIN,)
+    life = Life(policy(*handlers))
+    life.poll(EVENT)
+    before = life.memory
+    life.poll(EVENT)
+    assert life.memory == before

@@ -1,0 +1,254 @@
+"""How long each handler may take."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.agent.core import budget
+from forewarn.agent.core.model import Run, Task
+from forewarn.agent.core.policy import Handler, Policy
+from forewarn.instants import MILLISECOND, MINUTE, SECOND, Micros
+from forewarn.protocol.notices import STARTED
+from tests.unit.agent.core.support import (
+    DRAIN,
+    FLUSH,
+    START,
+    Life,
+    notice,
+    policy,
+    prepare,
+    started,
+)
+
+
+def task_of(**values: Any) -> Task:
+    begins = START if values.get("status") == STARTED else 0
+    return Task(
+        event_id="E1", notice=notice(**values), mine=True, seen=START, started=begins
+    )
+
+
+def left(run: Run, now: Micros = START) -> tuple[float, float]:
+    """Return seconds until it is asked to stop, and until it is killed."""
+    return (run.stop_at - now) / SECOND, (run.kill_at - now) / SECOND
+
+
+# Where there is time enough, a handler has what it asked for.
+
+
+def test_a_handler_is_told_its_own_time_where_there_is_more() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    assert left(life.runs[0]) == (300, 305)
+
+
+def test_the_end_of_a_short_time_is_not_beyond_it() -> None:
+    life = Life(policy(Handler(name="drain", timeout=5 * SECOND)))
+    life.poll(notice())
+    assert left(life.runs[0]) == (5, 10)
+
+
+def test_without_not_before_only_its_own_time_counts() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice(not_before=None))
+    assert left(life.runs[0]) == (300, 305)
+
+
+# Else it is split.
+
+
+def test_groups_share_what_is_left_and_inherit_what_is_saved() -> None:
+    ten = Handler(name="ten", timeout=10 * MINUTE)
+    five = Handler(name="five", timeout=5 * MINUTE)
+    life = Life(policy(ten, five))
+    life.poll(notice(not_before=START + 92 * SECOND))
+    # 90 s before the margin, two parts of three.
+    assert left(life.runs[0]) == (55, 60)
+    life.now += 10 * SECOND
+    life.end("ten")
+    assert left(life.runs[1], START + 10 * SECOND) == (75, 80)
+
+
+def test_a_group_asks_for_its_longest() -> None:
+    both = prepare(("drain", "flush"), ("third",))
+    third = Handler(name="third", timeout=5 * MINUTE)
+    short = Handler(name="flush", timeout=10 * SECOND)
+    life = Life(policy(DRAIN, short, third, rules=(both,)))
+    life.poll(notice(not_before=START + 102 * SECOND))
+    assert [left(run) for run in life.runs] == [(45, 50), (10, 15)]
+
+
+def test_a_share_is_never_too_small_to_begin() -> None:
+    handlers = [Handler(name=f"h{number}") for number in range(9)]
+    life = Life(policy(*handlers))
+    near = START + 10 * SECOND
+    life.poll(notice(not_before=near))
+    life.now = near - 2 * SECOND - 300 * MILLISECOND
+    life.end("h0")
+    run = life.runs[-1]
+    assert run.handler == "h1"
+    assert run.kill_at - life.now >= budget.LEAST
+
+
+# The margin.
+
+
+def test_nothing_is_begun_when_no_time_is_left() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(notice(not_before=START + 10 * SECOND))
+    life.now = START + 8 * SECOND - budget.LEAST + 1
+    life.end("drain")
+    assert life.begun() == [("E1", "prepare", "drain")]
+    assert life.task().withheld == "there was no time left for flush"
+    assert life.sent == []
+
+
+@pytest.mark.parametrize("ahead", [-60, 0, 1, 2, 3, 4])
+def test_where_not_before_is_upon_us_the_hurry_counts(ahead: int) -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice(not_before=START + ahead * SECOND))
+    stop, kill = left(life.runs[0])
+    assert kill == 10
+    assert stop == 8
+
+
+def test_who_comes_back_late_hurries_also() -> None:
+    """The agent was down when its rule wanted it to begin."""
+    settings = policy(DRAIN, rules=(prepare(("drain",), start_before=5 * MINUTE),))
+    life = Life(settings)
+    life.poll(notice())
+    life.now = START + 15 * MINUTE - SECOND
+    life.restart()
+    life.give()
+    assert left(life.runs[0], life.now) == (8, 10)
+
+
+# The short path.
+
+
+@pytest.mark.clause("8.5")
+def test_a_preempt_leaves_24_seconds_although_its_first_polls_failed() -> None:
+    life = Life(policy(DRAIN), now=START + 3 * SECOND)
+    life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
+    stop, kill = left(life.runs[0], life.now)
+    assert stop >= 24
+    assert kill == 25
+
+
+def test_in_a_hurry_the_worthiest_come_first_and_get_all() -> None:
+    handlers = (
+        Handler(name="tell", worth=0),
+        Handler(name="save", worth=9),
+        Handler(name="drain", worth=5),
+        Handler(name="leave", worth=5),
+    )
+    life = Life(policy(*handlers))
+    life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
+    assert [run.handler for run in life.runs] == ["save"]
+    assert left(life.runs[0])[1] == 28
+    life.now += 8 * SECOND
+    life.end("save")
+    assert [run.handler for run in life.runs] == ["save", "drain", "leave"]
+    assert left(life.runs[1], life.now)[1] == 20
+    life.end("drain")
+    life.end("leave")
+    assert life.runs[-1].handler == "tell"
+
+
+def test_who_saves_last_is_left_out_when_time_is_up() -> None:
+    handlers = (Handler(name="save", worth=9), Handler(name="tell", required=False))
+    life = Life(policy(*handlers))
+    life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
+    life.now += 28 * SECOND
+    life.end("save")
+    assert life.begun() == [("E1", "prepare", "save")]
+    assert life.stage().value == "prepared"
+    assert life.sent == ["E1"]
+
+
+def test_what_has_started_leaves_the_hurry() -> None:
+    life = Life(policy(DRAIN, hurry=20 * SECOND))
+    life.poll(started(notice()))
+    assert left(life.runs[0])[1] == 20
+
+
+def test_what_starts_early_hurries_what_is_left() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(notice())
+    life.now += MINUTE
+    life.poll(started(notice()))
+    life.end("drain")
+    assert life.runs[1].handler == "flush"
+    assert left(life.runs[1], life.now)[1] == 10
+
+
+# When to begin.
+
+
+def test_a_rule_may_begin_late() -> None:
+    settings = policy(DRAIN, rules=(prepare(("drain",), start_before=5 * MINUTE),))
+    life = Life(settings)
+    life.poll(notice())
+    assert life.wake == START + 10 * MINUTE
+    assert life.waits == {"E1": "its preparation begins later"}
+    life.sleep(10 * MINUTE - 1)
+    assert life.runs == []
+    life.sleep(1)
+    assert left(life.runs[0], life.now)[1] == 298
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"event_type": "Preempt"},
+        {"status": STARTED},
+        {"not_before": None},
+    ],
+)
+def test_what_cannot_wait_does_not(values: dict[str, Any]) -> None:
+    rule = prepare(("drain",), start_before=MINUTE)
+    assert budget.begin_at(task_of(**values), rule) == START
+
+
+def test_an_order_to_approve_lets_preparation_begin() -> None:
+    settings = policy(DRAIN, rules=(prepare(("drain",), start_before=MINUTE),))
+    life = Life(settings)
+    life.poll(notice())
+    life.order()
+    assert life.begun() == [("E1", "prepare", "drain")]
+    assert life.sent == ["E1"]
+
+
+@given(
+    timeouts=st.lists(st.integers(1, 1_000), min_size=1, max_size=6),
+    until=st.none() | st.integers(0, 4_000),
+    is_hurried=st.booleans(),
+    grace=st.integers(0, 60),
+)
+def test_deadlines_are_in_order(
+    timeouts: list[int], until: int | None, grace: int, *, is_hurried: bool
+) -> None:
+    handlers = [
+        Handler(name=f"h{index}", timeout=each * SECOND)
+        for index, each in enumerate(timeouts)
+    ]
+    end = None if until is None else START + until * 100 * MILLISECOND
+    found = budget.times(
+        handlers[0],
+        [[handler] for handler in handlers],
+        until=end,
+        is_hurried=is_hurried,
+        policy=Policy(stop_grace=grace * SECOND),
+        now=START,
+    )
+    if found is None:
+        assert end is not None
+        assert end - START < budget.LEAST
+        return
+    stop, kill = found
+    assert START < stop <= kill
+    assert stop <= START + handlers[0].timeout
+    assert kill - stop <= max(grace * SECOND, kill - START - handlers[0].timeout)
+    assert end is None or kill <= end

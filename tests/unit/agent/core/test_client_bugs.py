@@ -1,0 +1,210 @@
+"""What public clients do wrong, and this one does not: one test for each."""
+
+import pytest
+
+from forewarn.agent.core import names
+from forewarn.agent.core.model import Consent, Memory, NoteKind, Stage, StepState
+from forewarn.agent.core.policy import Approve, Approver, Handler, Policy, Rule
+from forewarn.agent.core.rules import default_rules
+from forewarn.instants import MINUTE, SECOND
+from tests.unit.agent.core.support import (
+    DRAIN,
+    START,
+    Life,
+    gone,
+    notice,
+    policy,
+    prepare,
+    started,
+)
+
+PAIR = notice(resources=("vm1", "vm2"))
+
+
+@pytest.mark.clause("8.4")
+def test_it_does_not_approve_although_the_drain_failed() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    life.end("drain", StepState.FAILED, "exit status 1")
+    life.poll(notice(), times=10)
+    life.sleep(20 * MINUTE)
+    assert life.sent == []
+    assert life.told(NoteKind.WITHHELD) != []
+
+
+def test_it_does_not_panic_without_a_drain() -> None:
+    handlers: tuple[Handler, ...] = ()
+    life = Life(Policy(rules=default_rules(handlers)))
+    life.poll(notice(), notice("E2", source="User"))
+    life.poll(started(notice()), started(notice("E2")))
+    gone(life)
+    assert life.runs == []
+    assert life.sent == ["E2"]
+
+
+def test_it_does_not_uncordon_at_start_what_it_never_cordoned() -> None:
+    life = Life(policy(DRAIN), memory=Memory(lost_journal=True))
+    life.restart()
+    life.poll(times=5)
+    assert life.runs == []
+
+
+def test_it_does_not_approve_again_with_every_poll() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    life.end("drain")
+    life.poll(notice(), times=20)
+    life.answer()
+    life.poll(notice(), times=60)
+    assert life.sent == ["E1"]
+
+
+def test_it_does_not_drain_again_when_the_event_starts() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    life.end("drain")
+    life.poll(started(notice()), times=60)
+    assert len(life.runs) == 1
+
+
+def test_of_two_events_both_are_approved() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice("E1"), notice("E2"))
+    life.end("drain")
+    life.end("drain")
+    assert life.sent == ["E1", "E2"]
+
+
+def test_an_event_is_not_approved_by_what_was_done_for_another() -> None:
+    freeze = notice("F", event_type="Freeze", duration_seconds=60)
+    rules = (
+        prepare(("drain",), types=frozenset({"Reboot"})),
+        Rule(name="other", approve=Approve.NEVER),
+    )
+    life = Life(policy(DRAIN, rules=rules))
+    life.poll(freeze, notice("R"))
+    life.end("drain")
+    assert life.sent == ["R"]
+    assert life.waits["F"] == "other never approves"
+
+
+@pytest.mark.clause("8.6")
+@pytest.mark.parametrize("approver", [Approver.LEADER, Approver.ALL])
+def test_two_nodes_that_an_event_names_do_not_wait_for_each_other(
+    approver: Approver,
+) -> None:
+    rule = prepare(("drain",), approver=approver)
+    both = [
+        Life(policy(DRAIN, rules=(rule,), has_peers=True), name=name)
+        for name in ("vm1", "vm2")
+    ]
+    for life in both:
+        life.poll(PAIR)
+        life.end("drain")
+    for life, other in (both, both[::-1]):
+        is_prepared = other.stage() is Stage.PREPARED
+        life.hear(other.name, is_prepared=is_prepared)
+    assert [life.sent for life in both] == [["E1"], []]
+
+
+def test_an_answer_is_not_read_for_more_than_it_is() -> None:
+    """An approval was taken, whatever its answer's body was."""
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    life.end("drain")
+    life.answer(Consent.GIVEN, detail="OK")
+    life.sleep(15 * MINUTE)
+    assert life.task().consent is Consent.GIVEN
+    assert life.sent == ["E1"]
+
+
+def test_what_may_be_acknowledged_by_itself_is() -> None:
+    life = Life(Policy(rules=(Rule(name="it", approve=Approve.AT_ONCE),)))
+    life.poll(notice())
+    assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.7")
+def test_it_does_not_stop_watching_after_the_first_event() -> None:
+    life = Life(policy(DRAIN))
+    for number in range(1, 6):
+        event = notice(f"E{number}", not_before=life.now + 15 * MINUTE)
+        life.poll(event)
+        life.end("drain")
+        life.answer(event_id=event.event_id)
+        life.poll(started(event), times=2)
+        gone(life)
+        life.end("drain")
+        assert life.begun()[-2:] == [
+            (event.event_id, "prepare", "drain"),
+            (event.event_id, "recover", "drain"),
+        ]
+    assert life.sent == ["E1", "E2", "E3", "E4", "E5"]
+
+
+@pytest.mark.clause("8.3")
+def test_it_does_not_act_on_the_event_of_another_vm() -> None:
+    life = Life(policy(DRAIN))
+    preempt = notice(
+        event_type="Preempt",
+        resources=("another_vm",),
+        not_before=START + 30 * SECOND,
+    )
+    life.poll(preempt)
+    life.poll(started(preempt), times=3)
+    gone(life)
+    assert life.runs == []
+    assert life.sent == []
+
+
+@pytest.mark.clause("8.3")
+@pytest.mark.parametrize("name", ["vm1", "vm", "m10", "vm100", "VM10"])
+def test_a_name_within_another_is_not_that_name(name: str) -> None:
+    life = Life(policy(DRAIN), name=name)
+    life.poll(notice(resources=("vm10",)))
+    assert life.runs == []
+    assert life.sent == []
+
+
+def test_scale_sets_are_counted_in_base_36() -> None:
+    name = names.scale_set_name("aks-pool-vmss00000i")
+    assert name == "aks-pool-vmss_18"
+    life = Life(policy(DRAIN), name=name)
+    life.poll(notice(resources=("aks-pool-vmss_18",)))
+    assert len(life.runs) == 1
+
+
+def test_a_plain_name_is_a_name() -> None:
+    assert names.scale_set_name("web") == ""
+    life = Life(policy(DRAIN), name="web")
+    life.poll(notice(resources=("web",)))
+    assert len(life.runs) == 1
+
+
+@pytest.mark.clause("8.3")
+def test_no_recovery_is_skipped_when_several_events_go_at_once() -> None:
+    handlers = tuple(Handler(name=f"h{number}") for number in range(4))
+    rules = tuple(
+        prepare((each.name,), name=each.name, description=each.name)
+        for each in handlers
+    )
+    life = Life(policy(*handlers, rules=rules))
+    life.poll(*(notice(f"E{n}", description=f"h{n}") for n in range(4)))
+    for each in handlers:
+        life.end(each.name)
+    gone(life)
+    for each in handlers:
+        life.end(each.name)
+    assert life.owed() == []
+    assert sorted(life.begun()[4:]) == [(f"E{n}", "recover", f"h{n}") for n in range(4)]
+
+
+@pytest.mark.clause("8.6")
+def test_it_does_not_approve_alone_for_all_where_all_are_asked() -> None:
+    rule = prepare(("drain",), approver=Approver.ALL)
+    life = Life(policy(DRAIN, rules=(rule,), has_peers=True))
+    life.poll(PAIR)
+    life.end("drain")
+    life.sleep(15 * MINUTE)
+    assert life.sent == []
+    assert life.waits == {"E1": "not prepared yet: vm2"}

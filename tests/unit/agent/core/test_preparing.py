@@ -1,0 +1,253 @@
+"""Preparation: groups, retries, what is required, and what was lost."""
+
+import pytest
+
+from forewarn.agent.core.model import NoteKind, Stage, StepState
+from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
+from forewarn.agent.core.preparing import LOST_MAX, RETRY_PAUSE
+from forewarn.instants import MINUTE, SECOND
+from tests.unit.agent.core.support import (
+    DRAIN,
+    FLUSH,
+    START,
+    Life,
+    gone,
+    notice,
+    policy,
+    prepare,
+    started,
+)
+
+LEAVE = Handler(name="leave")
+
+
+@pytest.mark.clause("8.5")
+def test_a_group_runs_side_by_side_and_then_the_next() -> None:
+    both = prepare(("drain", "flush"), ("leave",))
+    life = Life(policy(DRAIN, FLUSH, LEAVE, rules=(both,)))
+    life.poll(notice())
+    assert [run.handler for run in life.runs] == ["drain", "flush"]
+    life.end("flush")
+    assert len(life.runs) == 2
+    life.end("drain")
+    assert life.runs[-1].handler == "leave"
+    assert life.stage() is Stage.PREPARING
+    life.end("leave")
+    assert life.stage() is Stage.PREPARED
+    assert life.told(NoteKind.PREPARING, NoteKind.PREPARED) == [
+        (NoteKind.PREPARING, "rule 1: drain, flush, leave"),
+        (NoteKind.PREPARED, ""),
+    ]
+
+
+def test_prepare_runs_once_however_often_the_event_is_seen() -> None:
+    life = Life(policy(DRAIN))
+    for status in (notice(), started(notice())):
+        life.poll(status, times=5)
+    life.end("drain")
+    life.poll(started(notice()), times=5)
+    assert life.begun() == [("E1", "prepare", "drain")]
+
+
+@pytest.mark.clause("8.4")
+def test_a_required_failure_withholds_the_approval_and_the_rest_runs_on() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(notice())
+    life.end("drain", StepState.FAILED, "exit status 1")
+    assert life.runs[-1].handler == "flush"
+    life.end("flush")
+    assert life.stage() is Stage.WITHHELD
+    assert life.sent == []
+    assert life.waits == {"E1": "withheld: drain failed: exit status 1"}
+    assert life.told(NoteKind.WITHHELD) == [
+        (NoteKind.WITHHELD, "drain failed: exit status 1")
+    ]
+    life.sleep(15 * MINUTE)
+    assert life.sent == []
+
+
+def test_all_that_failed_is_told() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(notice())
+    life.end("drain", StepState.FAILED)
+    life.end("flush", StepState.FAILED, "killed")
+    assert life.task().withheld == "drain failed: no reason; flush failed: killed"
+
+
+def test_an_optional_failure_does_not() -> None:
+    life = Life(policy(Handler(name="drain", required=False)))
+    life.poll(notice())
+    life.end("drain", StepState.FAILED, "exit status 1")
+    assert life.stage() is Stage.PREPARED
+    assert life.sent == ["E1"]
+
+
+def test_a_failure_is_tried_again_after_a_moment() -> None:
+    life = Life(policy(Handler(name="drain", retries=1)))
+    life.poll(notice())
+    life.end("drain", StepState.FAILED)
+    assert len(life.runs) == 1
+    life.sleep(RETRY_PAUSE)
+    assert [run.attempt for run in life.runs] == [1, 2]
+    life.end("drain", StepState.FAILED, "again")
+    assert life.stage() is Stage.WITHHELD
+
+
+def test_no_retry_begins_without_time() -> None:
+    life = Life(policy(Handler(name="drain", retries=5)))
+    life.poll(notice(not_before=START + 10 * SECOND))
+    life.now += 7 * SECOND
+    life.end("drain", StepState.FAILED, "slow")
+    life.sleep(RETRY_PAUSE)
+    assert len(life.runs) == 1
+    assert life.task().withheld == "drain failed: slow"
+
+
+@pytest.mark.clause("8.8")
+def test_a_run_that_the_agent_lost_begins_anew() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    for attempt in range(LOST_MAX):
+        decision = life.restart()
+        (again,) = decision.commands
+        assert again == life.running[life.runs[-1].run_id]
+        life.end("drain", StepState.LOST)
+        assert len(life.runs) == attempt + 2
+    life.end("drain", StepState.LOST)
+    assert len(life.runs) == LOST_MAX + 1
+    assert life.stage() is Stage.WITHHELD
+
+
+def test_what_was_lost_is_no_failure() -> None:
+    life = Life(policy(Handler(name="drain", retries=1)))
+    life.poll(notice())
+    life.end("drain", StepState.LOST)
+    life.end("drain", StepState.LOST)
+    life.end("drain", StepState.FAILED)
+    life.sleep(RETRY_PAUSE)
+    assert len(life.runs) == 4
+    life.end("drain")
+    assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.8")
+def test_a_run_that_outlived_the_agent_is_waited_for() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    decision = life.restart()
+    (run,) = life.running.values()
+    assert run.is_again
+    assert decision.wake == life.now
+    life.poll(notice())
+    life.end("drain")
+    assert len(life.runs) == 1
+    assert life.sent == ["E1"]
+
+
+def test_a_handler_works_for_one_event_after_the_other() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice("E1"), notice("E2"))
+    assert life.begun() == [("E1", "prepare", "drain")]
+    life.end("drain")
+    assert life.begun()[1:] == [("E2", "prepare", "drain")]
+    life.end("drain")
+    assert life.sent == ["E1", "E2"]
+
+
+def test_who_waits_for_a_busy_handler_waits_till_its_time_is_over() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice("E1", not_before=None))
+    life.poll(notice("E1", not_before=None), notice("E2"))
+    life.sleep(15 * MINUTE)
+    assert life.stage("E2") is Stage.WITHHELD
+    assert life.task("E2").withheld == "there was no time left for drain"
+    assert len(life.runs) == 1
+
+
+def test_two_that_hurry_for_one_handler() -> None:
+    soon = START + 30 * SECOND
+    life = Life(policy(DRAIN))
+    life.poll(
+        notice("E1", event_type="Preempt", not_before=None),
+        notice("E2", event_type="Preempt", not_before=soon),
+    )
+    assert life.stops == [], "a preparation is not stopped for another"
+    life.end("drain")
+    assert life.begun()[1] == ("E2", "prepare", "drain")
+
+
+def test_handlers_with_nothing_to_prepare_are_left_out() -> None:
+    undo = Handler(name="undo", prepares=False)
+    life = Life(policy(undo))
+    life.poll(notice())
+    assert life.runs == []
+    assert life.stage() is Stage.PREPARED
+    assert life.sent == ["E1"]
+
+
+def test_a_rule_may_prepare_and_never_approve() -> None:
+    rule = prepare(("drain",), approve=Approve.NEVER)
+    life = Life(policy(DRAIN, rules=(rule,)))
+    life.poll(notice())
+    life.end("drain")
+    assert life.stage() is Stage.PREPARED
+    assert life.waits == {"E1": "rule 1 never approves"}
+
+
+def test_a_handler_that_left_the_settings_is_waited_for() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(notice())
+    life.restart(policy(FLUSH))
+    life.poll(notice())
+    life.end("flush")
+    assert life.stage() is Stage.PREPARING
+    life.end("drain")
+    assert life.stage() is Stage.PREPARED
+
+
+def test_a_handler_that_joined_the_settings_has_not_prepared() -> None:
+    life = Life(policy(Handler(name="drain"), rules=(late(("drain",)),)))
+    life.poll(notice())
+    life.end("drain")
+    assert life.sent == []
+    life.restart(policy(DRAIN, FLUSH))
+    life.give()
+    assert life.waits == {"E1": "not prepared by flush"}
+
+
+def late(*groups: tuple[str, ...]) -> Rule:
+    """Return a rule that leaves approval to nobody for now."""
+    return prepare(*groups, approve=Approve.NEVER)
+
+
+def test_an_agent_that_only_observes_runs_nothing() -> None:
+    life = Life(policy(DRAIN, is_observer=True))
+    life.poll(notice())
+    gone(life)
+    assert life.runs == []
+    assert life.sent == []
+    assert [kind for kind, _ in life.told()] == [NoteKind.SEEN, NoteKind.CANCELLED]
+
+
+def test_an_agent_that_only_observes_from_now_on() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(notice())
+    life.restart(policy(DRAIN, FLUSH, is_observer=True))
+    life.poll(notice())
+    life.end("drain")
+    assert life.stage() is Stage.PREPARED
+    assert life.waits == {"E1": "this agent only observes"}
+    gone(life)
+    life.sleep(MINUTE)
+    assert life.begun() == [("E1", "prepare", "drain")]
+    # What it owes it pays when it may act again.
+    life.restart(policy(DRAIN, FLUSH))
+    life.give()
+    assert life.begun()[1:] == [("E1", "recover", "drain")]
+
+
+def test_without_rules_events_are_only_told() -> None:
+    life = Life(Policy())
+    life.poll(notice())
+    assert life.waits == {"E1": "no rule matches"}
+    assert life.wake is None

@@ -1,0 +1,423 @@
+"""Recovery: what prepare did is undone, once, when the last event has gone."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.agent.core.model import Consent, Memory, NoteKind, Stage, StepState
+from forewarn.agent.core.policy import Handler, Policy
+from forewarn.agent.core.recovering import GIVE_WAY_GRACE, RETRY_FIRST, RETRY_MOST
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND
+from tests.unit.agent.core.support import (
+    DRAIN,
+    FLUSH,
+    START,
+    Life,
+    gone,
+    notice,
+    policy,
+    prepare,
+    started,
+)
+
+FIRST, SECOND_ = notice("E1"), notice("E2")
+
+
+@pytest.mark.clause("8.3", "8.7")
+def test_what_prepare_did_is_undone_in_the_opposite_order() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(FIRST)
+    life.end("drain")
+    life.end("flush")
+    life.answer()
+    life.poll(started(FIRST), times=3)
+    gone(life)
+    assert life.begun()[2:] == [("E1", "recover", "flush")]
+    life.end("flush")
+    assert life.begun()[3:] == [("E1", "recover", "drain")]
+    life.end("drain")
+    assert life.stage() is Stage.OVER
+    assert [kind for kind, _ in life.told()][-5:] == [
+        NoteKind.GONE,
+        NoteKind.RECOVERING,
+        NoteKind.HANDLER,
+        NoteKind.HANDLER,
+        NoteKind.RECOVERED,
+    ]
+    life.poll(times=5)
+    assert len(life.runs) == 4
+
+
+def test_what_was_not_prepared_is_not_recovered() -> None:
+    life = Life(policy(Handler(name="undo", prepares=False)))
+    life.poll(FIRST)
+    gone(life)
+    assert life.runs == []
+    assert life.stage() is Stage.OVER
+    assert NoteKind.RECOVERED not in dict(life.told())
+
+
+def test_what_failed_may_have_done_something() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain", StepState.FAILED)
+    gone(life)
+    assert life.begun()[1:] == [("E1", "recover", "drain")]
+
+
+def test_a_handler_without_recovery_owes_nothing() -> None:
+    life = Life(policy(Handler(name="drain", recovers=False)))
+    life.poll(FIRST)
+    life.end("drain")
+    gone(life)
+    assert life.stage() is Stage.OVER
+    assert life.told(NoteKind.FAILED) == []
+
+
+@pytest.mark.clause("8.7")
+def test_recovery_waits_for_the_last_of_overlapping_events() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    life.poll(FIRST, SECOND_)
+    life.end("drain")
+    gone(life, SECOND_)
+    life.sleep(HOUR)
+    assert life.stage("E1") is Stage.OWED
+    assert all(phase == "prepare" for _, phase, _ in life.begun())
+    gone(life)
+    assert life.begun()[2:] == [("E2", "recover", "drain")]
+    life.end("drain")
+    # Once for both.
+    assert life.stage("E1") is life.stage("E2") is Stage.OVER
+    assert len(life.runs) == 3
+    assert len(life.told(NoteKind.RECOVERED)) == 2
+
+
+def test_an_event_that_nobody_prepares_for_holds_nothing() -> None:
+    life = Life(policy(DRAIN, rules=(prepare(("drain",), max_resources=1),)))
+    life.poll(FIRST, notice("E2", resources=("vm1", "vm2")))
+    life.end("drain")
+    gone(life, notice("E2", resources=("vm1", "vm2")))
+    assert life.begun()[1:] == [("E1", "recover", "drain")]
+
+
+@pytest.mark.clause("8.7")
+def test_the_next_fault_domain_is_prepared_for_before_recovery_goes_on() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(FIRST)
+    life.end("drain")
+    life.end("flush")
+    gone(life)
+    assert life.begun()[-1] == ("E1", "recover", "flush")
+    life.poll(SECOND_)
+    assert life.begun()[-1] == ("E2", "prepare", "drain")
+    life.end("flush")
+    life.end("drain")
+    assert life.begun()[-1] == ("E2", "prepare", "flush")
+    life.end("flush")
+    gone(life)
+    for handler in ("flush", "drain"):
+        assert life.begun()[-1] == ("E2", "recover", handler)
+        life.end(handler)
+    assert life.owed() == []
+    assert len(life.runs) == 7
+
+
+def test_an_older_event_does_not_run_ahead() -> None:
+    """Two events owe the same: nothing is undone out of its order."""
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(FIRST, SECOND_)
+    for handler in ("drain", "drain", "flush", "flush"):
+        life.end(handler)
+    gone(life)
+    assert [run.handler for run in life.running.values()] == ["flush"]
+    life.end("flush")
+    assert [run.handler for run in life.running.values()] == ["drain"]
+    life.end("drain")
+    assert life.owed() == []
+
+
+def test_who_recovers_for_an_event_that_returned_recovers_for_the_others_too() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST, SECOND_)
+    life.end("drain")
+    life.end("drain")
+    gone(life)
+    life.restart(policy(DRAIN, rules=()))
+    life.poll(SECOND_, times=2)
+    assert life.stage("E2") is Stage.SEEN
+    assert life.begun()[2:] == [("E2", "recover", "drain")]
+    life.end("drain")
+    assert life.stage("E1") is Stage.OVER
+    assert len(life.runs) == 3
+
+
+def test_a_recovery_is_tried_for_ever_and_ever_more_rarely() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    gone(life)
+    pause = RETRY_FIRST
+    for attempt in range(1, 30):
+        life.end("drain", StepState.FAILED, "still down")
+        life.sleep(pause - 1)
+        assert not life.running
+        life.sleep(1)
+        assert life.runs[-1].attempt == attempt + 1
+        pause = min(2 * pause, RETRY_MOST)
+    assert len(life.task().steps) == 2, "the past attempts take no memory"
+    life.end("drain")
+    assert life.stage() is Stage.OVER
+
+
+def test_who_failed_holds_up_nobody() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(FIRST)
+    life.end("drain")
+    life.end("flush")
+    gone(life)
+    life.end("flush", StepState.FAILED)
+    assert [run.handler for run in life.running.values()] == ["drain"]
+
+
+@pytest.mark.clause("8.8")
+def test_a_recovery_that_was_lost_begins_anew_at_once() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    gone(life)
+    life.restart()
+    life.end("drain", StepState.LOST)
+    assert life.begun()[1:] == [("E1", "recover", "drain")] * 2
+
+
+@pytest.mark.clause("8.8")
+def test_an_event_that_went_while_the_agent_was_down_is_recovered() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(started(FIRST))
+    life.end("drain")
+    life.now += 10 * MINUTE
+    life.restart()
+    gone(life)
+    assert life.begun()[1:] == [("E1", "recover", "drain")]
+
+
+def test_a_handler_that_left_the_settings_cannot_recover_and_it_is_said() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    life.restart(policy(FLUSH))
+    gone(life)
+    assert life.stage() is Stage.OVER
+    detail = "handler drain is no longer in the settings: nobody recovers"
+    assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, detail)]
+
+
+# Cancelled in the midst of it.
+
+
+@pytest.mark.clause("8.3")
+def test_what_is_cancelled_while_preparing_is_stopped_and_undone() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(FIRST)
+    gone(life)
+    (stop,) = life.stops
+    assert stop.kill_at == life.now + life.policy.stop_grace
+    assert life.told(NoteKind.CANCELLED) == [(NoteKind.CANCELLED, "")]
+    life.sleep(MINUTE)
+    assert len(life.runs) == 1
+    life.end("drain", StepState.STOPPED)
+    assert life.begun()[1:] == [("E1", "recover", "drain")]
+    life.end("drain")
+    assert life.sent == []
+    assert life.stage() is Stage.OVER
+
+
+def test_who_is_being_stopped_is_not_stopped_again() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.now = life.runs[0].stop_at
+    gone(life)
+    assert life.stops == []
+
+
+def test_a_return_in_time_begins_again_what_was_stopped() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    gone(life)
+    life.poll(FIRST, times=2)
+    assert life.stage() is Stage.PREPARING
+    life.end("drain", StepState.STOPPED)
+    assert life.begun() == [("E1", "prepare", "drain")] * 2
+    assert [run.attempt for run in life.runs] == [1, 2]
+    life.end("drain")
+    assert life.sent == ["E1"]
+
+
+# A hurried preparation needs the handler.
+
+
+def test_a_recovery_gives_way_to_an_eviction() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    gone(life)
+    evicted = notice("E2", event_type="Preempt", not_before=life.now + 30 * SECOND)
+    life.poll(evicted)
+    (stop,) = life.stops
+    assert stop.kill_at == life.now + GIVE_WAY_GRACE
+    life.now += SECOND
+    life.end("drain", StepState.STOPPED)
+    assert life.begun()[-1] == ("E2", "prepare", "drain")
+    life.end("drain")
+    gone(life)
+    life.end("drain")
+    assert life.owed() == []
+
+
+def test_a_recovery_does_not_give_way_to_what_can_wait() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    gone(life)
+    life.poll(SECOND_)
+    assert life.stops == []
+    assert len(life.runs) == 2
+    life.end("drain")
+    assert life.begun()[-1] == ("E2", "prepare", "drain")
+
+
+# After a lost journal.
+
+ALWAYS = Handler(name="drain", always=True)
+LAST = Handler(name="flush", always=True)
+
+
+def lost(settings: Policy, name: str = "vm1") -> Life:
+    life = Life(settings, name=name, memory=Memory(lost_journal=True))
+    life.restart()
+    life.give()
+    return life
+
+
+@pytest.mark.clause("8.8")
+def test_after_a_lost_journal_what_is_always_is_recovered_once() -> None:
+    life = lost(policy(ALWAYS, LAST, Handler(name="other")))
+    assert life.runs == [], "nobody knows yet whether an event goes on"
+    life.poll()
+    assert life.begun() == [("", "recover", "flush")]
+    life.end("flush")
+    assert life.begun()[1:] == [("", "recover", "drain")]
+    life.end("drain")
+    assert not life.memory.lost_journal
+    life.restart()
+    life.poll(times=5)
+    assert len(life.runs) == 2
+
+
+def test_with_nothing_always_nothing_is_owed() -> None:
+    life = lost(policy(DRAIN, Handler(name="flush", always=True, recovers=False)))
+    life.poll()
+    assert life.runs == []
+    assert not life.memory.lost_journal
+
+
+def test_it_waits_for_the_event_in_whose_midst_it_is() -> None:
+    life = lost(policy(ALWAYS))
+    life.poll(started(FIRST))
+    life.end("drain")
+    life.sleep(HOUR)
+    assert [phase for _, phase, _ in life.begun()] == ["prepare"]
+    gone(life)
+    assert life.begun()[1][1] == "recover"
+
+
+def test_it_waits_while_it_may_be_its_own_event() -> None:
+    life = lost(policy(ALWAYS), name="")
+    life.poll(started(FIRST))
+    assert life.runs == []
+    gone(life)
+    assert life.begun() == [("", "recover", "drain")]
+
+
+def test_it_is_tried_again_and_taken_up_again() -> None:
+    life = lost(policy(ALWAYS, LAST))
+    life.poll()
+    life.end("flush", StepState.FAILED, "down")
+    assert life.told(NoteKind.HANDLER) == [(NoteKind.HANDLER, "failed: down")]
+    assert [run.handler for run in life.running.values()] == ["drain"]
+    life.sleep(RETRY_FIRST)
+    assert len(life.runs) == 2, "one after the other"
+    life.restart()
+    (again,) = life.running.values()
+    assert again.is_again
+    life.poll()
+    life.end("drain")
+    assert life.begun()[2:] == [("", "recover", "flush")]
+    life.end("flush")
+    assert not life.memory.lost_journal
+
+
+def test_it_waits_for_the_time_of_its_next_attempt() -> None:
+    life = lost(policy(ALWAYS))
+    life.poll()
+    life.end("drain", StepState.FAILED)
+    assert life.wake == life.now + RETRY_FIRST
+    life.sleep(RETRY_FIRST)
+    assert len(life.runs) == 2
+
+
+def test_it_gives_way_too() -> None:
+    life = lost(policy(ALWAYS))
+    life.poll()
+    life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
+    (stop,) = life.stops
+    assert stop.run_id in life.running
+
+
+def test_who_only_observes_recovers_nothing() -> None:
+    life = lost(policy(ALWAYS, is_observer=True))
+    life.poll()
+    assert life.runs == []
+
+
+# What is over is forgotten.
+
+
+def test_what_is_over_is_forgotten_after_a_day() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    gone(life)
+    life.end("drain")
+    life.now += DAY - 1
+    life.give()
+    assert life.memory.find("E1") is not None
+    life.now += 1
+    life.give()
+    assert life.memory.find("E1") is None
+
+
+def test_no_more_than_so_many_are_remembered() -> None:
+    life = Life(Policy())
+    many = [notice(f"E{number}") for number in range(230)]
+    life.poll(*many)
+    gone(life)
+    assert [task.event_id for task in life.memory.tasks] == [
+        f"E{number}" for number in range(30, 230)
+    ]
+
+
+def test_what_is_owed_is_never_forgotten() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    gone(life)
+    life.memory = replace(
+        life.memory, tasks=tuple(replace(each, gone=1) for each in life.memory.tasks)
+    )
+    life.now += 30 * DAY
+    life.give()
+    assert life.stage() is Stage.OWED
+    assert life.task().consent is Consent.WANTED

@@ -1,0 +1,74 @@
+"""The stages: every one is asked about everything that can be given."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core import diagram, table
+from forewarn.agent.core.model import Stage, Task
+from forewarn.agent.core.table import Given, IllegalStageError
+from tests.unit.agent.core.support import START, notice
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "agent-states.md"
+
+ARROWS = {
+    ("seen", "begin"): "preparing",
+    ("seen", "nothing to prepare"): "prepared",
+    ("seen", "leave"): "owed",
+    ("preparing", "ready"): "prepared",
+    ("preparing", "fall short"): "withheld",
+    ("preparing", "leave"): "owed",
+    ("preparing", "concern"): "seen",
+    ("prepared", "leave"): "owed",
+    ("prepared", "concern"): "seen",
+    ("withheld", "leave"): "owed",
+    ("withheld", "concern"): "seen",
+    ("owed", "clear"): "over",
+    ("owed", "reappear"): "preparing",
+    ("owed", "come back"): "seen",
+    ("over", "come back"): "seen",
+}
+
+
+@pytest.mark.clause("8.3")
+@pytest.mark.parametrize(
+    ("stage", "given"),
+    list(itertools.product(Stage, Given)),
+    ids=lambda value: value.value.replace(" ", "-"),
+)
+def test_every_stage_is_asked_about_everything(stage: Stage, given: Given) -> None:
+    task = Task(event_id="E1", notice=notice(), mine=True, stage=stage, seen=START)
+    wanted = ARROWS.get((stage.value, given.value))
+    if wanted is None:
+        with pytest.raises(IllegalStageError) as refused:
+            table.step(task, given)
+        assert str(refused.value) == (
+            f"a task that is {stage.value} cannot {given.value}"
+        )
+    else:
+        assert table.step(task, given).stage.value == wanted
+
+
+def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    page = diagram.page()
+    if request.config.getoption("--rewrite"):
+        PAGE.write_text(page, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page, (
+        "run `pytest --rewrite tests/unit/agent/core`"
+    )
+
+
+def test_every_stage_has_a_paragraph() -> None:
+    assert list(diagram.TASK.states) == list(Stage) == list(diagram.TASK.table)
+
+
+def test_every_arrow_is_drawn() -> None:
+    text = diagram.page()
+    for (stage, given), target in ARROWS.items():
+        (line,) = (
+            line
+            for line in text.splitlines()
+            if line.startswith(f"    {stage} --> {target}: ")
+        )
+        assert given in line.split(": ")[1].split(" / ")

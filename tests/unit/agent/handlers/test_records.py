@@ -1,0 +1,84 @@
+"""What a run leaves in its folder."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.handlers import records
+from forewarn.agent.handlers.records import Folder, Shelf
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    folder = Shelf(tmp_path / "runs").folder("r1")
+    folder.make(b"{}")
+    return folder
+
+
+def test_it_is_for_the_agents_user_only(folder: Folder) -> None:
+    assert folder.path.stat().st_mode & 0o077 == 0
+
+
+def test_a_claim_is_made_once(folder: Folder) -> None:
+    assert folder.claimed() is None
+    assert folder.claim()
+    assert not folder.claim()
+    assert folder.claimed() is None
+
+
+@pytest.mark.parametrize("text", ["", "12", "12\n", "12\n(x) R", "x\n(x) R\n"])
+def test_half_a_claim_is_none(folder: Folder, text: str) -> None:
+    (folder.path / "claim").write_text(text)
+    assert folder.claimed() is None
+
+
+def test_a_claim_names_a_process_by_its_number_and_its_beginning(
+    folder: Folder,
+) -> None:
+    stat = f"12 (a ) (b) S {' '.join(str(n) for n in range(4, 30))}"
+    (folder.path / "claim").write_text(f"12\n{stat}\n")
+    assert folder.claimed() == records.Claim(pid=12, began="22")
+
+
+@pytest.mark.parametrize("text", ["", "1", "x\n", "\n", "-1\n"])
+def test_half_a_status_is_none(folder: Folder, text: str) -> None:
+    (folder.path / "status").write_text(text)
+    assert folder.status() is None
+
+
+def test_an_output_that_is_long_is_cut_and_cut_again(folder: Folder) -> None:
+    file = folder.path / "output"
+    size = records.OUTPUT_BYTES_MAX
+    for letter in "abc":
+        with file.open("a") as opened:
+            opened.write(letter * size + "!")
+        folder.trim()
+        assert file.stat().st_size <= records.TAIL_BYTES
+    output = folder.output()
+    assert output.startswith("a" * records.HEAD_BYTES)
+    assert output.endswith("c!")
+    # A moment after it was cut, its end is still there.
+    assert folder.last_line().startswith("c")
+
+
+def test_the_last_line_is_one_that_a_sentence_can_have(folder: Folder) -> None:
+    (folder.path / "output").write_bytes(b"one\n\x1b[31mtwo\x00\xff  \n\n \n")
+    assert folder.last_line() == " [31mtwo �"
+
+
+def test_a_run_is_never_outside_of_the_shelf(tmp_path: Path) -> None:
+    for name in ("", ".", "..", "../x", "a/b"):
+        with pytest.raises(AssertionError):
+            Shelf(tmp_path).folder(name)
+
+
+def test_those_that_go_on_are_kept_however_old(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    names = [f"r{number}" for number in range(records.RUNS_KEPT + 2)]
+    for age, name in enumerate(names):
+        shelf.folder(name).make(b"")
+        os.utime(tmp_path / name, (age, age))
+    shelf.clear(["r0"])
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {*names} - {"r1"}

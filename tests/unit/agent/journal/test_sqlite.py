@@ -1,0 +1,281 @@
+"""What the journal's file does beyond the port: faults of the disk, other programs."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Memory
+from forewarn.agent.journal import desk, schema
+from forewarn.agent.journal.lock import AgentLock
+from forewarn.agent.journal.memory import MemoryJournal
+from forewarn.agent.journal.opening import boot_id, open_journal
+from forewarn.agent.journal.port import (
+    JournalError,
+    JournalRefusedError,
+    Limits,
+)
+from forewarn.agent.journal.sqlite import SqliteJournal, set_aside
+from tests.support.agent_journals import START, note_of, task_of
+
+MEMORY = Memory(tasks=(task_of("E1"), task_of("E2")), name="web_1")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.db"
+
+
+def saved(path: Path, memory: Memory = MEMORY) -> None:
+    journal = SqliteJournal(path)
+    journal.load()
+    journal.save(memory, [note_of()])
+    journal.close()
+
+
+def test_what_was_saved_outlives_the_journal(path: Path) -> None:
+    saved(path)
+    journal = SqliteJournal(path)
+    assert journal.load() == MEMORY
+    assert list(journal.history()) == [note_of()]
+    journal.close()
+
+
+def test_a_save_without_news_writes_nothing(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.save(MEMORY)
+    log = path.with_name("agent.db-wal")
+    before = log.stat()
+    journal.save(Memory(tasks=(task_of("E1"), task_of("E2")), name="web_1"))
+    assert (log.stat().st_size, log.stat().st_mtime_ns) == (
+        before.st_size,
+        before.st_mtime_ns,
+    )
+    journal.close()
+
+
+def test_it_is_for_the_agents_user_only(path: Path) -> None:
+    saved(path)
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_it_knows_during_which_boot_it_was_written(path: Path) -> None:
+    first = SqliteJournal(path, boot="one")
+    first.save(MEMORY)
+    first.close()
+    second = SqliteJournal(path, boot="two")
+    second.load()
+    assert second.boot_before == "one"
+    second.close()
+    # It was not written in the second: that is as if it had not been.
+    third = open_journal(path, boot="three")
+    assert third.boot_before == "one"
+    third.close()
+
+
+def test_the_boot_is_named_where_the_system_tells(tmp_path: Path) -> None:
+    file = tmp_path / "boot_id"
+    assert boot_id(file) == ""
+    file.write_text("abc\n", encoding="ascii")
+    assert boot_id(file) == "abc"
+
+
+def test_orders_survive_a_crash_until_they_are_decided(path: Path) -> None:
+    saved(path)
+    desk.order_approval(path, "E1", now=START)
+    for _ in range(2):
+        journal = SqliteJournal(path)
+        journal.load()
+        assert list(journal.take_orders()) == ["E1"]
+        # The agent dies here, before it saved what follows from the order.
+        journal.close()
+    journal = SqliteJournal(path)
+    memory = journal.load()
+    assert list(journal.take_orders()) == ["E1"]
+    desk.order_approval(path, "E2", now=START)
+    journal.save(memory)
+    # What was ordered meanwhile stays.
+    assert list(journal.take_orders()) == ["E2"]
+    journal.save(memory)
+    journal.close()
+    journal = SqliteJournal(path)
+    assert not journal.take_orders()
+    journal.close()
+
+
+def test_a_save_that_fails_changes_nothing_and_the_next_writes_all(
+    path: Path,
+) -> None:
+    journal = SqliteJournal(path)
+    journal.save(Memory(name="web_1"))
+    other = sqlite3.connect(path, isolation_level=None)
+    [(page_count,)] = other.execute("PRAGMA page_count").fetchall()
+    other.close()
+    # As full as a disk can be.
+    journal._file.run(f"PRAGMA max_page_count = {page_count}")
+    big = Memory(tasks=tuple(task_of(f"E{n}") for n in range(100)), name="web_1")
+    with pytest.raises(JournalError, match="full") as caught:
+        journal.save(big, [note_of()])
+    assert "space" in caught.value.hint
+    assert journal.load() == Memory(name="web_1")
+    assert not journal.history()
+    journal._file.run("PRAGMA max_page_count = 100000")
+    journal.save(big, [note_of()])
+    assert journal.load() == big
+    assert list(journal.history()) == [note_of()]
+    journal.close()
+
+
+def damage(path: Path) -> None:
+    """Overwrite everything but the head, as a dying disk might."""
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    file.close()
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xee" * (len(content) - 100))
+
+
+def test_a_damaged_file_is_set_aside_at_the_start(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved(path)
+    damage(path)
+    opened = open_journal(path)
+    assert not opened.fault
+    assert opened.journal.load() == Memory(lost_journal=True)
+    assert path.with_name("agent.db.damaged-1").exists()
+    assert "agent.db.damaged-1" in caplog.text
+    opened.close()
+
+
+def test_an_entry_that_makes_no_sense_is_damage(path: Path) -> None:
+    saved(path)
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE tasks SET body = 'x'")
+    file.close()
+    opened = open_journal(path)
+    assert opened.journal.load() == Memory(lost_journal=True)
+    opened.close()
+
+
+def test_a_file_that_is_damaged_at_work_is_begun_anew(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.save(MEMORY, [note_of()])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    other.execute("PRAGMA writable_schema = ON")
+    other.execute("UPDATE sqlite_master SET rootpage = 9999 WHERE name = 'tasks'")
+    other.execute("PRAGMA schema_version = 99")  # everybody reads it anew
+    other.close()
+    more = Memory(tasks=(*MEMORY.tasks, task_of("E3")), name="web_1")
+    journal.save(more, [note_of("E3")])
+    assert journal.load() == more
+    assert list(journal.history()) == [note_of("E3")]
+    assert path.with_name("agent.db.damaged-1").exists()
+    journal.close()
+
+
+def test_so_many_damaged_files_are_kept(path: Path) -> None:
+    for number in range(1, 12):
+        path.write_text(str(number), encoding="ascii")
+        set_aside(path)
+    kept = sorted(path.parent.glob("agent.db.damaged-*"))
+    assert len(kept) == 9
+    assert kept[-1].read_text(encoding="ascii") == "11"
+
+
+def test_a_newer_file_is_refused(path: Path) -> None:
+    saved(path)
+    with sqlite3.connect(path) as file:
+        file.execute(f"PRAGMA user_version = {len(schema.STEPS) + 1}")
+    file.close()
+    with pytest.raises(JournalRefusedError, match="newer forewarn"):
+        open_journal(path)
+    # The refusal let go of the lock.
+    AgentLock(path).release()
+
+
+def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE theirs (x)")
+    file.close()
+    before = path.read_bytes()
+    with pytest.raises(JournalRefusedError, match="another program"):
+        open_journal(path)
+    path.write_text("[Unit]\nDescription=not a database at all, but a text\n" * 30)
+    with pytest.raises(JournalRefusedError, match="not a database"):
+        open_journal(path)
+    assert path.read_text().startswith("[Unit]")
+    assert before
+
+
+def test_a_second_agent_is_refused_with_the_process_of_the_first(path: Path) -> None:
+    first = open_journal(path)
+    with pytest.raises(JournalRefusedError, match=f"process {os.getpid()}$"):
+        open_journal(path)
+    first.close()
+    open_journal(path).close()
+
+
+def test_a_folder_is_made_and_a_path_is_not(tmp_path: Path) -> None:
+    open_journal(tmp_path / "forewarn" / "agent.db").close()
+    with pytest.raises(JournalRefusedError, match="there is no folder"):
+        open_journal(tmp_path / "a" / "b" / "agent.db")
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalRefusedError):
+        open_journal(tmp_path / "file" / "agent.db")
+    with pytest.raises(JournalRefusedError):
+        open_journal(tmp_path)
+
+
+def test_a_disk_that_does_not_work_leaves_an_agent_without_memory(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_self: AgentLock, path: Path) -> None:
+        raise JournalError(f"the lock {path} cannot be taken: No space left on device")
+
+    monkeypatch.setattr(AgentLock, "__init__", broken)
+    opened = open_journal(path)
+    assert isinstance(opened.journal, MemoryJournal)
+    assert "No space left" in opened.fault
+    opened.close()
+
+
+class TestDesk:
+    def test_it_reads_what_the_agent_remembers(self, path: Path) -> None:
+        journal = SqliteJournal(path)
+        assert desk.read_memory(path) == Memory(lost_journal=True)
+        journal.save(MEMORY, [note_of("E1"), note_of("E2")])
+        assert desk.read_memory(path) == MEMORY
+        assert list(desk.read_notes(path)) == [note_of("E2"), note_of("E1")]
+        assert list(desk.read_notes(path, event_id="E1")) == [note_of("E1")]
+        journal.close()
+        assert desk.read_memory(path) == MEMORY
+
+    @pytest.mark.parametrize("content", [None, b""])
+    def test_where_no_agent_ever_ran_there_is_nothing(
+        self, path: Path, content: bytes | None
+    ) -> None:
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(JournalRefusedError, match="there is no journal"):
+            desk.order_approval(path, "E1", now=START)
+        with pytest.raises(JournalRefusedError, match="there is no journal"):
+            desk.read_memory(path)
+        assert path.exists() is (content is not None)
+
+
+@pytest.mark.slow
+def test_ten_thousand_events_are_read_in_no_time(path: Path) -> None:
+    journal = SqliteJournal(path, limits=Limits())
+    journal.save(
+        MEMORY,
+        [note_of(f"E{number // 5}", detail=str(number)) for number in range(50_000)],
+    )
+    journal.close()
+    journal = SqliteJournal(path)
+    assert journal.load() == MEMORY
+    assert len(journal.history(limit=200)) == 200
+    assert len(journal.history(event_id="E5000")) == 5
+    journal.close()

@@ -1,0 +1,43 @@
+"""An event in other people's forms."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.agent import forms
+from forewarn.protocol.notices import Notice
+from tests.support.agent_journals import notice_of
+
+
+def test_an_event_without_not_before_says_so_as_the_wire_does() -> None:
+    assert forms.event_json(Notice(event_id="E1"))["NotBefore"] == ""
+    assert forms.event_words(Notice(event_id="E1"))["not_before"] == ""
+
+
+def test_where_there_is_no_event_every_word_is_there_nevertheless() -> None:
+    assert forms.event_json(None) == {}
+    assert forms.event_words(None).keys() == forms.event_words(notice_of()).keys()
+
+
+def test_braces_of_json_stay() -> None:
+    template = '{"a": {"b": "{type}"}, "c": {}, "d": "{typo}"}'
+    filled = forms.fill(template, {"type": 'x"y'}, forms.json_quoted)
+    assert json.loads(filled) == {"a": {"b": 'x"y'}, "c": {}, "d": "{typo}"}
+    assert forms.unknown_places(template, {"type": ""}) == ["typo"]
+
+
+def test_what_is_filled_in_is_not_filled_again() -> None:
+    assert forms.fill("{a}{b}", {"a": "{b}", "b": "x"}) == "{b}x"
+
+
+@given(st.text(st.characters(codec=None)))
+def test_any_text_fits_into_a_string_of_json(text: str) -> None:
+    assert json.loads(forms.fill('"{x}"', {"x": text}, forms.json_quoted)) == text
+
+
+@given(st.text(st.characters(codec=None)))
+def test_any_text_becomes_a_variable(text: str) -> None:
+    shown = forms.variable(text * 100)
+    assert "\0" not in shown
+    assert len(shown.encode()) <= forms.VALUE_BYTES_MAX

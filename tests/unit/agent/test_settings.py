@@ -1,0 +1,284 @@
+"""Settings of the agent: where they come from, and every fault told at once."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent import keys, reference
+from forewarn.agent.core.policy import Approve, Approver, Standby, Window
+from forewarn.agent.core.rules import default_rules
+from forewarn.agent.options import environment_name, flag_of
+from forewarn.agent.settings import AgentSettingsError, describe, load_settings
+from forewarn.agent.telling import catalog
+from forewarn.agent.values import Settings
+from forewarn.instants import MINUTE, SECOND
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+EVERYTHING = """
+endpoint = "http://127.0.0.1:8301/"
+name = "web_0"
+margin = "3s"
+
+[log]
+level = "debug"
+
+[peers]
+listen = "127.0.0.1:9465"
+token_file = "peers"
+url = { web_1 = "http://192.0.2.5:9465" }
+
+[standby]
+names = ["web_1"]
+after = "2m"
+
+[[handler]]
+name = "drain"
+kind = "exec"
+prepare = ["/usr/local/bin/drain", "--all"]
+recover = "/usr/local/bin/undrain"
+retries = 2
+environment = { POOL = "blue" }
+
+[[handler]]
+name = "tell"
+kind = "webhook"
+prepare = "https://hooks.example.com/down"
+headers = { X-Key = "{secret}" }
+secret_file = "secret"
+required = false
+
+[[rule]]
+type = "Freeze"
+max_duration = 8
+approve = "at once"
+
+[[rule]]
+name = "everything"
+handlers = [["drain", "tell"]]
+start = "NotBefore - 5m"
+approver = "all"
+takeover = "20s"
+
+[[window]]
+days = ["sat", "sun"]
+begins = "22:00"
+ends = "06:00"
+zone = "UTC"
+
+[[notify]]
+kind = "file"
+path = "told.jsonl"
+on = ["approved"]
+"""
+
+
+def load(tmp_path: Path, text: str, **flags: str) -> Settings:
+    file = tmp_path / "agent.toml"
+    file.write_text(text)
+    return load_settings(file=str(file), environ={}, flags=flags)
+
+
+def faults(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(AgentSettingsError) as told:
+        load(tmp_path, text)
+    return [str(each).replace(f"{tmp_path}/", "") for each in told.value.problems]
+
+
+def test_without_any_the_documented_policy_holds() -> None:
+    settings = load_settings(environ={}, flags={})
+    assert settings == Settings(policy=settings.policy)
+    assert settings.policy.rules == default_rules(())
+    assert {row.origin for row in describe(settings)} == {"default"}
+
+
+def test_a_file_with_everything(tmp_path: Path) -> None:
+    settings = load(tmp_path, EVERYTHING)
+    assert settings.watch.endpoint == "http://127.0.0.1:8301"
+    assert settings.peers.urls == (("web_1", "http://192.0.2.5:9465"),)
+    drain, tell = settings.handlers
+    assert drain.prepare == ("/usr/local/bin/drain", "--all")
+    assert drain.recover == ("/usr/local/bin/undrain",)
+    assert drain.environment == (("POOL", "blue"),)
+    assert tell.headers == (("X-Key", "{secret}"),)
+    policy = settings.policy
+    assert [(h.name, h.recovers, h.required) for h in policy.handlers] == [
+        ("drain", True, True),
+        ("tell", False, False),
+    ]
+    first, second = policy.rules
+    assert (first.name, first.approve) == ("rule 1", Approve.AT_ONCE)
+    assert second.groups == (("drain", "tell"),)
+    assert (second.start_before, second.takeover) == (5 * MINUTE, 20 * SECOND)
+    assert (second.approve, second.approver) == (Approve.PREPARED, Approver.ALL)
+    assert policy.windows == (
+        Window(days=frozenset({5, 6}), begins=22 * 60, ends=6 * 60),
+    )
+    assert policy.standby == Standby(names=frozenset({"web_1"}), after=2 * MINUTE)
+    assert policy.has_peers
+    assert policy.margin == 3 * SECOND
+    assert settings.notify[0].on == ("approved",)
+    rows = {row.key: row for row in describe(settings)}
+    assert rows["log.level"].origin.endswith("agent.toml:7")
+    assert rows["standby.after"].value == "2m"
+
+
+def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('poll = "2s"\nname = "a"\n[log]\nlevel = "error"\n')
+    settings = load_settings(
+        file=str(file),
+        environ={
+            "FOREWARN_AGENT_NAME": "b",
+            "FOREWARN_AGENT_LOG_LEVEL": "debug",
+            "FOREWARN_ENDPOINT": "http://127.0.0.1:1",
+            "FOREWARN_AGENT_DRY_RUN": "true",
+            "FOREWARN_AGENT_LISEN": "127.0.0.1:1",
+        },
+        flags={"name": "c", "standby.names": "d, e"},
+    )
+    assert settings.watch.poll == 2 * SECOND
+    assert settings.watch.name == "c"
+    assert settings.watch.dry_run
+    assert settings.watch.endpoint == "http://127.0.0.1:1"
+    assert settings.log.level == "debug"
+    assert settings.policy.standby == Standby(names=frozenset({"d", "e"}))
+    assert settings.origins["name"] == "flag --name"
+    [warning] = settings.warnings
+    assert warning == (
+        'the variable "FOREWARN_AGENT_LISEN" is not used '
+        '(did you mean "FOREWARN_AGENT_LISTEN"?)'
+    )
+
+
+def test_all_faults_are_told_with_their_lines(tmp_path: Path) -> None:
+    text = (
+        'pol = "1s"\n'
+        "dry_run = 1\n"
+        "[log]\n"
+        'level = "inf"\n'
+        "[[handler]]\n"
+        'name = "drain"\n'
+        'kind = "exec"\n'
+        'prepare = "bin/drain"\n'
+        "[[rule]]\n"
+        'handlers = ["drian"]\n'
+        "[[rule]]\n"
+        'type = ["Terminate"]\n'
+        'approve = "at once"\n'
+    )
+    expected = """\
+agent.toml:1: pol: there is no such setting (did you mean "poll"?)
+agent.toml:2: dry_run: must be true or false, without quotes
+agent.toml:4: log.level: must be one of debug, info, warning, error, not "inf" \
+(did you mean "info"?)
+agent.toml:8: handler.prepare: "bin/drain" must be an absolute path, or a name \
+without slashes
+agent.toml:10: rule.handlers: there is no handler "drian" (did you mean "drain"?)
+agent.toml:13: rule.approve: a Terminate is never approved unprepared"""
+    assert faults(tmp_path, text) == expected.splitlines()
+
+
+HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("= 1", "not TOML"),
+        ("[[rule]]\n", 'it must say approve = "at once" or "never"'),
+        ('[[rule]]\napprove = "when prepared"', "nothing prepares"),
+        ('[[rule]]\nhandlers = ["a"]\napprove = "at once"', "preparation comes first"),
+        ('[[rule]]\nmine = false\napprove = "at once"', "see [standby]"),
+        ('[[rule]]\nhandlers = ["a"]\napprover = "all"', "write [peers] url"),
+        ('[[rule]]\nhandlers = ["a"]\ntakeover = "5s"', "nobody is waited for"),
+        ('[[rule]]\nhandlers = ["a"]\nstart = "NotBefore - 1s"', "leaves no time"),
+        ('[[rule]]\napprove = "never"\nstart = "NotBefore - 1m"', "nothing to begin"),
+        ('[[rule]]\nhandlers = ["a", "a"]', "is there twice"),
+        ('[[rule]]\napprove = "never"\nmin_lead = "2m"\nmax_lead = "1m"', "is less"),
+        ('[[rule]]\napprove = "never"\ntype = "Freze"', 'did you mean "Freeze"'),
+        ('[[rule]]\napprove = "never"\nhandler = ["a"]', 'did you mean "handlers"'),
+        ('[[handler]]\nname = "b"\nkind = "exec"', "it does nothing"),
+        ('[[handler]]\nname = "b"', "kind is missing"),
+        ('[[handler]]\nname = "b"\nkind = "python"\nprepare = "x"', "module:function"),
+        ('[[handler]]\nname = "b"\nkind = "webhook"\nprepare = "x"', "is not a URL"),
+        (HANDLER + 'url = "x"', "there is no such setting"),
+        (HANDLER + 'method = "PUT"', "is for handlers of kind webhook"),
+        (HANDLER + "always = true", "there is nothing to run"),
+        (HANDLER + 'environment = { FOREWARN_X = "1" }', "told by the agent itself"),
+        (HANDLER + HANDLER, "is there twice"),
+        ("handler = 1", "[[handler]]"),
+        ("log = 1", "must be a table"),
+        ("[logs]\n", 'no such table (did you mean "log"?)'),
+        ('level = "info"', "it belongs to [log]"),
+        ('kind = "exec"', "it belongs to [[handler]]"),
+        ('[peers]\nlisten = "127.0.0.1:1"', "who asks must show a token"),
+        ('[peers]\nurl = "http://x:1"', "{name}"),
+        ('listen = "x"', "no address to listen at"),
+        ('poll = "1ms"', "at least 100ms"),
+        ('endpoint = "http://u:secret@h"', "is not a URL"),
+        ('[[window]]\nbegins = "25:00"\nends = "06:00"', "a time of day"),
+        ('[[window]]\nbegins = "22:00"\nends = "06:00"\nzone = "Mars"', "no time zone"),
+        ('[[blackout]]\nbegins = "22:00"', "ends is missing"),
+        ('[[notify]]\nkind = "file"', "path is missing"),
+        ('[[notify]]\nkind = "webhook"\nurl = "http://h"\npath = "x"', "of kind file"),
+    ],
+)
+def test_each_fault_has_its_sentence(tmp_path: Path, text: str, fault: str) -> None:
+    told = "\n".join(faults(tmp_path, HANDLER + text if "rule" in text else text))
+    assert fault in told
+    assert "secret@" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (HANDLER + '[[rule]]\napprove = "never"', 'no rule names the handler "a"'),
+        (
+            '[[rule]]\napprove = "never"\n[[rule]]\ntype = "Freeze"\napprove = "never"',
+            "rule 1 matches every event, so that no rule after it decides",
+        ),
+        ('[[rule]]\ntype = "Hibernate"\napprove = "never"', '"Hibernate" is no type'),
+    ],
+)
+def test_what_is_probably_a_mistake_is_warned_of(
+    tmp_path: Path, text: str, warning: str
+) -> None:
+    assert warning in "\n".join(load(tmp_path, text).warnings)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    for name, content, fault in (
+        ("missing", None, "cannot be read"),
+        ("bytes", b"\xff", "is not UTF-8"),
+        ("large", b"#" * (1 << 20) + b"#", "is too large"),
+    ):
+        file = tmp_path / name
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(AgentSettingsError, match=fault):
+            load_settings(file=str(file), environ={}, flags={})
+    with pytest.raises(AgentSettingsError, match="flag --x: there is no such setting"):
+        load_settings(environ={}, flags={"x": "1"})
+
+
+def test_names_of_flags_and_variables() -> None:
+    assert flag_of("log.level") == "--log-level"
+    assert environment_name("peers.ca_file") == "FOREWARN_AGENT_PEERS_CA_FILE"
+    flags = [flag_of(name) for name in keys.OPTIONS]
+    assert len(flags) == len(set(flags))
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("agent-settings.md", reference.markdown()),
+        ("agent-metrics.md", catalog.markdown()),
+    ],
+)
+def test_the_reference_is_as_the_tables(
+    request: pytest.FixtureRequest, page: str, text: str
+) -> None:
+    if request.config.getoption("--rewrite"):
+        (DOCS / page).write_text(text, encoding="utf-8")
+    assert (DOCS / page).read_text(encoding="utf-8") == text, "run `pytest --rewrite`"

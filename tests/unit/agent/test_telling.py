@@ -1,0 +1,348 @@
+"""What the agent tells of itself: pages, metrics, words, and systemd's watchdog."""
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from forewarn.agent.agent import Standing
+from forewarn.agent.core.model import (
+    Consent,
+    Memory,
+    Note,
+    NoteKind,
+    Phase,
+    Stage,
+    Step,
+    StepState,
+    Task,
+)
+from forewarn.agent.telling import catalog, metrics, status
+from forewarn.agent.telling.feeding import Feeder
+from forewarn.agent.telling.metrics import Metrics
+from forewarn.agent.telling.pages import Pages, PeerPages, Sources
+from forewarn.agent.telling.server import ListenError, Reply, Request, Server
+from forewarn.agent.watcher import Watched
+from forewarn.agent.wire.endpoint import Result
+from forewarn.clock import SystemClock, VirtualClock
+from forewarn.instants import MINUTE, SECOND
+from forewarn.protocol.notices import Notice
+from forewarn.supervisor import Supervisor
+
+NOTICE = Notice(
+    event_id="E1",
+    event_type="Reboot",
+    status="Scheduled",
+    source="Platform",
+    resources=("web_0",),
+    not_before=15 * MINUTE,
+    description="Host \x1b[31m",
+)
+RUNNING = Step(
+    handler="drain",
+    phase=Phase.PREPARE,
+    attempt=1,
+    state=StepState.RUNNING,
+    began=SECOND,
+    stop_at=60 * SECOND,
+    kill_at=65 * SECOND,
+)
+ENDED = Step(
+    handler="drain",
+    phase=Phase.PREPARE,
+    attempt=1,
+    state=StepState.DONE,
+    began=SECOND,
+    stop_at=60 * SECOND,
+    kill_at=65 * SECOND,
+    ended=4 * SECOND,
+)
+
+
+def task(**changes: object) -> Task:
+    given: dict[str, object] = {
+        "event_id": "E1",
+        "notice": NOTICE,
+        "mine": True,
+        "rule": "rule 1",
+        "seen": SECOND,
+        **changes,
+    }
+    return Task(**given)  # pyright: ignore[reportArgumentType]
+
+
+class Scene:
+    """Sources that a test sets."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(SECOND)
+        self.standing = Standing(memory=Memory(name="web_0"), turned=0.001)
+        self.watched = Watched(url="http://h", polls=dict.fromkeys(Result, 0))
+        self.is_watching = True
+        self.age: int | None = 2 * SECOND
+        self.metrics = Metrics(Memory(), handlers=["drain"])
+        self.pages = Pages(
+            Sources(
+                standing=lambda: self.standing,
+                watched=lambda: self.watched,
+                is_watching=lambda: self.is_watching,
+                age=lambda: self.age,
+                history=lambda: [Note(at=SECOND, kind=NoteKind.SEEN, notice=NOTICE)],
+                metrics=self.metrics,
+                clock=self.clock,
+                began=0,
+            )
+        )
+
+    def get(self, path: str) -> Reply:
+        return self.pages.answer(Request(path=path))
+
+
+def test_health_fails_only_when_the_loops_have_stopped() -> None:
+    scene = Scene()
+    scene.age = 10 * MINUTE
+    scene.watched = Watched(detail="timed out", failures=600)
+    assert scene.get("/healthz") == Reply(body="ok\n")
+    assert scene.get("/readyz").status == 503
+    assert "not answered for 10 m: timed out" in scene.get("/readyz").body
+    scene.is_watching = False
+    assert scene.get("/healthz").body == "the endpoint is not watched any more\n"
+    scene.is_watching = True
+    scene.clock.advance_to(MINUTE)
+    assert scene.get("/healthz").body == "nothing was decided for 59 s\n"
+    assert not scene.pages.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"age": None}, "the endpoint has not answered yet"),
+        ({"standing": Standing(memory=Memory())}, "name is not known"),
+        (
+            {"standing": Standing(memory=Memory(name="a"), journal_fault="disk full")},
+            "nothing is remembered: disk full",
+        ),
+    ],
+)
+def test_readiness_says_what_is_missing(change: dict[str, object], reason: str) -> None:
+    scene = Scene()
+    assert scene.get("/readyz").status == 200
+    for name, value in change.items():
+        setattr(scene, name, value)
+    assert reason in scene.get("/readyz").body
+    assert reason in scene.pages.summary()
+
+
+def test_the_status_is_json_and_words() -> None:
+    scene = Scene()
+    memory = Memory(
+        name="web_0",
+        tasks=(
+            task(stage=Stage.PREPARING, steps=(RUNNING,)),
+            task(event_id="E2", mine=False, consent=Consent.GIVEN),
+            task(event_id="E3", stage=Stage.OVER),
+        ),
+    )
+    scene.standing = Standing(memory=memory, waits=(("E1", "it is being prepared"),))
+    document = json.loads(scene.get("/status").body)
+    assert [event["EventId"] for event in document["events"]] == ["E1", "E2", "E3"]
+    assert document["events"][0]["waits_for"] == "it is being prepared"
+    assert document["events"][0]["runs"][0]["deadline"] == "1970-01-01T00:01:00Z"
+    assert (document["vm"], document["alive"], document["ready"]) == (
+        "web_0",
+        True,
+        True,
+    )
+    told = "\n".join(status.words_of(document, now=MINUTE))
+    assert "endpoint  http://h answered 2 s ago" in told
+    assert "not before  1970-01-01T00:15:00Z (in 14 m)" in told
+    assert "prepare     drain running, until 1970-01-01T00:01:00Z" in told
+    assert "approval    not yet: it is being prepared" in told
+    assert "E2  of another VM" in told
+    assert "E3" not in told
+    assert "1970-01-01T00:00:01Z  Reboot seen" in told
+
+
+def test_an_agent_that_does_not_answer_is_said_to() -> None:
+    document = status.document_of(Memory(name="a"), about={"unreachable": "nobody"})
+    told = "\n".join(status.words_of(document, now=0))
+    assert "does not answer: nobody" in told
+    assert "no events" in told
+
+
+def test_other_pages() -> None:
+    scene = Scene()
+    assert "/metrics" in scene.get("/").body
+    assert scene.get("/x").status == 404
+
+
+def test_peers_are_told_how_an_event_stands_if_they_have_the_token() -> None:
+    memory = Memory(
+        name="web_0",
+        tasks=(task(stage=Stage.PREPARED), task(event_id="E2", stage=Stage.PREPARING)),
+    )
+    pages = PeerPages(lambda: Standing(memory=memory), token="t0ken")
+
+    def ask(path: str, token: str = "t0ken") -> Reply:
+        headers = {"authorization": f"Bearer {token}"}
+        return pages.answer(Request(path=path, headers=headers))
+
+    assert json.loads(ask("/v1/events/e1").body)["prepared"]
+    assert not json.loads(ask("/v1/events/E2").body)["prepared"]
+    assert not json.loads(ask("/v1/events/E%33").body)["known"]
+    assert ask("/v1/events/E1", "other").status == 401
+    assert pages.answer(Request(path="/v1/events/E1")).status == 401
+    for path in ("/v1/events/", "/v1/events/a/b", "/status"):
+        assert ask(path).status == 404
+
+
+# Metrics
+
+
+def value(text: str, series: str) -> float:
+    [line] = [each for each in text.splitlines() if each.startswith(f"{series} ")]
+    return float(line.rpartition(" ")[2])
+
+
+def test_what_happened_is_counted() -> None:
+    counted = Metrics(Memory(), handlers=["drain"])
+    memory = Memory(tasks=(task(steps=(RUNNING,)),))
+    counted.decided(memory, [Note(at=0, kind=NoteKind.SEEN)])
+    counted.decided(Memory(tasks=(task(steps=(ENDED,), tries=1),)))
+    given = task(steps=(ENDED,), tries=2, consent=Consent.GIVEN)
+    counted.decided(Memory(tasks=(given,)))
+    counted.decided(Memory(tasks=(given,)))
+    text = counted.text(metrics.now_of(Memory(tasks=(given,))))
+    assert value(text, 'forewarn_agent_decisions_total{kind="seen"}') == 1
+    assert value(text, 'forewarn_agent_events_seen_total{type="Reboot"}') == 1
+    assert value(text, 'forewarn_agent_notice_seconds_sum{type="Reboot"}') == 899
+    run = 'handler="drain",phase="prepare"'
+    assert value(text, f'forewarn_agent_handler_runs_total{{{run},result="done"}}') == 1
+    assert value(text, f'forewarn_agent_handler_seconds_bucket{{{run},le="2"}}') == 0
+    assert value(text, f'forewarn_agent_handler_seconds_bucket{{{run},le="5"}}') == 1
+    assert value(text, 'forewarn_agent_approvals_total{result="given"}') == 1
+    assert value(text, 'forewarn_agent_approvals_total{result="unanswered"}') == 1
+    assert value(text, 'forewarn_agent_events{type="Reboot",status="Scheduled"}') == 1
+
+
+def test_what_was_before_the_start_is_not_counted_again() -> None:
+    memory = Memory(tasks=(task(steps=(ENDED,), consent=Consent.GIVEN, tries=1),))
+    counted = Metrics(memory, handlers=["drain"])
+    counted.decided(memory)
+    text = counted.text({})
+    assert value(text, 'forewarn_agent_events_seen_total{type="Reboot"}') == 0
+
+
+def test_every_series_is_there_from_the_start_and_prometheus_reads_it() -> None:
+    text = Scene().get("/metrics").body
+    names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert names == {meter.name for meter in catalog.METERS}
+    assert value(text, 'forewarn_agent_polls_total{result="timeout"}') == 0
+    program = shutil.which("promtool", path=".build/tools/usr/bin:/usr/bin")
+    if program is None:
+        pytest.skip("promtool is not installed (Debian: apt install prometheus)")
+    done = subprocess.run(
+        [program, "check", "metrics"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+# systemd
+
+
+class Hearing(Supervisor):
+    """Keeps what it is told."""
+
+    told: list[tuple[str, ...]] = []  # noqa: RUF012 - one test has one
+
+    def tell(self, *lines: str) -> None:
+        self.told.append(lines)
+
+
+def test_the_watchdog_is_fed_while_there_is_life() -> None:
+    clock, alive = VirtualClock(0), [True]
+    hearing = Hearing(address="x", watchdog_seconds=30)
+    hearing.told.clear()
+    feeder = Feeder(
+        hearing, is_alive=lambda: alive[0], status=lambda: "well", clock=clock
+    )
+    feeder.begin()
+    for second in range(1, 31):
+        feeder.tick()
+        clock.advance_to(second * SECOND)
+    assert hearing.told[0] == ("READY=1", "STATUS=well")
+    assert hearing.told[1:] == [("WATCHDOG=1", "STATUS=well")] * 3
+    alive[0] = False
+    feeder.tick()
+    feeder.end()
+    assert hearing.told[-1] == ("STOPPING=1", "STATUS=stopping")
+    assert len(hearing.told) == 5
+
+
+# The server, on real sockets
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[str, int]]:
+    def answer(request: Request) -> Reply:
+        if request.path == "/fault":
+            raise ValueError("no")
+        return Reply(body=f"{request.path} {request.headers.get('x', '')}\n")
+
+    server = Server(clock=SystemClock())
+    place = server.listen("127.0.0.1:0", answer)
+    server.start()
+    yield place
+    server.stop()
+
+
+def said(place: tuple[str, int], *pieces: bytes) -> str:
+    with socket.create_connection(place, timeout=5) as connection:
+        with contextlib.suppress(OSError):
+            for piece in pieces:
+                connection.sendall(piece)
+        found = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65_536):
+                found += piece
+    return found.decode()
+
+
+def test_a_request_in_pieces_is_answered_once(served: tuple[str, int]) -> None:
+    answer = said(served, b"GET /a?b HTTP/1.1\r\nX", b": y\r\n", b"\r\n")
+    assert answer.startswith("HTTP/1.1 200 OK\r\n")
+    assert answer.endswith("\r\n\r\n/a y\n")
+    assert said(served, b"HEAD /a HTTP/1.1\r\n\r\n").endswith("\r\n\r\n")
+
+
+def test_what_is_no_good_request_is_told_so(served: tuple[str, int]) -> None:
+    for request, status_line in (
+        (b"POST / HTTP/1.1\r\n\r\n", "405"),
+        (b"hello\r\n\r\n", "400"),
+        (b"GET / " + b"x" * 9_000, "431"),
+        (b"GET /fault HTTP/1.1\r\n\r\n", "500"),
+    ):
+        assert said(served, request).startswith(f"HTTP/1.1 {status_line} "), request
+
+
+def test_a_crowd_that_says_nothing_keeps_nobody_out(served: tuple[str, int]) -> None:
+    crowd = [socket.create_connection(served, timeout=5) for _ in range(40)]
+    assert "200" in said(served, b"GET / HTTP/1.1\r\n\r\n")
+    for each in crowd:
+        each.close()
+
+
+def test_an_address_that_is_taken_is_told(served: tuple[str, int]) -> None:
+    other = Server(clock=SystemClock())
+    with pytest.raises(ListenError, match="cannot listen at"):
+        other.listen(f"127.0.0.1:{served[1]}", lambda _: Reply())
+    other.stop()

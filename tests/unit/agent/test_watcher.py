@@ -1,0 +1,265 @@
+"""The watcher's turns on a virtual clock: what is told, and what is only counted."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from forewarn.agent.core.model import Polled
+from forewarn.agent.core.polling import NAME_EVERY, NAME_TIMEOUT, Pace
+from forewarn.agent.watcher import ALIVE_GRACE, Watcher
+from forewarn.agent.wire.endpoint import Asked, Result
+from forewarn.clock import VirtualClock
+from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
+from forewarn.protocol.notices import Notice, Reading
+
+pytestmark = pytest.mark.clause("8.1")
+
+START = parse_instant("2026-11-21T10:00:00Z")
+QUIET = Reading(incarnation=1, notices=())
+
+
+def reading(*names: str, incarnation: int = 2) -> Reading:
+    notice = Notice(event_id="A", event_type="Freeze", resources=names)
+    return Reading(incarnation=incarnation, notices=(notice,))
+
+
+def changed(document: Reading) -> Asked:
+    return Asked(result=Result.OK, reading=document, is_changed=True)
+
+
+def same(document: Reading) -> Asked:
+    return Asked(result=Result.UNCHANGED, reading=document)
+
+
+FAILED = Asked(result=Result.SERVER_ERROR, detail="500: no")
+
+
+class FakeEndpoint:
+    """Gives the answers that a test has laid out; the last one for ever."""
+
+    def __init__(
+        self, answers: Sequence[Asked | Exception], clock: VirtualClock
+    ) -> None:
+        self.answers = list(answers)
+        self.clock = clock
+        self.url, self.version = "http://x", "2020-07-01"
+        self.longest_wait: Micros = 0
+        self.names: list[str | None] = ["vm_0"]
+        self.asked: list[tuple[Micros, Micros, bool]] = []
+        self.named: list[Micros] = []
+        self.is_interrupted = False
+
+    def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
+        self.asked.append((timeout, wait, full))
+        many = len(self.answers) > 1
+        answer = self.answers.pop(0) if many else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def instance_name(self, *, timeout: Micros = NAME_TIMEOUT) -> str | None:
+        self.named.append(self.clock.now() - START)
+        return self.names.pop(0) if len(self.names) > 1 else self.names[0]
+
+    def interrupt(self) -> None:
+        self.is_interrupted = True
+
+
+class Watching:
+    """A watcher whose turns are made by hand."""
+
+    def __init__(self, *answers: Asked | Exception, name: str = "vm_0") -> None:
+        self.clock = VirtualClock(START)
+        self.endpoint = FakeEndpoint(answers, self.clock)
+        self.told: list[Polled] = []
+        self.watcher = Watcher(
+            self.endpoint,
+            pace=Pace(),
+            clock=self.clock,
+            tell=self.told.append,
+            name=name,
+            chance=lambda: 0.0,
+        )
+
+    def turn(self, times: int = 1) -> list[Micros]:
+        pauses: list[Micros] = []
+        for _ in range(times):
+            pauses.append(self.watcher.turn())
+            self.clock.advance_to(self.clock.now() + pauses[-1])
+        return pauses
+
+
+def test_a_document_is_told_twice_and_then_no_more() -> None:
+    watching = Watching(changed(QUIET), same(QUIET))
+    assert watching.turn(5) == [SECOND] * 5
+    assert watching.told == [Polled(notices=(), name="vm_0")] * 2
+
+
+def test_each_change_is_told_and_confirmed() -> None:
+    event = reading("vm_0")
+    watching = Watching(
+        changed(QUIET), changed(event), same(event), same(event), changed(QUIET)
+    )
+    watching.turn(6)
+    counts = [len(polled.notices) for polled in watching.told]
+    assert counts == [0, 1, 1, 0, 0]
+
+
+def test_failures_are_counted_and_tell_nothing() -> None:
+    watching = Watching(changed(QUIET), FAILED, FAILED, FAILED, FAILED, same(QUIET))
+    assert watching.turn(5) == [each * SECOND for each in (1, 1, 2, 3, 3)]
+    view = watching.watcher.view
+    assert (view.failures, view.last) == (4, Result.SERVER_ERROR)
+    assert view.detail == "500: no"
+    assert watching.watcher.age() == 10 * SECOND
+    watching.turn()
+    view = watching.watcher.view
+    assert (view.failures, view.detail) == (0, "")
+    assert view.polls[Result.SERVER_ERROR] == 4
+    assert view.polls[Result.TIMEOUT] == 0
+    assert len(watching.told) == 2
+
+
+def test_retry_after_is_honoured_up_to_five_seconds() -> None:
+    busy = Asked(result=Result.TOO_MANY, detail="429", retry_after=MINUTE)
+    watching = Watching(changed(QUIET), busy)
+    assert watching.turn(3) == [SECOND, 5 * SECOND, 5 * SECOND]
+
+
+def test_the_first_answer_has_two_minutes_and_the_next_two_seconds() -> None:
+    watching = Watching(FAILED, changed(QUIET), same(QUIET))
+    watching.turn(3)
+    timeouts = [timeout // SECOND for timeout, _, _ in watching.endpoint.asked]
+    assert timeouts == [130, 130, 2]
+
+
+def test_an_endpoint_that_answered_before_the_restart_is_not_given_minutes() -> None:
+    clock = VirtualClock(START)
+    endpoint = FakeEndpoint([FAILED], clock)
+    watcher = Watcher(
+        endpoint, pace=Pace(), clock=clock, tell=lambda _: None, has_answered=True
+    )
+    watcher.turn()
+    assert endpoint.asked[0][0] == 2 * SECOND
+
+
+def test_a_fault_of_ours_does_not_end_the_watch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watching = Watching(ValueError("a bug"), changed(QUIET), same(QUIET))
+    watching.turn(2)
+    assert watching.watcher.view.polls[Result.FAULT] == 1
+    assert len(watching.told) == 1
+    assert "a poll failed by a fault of the agent" in caplog.text
+
+
+def test_a_document_that_could_not_be_told_is_told_again() -> None:
+    clock = VirtualClock(START)
+    endpoint = FakeEndpoint([changed(QUIET), same(QUIET)], clock)
+    told: list[Polled] = []
+
+    def tell(polled: Polled) -> None:
+        told.append(polled)
+        if len(told) == 1:
+            raise RuntimeError("no room")
+
+    watcher = Watcher(endpoint, pace=Pace(), clock=clock, tell=tell, name="vm_0")
+    for _ in range(4):
+        watcher.turn()
+    assert len(told) == 3
+
+
+def test_the_document_is_asked_for_in_full_once_a_minute() -> None:
+    document = Asked(result=Result.OK, reading=QUIET)
+    watching = Watching(changed(QUIET), *[same(QUIET)] * 60, document, same(QUIET))
+    watching.turn(70)
+    full = [at for at, asked in enumerate(watching.endpoint.asked) if asked[2]]
+    assert full == [0, 60]
+
+
+class TestTheName:
+    def test_is_read_at_the_start_and_now_and_then(self) -> None:
+        watching = Watching(changed(QUIET), same(QUIET), name="")
+        watching.turn(700)
+        assert [each // SECOND for each in watching.endpoint.named] == [0, 600]
+        assert {polled.name for polled in watching.told} == {"vm_0"}
+
+    def test_is_not_asked_for_where_it_is_set(self) -> None:
+        watching = Watching(changed(reading("vm_9")), same(QUIET), name="mine")
+        watching.turn(3)
+        assert watching.endpoint.named == []
+        assert watching.told[0].name == "mine"
+
+    def test_may_come_late_and_is_told_then(self) -> None:
+        event = reading("vm_0")
+        watching = Watching(changed(event), same(event), name="")
+        watching.endpoint.names = [None, None, "vm_0"]
+        watching.turn(12)
+        assert [each // SECOND for each in watching.endpoint.named] == [0, 1, 6]
+        names = [polled.name for polled in watching.told]
+        assert names == ["", "", "vm_0"]
+
+    def test_is_read_anew_when_others_are_named_for_the_first_time(self) -> None:
+        event = reading("vm_7")
+        watching = Watching(
+            changed(QUIET), changed(event), same(event), changed(event), name=""
+        )
+        watching.endpoint.names = ["vm_0", "vm_7"]
+        watching.turn(4)
+        assert [each // SECOND for each in watching.endpoint.named] == [0, 1]
+        assert [each.name for each in watching.told] == ["vm_0", "vm_7", "vm_7", "vm_7"]
+
+    def test_is_not_waited_for_where_the_event_names_this_vm(self) -> None:
+        event = reading("vm_0", "vm_7")
+        watching = Watching(changed(QUIET), changed(event), same(event), name="")
+        watching.turn(3)
+        assert len(watching.endpoint.named) == 1
+
+    def test_is_read_anew_after_a_gap(self) -> None:
+        watching = Watching(changed(QUIET), same(QUIET), same(QUIET), name="")
+        watching.turn(2)
+        watching.clock.advance_to(START + 6 * MINUTE)
+        watching.turn()
+        assert len(watching.endpoint.named) == 2
+        assert watching.endpoint.named[-1] < NAME_EVERY
+
+
+class TestWaiting:
+    def test_is_asked_for_where_it_is_offered(self) -> None:
+        watching = Watching(changed(QUIET), same(QUIET))
+        watching.endpoint.longest_wait = 45 * SECOND
+        watching.turn(3)
+        # A change is confirmed first: that something is gone must not wait.
+        assert watching.endpoint.asked == [
+            (130 * SECOND, 0, True),
+            (2 * SECOND, 0, False),
+            (48 * SECOND, 45 * SECOND, False),
+        ]
+        assert watching.watcher.view.waits
+
+    def test_does_not_become_a_busy_loop(self) -> None:
+        watching = Watching(changed(QUIET), same(QUIET))
+        watching.endpoint.longest_wait = MINUTE
+        assert watching.turn(4) == [SECOND] * 4
+
+
+class TestHealth:
+    def test_a_loop_that_turns_is_alive_though_the_endpoint_is_down(self) -> None:
+        watching = Watching(FAILED)
+        watching.turn(100)
+        assert watching.watcher.is_alive()
+        assert watching.watcher.age() is None
+
+    def test_a_loop_that_has_stopped_is_not(self) -> None:
+        watching = Watching(changed(QUIET))
+        watching.turn()
+        watching.clock.advance_to(watching.clock.now() + ALIVE_GRACE + SECOND)
+        assert not watching.watcher.is_alive()
+
+    def test_a_thread_that_was_stopped_is_not(self) -> None:
+        watching = Watching(changed(QUIET), same(QUIET))
+        watching.watcher.start()
+        watching.watcher.hurry()
+        watching.watcher.stop()
+        assert watching.endpoint.is_interrupted
+        assert not watching.watcher.is_alive()

@@ -1,0 +1,319 @@
+"""The conversation with an endpoint: versions, tags, approvals, names, places."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.wire import discovery
+from forewarn.agent.wire.endpoint import Asked, Endpoint, Result
+from forewarn.agent.wire.sender import Sender
+from forewarn.clock import VirtualClock
+from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
+from tests.support.scripted import Reply, Scripted, plain, scripted
+
+pytestmark = pytest.mark.system
+
+ID = "602D9444-D2CD-49C7-8624-8643E7171297"
+EMPTY = b'{"DocumentIncarnation":1,"Events":[]}'
+CLOCK = VirtualClock(parse_instant("2026-11-21T10:00:00Z"))
+"""It stands still, so that nothing here depends on the machine's speed."""
+
+
+def document(tag: str = "", body: bytes = EMPTY, *, more: str = "") -> bytes:
+    return plain(body, more=(f"ETag: {tag}\r\n" if tag else "") + more)
+
+
+def versions(*names: str) -> bytes:
+    body = json.dumps({"error": "Bad request.", "newest-versions": names}).encode()
+    return plain(body, status="400 Bad Request")
+
+
+UNCHANGED = plain(b"", status="304 Not Modified")
+
+
+def endpoint_of(*servers: Scripted, clock: VirtualClock = CLOCK) -> Endpoint:
+    return Endpoint(lambda: [server.url for server in servers], clock=clock)
+
+
+def line_of(request: bytes) -> str:
+    return request.partition(b"\r\n")[0].decode()
+
+
+def ask(endpoint: Endpoint, *, wait: Micros = 0, full: bool = False) -> Asked:
+    return endpoint.ask(timeout=5 * SECOND, wait=wait, full=full)
+
+
+def talk(*replies: Reply, times: int) -> tuple[list[Asked], list[str]]:
+    """Return what so many polls gave, and the requests' heads."""
+    with scripted(*replies) as server:
+        endpoint = endpoint_of(server)
+        found = [ask(endpoint) for _ in range(times)]
+        endpoint.interrupt()
+        endpoint._client.close()
+        return found, [request.decode() for request in server.requests]
+
+
+def test_the_newest_version_is_asked_for() -> None:
+    (asked,), (request,) = talk(document(), times=1)
+    assert asked.result is Result.OK
+    assert request.startswith(
+        "GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
+    )
+    assert "Metadata: true\r\n" in request
+
+
+@pytest.mark.clause("8.1")
+def test_another_version_is_taken_only_where_it_is_offered() -> None:
+    offer = versions("2019-04-01", "2019-08-01", "2099-01-01")
+    (asked, again), requests = talk(offer, document(), document(), times=2)
+    assert (asked.result, again.is_changed) == (Result.OK, False)
+    asked_for = [request.split("api-version=")[1][:10] for request in requests]
+    assert asked_for == ["2020-07-01", "2019-08-01", "2019-08-01"]
+
+
+@pytest.mark.clause("8.1")
+@pytest.mark.parametrize(
+    "offered", [(), ("2099-01-01",), ("2020-07-01",), ("x", "2019"), ("2021-02-01",)]
+)
+def test_a_400_that_offers_nothing_is_a_failure(offered: tuple[str, ...]) -> None:
+    (asked,), requests = talk(versions(*offered), times=1)
+    assert asked == Asked(result=Result.CLIENT_ERROR, detail="400: Bad request.")
+    assert len(requests) == 1
+
+
+def test_names_of_the_preview_lose_their_underscore() -> None:
+    event = {"EventId": ID, "EventStatus": "Started", "Resources": ["_vm_0"]}
+    body = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
+    (asked,), _ = talk(versions("2017-03-01"), document(body=body), times=1)
+    assert asked.reading is not None
+    assert asked.reading.notices[0].resources == ("vm_0",)
+
+
+class TestTags:
+    def test_are_sent_back_as_they_came(self) -> None:
+        found, requests = talk(document('W/"1"'), UNCHANGED, UNCHANGED, times=3)
+        unchanged = Asked(result=Result.UNCHANGED, reading=found[0].reading)
+        assert found[1:] == [unchanged, unchanged]
+        assert ["If-None-Match" in request for request in requests] == [0, 1, 1]
+        assert 'If-None-Match: W/"1"\r\n' in requests[1]
+
+    def test_are_dropped_after_a_failure(self) -> None:
+        error = plain(b"", status="500 Oops")
+        found, requests = talk(document('"1"'), error, document('"1"'), times=3)
+        assert [asked.is_changed for asked in found] == [True, False, False]
+        assert ["If-None-Match" in request for request in requests] == [0, 1, 0]
+
+    def test_are_dropped_after_a_long_gap(self) -> None:
+        clock = VirtualClock(CLOCK.now())
+        with scripted(document('"1"'), document('"1"')) as server:
+            endpoint = endpoint_of(server, clock=clock)
+            ask(endpoint)
+            clock.advance_to(clock.now() + 6 * MINUTE)
+            assert ask(endpoint).is_changed
+            assert b"If-None-Match" not in server.requests[1]
+            endpoint._client.close()
+
+    def test_are_not_trusted_where_two_contents_have_one(self) -> None:
+        other = EMPTY.replace(b"1", b"2")
+        _, requests = talk(
+            document('"1"'), document('"1"', other), document('"1"'), times=3
+        )
+        assert ["If-None-Match" in request for request in requests] == [0, 1, 0]
+
+    def test_are_not_taken_from_a_document_that_is_odd(self) -> None:
+        odd = document('"1"', b'{"DocumentIncarnation":1,"Events":null}')
+        found, requests = talk(odd, document('"1"'), times=2)
+        assert "If-None-Match" not in requests[1]
+        assert found[1].is_changed
+
+    def test_that_nobody_sent_make_a_304_a_failure(self) -> None:
+        (asked,), _ = talk(UNCHANGED, times=1)
+        assert asked.result is Result.STRANGE
+
+
+class TestPush:
+    OURS = "Server: forewarn\r\n"
+
+    def test_is_never_asked_of_anybody_else(self) -> None:
+        other = document('"1"', more="Server: IIS\r\nForewarn-Wait: 60\r\n")
+        with scripted(other, other) as server:
+            endpoint = endpoint_of(server)
+            ask(endpoint)
+            assert endpoint.longest_wait == 0
+            ask(endpoint, wait=MINUTE)
+            assert not any(b"wait" in request for request in server.requests)
+            endpoint._client.close()
+
+    def test_is_found_out_and_used(self) -> None:
+        offer = f"{self.OURS}Forewarn-Wait: 45\r\n"
+        first, then = document('"1"', more=self.OURS), document('"1"', more=offer)
+        with scripted(first, then, then) as server:
+            endpoint = endpoint_of(server)
+            ask(endpoint)
+            assert endpoint.longest_wait == 0
+            ask(endpoint)
+            assert endpoint.longest_wait == 45 * SECOND
+            ask(endpoint, wait=45 * SECOND)
+            lines = [line_of(request) for request in server.requests]
+            assert ["&wait=" in line for line in lines] == [False, True, True]
+            assert "&wait=0 " in lines[1]
+            assert "&wait=45 " in lines[2]
+            endpoint._client.close()
+
+
+def approve(reply: Reply, *more: Reply, event_id: str = ID) -> tuple[Answered, bytes]:
+    with scripted(reply, *more) as server:
+        answered = endpoint_of(server).approve(event_id, timeout=SECOND)
+        return answered, server.requests[-1]
+
+
+class TestApprovals:
+    def test_name_one_event_in_the_version_in_use(self) -> None:
+        answered, request = approve(plain(b""))
+        assert answered == Answered(event_id=ID, consent=Consent.GIVEN)
+        assert line_of(request) == (
+            "POST /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1"
+        )
+        body = b'{"StartRequests":[{"EventId":"%b"}]}' % ID.encode()
+        assert request.endswith(b"\r\n\r\n" + body)
+        assert b"Metadata: true\r\n" in request
+
+    def test_name_it_as_it_came(self) -> None:
+        event = {"EventId": ID.lower(), "EventStatus": "Scheduled", "Resources": []}
+        body = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
+        with scripted(document(body=body), plain(b"")) as server:
+            endpoint = endpoint_of(server)
+            asked = ask(endpoint)
+            assert asked.reading is not None
+            (notice,) = asked.reading.notices
+            assert notice.event_id == ID
+            endpoint.approve(notice.event_id, timeout=SECOND)
+            assert ID.lower().encode() in server.requests[1]
+            endpoint._client.close()
+
+    @pytest.mark.parametrize(
+        ("status", "consent"),
+        [
+            *((each, "given") for each in (200, 202, 204)),
+            *((each, "wanted") for each in (302, 404, 408, 410, 425, 429, 500, 503)),
+            *((each, "refused") for each in (400, 401, 403, 405)),
+        ],
+    )
+    def test_are_refused_only_by_what_is_about_them(
+        self, status: int, consent: str
+    ) -> None:
+        body = b"" if status == 204 else b'{"error":"so it is"}'
+        reply = plain(body, status=f"{status} X", more="Retry-After: 7\r\n")
+        answered, _ = approve(reply)
+        assert answered.consent.value == consent
+        if consent == "given":
+            return
+        assert answered.detail == f"{status}: so it is"
+        assert answered.retry_after == 7 * SECOND
+
+    @pytest.mark.parametrize("body", [b"OK", b"<html>", b"\xff", b"[1]"])
+    def test_are_given_whatever_the_body_says(self, body: bytes) -> None:
+        assert approve(plain(body))[0].consent is Consent.GIVEN
+
+    def test_go_again_with_a_version_that_is_offered(self) -> None:
+        answered, request = approve(versions("2019-08-01"), plain(b""))
+        assert answered.consent is Consent.GIVEN
+        assert "api-version=2019-08-01" in line_of(request)
+
+    def test_are_sent_beside_everything_else(self) -> None:
+        told: list[Answered] = []
+
+        class Broken:
+            def approve(self, event_id: str, *, timeout: Micros) -> Answered:
+                raise ValueError("a bug")
+
+        sender = Sender(Broken(), tell=told.append)
+        sender._send(ID)
+        assert told[0].consent is Consent.WANTED
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b'{"compute":{"name":"vm_0","tags":""}}', "vm_0"),
+        (b'{"compute":{"name":" vm_0\\n"}}', "vm_0"),
+        (b'{"compute":{"name":""}}', None),
+        (b'{"compute":{"name":7}}', None),
+        (b'{"compute":[]}', None),
+        (b"[]", None),
+        (b"", None),
+        (b"<html>", None),
+        (b"[" * 99_999, None),
+    ],
+)
+def test_the_name_is_told_by_the_instance_endpoint(
+    body: bytes, name: str | None
+) -> None:
+    with scripted(plain(body)) as server:
+        endpoint = endpoint_of(server)
+        assert endpoint.instance_name() == name
+        assert "/metadata/instance?api-version=" in line_of(server.requests[0])
+        endpoint._client.close()
+
+
+def test_the_instance_endpoint_has_versions_of_its_own() -> None:
+    named = plain(b'{"compute":{"name":"vm_0"}}')
+    with scripted(versions("2017-08-01", "2018-10-01"), named) as server:
+        endpoint = endpoint_of(server)
+        assert endpoint.instance_name() == "vm_0"
+        assert "api-version=2018-10-01" in line_of(server.requests[1])
+        assert endpoint.version == "2020-07-01"
+        endpoint._client.close()
+
+
+@pytest.mark.clause("8.2")
+def test_places_are_tried_until_one_answers_and_then_kept() -> None:
+    missing = plain(b"{}", status="404 Not Found")
+    oops = plain(b"", status="500 Oops")
+    with scripted(missing, missing) as one, scripted(document(), oops) as other:
+        endpoint = endpoint_of(one, other)
+        results = [ask(endpoint).result for _ in range(3)]
+        assert [each.value for each in results] == ["http_4xx", "ok", "http_5xx"]
+        assert endpoint.url == other.url
+        endpoint._client.close()
+
+
+@pytest.mark.clause("8.2")
+@pytest.mark.parametrize(
+    ("lease", "address"),
+    [
+        ("OPTION_245=a83f8110\n", "168.63.129.16"),
+        ("  option unknown-245 a8:3f:81:10;\n", "168.63.129.16"),
+        ('  option unknown-245 "168.63.129.16";', "168.63.129.16"),
+        ("private_245=168.63.129.16", "168.63.129.16"),
+        ("option unknown-245 1:2:3:4;\n option unknown-245 a:b:c:d;", "10.11.12.13"),
+        ("OPTION_245=00000000", ""),
+        ("OPTION_245=999.1.1.1", ""),
+        ("OPTION_244=a83f8110\noption domain-name x;", ""),
+        ("", ""),
+    ],
+)
+def test_a_lease_tells_where_it_is(lease: str, address: str) -> None:
+    assert discovery.address_in(lease) == address
+
+
+@pytest.mark.clause("8.2")
+def test_the_usual_address_comes_first_and_dhcp_after_it(tmp_path: Path) -> None:
+    assert discovery.places([(str(tmp_path / "none"), "*")]) == (discovery.DEFAULT,)
+    (tmp_path / "2").write_text("OPTION_245=0a000001\n")
+    found = discovery.places([(str(tmp_path), "*")])
+    assert found == (discovery.DEFAULT, "http://10.0.0.1", "http://10.0.0.1:8080")
+
+
+def test_an_endpoint_may_stand_below_a_path() -> None:
+    with scripted(document()) as server:
+        find: Callable[[], list[str]] = lambda: [f"{server.url}/vm/web_0/"]  # noqa: E731
+        endpoint = Endpoint(find, clock=CLOCK)
+        ask(endpoint)
+        assert line_of(server.requests[0]).startswith(
+            "GET /vm/web_0/metadata/scheduledevents?"
+        )
+        endpoint._client.close()

@@ -1,0 +1,294 @@
+"""The client over real sockets: it ends in time, whatever the other side does."""
+
+import contextlib
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.wire.http import Client, HttpError, Trouble, parse_url
+from forewarn.clock import SystemClock
+from forewarn.instants import MILLISECOND, SECOND
+from tests.support.scripted import Reply, close, plain, scripted
+
+pytestmark = pytest.mark.system
+
+SOON = 300 * MILLISECOND
+TIMES = SystemClock()
+
+
+def client_of(url: str, *, ca_file: str = "") -> Client:
+    return Client(parse_url(url), clock=TIMES, ca_file=ca_file)
+
+
+def trouble_of(act: Callable[[], object]) -> Trouble:
+    with pytest.raises(HttpError) as caught:
+        act()
+    assert caught.value.message
+    return caught.value.trouble
+
+
+def drip(wire: socket.socket) -> None:
+    """Send a byte now and then, for longer than anybody should wait."""
+    pause = threading.Event()
+    for byte in plain(b"x" * 1_000):
+        wire.sendall(bytes([byte]))
+        pause.wait(0.02)
+
+
+def reset(wire: socket.socket) -> None:
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    wire.close()
+
+
+def test_a_connection_is_kept_between_gets() -> None:
+    with scripted(plain(b"1"), plain(b"2")) as server:
+        client = client_of(server.url)
+        bodies = [client.get("/x", timeout=SECOND).body for _ in range(2)]
+        client.close()
+        assert bodies == [b"1", b"2"]
+        assert server.connections == 1
+        assert (
+            server.requests[0]
+            == (
+                b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUser-Agent: forewarn-agent\r\n"
+                b"Accept-Encoding: identity\r\n\r\n"
+            )
+            % server.port
+        )
+
+
+def test_what_is_sent_goes_once_and_over_its_own_connection() -> None:
+    with scripted(plain(b"1"), plain(b""), close, plain(b"")) as server:
+        client = client_of(server.url)
+        client.get("/x", timeout=SECOND)
+        headers = [("Metadata", "true")]
+        answer = client.send("POST", "/y", b"body", headers=headers, timeout=SECOND)
+        assert answer.status == 200
+        assert server.requests[1].endswith(
+            b"Metadata: true\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody"
+        )
+        assert server.connections == 2
+        lost = trouble_of(lambda: client.send("POST", "/y", b"", timeout=SECOND))
+        assert lost is Trouble.RESET
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("ends", [close, reset])
+def test_a_kept_connection_that_ended_is_made_anew(ends: Reply) -> None:
+    with scripted(plain(b"1"), ends, plain(b"2")) as server:
+        client = client_of(server.url)
+        bodies = [client.get("/", timeout=SECOND).body for _ in range(2)]
+        client.close()
+        assert bodies == [b"1", b"2"]
+        assert server.connections == 2
+
+
+def test_what_nobody_asked_for_is_no_answer() -> None:
+    """A server that says good-bye on a kept connection is not believed."""
+    spoke = threading.Event()
+
+    def talkative(wire: socket.socket) -> None:
+        wire.sendall(plain(b"1"))
+        wire.sendall(plain(b"time-out", status="408 Request Timeout"))
+        spoke.set()
+
+    with scripted(talkative, plain(b"2")) as server:
+        client = client_of(server.url)
+        assert client.get("/", timeout=SECOND).body == b"1"
+        spoke.wait(5)
+        assert client.get("/", timeout=SECOND).body == b"2"
+        client.close()
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("reply", [None, drip, b"HTTP/1.1 200 OK\r\n", plain()[:-1]])
+def test_silence_and_drips_end_in_time(reply: Reply | None) -> None:
+    def and_silence(wire: socket.socket) -> None:
+        if isinstance(reply, bytes):
+            wire.sendall(reply)
+        server.ended.wait()
+
+    script = () if reply is None else (drip if reply is drip else and_silence,)
+    with scripted(*script) as server:
+        client = client_of(server.url)
+        began = TIMES.monotonic()
+        assert trouble_of(lambda: client.get("/", timeout=SOON)) is Trouble.TIMEOUT
+        assert 0.25 < TIMES.monotonic() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "trouble"),
+    [
+        (close, Trouble.RESET),
+        (reset, Trouble.RESET),
+        (b"+OK Dovecot ready.\r\n\r\n", Trouble.MALFORMED),
+        (plain(b"x" * (1 << 21)), Trouble.TOO_LARGE),
+    ],
+)
+def test_trouble_has_its_name(reply: Reply, trouble: Trouble) -> None:
+    with scripted(reply, reply) as server:
+        client = client_of(server.url)
+        assert trouble_of(lambda: client.get("/", timeout=SECOND)) is trouble
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as wire:
+        wire.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{wire.getsockname()[1]}"
+        refused = trouble_of(lambda: client_of(url).get("/", timeout=SECOND))
+        assert refused is Trouble.REFUSED
+
+
+def test_a_name_that_nobody_has() -> None:
+    client = client_of("http://no-such-host.invalid")
+    found = trouble_of(lambda: client.get("/", timeout=5 * SECOND))
+    assert found in {Trouble.UNREACHABLE, Trouble.TIMEOUT}
+
+
+def test_a_name_is_looked_up() -> None:
+    with scripted(plain(b"1")) as server:
+        client = client_of(f"http://localhost:{server.port}")
+        assert client.get("/", timeout=5 * SECOND).body == b"1"
+        client.close()
+
+
+def test_a_redirect_is_an_answer_and_followed_by_nobody() -> None:
+    there = plain(b"", status="302 Found", more="Location: http://127.0.0.1:9/\r\n")
+    with scripted(there) as server:
+        client = client_of(server.url)
+        assert client.get("/", timeout=SECOND).status == 302
+        client.close()
+        assert len(server.requests) == 1
+
+
+def test_proxies_of_the_environment_are_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with scripted(plain(b"1")) as server:
+        client = client_of(server.url)
+        assert client.get("/", timeout=SECOND).body == b"1"
+        client.close()
+
+
+def test_ipv6_is_spoken() -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with listener:
+        port = listener.getsockname()[1]
+        found: list[bytes] = []
+
+        def serve() -> None:
+            wire, _ = listener.accept()
+            with wire:
+                found.append(wire.recv(65_536))
+                wire.sendall(plain(b"six", more="Connection: close\r\n"))
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        client = client_of(f"http://[::1]:{port}")
+        assert client.get("/", timeout=5 * SECOND).body == b"six"
+        thread.join(5)
+        assert b"Host: [::1]:%d\r\n" % port in found[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "header"),
+    [
+        ("GET\r\n", "/", ("A", "b")),
+        ("GET", "x", ("A", "b")),
+        ("GET", "/ HTTP/1.1\r\nX: y", ("A", "b")),
+        ("GET", "/", ("A:", "b")),
+        ("GET", "/", ("A", "b\r\nX: y")),
+        ("GET", "/", ("A", "\u20ac")),
+    ],
+)
+def test_what_would_be_another_request_is_not_sent(
+    method: str, target: str, header: tuple[str, str]
+) -> None:
+    with scripted(plain()) as server:
+        client = client_of(server.url)
+        sent = trouble_of(
+            lambda: client.send(method, target, b"", headers=[header], timeout=SECOND)
+        )
+        assert sent is Trouble.REQUEST
+        assert server.requests == []
+
+
+def test_whoever_waits_can_be_ended() -> None:
+    with scripted() as server:
+        client = client_of(server.url)
+        found: list[Trouble] = []
+        thread = threading.Thread(
+            target=lambda: found.append(
+                trouble_of(lambda: client.get("/", timeout=60 * SECOND))
+            )
+        )
+        thread.start()
+        for _ in range(500):
+            if server.requests:
+                break
+            threading.Event().wait(0.01)
+        client.interrupt()
+        thread.join(5)
+        assert found == [Trouble.STOPPED]
+        assert trouble_of(lambda: client.get("/", timeout=SECOND)) is Trouble.STOPPED
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate")
+def test_tls_is_trusted_by_a_file_of_authorities(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with scripted(plain(b"1"), plain(b"2"), context=context) as server:
+        url = server.url.replace("http:", "https:")
+        client = client_of(url, ca_file=str(certificate))
+        bodies = [client.get("/", timeout=5 * SECOND).body for _ in range(2)]
+        client.close()
+        assert bodies == [b"1", b"2"]
+        assert server.connections == 1
+        stranger = client_of(url)
+        found = trouble_of(lambda: stranger.get("/", timeout=5 * SECOND))
+        assert found is Trouble.TLS
+
+
+def test_without_tls_on_the_other_side_there_is_no_answer() -> None:
+    def babble(wire: socket.socket) -> None:
+        wire.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                wire, _ = listener.accept()
+                with wire:
+                    wire.recv(65_536)
+                    babble(wire)
+
+        threading.Thread(target=serve, daemon=True).start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        found = trouble_of(lambda: client_of(url).get("/", timeout=5 * SECOND))
+        assert found in {Trouble.TLS, Trouble.RESET}
+        missing = client_of(url, ca_file="/no/such/file")
+        assert trouble_of(lambda: missing.get("/", timeout=SECOND)) in {
+            Trouble.TLS,
+            Trouble.TIMEOUT,
+        }

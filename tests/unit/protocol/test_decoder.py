@@ -1,0 +1,346 @@
+"""Documents are read from whoever wrote them, and only silence is refused."""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.instants import SECOND, parse_instant
+from forewarn.protocol.decoder import (
+    DESCRIPTION_MAX,
+    DOCUMENT_BYTES_MAX,
+    ODDITIES_MAX,
+    UnreadableError,
+    decode,
+)
+from forewarn.protocol.documents import render
+from forewarn.protocol.events import EventSource, EventType
+from forewarn.protocol.notices import Notice
+from forewarn.protocol.versions import NEWEST
+
+pytestmark = pytest.mark.clause("8.1")
+
+ID = "602D9444-D2CD-49C7-8624-8643E7171297"
+NOT_BEFORE = parse_instant("2022-04-11T22:26:58Z")
+
+EVENT: dict[str, Any] = {
+    "EventId": ID,
+    "EventStatus": "Scheduled",
+    "EventType": "Freeze",
+    "ResourceType": "VirtualMachine",
+    "Resources": ["vm_0", "vm_1"],
+    "NotBefore": "Mon, 11 Apr 2022 22:26:58 GMT",
+    "Description": "Host server is undergoing maintenance.",
+    "EventSource": "Platform",
+    "DurationInSeconds": 5,
+}
+
+NOTICE = Notice(
+    event_id=ID,
+    event_type="Freeze",
+    status="Scheduled",
+    source="Platform",
+    resources=("vm_0", "vm_1"),
+    resource_type="VirtualMachine",
+    not_before=NOT_BEFORE,
+    duration_seconds=5,
+    description="Host server is undergoing maintenance.",
+)
+
+
+def document(*events: object, **members: object) -> bytes:
+    whole = {"DocumentIncarnation": 2, "Events": list(events), **members}
+    return json.dumps(whole).encode()
+
+
+def only(**changes: object) -> tuple[Notice, tuple[str, ...]]:
+    """Return the one notice of a document whose event has these members."""
+    event = {**EVENT, **changes}
+    reading = decode(document({k: v for k, v in event.items() if v is not ...}))
+    (notice,) = reading.notices
+    return notice, reading.oddities
+
+
+def test_a_document_is_read() -> None:
+    reading = decode(document(EVENT))
+    assert reading.notices == (NOTICE,)
+    assert reading.incarnation == 2
+    assert reading.oddities == ()
+    assert reading.spelled == ()
+
+
+def test_our_own_empty_document_is_read_without_a_word() -> None:
+    reading = decode(render(1, [], NEWEST))
+    assert (reading.incarnation, reading.notices, reading.oddities) == (1, (), ())
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"", "is empty"),
+        (b" \r\n", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"<!DOCTYPE html><html></html>", "HTML"),
+        (b"The metadata service is starting.", "is no JSON"),
+        (b'{"DocumentIncarnation":2,"Events":[{"Eve', "is no JSON"),
+        (b'{"Events":[]} {"Events":[]}', "is no JSON"),
+        (b"null", "null or missing and no object"),
+        (b"[]", "a list and no object"),
+        (b'"Events"', "a text and no object"),
+        (b'{"DocumentIncarnation":2}', "no member Events"),
+        (b'{"error":"Not found"}', "it says 'Not found'"),
+        (b'{"Events":{}}', "an object and no list"),
+        (b'{"Events":"none"}', "a text and no list"),
+        (b'{"Events":false}', "true or false and no list"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"Events":' + b"[" * 100_000, "nested too deeply"),
+        (b" " * (DOCUMENT_BYTES_MAX + 1), "more than 1048576 bytes"),
+        (b"\xff\xfe\x00", "is no JSON"),
+    ],
+)
+def test_what_says_nothing_of_events_is_refused(body: bytes, sentence: str) -> None:
+    with pytest.raises(UnreadableError, match=sentence):
+        decode(body)
+
+
+def test_a_byte_order_mark_says_nothing() -> None:
+    assert decode(b"\xef\xbb\xbf" + document(EVENT)).notices == (NOTICE,)
+
+
+def test_a_raw_line_break_in_a_string_is_read() -> None:
+    body = document(EVENT).replace(b"undergoing ", b"undergoing\n")
+    (notice,) = decode(body).notices
+    assert notice.description == "Host server is undergoing\nmaintenance."
+
+
+def test_what_is_not_utf_8_is_read_as_far_as_it_goes() -> None:
+    reading = decode(document(EVENT).replace(b"vm_1", b"vm_\xff"))
+    assert reading.notices[0].resources == ("vm_0", "vm_\ufffd")
+    assert reading.oddities == ("the document is not UTF-8",)
+
+
+def test_null_events_are_none() -> None:
+    reading = decode(b'{"DocumentIncarnation":3,"Events":null}')
+    assert reading.notices == ()
+    assert reading.oddities == ("Events is null",)
+
+
+@pytest.mark.parametrize(
+    ("value", "incarnation", "odd"),
+    [
+        (0, 0, False),
+        (-1, -1, False),
+        ("2", 2, True),
+        (2.0, 2, True),
+        (2.5, None, True),
+        (True, None, True),
+        (None, None, True),
+        ("two", None, True),
+        ([2], None, True),
+        (1e300, None, True),
+        (10**4_000, None, True),
+    ],
+)
+def test_the_incarnation_may_be_anything(
+    value: Any, incarnation: int | None, odd: bool
+) -> None:
+    text = json.dumps(value).replace("0" * 4_000, "0" * 5_000)
+    reading = decode(b'{"DocumentIncarnation":%b,"Events":[]}' % text.encode())
+    assert reading.incarnation == incarnation
+    assert bool(reading.oddities) == odd
+
+
+@pytest.mark.parametrize(
+    ("value", "not_before", "odd"),
+    [
+        ("Mon, 11 Apr 2022 22:26:58 GMT", NOT_BEFORE, False),
+        ("2022-04-11T22:26:58Z", NOT_BEFORE, True),
+        ("2022-04-11T22:26:58.1234567Z", NOT_BEFORE + 123_456, True),
+        ("2022-04-12T00:26:58+02:00", NOT_BEFORE, True),
+        ("2022-04-11T22:26:58", NOT_BEFORE, True),
+        ("2022-04-11 22:26:58", NOT_BEFORE, True),
+        ("", None, True),
+        (" ", None, True),
+        (None, None, True),
+        (..., None, True),
+        ("soon", None, True),
+        ("Mon, 31 Feb 2022 22:26:58 GMT", None, True),
+        ("4/11/2022 10:26:58 PM", None, True),
+        (1649716018, None, True),
+        (["Mon"], None, True),
+    ],
+)
+def test_not_before_in_every_form(
+    value: object, not_before: int | None, odd: bool
+) -> None:
+    notice, oddities = only(NotBefore=value)
+    assert notice.not_before == not_before
+    assert bool(oddities) == odd
+
+
+def test_what_has_started_needs_no_not_before() -> None:
+    notice, oddities = only(NotBefore="", EventStatus="Started")
+    assert notice.has_started
+    assert notice.not_before is None
+    assert oddities == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds", "odd"),
+    [
+        (0, 0, False),
+        (9, 9, False),
+        (-1, -1, False),
+        (-7, -1, False),
+        (..., -1, False),
+        ("5", 5, True),
+        (5.0, 5, True),
+        (8.2, 9, True),
+        ("8.5", -1, True),
+        (None, -1, True),
+        (False, -1, True),
+        ("short", -1, True),
+        (1e300, -1, True),
+    ],
+)
+def test_a_duration_is_never_shorter_than_it_says(
+    value: object, seconds: int, odd: bool
+) -> None:
+    notice, oddities = only(DurationInSeconds=value)
+    assert notice.duration_seconds == seconds
+    assert bool(oddities) == odd
+
+
+@pytest.mark.parametrize(
+    ("value", "names", "odd"),
+    [
+        (["vm_0"], ("vm_0",), False),
+        ([], (), False),
+        ("vm_0", ("vm_0",), True),
+        (None, (), True),
+        (..., (), True),
+        (7, (), True),
+        (["vm_0", None, 7, "", "vm_1"], ("vm_0", "vm_1"), True),
+        (["vm_0", "vm_0", " vm_1 "], ("vm_0", "vm_1"), False),
+    ],
+)
+def test_resources_of_any_type(
+    value: object, names: tuple[str, ...], odd: bool
+) -> None:
+    notice, oddities = only(Resources=value)
+    assert notice.resources == names
+    assert bool(oddities) == odd
+
+
+def test_a_leading_underscore_is_the_previews() -> None:
+    event = {**EVENT, "Resources": ["_vm_0", "__x"]}
+    (notice,) = decode(document(event), underscored=True).notices
+    assert notice.resources == ("vm_0", "_x")
+    (notice,) = decode(document(event)).notices
+    assert notice.resources == ("_vm_0", "__x")
+
+
+def test_words_of_later_versions_are_kept() -> None:
+    notice, oddities = only(
+        EventType="Hibernate", EventStatus="Paused", EventSource="Weather", More={}
+    )
+    words = (notice.event_type, notice.status, notice.source)
+    assert words == ("Hibernate", "Paused", "Weather")
+    assert not notice.has_started
+    assert oddities == ()
+
+
+def test_the_case_of_known_words_means_nothing() -> None:
+    notice, _ = only(EventType="REBOOT", EventStatus="started", EventSource="user")
+    words = (notice.event_type, notice.status, notice.source)
+    assert words == ("Reboot", "Started", "User")
+
+
+def test_words_of_a_wrong_type_are_odd() -> None:
+    notice, oddities = only(
+        EventType=None, EventStatus=4, EventSource=[], Description=1
+    )
+    words = (notice.event_type, notice.status, notice.source, notice.description)
+    assert words == ("", "", "", "")
+    # Without a status nobody knows whether there should be a NotBefore.
+    assert len(oddities) == 4
+
+
+def test_old_versions_lack_members() -> None:
+    notice, oddities = only(Description=..., EventSource=..., DurationInSeconds=...)
+    assert (notice.description, notice.source, notice.duration_seconds) == ("", "", -1)
+    assert oddities == ()
+
+
+def test_an_id_is_the_same_in_any_case_and_remembered_as_it_came() -> None:
+    reading = decode(document({**EVENT, "EventId": ID.lower()}))
+    assert reading.notices[0].event_id == ID
+    assert reading.spelled == ((ID, ID.lower()),)
+
+
+def test_of_duplicates_the_last_counts_and_started_stays() -> None:
+    first = {**EVENT, "Description": "first"}
+    last = {**EVENT, "EventId": ID.lower(), "Description": "last"}
+    reading = decode(document(first, last))
+    assert [notice.description for notice in reading.notices] == ["last"]
+    assert reading.oddities == (f"event {ID} is listed twice",)
+    started = {**first, "EventStatus": "Started", "NotBefore": ""}
+    reading = decode(document(started, last))
+    assert [notice.description for notice in reading.notices] == ["first"]
+
+
+def test_entries_that_are_no_events_are_passed_by() -> None:
+    entries = [None, 7, "x", [], {}, {**EVENT, "EventId": 7}, {**EVENT, "EventId": " "}]
+    reading = decode(document(*entries, {**EVENT, "EventId": "a\nb"}, EVENT))
+    assert reading.notices == (NOTICE,)
+    assert len(reading.oddities) == 8
+
+
+def test_what_nothing_carries_is_replaced() -> None:
+    notice, _ = only(Description="a\x00b\ud800c", Resources=["x\x00"])
+    assert notice.description == "a\ufffdb\ufffdc"
+    assert notice.resources == ("x\ufffd",)
+    assert len(only(Description="x" * 9_999)[0].description) == DESCRIPTION_MAX
+
+
+def test_oddities_are_few() -> None:
+    oddities = decode(document(*[None] * 500)).oddities
+    assert len(oddities) == ODDITIES_MAX + 1
+    assert oddities[-1] == "and 480 more"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(EVENT, JSON)), JSON)
+def test_no_json_makes_it_fail(event: dict[str, Any], other: Any) -> None:
+    event.setdefault("EventId", ID)
+    reading = decode(document(event, other, EVENT, DocumentIncarnation=other))
+    assert NOTICE in reading.notices
+    for notice in reading.notices:
+        assert -1 <= notice.duration_seconds <= 10**18
+        "".join((notice.description, *notice.resources)).encode()
+
+
+@given(st.binary(max_size=60), st.integers(0, 400), st.integers(0, 60))
+def test_no_bytes_make_it_fail(junk: bytes, at: int, drop: int) -> None:
+    whole = document(EVENT)
+    body = whole[:at] + junk + whole[at + drop :]
+    for each in (junk, body):
+        with contextlib.suppress(UnreadableError):
+            reading = decode(each)
+            assert all(notice.event_id for notice in reading.notices)
+
+
+def test_known_words_are_those_of_the_service() -> None:
+    for word in (*EventType, *EventSource):
+        notice, _ = only(EventType=word.value.upper())
+        assert notice.event_type == word.value
+    assert NOT_BEFORE % SECOND == 0

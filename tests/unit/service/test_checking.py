@@ -1,0 +1,181 @@
+"""What `config check` finds before anything starts."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forewarn import cli
+from forewarn.service import checking
+from forewarn.service.settings import Settings, SettingsError, load_settings
+
+KEY = "whsec_" + "QUJD" * 8 + "\n"
+
+EVERYTHING = """\
+[metadata]
+listen = "127.0.0.1:0"
+signed_secret_file = "proxy"
+[admin]
+token_file = "tokens"
+[store]
+url = "sqlite:///data/forewarn.db"
+[driver]
+kind = "command"
+[driver.command]
+freeze = ["/bin/true", "{vm}"]
+reboot = ["true", "{vm}"]
+observe = ["/bin/true", "{vm}"]
+records = "data/records"
+[[webhook]]
+name = "a"
+url = "https://h.example"
+secret_file = "a.key"
+[[webhook]]
+name = "b"
+url = "https://h.example"
+secret_file = "b.key"
+ca_file = "authorities.pem"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go where everything is that the settings name."""
+    monkeypatch.chdir(tmp_path)
+    Path("forewarn.toml").write_text(EVERYTHING)
+    Path("data").mkdir()
+    for name, text in {
+        "proxy": "s3cret\n",
+        "tokens": "alice:s3cret\n",
+        "a.key": KEY,
+        "b.key": KEY,
+    }.items():
+        Path(name).write_text(text)
+        Path(name).chmod(0o640)
+    found = Path(__file__).with_name("authority.pem")
+    shutil.copyfile(found, "authorities.pem")
+    return tmp_path
+
+
+def settings() -> Settings:
+    return load_settings(file=Path("forewarn.toml"), environ={}, flags={})
+
+
+def faults() -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        checking.check(settings())
+    return [str(each) for each in caught.value.problems]
+
+
+def test_what_is_all_there_is_sound_and_nothing_is_made(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    checking.check(settings())
+    assert list(checking.open_files(settings())) == []
+    assert sorted(folder.rglob("*")) == before
+
+
+def without(name: str) -> None:
+    path = Path(name)
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("proxy", [":3: metadata.signed_secret_file: proxy cannot be read"]),
+        ("tokens", [":5: admin.token_file: the token file tokens cannot be read"]),
+        (
+            "data",
+            [
+                ":7: store.url: there is no folder",
+                ":14: driver.command.records: there is no folder",
+            ],
+        ),
+        ("a.key", [":18: webhook.secret_file: a.key cannot be read"]),
+        ("b.key", [":22: webhook.secret_file: b.key cannot be read"]),
+        ("authorities.pem", [":23: webhook.ca_file: authorities.pem cannot be used"]),
+    ],
+)
+def test_each_file_that_is_missing_is_told_at_its_line(
+    name: str, expected: list[str]
+) -> None:
+    without(name)
+    found = faults()
+    assert len(found) == len(expected), found
+    for line, start in zip(found, expected, strict=True):
+        assert line.startswith(f"forewarn.toml{start}"), line
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("proxy", "", "metadata.signed_secret_file: "),
+        ("tokens", "two words\n", "tokens:1: this is neither TOKEN nor NAME:TOKEN"),
+        ("a.key", "s3cret\n", "webhook.secret_file: a.key "),
+        ("authorities.pem", "s3cret\n", "webhook.ca_file: authorities.pem cannot"),
+    ],
+)
+def test_each_file_that_is_not_what_it_should_be_is_told_and_not_shown(
+    name: str, text: str, expected: str
+) -> None:
+    Path(name).write_text(text)
+    [found] = faults()
+    assert expected in found
+    assert "s3cret" not in found
+    assert "words" not in found
+
+
+def test_each_program_that_is_missing_is_told() -> None:
+    Path("forewarn.toml").write_text(EVERYTHING.replace("true", "no-such-program"))
+    assert [each.split(" ")[1] for each in faults()] == [
+        "driver.command.freeze:",
+        "driver.command.reboot:",
+        "driver.command.observe:",
+    ]
+
+
+def test_a_driver_without_any_program_is_told() -> None:
+    lines = EVERYTHING.splitlines(keepends=True)
+    some = [line for line in lines if not line.startswith(("freeze", "reboot"))]
+    Path("forewarn.toml").write_text("".join(some))
+    [found] = faults()
+    assert "names no program for any action" in found
+
+
+def test_all_faults_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("proxy", "data", "a.key", "authorities.pem"):
+        without(name)
+    Path("tokens").write_text("policy:s3cret\nvm-1:s3cret\ngood:s3cret\n")
+    assert cli.main(["config", "check"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    told = [line for line in said.err.splitlines() if line.startswith("forewarn.toml:")]
+    assert len(told) == 7
+    assert "tokens:1: 'policy' cannot be a token's name" in said.err
+    assert "tokens:2: 'vm-1' cannot be a token's name" in said.err
+    assert "`forewarn serve` would not start" in said.err
+    assert "s3cret" not in said.err
+
+
+def test_who_may_read_a_secret_is_looked_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("proxy", "tokens", "b.key"):
+        Path(name).chmod(0o644)
+    assert [each.partition(" can be read")[0] for each in _warnings()] == [
+        "tokens (admin.token_file)",
+        "proxy (metadata.signed_secret_file)",
+        "b.key (secret_file of webhook b)",
+    ]
+    # That is a warning: the service starts all the same.
+    assert cli.main(["config", "check"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "the settings are sound, and so are the files that they name\n"
+    assert said.err.count("chmod it to 600, or to 640 with the service's group") == 3
+
+
+def _warnings() -> list[str]:
+    return list(checking.open_files(settings()))

@@ -1,0 +1,112 @@
+"""Whose tenant is missing is said: at the start, and after each fleet file."""
+
+import pytest
+
+from forewarn.control import failures, fleet_changes
+from forewarn.control.work import Who
+from forewarn.fleet.file import read_fleet
+from forewarn.service.observed import ObservedStore
+from forewarn.service.settings import Settings
+from forewarn.service.values import WebhookSettings
+from forewarn.service.webhooks.tenants import Tenants
+from tests.unit.admin.desk import FLEET, LocalDesk
+
+SETTINGS = Settings(
+    webhook=tuple(
+        WebhookSettings(name=name, url="https://h.example", secret_file="k", tenant=of)
+        for name, of in {"all": "", "ours": "shop", "theirs": "mill"}.items()
+    )
+)
+LATER = f'{FLEET}\n[[tenant]]\nname = "mill"\n'
+
+
+class Started:
+    """A desk whose writes are told to what knows the tenants."""
+
+    def __init__(self, settings: Settings = SETTINGS) -> None:
+        self.desk = LocalDesk()
+        self.tenants = Tenants(settings)
+        self.tenants.load(self.desk.store)
+        self.desk.plane.store = ObservedStore(
+            self.desk.store, clock=self.desk.clock, listeners=(self.tenants,)
+        )
+
+    def apply(self, text: str) -> None:
+        wanted = read_fleet(text, name="fleet.toml")
+        self.desk.plane.order(
+            Who(actor="test"),
+            lambda work: fleet_changes.apply(work, wanted),
+            now=self.desk.now(),
+        )
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what the log says since it was asked last."""
+    found = [record.getMessage() for record in caplog.records]
+    assert {record.levelname for record in caplog.records} <= {"WARNING"}
+    caplog.clear()
+    return found
+
+
+MISSING = "webhook theirs hears of nothing: there is no tenant 'mill' in the fleet"
+
+
+def test_a_tenant_that_is_missing_is_told_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    started = Started()
+    assert started.tenants.has("shop")
+    assert not started.tenants.has("mill")
+    assert said(caplog) == []
+    started.tenants.begin()
+    assert said(caplog) == [MISSING]
+
+
+def test_a_tenant_that_comes_is_no_longer_missed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    started = Started()
+    started.tenants.begin()
+    caplog.clear()
+    started.apply(LATER)
+    assert started.tenants.has("mill")
+    assert said(caplog) == []
+    # One that goes is missed from then on.
+    started.apply(FLEET)
+    assert said(caplog) == [MISSING]
+
+
+def test_each_fleet_file_that_does_not_bring_it_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    started = Started()
+    started.tenants.begin()
+    caplog.clear()
+    started.apply(f'{FLEET}\n[[tenant]]\nname = "mil"\n')
+    assert said(caplog) == [MISSING]
+    order = started.desk.plane.order
+    order(
+        Who(actor="test"),
+        lambda work: failures.fail_vm(work, "web_0"),
+        now=started.desk.now(),
+    )
+    assert said(caplog) == []
+
+
+def test_a_file_that_a_start_applies_is_not_told_of_before_the_start_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    started = Started()
+    started.apply(LATER.replace("mill", "mil"))
+    assert said(caplog) == []
+    started.tenants.begin()
+    assert said(caplog) == [MISSING]
+
+
+def test_where_no_receiver_is_a_tenants_nothing_is_looked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    started = Started(Settings(webhook=SETTINGS.webhook[:1]))
+    started.tenants.begin()
+    started.apply(LATER)
+    assert said(caplog) == []
