@@ -18,7 +18,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq
 COLOUR := $(if $(MAKE_TERMOUT),yes,no)
-CODE := src tests $(wildcard examples bench)
+CODE := src tests $(wildcard examples bench deploy)
 # The packages that decide and do no I/O: every branch of theirs is tested.
 PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*,src/forewarn/agent/core/*
 # Programs of Debian that some tests need, and where the unpacked ones are kept.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import (
+    agent,
     durability,
     latency,
     machine,
@@ -33,6 +34,9 @@ class Extent:
     sizes: tuple[int, ...]
     changes: int
     wait_seconds: int
+    idle_seconds: int
+    reactions: int
+    starts: int
 
 
 FULL = Extent(
@@ -44,6 +48,9 @@ FULL = Extent(
     sizes=(1_000, 10_000, 100_000),
     changes=10,
     wait_seconds=60,
+    idle_seconds=600,
+    reactions=200,
+    starts=20,
 )
 QUICK = Extent(
     rounds=3,
@@ -54,6 +61,9 @@ QUICK = Extent(
     sizes=(1_000, 10_000),
     changes=3,
     wait_seconds=10,
+    idle_seconds=60,
+    reactions=40,
+    starts=8,
 )
 
 Part = Callable[[Report, Path, Extent], None]
@@ -77,6 +87,13 @@ PARTS: Mapping[str, Part] = {
     "simulator": lambda report, folder, extent: simulator.measure(
         report, folder, rounds=extent.rounds, seconds=extent.seconds
     ),
+    "agent": lambda report, folder, extent: agent.measure(
+        report,
+        folder,
+        seconds=extent.idle_seconds,
+        runs=extent.reactions,
+        starts=extent.starts,
+    ),
     "scale": lambda report, folder, extent: scale.measure(
         report, folder, sizes=list(extent.sizes)
     ),
@@ -86,7 +103,9 @@ PARTS: Mapping[str, Part] = {
 def main() -> int:
     """Measure what the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a minute, not ten")
+    parser.add_argument(
+        "--quick", action="store_true", help="minutes, not half an hour"
+    )
     parser.add_argument(
         "--only", action="append", choices=[*PARTS], help="one part; may be repeated"
     )

@@ -4,6 +4,7 @@
 
 Starts `forewarn serve` on an embedded database, has small clients play the VMs,
 gives orders with the `forewarn` command, and shows on a timeline what the VMs saw.
+In one of them `forewarn agent` prepares, approves and recovers.
 Then `forewarn simulate` plays a drill to a fragile client, and to one that passes.
 Ends with status 0 only if all of it was seen on the wire.
 """
@@ -25,7 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from demo_parts import clients, drill, setting
+from demo_parts import agent, clients, drill, setting
 from demo_parts.clients import Vm
 from demo_parts.timeline import Timeline
 
@@ -223,6 +224,13 @@ def main() -> int:
             user_reboot(operator, vms, timeline)
             host_failure(operator, vms, timeline)
             rollout(operator, vms, timeline)
+            agent.play(
+                operator.run,
+                vms["web_0"],
+                place=(folder, places.vms["web_0"]),
+                timeline=timeline,
+                within=STEP_SECONDS,
+            )
         drill.play(timeline)
     except clients.NotSeenError as error:
         timeline.check(str(error), seen=False)

@@ -31,7 +31,7 @@ SHOWN = {"step", "event", "fault", "approved"}
 
 def play(timeline: Timeline) -> None:
     """Play the drill to both clients."""
-    timeline.head("5  A drill for your own program: an eviction and two bad answers")
+    timeline.head("6  A drill for your own program: an eviction and two bad answers")
     timeline.check(
         "a client written in a hurry dies of a 500: the drill fails, with status 1",
         seen=_drill("fragile.py", FRAGILE, timeline) == 1,

@@ -11,6 +11,7 @@ COLOURS = {
     "shop": "32",
     "bank": "35",
     "you": "36",
+    "agent": "32",
     "simulator": "33",
 }
 GOOD, BAD, DIM = "32", "31", "2"
@@ -59,6 +60,7 @@ class Timeline:
             "\nNext: a fleet of your own. README.md has one to copy; then\n"
             "  . .venv/bin/activate\n"
             "  forewarn serve --fleet fleet.toml\n"
+            "and an agent in each VM: docs/agent.md. All commands:\n"
             "  forewarn --help"
         )
 

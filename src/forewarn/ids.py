@@ -8,6 +8,7 @@ test can be replayed.
 import random
 import secrets
 import uuid
+from collections.abc import Callable
 from typing import Protocol
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -15,6 +16,14 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 _SHORT_LENGTH = 10
 """Characters of a short id: 50 bits, so that a clash needs tens of millions."""
+
+_SHARED_EVENT_CHARACTERS = len("C7061BAC-AFDC")
+"""Of EventIds, those that all of one order share: twelve digits and a hyphen. The 74
+random bits that remain keep apart what one order makes, and all 122 the orders."""
+
+_SHARED_SHORT_LETTERS = 4
+"""Characters that the short ids of one order share: it may have a hundred thousand,
+for which the 30 bits that remain are enough where none is taken twice."""
 
 SECRET_BYTES = 32
 """Of a secret: as many as there are in its SHA-256."""
@@ -29,6 +38,18 @@ class Ids(Protocol):
 
     def short(self, prefix: str) -> str:
         """Return a new id for people to type, such as `op-4h7k2m9xqa`."""
+        ...
+
+    def events(self, count: int) -> list[str]:
+        """Return so many new EventIds for one order, sorted.
+
+        They begin alike, so that a store which orders by them has near each other
+        what is decided and approved together.
+        """
+        ...
+
+    def shorts(self, prefix: str, count: int) -> list[str]:
+        """Return so many new ids as of `short`, sorted, that begin alike."""
         ...
 
 
@@ -62,3 +83,26 @@ class RandomIds:
         bits = self._source.getrandbits(5 * _SHORT_LENGTH)
         letters = (_ALPHABET[bits >> (5 * n) & 31] for n in range(_SHORT_LENGTH))
         return f"{prefix}-{''.join(letters)}"
+
+    def events(self, count: int) -> list[str]:
+        """Return as `event`, each time with the first one's first digits."""
+        return _alike(self.event, count, _SHARED_EVENT_CHARACTERS)
+
+    def shorts(self, prefix: str, count: int) -> list[str]:
+        """Return as `short`, each time with the first one's first characters."""
+        shared = len(prefix) + 1 + _SHARED_SHORT_LETTERS
+        return _alike(lambda: self.short(prefix), count, shared)
+
+
+def _alike(draw: Callable[[], str], count: int, shared: int) -> list[str]:
+    """Return so many different ids with the same first characters.
+
+    Two ids of different orders are as unlikely to be the same as two of `draw`.
+    """
+    found: set[str] = set()
+    start = ""
+    while len(found) < count:
+        drawn = draw()
+        start = start or drawn[:shared]
+        found.add(start + drawn[shared:])
+    return sorted(found)

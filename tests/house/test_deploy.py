@@ -1,4 +1,4 @@
-"""What is deployed with the service: the unit, and the alerts with their tests.
+"""What is deployed with service and agent: the units, and the alerts with their tests.
 
 The rules' own tests need promtool, of Debian's package `prometheus`; that every
 name in them exists, and that each alert is tested and explained, needs nothing.
@@ -6,41 +6,72 @@ name in them exists, and that each alert is tested and explained, needs nothing.
 
 import configparser
 import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from forewarn.agent import installing
+from forewarn.agent.telling import catalog as agent_catalog
 from forewarn.service import catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-RULES = DEPLOY / "prometheus" / "forewarn.rules.yml"
-TESTS = DEPLOY / "prometheus" / "tests.yml"
-GUIDE = ROOT / "docs" / "operations.md"
 UNIT = DEPLOY / "systemd" / "forewarn.service"
+AGENT_UNIT = DEPLOY / "systemd" / "forewarn-agent.service"
 
 ALERT = re.compile(r"^ +- alert: (\w+)$", re.MULTILINE)
 METRIC = re.compile(r"\b(?:forewarn|process)_[a-z_]+\b")
 SERIES = re.compile(r"\b((?:forewarn|process)_[a-z_]+)\{([^}]*)\}")
 LABEL = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 
-
-def names() -> set[str]:
-    known: set[str] = set()
-    for meter in catalog.METERS:
-        suffixes = ("_bucket", "_count", "_sum") if meter.buckets else ("",)
-        known.update(f"{meter.name}{suffix}" for suffix in suffixes)
-    return known
+AGENT_COMMAND = "/opt/forewarn/bin/forewarn agent --config /etc/forewarn/agent.toml"
 
 
-def families() -> set[str]:
-    return {meter.name for meter in catalog.METERS}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A program's alerts, with the metrics that they may ask for."""
+
+    rules: Path
+    tests: Path
+    guide: Path
+    metrics: Path
+    meters: Mapping[str, Mapping[str, Sequence[str]]]
+    """The labels of each metric, with their values."""
+    histograms: frozenset[str]
+
+    def names(self) -> set[str]:
+        """Return the names of all series, as Prometheus has them."""
+        known = set(self.meters) - self.histograms
+        for name in self.histograms:
+            known.update(f"{name}{suffix}" for suffix in ("_bucket", "_count", "_sum"))
+        return known
+
+    def alerts(self) -> list[str]:
+        return ALERT.findall(self.rules.read_text())
 
 
-def alerts() -> list[str]:
-    return ALERT.findall(RULES.read_text())
+SERVICE = Watched(
+    rules=DEPLOY / "prometheus" / "forewarn.rules.yml",
+    tests=DEPLOY / "prometheus" / "tests.yml",
+    guide=ROOT / "docs" / "operations.md",
+    metrics=ROOT / "docs" / "metrics.md",
+    meters={meter.name: meter.labels for meter in catalog.METERS},
+    histograms=frozenset(each.name for each in catalog.METERS if each.buckets),
+)
+AGENT = Watched(
+    rules=DEPLOY / "prometheus" / "forewarn-agent.rules.yml",
+    tests=DEPLOY / "prometheus" / "agent-tests.yml",
+    guide=ROOT / "docs" / "agent.md",
+    metrics=ROOT / "docs" / "agent-metrics.md",
+    meters={meter.name: meter.labels for meter in agent_catalog.METERS},
+    histograms=frozenset(each.name for each in agent_catalog.METERS if each.buckets),
+)
+both = pytest.mark.parametrize("watched", [SERVICE, AGENT], ids=["service", "agent"])
 
 
 def promtool(*words: str) -> str:
@@ -49,7 +80,7 @@ def promtool(*words: str) -> str:
         pytest.skip("promtool is not installed (Debian: apt install prometheus)")
     done = subprocess.run(
         [program, *words],
-        cwd=RULES.parent,
+        cwd=DEPLOY / "prometheus",
         capture_output=True,
         text=True,
         timeout=60,
@@ -59,65 +90,86 @@ def promtool(*words: str) -> str:
     return done.stdout
 
 
-def test_every_metric_that_is_named_exists() -> None:
-    for file in (RULES, TESTS):
-        assert set(METRIC.findall(file.read_text())) <= names(), file
-    for file in (GUIDE, ROOT / "docs" / "metrics.md"):
-        assert set(METRIC.findall(file.read_text())) <= names() | families(), file
+@both
+def test_every_metric_that_is_named_exists(watched: Watched) -> None:
+    for file in (watched.rules, watched.tests):
+        assert set(METRIC.findall(file.read_text())) <= watched.names(), file
+    for file in (watched.guide, watched.metrics):
+        known = watched.names() | set(watched.meters)
+        assert set(METRIC.findall(file.read_text())) <= known, file
 
 
-def test_every_label_that_is_asked_for_can_be() -> None:
-    meters = {meter.name: meter for meter in catalog.METERS}
-    for file in (RULES, TESTS):
+@both
+def test_every_label_that_is_asked_for_can_be(watched: Watched) -> None:
+    for file in (watched.rules, watched.tests):
         for name, labels in SERIES.findall(file.read_text()):
-            meter = meters[re.sub(r"_(bucket|count|sum)$", "", name)]
+            known = watched.meters[re.sub(r"_(bucket|count|sum)$", "", name)]
             for label, how, value in LABEL.findall(labels):
-                if label in {"instance", "le"}:
+                if label in {"instance", "job", "le"}:
                     continue
-                assert label in meter.labels, (file, name, label)
+                assert label in known, (file, name, label)
                 # A label without known values has names of the settings.
-                if how == "=" and meter.labels[label]:
-                    assert value in meter.labels[label], (file, name, value)
+                if how == "=" and known[label]:
+                    assert value in known[label], (file, name, value)
 
 
-def test_every_alert_is_tested_and_explained() -> None:
-    found = alerts()
+@both
+def test_every_alert_is_tested_and_explained(watched: Watched) -> None:
+    found = watched.alerts()
     assert len(found) == len(set(found)) > 10
-    tests, guide = TESTS.read_text(), GUIDE.read_text()
+    tests, guide = watched.tests.read_text(), watched.guide.read_text()
     for alert in found:
         assert alert in tests, alert
-        assert f"### {alert}\n" in guide, alert
-    explained = re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE)
-    assert explained == found
+    assert re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE) == found
 
 
-def test_the_rules_are_rules() -> None:
-    assert "SUCCESS" in promtool("check", "rules", RULES.name)
+@both
+def test_the_rules_are_rules(watched: Watched) -> None:
+    assert "SUCCESS" in promtool("check", "rules", watched.rules.name)
 
 
 @pytest.mark.slow
-def test_the_alerts_ring_when_they_should_and_not_before() -> None:
-    assert "SUCCESS" in promtool("test", "rules", TESTS.name)
+@both
+def test_the_alerts_ring_when_they_should_and_not_before(watched: Watched) -> None:
+    assert "SUCCESS" in promtool("test", "rules", watched.tests.name)
+
+
+def read_unit(path: Path) -> configparser.RawConfigParser:
+    unit = configparser.RawConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]
+    unit.read(path)
+    return unit
 
 
 def test_the_unit_says_what_the_service_does() -> None:
-    unit = configparser.RawConfigParser(strict=False, interpolation=None)
-    unit.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]
-    unit.read(UNIT)
-    service = unit["Service"]
+    service = read_unit(UNIT)["Service"]
     assert service["Type"] == "notify"
     assert service["Restart"] == "always"
     assert service["WatchdogSec"]
     assert "forewarn serve --config /etc/forewarn/forewarn.toml" in service["ExecStart"]
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+def test_the_agents_unit_is_what_install_prints(request: pytest.FixtureRequest) -> None:
+    wanted = installing.unit(shlex.split(AGENT_COMMAND))
+    if request.config.getoption("--rewrite"):
+        AGENT_UNIT.write_text(wanted, encoding="utf-8")
+    assert AGENT_UNIT.read_text(encoding="utf-8") == wanted
+    service = read_unit(AGENT_UNIT)["Service"]
+    assert service["ExecStart"] == AGENT_COMMAND
+    assert service["Type"] == "notify"
+    # A handler at work outlives the agent (clause 8.8).
+    assert service["KillMode"] == "process"
+    assert service["WatchdogSec"]
+
+
+@pytest.mark.parametrize("unit", [UNIT, AGENT_UNIT], ids=["service", "agent"])
+def test_systemd_takes_the_unit(unit: Path, tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")
-    copy = tmp_path / "forewarn.service"
+    copy = tmp_path / unit.name
     # It looks whether the program is there.
-    copy.write_text(UNIT.read_text().replace("/opt/forewarn/bin/forewarn", "/bin/true"))
+    copy.write_text(unit.read_text().replace("/opt/forewarn/bin/forewarn", "/bin/true"))
     done = subprocess.run(
         [program, "verify", str(copy)],
         capture_output=True,

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 
 import hypothesis
+import pytest
 from hypothesis import strategies as st
 
 from forewarn.agent.core import steps
@@ -189,6 +190,7 @@ class World:
         return true
 
 
+@pytest.mark.clause("8.3", "8.5", "8.8")
 @hypothesis.given(st.data(), a_policy)
 def test_whatever_happens(data: st.DataObject, settings: Policy) -> None:
     life, world = Agent(settings), World(data)

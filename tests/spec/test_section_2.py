@@ -135,6 +135,14 @@ class WestIds:
     def short(self, prefix: str) -> str:
         return f"{prefix}-west"
 
+    def events(self, count: int) -> list[str]:
+        assert count == 1
+        return [self.event()]
+
+    def shorts(self, prefix: str, count: int) -> list[str]:
+        assert count == 1
+        return [self.short(prefix)]
+
 
 @pytest.mark.clause("2.5", "2.10")
 def test_the_worked_example_is_served_exactly() -> None:

@@ -15,8 +15,13 @@ BUNDLE = ROOT / "deploy" / "bundle.py"
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-HEAVY = ("asyncio", "concurrent", "email", "http", "multiprocessing", "pickle", "ssl")
-"""What would take a tenth of the agent's memory each."""
+HEAVY = (
+    *("asyncio", "concurrent", "email", "http", "multiprocessing", "pickle", "ssl"),
+    *("pathlib", "urllib"),
+    # These had their work at the start.
+    *("argparse", "tomllib"),
+)
+"""What would take a twentieth of the agent's memory each, or more."""
 
 # Nothing of the folder, of the environment or of what is installed may help it.
 ALONE = (sys.executable, "-I", "-S")
@@ -55,9 +60,10 @@ def test_at_work_it_has_loaded_nothing_heavy(built: Path, tmp_path: Path) -> Non
         "import atexit, runpy, sys\n"
         "atexit.register(lambda: print(*sorted(sys.modules)))\n"
         f"sys.argv = [{str(built)!r}, '--endpoint', 'http://127.0.0.1:9', '--name',"
-        " 'a', '--listen', '', '--state', 'agent.db']\n"
+        " 'a', '--listen', '', '--state', 'agent.db', '--config', 'agent.toml']\n"
         f"runpy.run_path({str(built)!r}, run_name='__main__')\n"
     )
+    (tmp_path / "agent.toml").write_text('log.level = "info"\n', encoding="utf-8")
     running = subprocess.Popen(
         [*ALONE, "-c", wrapper],
         cwd=tmp_path,

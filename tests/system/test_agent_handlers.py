@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import Finished, Phase, Run, StepState, Stop
+from forewarn.agent.handlers import records
 from forewarn.agent.handlers.exec import ExecWorker, Program
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.making import Ground, make_workers, shelf_beside
@@ -243,7 +244,7 @@ def test_of_a_long_output_the_beginning_and_the_end_are_kept(bench: Bench) -> No
     assert "[…]" in output
     assert len(output) < 40_000
     on_disk = sum(
-        file.stat().st_size for file in bench.shelf.folder("r1").path.iterdir()
+        file.stat().st_size for file in Path(bench.shelf.folder("r1").path).iterdir()
     )
     assert on_disk < 1_000_000
 
@@ -254,7 +255,7 @@ def test_only_the_latest_records_are_kept(bench: Bench) -> None:
         bench.run(run_id=f"r{number}")
         bench.end()
     eventually(
-        lambda: len(list(bench.shelf.folder("x").path.parent.iterdir())),
+        lambda: len(list(Path(bench.shelf.folder("x").path).parent.iterdir())),
         lambda count: count <= RUNS_KEPT,
     )
 
@@ -333,7 +334,7 @@ class TestAfterKill9:
     def test_one_that_ended_meanwhile_is_believed(self, bench: Bench) -> None:
         script = f"echo $$ >{bench.folder}/self; echo fine"
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
-        status = bench.shelf.folder("r1").path / "status"
+        status = Path(bench.shelf.folder("r1").path) / "status"
         eventually(status.exists, bool)
         bench.add("exit 99")
         bench.run(is_again=True)
@@ -364,7 +365,7 @@ class TestAfterKill9:
         stat = Path("/proc/self/stat").read_text().strip()
         fields = stat.split(" ")
         fields[21] = "12345"  # it began at another time
-        (folder.path / "claim").write_text(f"{os.getpid()}\n{' '.join(fields)}\n")
+        (Path(folder.path) / "claim").write_text(f"{os.getpid()}\n{' '.join(fields)}\n")
         bench.add("exit 99")
         bench.run(is_again=True)
         assert bench.end().state is StepState.LOST
@@ -465,3 +466,24 @@ def test_a_handler_starts_and_is_reported_in_no_time(bench: Bench) -> None:
         bench.end()
         took.append(CLOCK.now() - begun)
     assert sorted(took)[5] < 100 * MILLISECOND
+
+
+def test_a_program_runs_although_there_is_no_room_for_its_record(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spare = bench.folder / "spare"
+    spare.mkdir()
+    monkeypatch.setattr(records, "SPARE_PLACES", ("/nowhere", str(spare)))
+    # What is in the way of the folder stands for a disk that is full or read-only.
+    Path(bench.shelf.folder("r1").path).parent.write_text("in the way")
+    done = bench.result("cat >/dev/null; echo $FOREWARN_PHASE; exit 0")
+    assert done == Finished(run_id="r1", state=StepState.DONE, detail="prepare")
+    failed = bench.result("exit 3")
+    assert (failed.state, failed.detail) == (StepState.FAILED, "exit status 3")
+    assert list(spare.iterdir()) == []
+
+
+def test_an_end_is_known_although_it_could_not_be_written_down(bench: Bench) -> None:
+    folder = bench.shelf.folder("r1").path
+    done = bench.result(f"mkdir {folder}/status; echo all well")
+    assert done == Finished(run_id="r1", state=StepState.DONE, detail="all well")

@@ -14,7 +14,7 @@ from forewarn.agent.journal.port import Outgoing
 from forewarn.agent.journal.sqlite import SqliteJournal
 from tests.support.agent_journals import START, note_of, task_of
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.8")]
 
 STATEMENTS_MIN = 60
 """In the life below; fewer would mean that the test does not see them."""

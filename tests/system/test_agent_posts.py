@@ -1,6 +1,7 @@
 """Webhooks of handlers and of notifications, over real sockets."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,8 @@ from forewarn.agent.handlers.port import (
     TimeUpError,
     Worker,
 )
+from forewarn.agent.handlers.posting import Template
+from forewarn.agent.handlers.webhook import WebhookWorker
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import Limits
 from forewarn.agent.telling import notify
@@ -182,6 +185,23 @@ class TestHandler:
         [fault] = worker(receiver, tmp_path, secret_file="/no/file").check()
         assert "/no/file" in fault
         assert not receiver.came
+
+    @pytest.mark.parametrize("path", ["", "/x", "/{vm}"])
+    def test_a_check_finds_that_nobody_is_there(self, path: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        url = f"http://127.0.0.1:{port}{path}"
+        template = Template(url=url)
+        handler = WebhookWorker(prepare=template, recover=template, clock=CLOCK)
+        [fault] = handler.check()
+        assert fault == f"http://127.0.0.1:{port}: nobody listens there"
+        notifier = notify.make_notifier(
+            [NotifySettings(kind="webhook", url=url)], clock=CLOCK
+        )
+        [fault] = notifier.check()
+        assert "nobody listens there" in fault
+        somewhere = replace(template, url="http://{vm}/x")
+        assert not WebhookWorker(prepare=somewhere, recover=None, clock=CLOCK).check()
 
 
 class TestNotify:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.system
 
 
 def test_the_demo_sees_everything_on_the_wire() -> None:
-    """All five stories, with real servers and real clients; colourless here."""
+    """All six stories, with real servers and real clients; colourless here."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo.py")],
         capture_output=True,

@@ -35,6 +35,7 @@ from forewarn.agent.core.model import (
     Ordered,
     Run,
     Send,
+    StepState,
     Stop,
 )
 from forewarn.agent.core.policy import Policy
@@ -119,6 +120,10 @@ class Agent:
         self._on_notes = on_notes
         self._unsaved: list[Note] = []
         """What was told while the journal could not be written."""
+        self._can_read = True
+        """Orders could be read when they were last looked for."""
+        self._turned: Micros = 0
+        """When the loop last turned, by the machine's clock: it may be set back."""
         self._saved = Memory()
         memory = journal.load()
         if name and memory.name != name:
@@ -141,7 +146,13 @@ class Agent:
         inputs += [Ordered(event_id=each) for each in self._orders()]
         now = self._clock.now()
         wake = self.standing.wake
-        if inputs or self._unsaved or (wake is not None and wake <= now):
+        # What was to come at some time is no longer due then.
+        is_set_back = now < self._turned
+        self._turned = now
+        is_due = is_set_back or (wake is not None and wake <= now)
+        # Not only what is told: a change that nobody hears of is to be kept, too.
+        is_owed = bool(self.standing.journal_fault)
+        if inputs or is_owed or is_due:
             memory = self.standing.memory
             self._apply(decide.decide(self._policy, memory, inputs, now))
         self.standing = replace(self.standing, turned=self._clock.monotonic())
@@ -165,10 +176,13 @@ class Agent:
 
     def _orders(self) -> Sequence[str]:
         try:
-            return self._journal.take_orders()
+            orders = self._journal.take_orders()
         except JournalError as error:
+            self._can_read = False
             self._complain(error)
             return ()
+        self._can_read = True
+        return orders
 
     def _apply(self, decision: Decision) -> None:
         """Make a decision durable, tell of it, and have it carried out."""
@@ -187,9 +201,10 @@ class Agent:
             self._carry_out(command)
 
     def _save(self, decision: Decision) -> None:
-        if decision.memory == self._saved and not decision.notes and not self._unsaved:
-            return
         notes = (*self._unsaved, *decision.notes)
+        is_same = decision.memory == self._saved and not notes
+        if is_same and not self.standing.journal_fault:
+            return
         try:
             self._journal.save(decision.memory, notes)
         except JournalError as error:
@@ -198,7 +213,7 @@ class Agent:
             return
         self._saved = decision.memory
         self._unsaved = []
-        if self.standing.journal_fault:
+        if self.standing.journal_fault and self._can_read:
             logger.warning("the journal can be written again")
             self.standing = replace(self.standing, journal_fault="")
 
@@ -226,8 +241,13 @@ def tell(note: Note) -> None:
         kind = note.notice.event_type if note.notice else ""
         subject = " ".join(filter(None, (kind, note.kind.value)))
     fields = {"event": note.event_id, "handler": note.handler}
+    # `prepare: failed: exit status 1`; without a phase where the journal was lost.
+    is_failure = (
+        note.kind is NoteKind.HANDLER
+        and StepState.FAILED.value in note.detail.split(": ")[:2]
+    )
     logger.log(
-        logging.WARNING if note.kind in _LOUD else logging.INFO,
+        logging.WARNING if is_failure or note.kind in _LOUD else logging.INFO,
         "%s",
         ": ".join(filter(None, (subject, note.detail))),
         extra={"fields": {name: text for name, text in fields.items() if text}},

@@ -11,10 +11,8 @@ import queue
 import signal
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from pathlib import Path
 
 from forewarn.agent.agent import Agent, Hands, Voice
-from forewarn.agent.checking import named
 from forewarn.agent.core.model import AskPeers, Input, Note, Send
 from forewarn.agent.core.polling import Pace
 from forewarn.agent.dry import DryRun
@@ -25,8 +23,8 @@ from forewarn.agent.handlers.runner import Runner
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.opening import Opened, boot_id, open_journal
 from forewarn.agent.journal.port import JournalError, Limits
+from forewarn.agent.naming import named
 from forewarn.agent.peers import Peers
-from forewarn.agent.settings import problem
 from forewarn.agent.telling.feeding import Feeder
 from forewarn.agent.telling.metrics import Metrics
 from forewarn.agent.telling.notify import Notifier, make_notifier
@@ -106,7 +104,7 @@ class Parts:
         self._server = Server(clock=clock)
         try:
             name = named(settings)
-            shelf = None if is_dry(settings) else shelf_beside(_state(settings))
+            shelf = None if is_dry(settings) else shelf_beside(settings.watch.state)
             self.agent = Agent(
                 settings.policy,
                 journal=self._opened.journal,
@@ -162,6 +160,7 @@ class Parts:
     def close(self) -> None:
         """Let go of everything."""
         self._server.stop()
+        self._endpoint.close()
         self._notifier.stop()
         self._opened.close()
 
@@ -268,7 +267,7 @@ def checks_of(
     """Return the check of each handler, and of those who are notified."""
     clock = SystemClock()
     ground = Ground(
-        shelf=shelf_beside(_state(settings)), environment=dict(environ), clock=clock
+        shelf=shelf_beside(settings.watch.state), environment=dict(environ), clock=clock
     )
     workers: Mapping[str, Worker] = make_workers(settings.handlers, ground)
     found = [(f"handler {name}", worker.check) for name, worker in workers.items()]
@@ -284,18 +283,21 @@ def token_in(settings: Settings, peers: PeerSettings) -> str:
             token = opened.readline(TOKEN_BYTES_MAX).decode("ascii").strip()
     except OSError as error:
         message = f"{peers.token_file} cannot be read: {error.strerror}"
-        raise problem(settings, "peers.token_file", message) from error
+        raise _unfit(settings, "peers.token_file", message) from error
     except UnicodeDecodeError as error:
         message = f"{peers.token_file} has no token of plain letters"
-        raise problem(settings, "peers.token_file", message) from error
+        raise _unfit(settings, "peers.token_file", message) from error
     if not token:
         message = f"{peers.token_file} has nothing in it"
-        raise problem(settings, "peers.token_file", message)
+        raise _unfit(settings, "peers.token_file", message)
     return token
 
 
-def _state(settings: Settings) -> Path:
-    return Path(settings.watch.state)
+def _unfit(settings: Settings, name: str, message: str) -> ForewarnError:
+    # What reads settings is not kept in a running agent.
+    from forewarn.agent.settings import problem  # noqa: PLC0415
+
+    return problem(settings, name, message)
 
 
 def _journal(settings: Settings, notifier: Notifier) -> Opened:
@@ -308,7 +310,7 @@ def _journal(settings: Settings, notifier: Notifier) -> Opened:
         return Opened(journal=kept, lock=None)
     try:
         return open_journal(
-            _state(settings), boot=boot_id(), teller=notifier.make, limits=limits
+            settings.watch.state, boot=boot_id(), teller=notifier.make, limits=limits
         )
     except JournalError as error:
         raise ForewarnError(error.message, hint=error.hint) from error

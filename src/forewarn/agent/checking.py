@@ -9,11 +9,11 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from forewarn.agent.core.names import scale_set_name
 from forewarn.agent.core.polling import NAME_TIMEOUT
-from forewarn.agent.options import split_listener
-from forewarn.agent.values import AUTO, Settings
+from forewarn.agent.naming import named
+from forewarn.agent.values import Settings
 from forewarn.agent.watcher import Port
+from forewarn.agent.wire.urls import split_listener
 from forewarn.instants import SECOND, Micros
 
 ENDPOINT_TIMEOUT: Micros = 10 * SECOND
@@ -116,17 +116,6 @@ def _name(settings: Settings, endpoint: Port) -> Finding:
         return Finding(is_well=True, what="name", text=text)
     text = "the endpoint does not tell what this VM is called: write name"
     return Finding(is_well=False, what="name", text=text)
-
-
-def named(settings: Settings) -> str:
-    """Return this VM's name as the settings have it; empty: the endpoint is asked."""
-    watch = settings.watch
-    if watch.scale_set_names:
-        own = socket.gethostname() if watch.name == AUTO else watch.name
-        return scale_set_name(own.partition(".")[0]) or (
-            "" if own != watch.name else own
-        )
-    return "" if watch.name == AUTO else watch.name
 
 
 def _listener(key: str, listen: str) -> Finding:

@@ -7,17 +7,15 @@ Both front doors use them: the command line and the single file. A command print
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, cast
 
 from forewarn.agent import checking, installing, trying
-from forewarn.agent.checking import named
-from forewarn.agent.settings import (
-    AgentSettingsError,
-    describe,
-    load_settings,
-)
+from forewarn.agent.core.model import Consent
+from forewarn.agent.failure import FAILED, UNREACHABLE, USAGE, CommandFailedError
+from forewarn.agent.naming import named
+from forewarn.agent.order import USUAL_FILE, Order
+from forewarn.agent.settings import describe
 from forewarn.agent.telling import status as telling
 from forewarn.agent.values import Settings
 from forewarn.agent.wire.answers import HttpError, Trouble
@@ -26,67 +24,17 @@ from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, Micros, parse_instant
 from forewarn.protocol.decoder import DOCUMENT_BYTES_MAX, UnreadableError, decode
-from forewarn.protocol.errors import ForewarnError
-
-USUAL_FILE = "/etc/forewarn/agent.toml"
-"""What is read where no file is named, if it is there."""
-
-FAILED = 1
-USAGE = 2
-UNREACHABLE = 3
 
 STATUS_TIMEOUT: Micros = 3 * SECOND
 STATUS_BYTES_MAX = 64 << 20
 """Of a status: ten thousand events have some megabytes."""
 
 
-class CommandFailedError(ForewarnError):
-    """A command cannot do what it was told, and says why."""
-
-    def __init__(self, status: int, message: str, *, hint: str = "") -> None:
-        """End with this exit status."""
-        super().__init__(message, hint=hint)
-        self.status = status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A command as it was given."""
-
-    say: Callable[[str], None]
-    environ: Mapping[str, str]
-    flags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Settings that were given as flags, by their whole names."""
-    config: str = ""
-    """The file that was named; empty: none was."""
-    is_json: bool = False
-    program: tuple[str, ...] = ()
-    """The words that start the agent, with absolute paths."""
-
-    def settings(self) -> Settings:
-        """Return the settings in force; raises CommandFailedError."""
-        file = self.config
-        if not file and os.path.exists(USUAL_FILE):
-            file = USUAL_FILE
-        try:
-            return load_settings(file=file, environ=self.environ, flags=self.flags)
-        except AgentSettingsError as error:
-            raise CommandFailedError(USAGE, error.message, hint=error.hint) from error
-
-    def say_json(self, value: Any) -> None:
-        """Print one JSON document."""
-        self.say(json.dumps(value, indent=2, ensure_ascii=False))
-
-
 def run(order: Order) -> int:
     """Run until told to stop."""
-    from forewarn.agent import assembly  # noqa: PLC0415 - the others do not need it
+    from forewarn.agent import running  # noqa: PLC0415 - the others do not need it
 
-    settings = order.settings()
-    try:
-        return assembly.run(settings, environ=order.environ)
-    except ForewarnError as error:
-        raise CommandFailedError(FAILED, error.message, hint=error.hint) from error
+    return running.run(order.settings(), environ=order.environ)
 
 
 def check(order: Order) -> int:
@@ -207,12 +155,10 @@ def _asked(settings: Settings) -> dict[str, Any]:
 
 
 def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
-    from pathlib import Path  # noqa: PLC0415 - what the journal takes
-
     from forewarn.agent.journal import desk  # noqa: PLC0415 - only here
     from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
 
-    path = Path(settings.watch.state)
+    path = settings.watch.state
     try:
         memory, notes = desk.read_memory(path), desk.read_notes(path)
     except JournalError as error:
@@ -226,13 +172,11 @@ def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
 
 def approve(order: Order, event_id: str) -> int:
     """Order the agent to approve an event now, whatever stands in the way."""
-    from pathlib import Path  # noqa: PLC0415 - what the journal takes
-
     from forewarn.agent.journal import desk  # noqa: PLC0415 - only here
     from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
 
     settings = order.settings()
-    path = Path(settings.watch.state)
+    path = settings.watch.state
     try:
         task = desk.read_memory(path).find(event_id.upper())
         if task is None or not task.is_live:
@@ -241,6 +185,10 @@ def approve(order: Order, event_id: str) -> int:
                 f"the agent knows no event {event_id} that is there now",
                 hint="`forewarn agent status` lists them",
             )
+        if task.notice.has_started or task.consent is Consent.GIVEN:
+            how = "has started" if task.notice.has_started else "is approved"
+            message = f"event {task.event_id} {how} already: there is nothing to order"
+            raise CommandFailedError(FAILED, message)
         desk.order_approval(path, task.event_id, now=SystemClock().now())
     except JournalError as error:
         raise CommandFailedError(FAILED, error.message, hint=error.hint) from error
@@ -275,6 +223,8 @@ def install(order: Order, *, write: bool = False) -> int:
             FAILED, f"{installing.UNIT_FILE} cannot be written: {error.strerror}"
         ) from error
     order.say(f"{installing.UNIT_FILE} was written. Now:")
+    if not os.path.exists(config):
+        order.say(f"  write the settings: {config} is not there yet")
     for line in installing.SYSTEMD_NEXT:
         order.say(f"  {line}")
     return 0

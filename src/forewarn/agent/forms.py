@@ -16,6 +16,10 @@ VALUE_BYTES_MAX = 32_768
 """Of a variable: Linux takes 128 KiB for one and refuses the program beyond. What is
 longer is cut; the JSON has all of it."""
 
+_PLAIN = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+)
+_HEX = re.compile(r"%([0-9A-Fa-f]{2})", re.ASCII)
 _PLACE = re.compile(r"\{([a-z_]+)\}", re.ASCII)
 
 
@@ -83,3 +87,24 @@ def unknown_places(template: str, known: Mapping[str, object]) -> list[str]:
 def json_quoted(text: str) -> str:
     """Return a text as it stands between the quotes of a JSON string."""
     return json.dumps(text)[1:-1]
+
+
+def percent_quoted(text: str | bytes, *, keep: bytes = b"") -> str:
+    """Return a text as it stands in a part of a URL; `keep` stays as it is.
+
+    The library's own would bring half a megabyte into the agent.
+    """
+    content = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    return "".join(
+        chr(byte) if byte in _PLAIN or byte in keep else f"%{byte:02X}"
+        for byte in content
+    )
+
+
+def percent_read(text: str) -> str:
+    """Return what a part of a URL stands for; what is no quotation stays."""
+    content = _HEX.sub(lambda found: chr(int(found[1], 16)), text)
+    if content == text:
+        return text
+    # Each letter is one byte by now, but those that should have been quoted.
+    return content.encode("latin-1", "replace").decode("utf-8", "replace")

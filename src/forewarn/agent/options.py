@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn.agent.values import AUTO
-from forewarn.agent.wire.urls import parse_url
+from forewarn.agent.wire.urls import parse_url, split_listener
 from forewarn.instants import Micros, format_duration, parse_duration
 from forewarn.problems import LIKENESS, did_you_mean, quoted
-
-PORT_MAX = 65_535
 
 TEXT_MAX = 10_000
 """Characters of one text: a template of a message is the longest."""
@@ -26,7 +24,6 @@ SLIP = 0.8
 
 _COUNT = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
-_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?", re.ASCII)
 _NAMED_URL = re.compile(r"https?://[!-~]*\{name\}[!-~]*", re.ASCII)
 _ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 _START = re.compile(r"NotBefore\s*-\s*(\S+)", re.IGNORECASE)
@@ -128,19 +125,6 @@ def shown(option: Option, value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, cast("tuple[object, ...]", value)))
     return str(value)
-
-
-def split_listener(listen: str) -> tuple[str, int] | None:
-    """Return host and port of HOST:PORT, `[::1]:9464`; None if it is none."""
-    host, colon, digits = listen.rpartition(":")
-    if not colon or not digits.isascii() or not digits.isdigit():
-        return None
-    if int(digits) > PORT_MAX:
-        return None
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-        return (host, int(digits)) if ":" in host else None
-    return (host, int(digits)) if _HOST.fullmatch(host) else None
 
 
 def is_loopback(listen: str) -> bool:

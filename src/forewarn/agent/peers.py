@@ -10,8 +10,8 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, cast
-from urllib.parse import quote
 
+from forewarn.agent import forms
 from forewarn.agent.core.model import AskPeers, PeerSaid
 from forewarn.agent.wire.answers import HttpError, Trouble
 from forewarn.agent.wire.http import Client
@@ -61,9 +61,15 @@ class Peers:
                 if key in self._asking:
                     continue
                 self._asking.add(key)
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._ask, args=key, name=f"peer-{name}", daemon=True
-            ).start()
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:
+                with self._guard:
+                    self._asking.discard(key)
+                self._complain(name, f"it was not asked: {error}")
 
     def _ask(self, event_id: str, name: str) -> None:
         try:
@@ -90,7 +96,7 @@ class Peers:
         )
         try:
             answer = client.get(
-                f"{url.target.rstrip('/')}/v1/events/{quote(event_id, safe='')}",
+                f"{url.target.rstrip('/')}/v1/events/{forms.percent_quoted(event_id)}",
                 headers=(("Authorization", f"Bearer {self._token}"),),
                 timeout=self._timeout,
             )
@@ -103,11 +109,16 @@ class Peers:
             raise _unheard(f"it answered with status {answer.status}")
         try:
             members = json.loads(answer.body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _unheard("its answer is not JSON") from error
         if not isinstance(members, dict):
             raise _unheard("its answer is no JSON object")
-        return cast("Mapping[str, Any]", members).get("prepared") is True
+        members = cast("Mapping[str, Any]", members)
+        vm = members.get("vm")
+        if vm and vm != name:
+            # Who is asked in another's place, or asks itself, approves for nobody.
+            raise _unheard(f"at {url.base} is the agent of {vm!r}")
+        return members.get("prepared") is True
 
     def _complain(self, name: str, why: str) -> None:
         with self._guard:

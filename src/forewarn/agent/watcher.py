@@ -148,8 +148,10 @@ class Watcher:
     def start(self) -> None:
         """Begin to poll."""
         assert self._thread is None, "it runs already"
-        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+        thread.start()
+        # One that has not begun yet would count as one that has ended.
+        self._thread = thread
 
     def stop(self, *, timeout_seconds: float = 2.0) -> None:
         """End, also a poll that is under way."""

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from forewarn.cli import parser
+from forewarn.cli.becoming import become_agent
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call
 
@@ -22,6 +22,8 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` gives; return its exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if argv is None:
+        become_agent(words, program=sys.argv[0])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name that the terminal cannot show must not end the command.
@@ -42,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    # Not above: the agent has no use for it.
+    from forewarn.cli import parser  # noqa: PLC0415
+
     try:
         arguments = parser.build(words).parse_args(words)
     except SystemExit as ended:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from forewarn.agent import commands
-from forewarn.agent.commands import CommandFailedError, Order
+from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.keys import OPTIONS
 from forewarn.agent.options import environment_name, flag_of
+from forewarn.agent.order import Order
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call, Option
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from forewarn.cli import output
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
-from forewarn.sim.news import News, Reporter, What
+from forewarn.sim.news import News, What
 from forewarn.sim.picture import EventPicture, Picture, VmPicture, picture
 from forewarn.sim.simulator import Simulator
 
@@ -56,7 +56,7 @@ class Voice(Protocol):
         """Take a piece of news."""
         ...
 
-    def begin(self, simulator: Simulator, reporter: Reporter) -> None:
+    def begin(self, simulator: Simulator) -> None:
         """Show what is from now on."""
         ...
 
@@ -83,7 +83,7 @@ class Lines:
             # VMs are served on, and the status is still to come.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    def begin(self, simulator: Simulator, reporter: Reporter) -> None:
+    def begin(self, simulator: Simulator) -> None:
         """Do nothing: all is in the news."""
 
     async def end(self) -> None:
@@ -109,11 +109,11 @@ class Screen:
         else:
             self._news.append(news)
 
-    def begin(self, simulator: Simulator, reporter: Reporter) -> None:
+    def begin(self, simulator: Simulator) -> None:
         """Draw from now on."""
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
-        self._task = asyncio.create_task(self._draw(self._live, simulator, reporter))
+        self._task = asyncio.create_task(self._draw(self._live, simulator))
 
     async def end(self) -> None:
         """Leave the last picture where it is."""
@@ -125,9 +125,9 @@ class Screen:
             self._live.stop()
             self._live = None
 
-    async def _draw(self, live: Live, simulator: Simulator, reporter: Reporter) -> None:
+    async def _draw(self, live: Live, simulator: Simulator) -> None:
         while True:
-            now = picture(simulator.stage, simulator.addresses(), reporter.last)
+            now = picture(simulator.stage, simulator.addresses())
             live.update(
                 rendered(now, list(self._news), playing=simulator.playing),
                 refresh=True,

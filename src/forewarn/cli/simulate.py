@@ -128,7 +128,7 @@ async def _run(
     await simulator.start()
     try:
         _greet(simulator, reporter)
-        voice.begin(simulator, reporter)
+        voice.begin(simulator)
         status = await _until_over(simulator, player, programme, stopped)
     finally:
         await voice.end()

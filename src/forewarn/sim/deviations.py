@@ -87,6 +87,9 @@ RULES = _rules(
 )
 """Every rule by its name."""
 
+TOO_OFTEN = Deviation(rule=RULES["too-often"])
+"""What alone can be wrong with a request that was right before."""
+
 _BY_REFUSAL: Mapping[Response, str] = {
     answers.FORWARDED: "forwarded",
     answers.HEADER_MISSING: "header",
@@ -105,15 +108,37 @@ _CANONICAL = ("/metadata/scheduledevents", "/metadata/instance", "/metadata/vers
 
 
 @dataclass(slots=True)
-class _Known:
+class Client:
     """What is remembered of one VM."""
 
     request: Request | None = None
     found: tuple[Deviation, ...] = ()
     """What is wrong with `request` by itself: a poller sends the same again."""
     asked: deque[float] = field(default_factory=lambda: deque(maxlen=POLLS_MAX + 1))
-    told_at: float = -POLL_SECONDS
+    spared_until: float = 0.0
+    """Until then, nothing is told of how often it asks."""
     approved: dict[str, None] = field(default_factory=dict[str, None])
+
+    def hurries(self, io_time: float) -> bool:
+        """Count one more request; tell, once in a second, that they are too many."""
+        self.asked.append(io_time)
+        return io_time >= self.spared_until and self.is_hasty(io_time)
+
+    def is_hasty(self, io_time: float) -> bool:
+        """Tell whether the last of those that were counted is one too many."""
+        asked = self.asked
+        if len(asked) <= POLLS_MAX or io_time - asked[0] >= POLL_SECONDS:
+            return False
+        self.spared_until = io_time + POLL_SECONDS
+        return True
+
+    def forget(self) -> None:
+        """Be as new."""
+        self.request = None
+        self.found = ()
+        self.asked.clear()
+        self.spared_until = 0.0
+        self.approved.clear()
 
 
 class Inspector:
@@ -128,7 +153,7 @@ class Inspector:
         """Ask `route` what a request is for, and `event` for one that is stored."""
         self._route = route
         self._event = event
-        self._known: dict[str, _Known] = {}
+        self._clients: dict[str, Client] = {}
 
     def judge(
         self,
@@ -144,36 +169,36 @@ class Inspector:
         `genuine` is what the endpoint said, None if it was not asked; `given` is
         what the client got.
         """
-        known = self._known.get(vm)
-        if known is None:
-            known = self._known[vm] = _Known()
-        if request is not known.request:
-            known.found = inspect(request, self._route(request))
-            known.request = request
-        found = known.found
-        if hurry := _hurry(known, io_time):
-            found = (*found, hurry)
+        client, found = self.know(vm, request)
+        if client.hurries(io_time):
+            found = (*found, TOO_OFTEN)
         if request.method == "POST" and genuine is not None:
             was_told = given is genuine
-            found += tuple(self._approvals(vm, known, request, genuine, was_told))
+            found += tuple(self._approvals(vm, client, request, genuine, was_told))
         return found
 
-    def again(self, vm: str, request: Request, io_time: float) -> tuple[Deviation, ...]:
-        """Return what is wrong with a GET that comes again, and with when it came."""
-        known = self._known.get(vm)
-        if known is None or known.request is not request:
-            return self.judge(vm, request, genuine=None, given=None, io_time=io_time)
-        hurry = _hurry(known, io_time)
-        return (*known.found, hurry) if hurry else known.found
+    def know(self, vm: str, request: Request) -> tuple[Client, tuple[Deviation, ...]]:
+        """Return a VM as it is remembered, and what is wrong with a request by itself.
+
+        Whoever sees the same request again need ask only whether the VM hurries.
+        """
+        client = self._clients.get(vm)
+        if client is None:
+            client = self._clients[vm] = Client()
+        if request is not client.request:
+            client.found = inspect(request, self._route(request))
+            client.request = request
+        return client, client.found
 
     def reset(self) -> None:
-        """Forget every client."""
-        self._known.clear()
+        """Forget what every client did; who holds one of them may hold it on."""
+        for client in self._clients.values():
+            client.forget()
 
     def _approvals(
         self,
         vm: str,
-        known: _Known,
+        client: Client,
         request: Request,
         genuine: Response,
         was_told: bool,  # noqa: FBT001 - of five values in a private call
@@ -191,13 +216,13 @@ class Inspector:
             if event is not None and all(each.vm != vm for each in event.resources):
                 names = ", ".join(each.name for each in event.resources)
                 found.append(_deviation("unnamed", f"{event_id} names {names}"))
-            if event_id in known.approved:
+            if event_id in client.approved:
                 found.append(_deviation("again", event_id))
             elif was_told:
                 # One whose answer was lost had better approve again.
-                known.approved[event_id] = None
-                if len(known.approved) > APPROVED_MAX:
-                    del known.approved[next(iter(known.approved))]
+                client.approved[event_id] = None
+                if len(client.approved) > APPROVED_MAX:
+                    del client.approved[next(iter(client.approved))]
         return found
 
 
@@ -262,15 +287,3 @@ def _spelling(path: str) -> list[Deviation]:
     if path.lower().startswith(_CANONICAL) and not path.endswith("/"):
         return [_deviation("path-case", path)]
     return [_deviation("path-spelling", path)]
-
-
-def _hurry(known: _Known, io_time: float) -> Deviation | None:
-    """Return that the VM asks too often, once in a second."""
-    asked = known.asked
-    asked.append(io_time)
-    if len(asked) <= POLLS_MAX or io_time - asked[0] >= POLL_SECONDS:
-        return None
-    if io_time - known.told_at < POLL_SECONDS:
-        return None
-    known.told_at = io_time
-    return _deviation("too-often")

@@ -3,19 +3,25 @@
 It is the one place where what VMs send and get is touched (metadata.interposer).
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
 from forewarn.instants import Micros
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.interposer import Plan, Visit
+from forewarn.metadata.interposer import Again, Plan, Visit
+from forewarn.metadata.standing import Standing
 from forewarn.sim import deviations
-from forewarn.sim.deviations import Deviation, Inspector
+from forewarn.sim.deviations import TOO_OFTEN, Deviation, Inspector
 from forewarn.sim.faults import words
 from forewarn.sim.faults.fault import Fault
 from forewarn.sim.faults.player import FaultPlan, Player
-from forewarn.sim.journal import Journal, Seen, kept
+from forewarn.sim.journal import Journal, Repeated, Seen, kept
+
+POLLER_SECONDS = 1.0
+"""How long a poller's times are told by one look at the clock, and as long again as
+an answer stands: if the clock is set meanwhile, the journal is late to know of it."""
 
 _NOTHING = Request(method="", path="")
 """In the place of a request that was not read, or not sent."""
@@ -27,6 +33,17 @@ class _Last(NamedTuple):
     request: Request
     kept: Request
     """As the journal keeps it."""
+
+
+class _Poller(NamedTuple):
+    """What notes the requests of a VM that repeats one, on all its connections."""
+
+    request: Request
+    address: str
+    status: int
+    until: float
+    """The I/O time when it is made anew, since clocks do not go alike for ever."""
+    again: Again
 
 
 class Front:
@@ -47,6 +64,7 @@ class Front:
         self._now = now
         self._last: dict[str, _Last] = {}
         """What each VM asked last: mostly the next is the same."""
+        self._pollers: dict[str, _Poller] = {}
 
     def refuses(self, source: Source, vm: str) -> bool:
         """Tell whether a new connection is reset."""
@@ -72,35 +90,71 @@ class Front:
         self._journal_visit(visit, plan, genuine, given)
         return given
 
-    def lets_stand(self) -> bool:
-        """Tell whether nothing is set that an answer could suffer."""
-        return self._faults.is_idle
+    def repeating(
+        self, visit: Visit, standing: Standing, *, now: Micros, monotonic: float
+    ) -> Again | None:
+        """Return what notes a poller's next requests, of which only the time is new."""
+        if not self._faults.is_idle:
+            return None
+        address, status = visit.source.address, standing.response.status
+        poller = self._pollers.get(visit.vm)
+        if (
+            poller is None
+            or poller.request is not visit.request
+            or (poller.address, poller.status) != (address, status)
+            or monotonic >= poller.until
+        ):
+            again = self._noting(visit, status, now=now, monotonic=monotonic)
+            until = monotonic + POLLER_SECONDS
+            poller = _Poller(visit.request, address, status, until, again)
+            self._pollers[visit.vm] = poller
+        return poller.again
 
-    def again(
-        self, visit: Visit, given: Response, *, now: Micros, io_time: float
-    ) -> None:
-        """Note a poller's next request: nothing is new but its time."""
-        vm = visit.vm
-        last = self._last.get(vm)
-        if last is None or last.request is not visit.request:
-            # Another connection of the VM has asked for something else meanwhile.
-            last = self._last[vm] = _Last(visit.request, kept(visit.request))
-        found = self._inspector.again(vm, visit.request, io_time)
-        journal, status = self._journal, given.status
-        journal.add(
-            Seen(
-                journal.last + 1,
-                now,
-                vm,
-                visit.source.address,
-                last.kept,
-                status,
-                status,
-                "",
-                found,
-                (),
-            )
+    def _noting(
+        self, visit: Visit, status: int, *, now: Micros, monotonic: float
+    ) -> Again:
+        """Return what may be asked a hundred thousand times a second.
+
+        Whatever can be found out before is in its hands, and what somebody may
+        change is one look away.
+        """
+        client, found = self._inspector.know(visit.vm, visit.request)
+        seen = Seen(
+            number=0,
+            at=now,
+            vm=visit.vm,
+            address=visit.source.address,
+            request=self._kept(visit),
+            status=status,
+            genuine=status,
+            fault="",
+            deviations=found,
+            approved=(),
         )
+        faults, journal = self._faults, self._journal
+        io_time = asyncio.get_running_loop().time
+        note = journal.repeating(Repeated(seen, now=now, monotonic=monotonic))
+        asked = client.asked.append
+
+        def again(standing: Standing, monotonic: float) -> bool:
+            if not (faults.is_idle and standing.holds(monotonic)):
+                return False
+            io = io_time()
+            asked(io)
+            hurries = io >= client.spared_until and client.is_hasty(io)
+            if hurries or found:
+                journal.add(
+                    seen._replace(
+                        number=journal.last + 1,
+                        at=self._now(),
+                        deviations=(*found, TOO_OFTEN) if hurries else found,
+                    )
+                )
+            else:
+                note(monotonic)
+            return True
+
+        return again
 
     def unanswered(self, visit: Visit, plan: Plan | None) -> None:
         """Note who went before the answer."""
@@ -122,7 +176,16 @@ class Front:
     def reset(self) -> None:
         """Forget every client."""
         self._last.clear()
+        self._pollers.clear()
         self._inspector.reset()
+
+    def _kept(self, visit: Visit) -> Request:
+        """Return the request as the journal keeps it: a poller's is always the same."""
+        last = self._last.get(visit.vm)
+        if last is None or last.request is not visit.request:
+            last = _Last(visit.request, kept(visit.request))
+            self._last[visit.vm] = last
+        return last.kept
 
     def _journal_visit(
         self,
@@ -132,9 +195,6 @@ class Front:
         given: Response | None,
     ) -> None:
         vm, request = visit.vm, visit.request
-        last = self._last.get(vm)
-        if last is None or last.request is not request:
-            last = self._last[vm] = _Last(request, kept(request))
         if plan is not None and plan.cut_after is not None:
             given = None
         found: tuple[Deviation, ...] = ()
@@ -150,7 +210,7 @@ class Front:
                 # One that was deleted is no VM any more, but its address tells it.
                 vm or visit.source.vm,
                 visit.source.address,
-                last.kept,
+                self._kept(visit),
                 0 if given is None else given.status,
                 0 if genuine is None else genuine.status,
                 "" if plan is None else words.words(plan.fault),

@@ -1,19 +1,22 @@
 """Every request that a stage has seen, with what became of it: for assertions.
 
 It is bounded: the oldest is dropped for the newest, and counted. What a request
-brings is kept as far as it is of interest.
+brings is kept as far as it is of interest. Of one that a poller repeats, only its
+number and its time are noted; the rest is put to them when somebody looks.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
-from forewarn.instants import Micros, format_instant
+from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.metadata.http import Request
 from forewarn.sim.deviations import Deviation
 
 SEEN_MAX = 10_000
-"""Requests that are kept: three hours of one poller, at some 300 bytes each."""
+"""Requests that are kept: three hours of one poller, at some 150 bytes each; one that
+is not repeated takes some 300."""
 
 BODY_KEPT_MAX = 4 * 1024
 """Bytes of a request's body that are kept: forty approvals."""
@@ -115,18 +118,58 @@ class Seen(NamedTuple):
         )
 
 
+class Repeated:
+    """A request that comes again and again, with nothing new but its time."""
+
+    __slots__ = ("_monotonic", "_now", "seen")
+
+    def __init__(self, seen: Seen, *, now: Micros, monotonic: float) -> None:
+        """Be kept as `seen`, but for number and time; it is now `now`.
+
+        `monotonic` is the I/O time of that instant: later ones are told by what has
+        passed since.
+        """
+        self.seen = seen
+        self._now = now
+        self._monotonic = monotonic
+
+    def at(self, number: int, monotonic: float) -> Seen:
+        """Return the request that came at an I/O time, as one by itself."""
+        passed = round((monotonic - self._monotonic) * SECOND)
+        return self.seen._replace(number=number, at=self._now + passed)
+
+
+class _Latest:
+    """The last request of a VM: as one by itself, or what it repeats, and when."""
+
+    __slots__ = ("monotonic", "number", "seen")
+
+    def __init__(self) -> None:
+        self.seen: Seen | Repeated | None = None
+        self.number = 0
+        self.monotonic = 0.0
+
+
 class Journal:
     """What was seen, the oldest first. It is used on the stage's loop."""
 
     def __init__(self, *, most: int = SEEN_MAX) -> None:
         """Keep `most` requests."""
-        self._seen: deque[Seen] = deque(maxlen=most)
+        self._seen: deque[Seen | Repeated] = deque(maxlen=most)
+        """Their numbers have no gaps, so they are told by the place."""
+        self._times: deque[float] = deque(maxlen=most)
+        """At the same place, the I/O time when what is repeated came again. Two rows
+        cost less than one of pairs: nothing is made for a request but a number."""
+        self._latest: dict[str, _Latest] = {}
+        self._cleared = 0
+        """The number of the newest that was forgotten by order."""
         self.last = 0
         """The number of the newest: what comes later is since then."""
-        self.dropped = 0
-        """Requests that were seen and are kept no more."""
         self.on_seen: Callable[[Seen], None] | None = None
-        """Told of each request: a live view, a profile that reports deviations."""
+        """Told of each request in which there may be news, that is of all but those
+        which `repeating` notes: a live view, a profile that reports deviations."""
+        self.on_again: Callable[[], None] | None = None
+        """Told that one came of which `on_seen` is not told: who counts requests."""
 
     def __len__(self) -> int:
         """Return how many are kept."""
@@ -134,20 +177,63 @@ class Journal:
 
     def __iter__(self) -> Iterator[Seen]:
         """Yield all that is kept, the oldest first."""
-        return iter(tuple(self._seen))
+        return iter(self.find())
+
+    @property
+    def dropped(self) -> int:
+        """Return how many were seen since the last `clear` and are kept no more."""
+        return self.last - self._cleared - len(self._seen)
+
+    def latest(self, vm: str) -> Seen | None:
+        """Return the last request of a VM, also if it is kept no more."""
+        found = self._latest.get(vm)
+        if found is None:
+            return None
+        if isinstance(found.seen, Repeated):
+            return found.seen.at(found.number, found.monotonic)
+        return found.seen
 
     def add(self, seen: Seen) -> None:
         """Keep one more; its number is the next."""
-        self.dropped += len(self._seen) == self._seen.maxlen
         self._seen.append(seen)
+        self._times.append(0.0)
+        self._latest_of(seen.vm).seen = seen
         self.last = seen.number
         if self.on_seen is not None:
             self.on_seen(seen)
 
+    def repeating(self, repeated: Repeated) -> Callable[[float], None]:
+        """Return what notes, with its I/O time, that a request came again.
+
+        It is used for a while only: if the machine's clock is set meanwhile, these
+        are told by the clock as it was.
+        """
+        latest = self._latest_of(repeated.seen.vm)
+        keep, keep_time = self._seen.append, self._times.append
+
+        def note(monotonic: float) -> None:
+            keep(repeated)
+            keep_time(monotonic)
+            number = self.last = self.last + 1
+            latest.seen = repeated
+            latest.number = number
+            latest.monotonic = monotonic
+            if self.on_again is not None:
+                self.on_again()
+
+        return note
+
+    def _latest_of(self, vm: str) -> _Latest:
+        found = self._latest.get(vm)
+        if found is None:
+            found = self._latest[vm] = _Latest()
+        return found
+
     def clear(self) -> None:
         """Forget what was seen; numbers go on."""
         self._seen.clear()
-        self.dropped = 0
+        self._times.clear()
+        self._cleared = self.last
 
     def find(
         self,
@@ -165,22 +251,29 @@ class Journal:
         any case; with `deviating`, only what deviates.
         """
         wanted = None if event_id is None else event_id.upper()
-        return [
-            seen
-            for seen in self._seen
-            if seen.number > since
-            and (vm is None or seen.vm == vm)
-            and (method is None or seen.method == method)
-            and (wanted is None or wanted in seen.approved)
-            and (from_time is None or seen.at >= from_time)
-            and (not deviating or seen.deviations)
-        ]
+        before = self.last - len(self._seen)
+        skipped = max(0, since - before)
+        rows = islice(zip(self._seen, self._times, strict=True), skipped, None)
+        found: list[Seen] = []
+        for number, (each, time) in enumerate(rows, before + skipped + 1):
+            # Thousands of repetitions are not made whole only to be left out.
+            kind = each if isinstance(each, Seen) else each.seen
+            if (
+                (vm is None or kind.vm == vm)
+                and (method is None or kind.method == method)
+                and (wanted is None or wanted in kind.approved)
+                and (not deviating or kind.deviations)
+            ):
+                seen = each if isinstance(each, Seen) else each.at(number, time)
+                if from_time is None or seen.at >= from_time:
+                    found.append(seen)
+        return found
 
     def approvals(
         self, event_id: str | None = None, *, vm: str | None = None, since: int = 0
     ) -> list[Seen]:
         """Return the approvals that count, the oldest first."""
-        found = self.find(vm=vm, event_id=event_id, since=since)
+        found = self.find(vm=vm, method="POST", event_id=event_id, since=since)
         return [seen for seen in found if seen.took_effect]
 
     def deviations(

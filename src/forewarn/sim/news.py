@@ -90,8 +90,6 @@ class Reporter:
         self._tells_deviations = tells_deviations
         self.deviations = 0
         """How many there were, since ever."""
-        self.last: dict[str, Seen] = {}
-        """The last request of each VM."""
         self.heard = asyncio.Event()
         """Set by the first request to the present stage that any VM sends."""
         self._alike: Counter[tuple[str, str]] = Counter()
@@ -111,7 +109,6 @@ class Reporter:
         self._knows.clear()
         self._met.clear()
         self._mourned.clear()
-        self.last.clear()
         self.heard.clear()
         stage.journal.on_seen = self.see
         if again:
@@ -161,15 +158,6 @@ class Reporter:
         """Tell of a request, if it is news."""
         vm = seen.vm
         if vm:
-            self.last[vm] = seen
-            if (
-                vm in self._knows
-                and seen.status == _OK
-                and not (seen.deviations or seen.fault)
-                and seen.request.method == "GET"
-            ):
-                # A poller, thousands of times: nothing else is looked at.
-                return
             self.heard.set()
         if seen.deviations and self._tells_deviations:
             for each in seen.deviations:

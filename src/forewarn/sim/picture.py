@@ -73,17 +73,15 @@ class Picture:
     """Seen so far."""
 
 
-def picture(
-    stage: Stage, addresses: Mapping[str, Address], last: Mapping[str, Seen]
-) -> Picture:
-    """Return what is now; `last` has the last request of each VM."""
+def picture(stage: Stage, addresses: Mapping[str, Address]) -> Picture:
+    """Return what is now; VMs are served at `addresses`."""
     engine = stage.engine
     vms, events, views = engine.read(_facts)
     shown: list[VmPicture] = []
     for vm in vms[:VMS_MAX]:
         view = views.get(vm.view)
         listed = [event for event in events if view is not None and sees(view, event)]
-        seen = last.get(vm.name)
+        seen = stage.journal.latest(vm.name)
         shown.append(_vm(vm, view, len(listed), seen, stage=stage, addresses=addresses))
     return Picture(
         now=engine.now,

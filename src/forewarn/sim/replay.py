@@ -295,15 +295,32 @@ class Replay:
 class RecordedFaults(Player):
     """Plays what failed in a recording, after what somebody sets by hand."""
 
-    recorded: Answer | Failed | None = None
-    """What is answered now in the place of a document; None: nothing fails."""
-    on_first: Callable[[], None] | None = None
-    """Called by the next request, or new connection, before anything is decided."""
+    _recorded: Answer | Failed | None = None
+    _on_first: Callable[[], None] | None = None
 
     @property
-    def is_idle(self) -> bool:
-        """Tell whether nothing is set, nothing fails, and nobody is waited for."""
-        return self.recorded is None and self.on_first is None and super().is_idle
+    def recorded(self) -> Answer | Failed | None:
+        """What is answered now in the place of a document; None: nothing fails."""
+        return self._recorded
+
+    @recorded.setter
+    def recorded(self, outcome: Answer | Failed | None) -> None:
+        self._recorded = outcome
+        self._look()
+
+    @property
+    def on_first(self) -> Callable[[], None] | None:
+        """Called by the next request, or new connection, before all is decided."""
+        return self._on_first
+
+    @on_first.setter
+    def on_first(self, act: Callable[[], None] | None) -> None:
+        self._on_first = act
+        self._look()
+
+    def _finds_nothing(self) -> bool:
+        is_free = self._recorded is None and self._on_first is None
+        return is_free and super()._finds_nothing()
 
     def connect(self, vm: str) -> Fault | None:
         """Return the fault that a new connection meets."""

@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm
 from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
-from forewarn.protocol.frozen import changed
+from forewarn.protocol.frozen import changed, maker_of
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store.audit import AuditEntry
@@ -169,7 +169,8 @@ class Links(Generic[R]):
 
     noun: str
     """Statements are named `add_` and `remove_` with it."""
-    rows: Callable[[R], Iterable[Values]]
+    rows: Callable[[R], Iterable[Row]]
+    """As `add_` and `remove_` have them: what it is found by, and the record's key."""
     fields: tuple[str, ...] = ()
     """What the rows are made of: where these are the same, so are the rows."""
 
@@ -305,8 +306,7 @@ class Codec(Generic[R]):
             for at, (_, column) in enumerate(columns)
             if column.decode
         ]
-        kind = self.kind
-        setters = [vars(kind)[name].__set__ for name in names]
+        make = maker_of(self.kind, names)
 
         def decode(row: Row) -> R:
             if tuple(map(type, row)) not in shapes:
@@ -317,12 +317,7 @@ class Codec(Generic[R]):
                     values[at] = convert(values[at])
             except (KeyError, TypeError, ValueError) as error:
                 raise self._unreadable(row, repr(error)) from error
-            # As the class itself would, at a third of its cost: a start of a large
-            # service is mostly this.
-            made = object.__new__(kind)
-            for put, value in zip(setters, values, strict=True):
-                put(made, value)
-            return made
+            return make(values)
 
         return decode
 
@@ -333,30 +328,27 @@ class Codec(Generic[R]):
         )
 
 
-def _vms_of(operation: Operation) -> Iterable[Values]:
+def _vms_of(operation: Operation) -> Iterable[Row]:
     for vm in sorted(set(operation.vms)):
-        yield {"vm": vm, "operation_id": operation.key}
+        yield (vm, operation.key)
 
 
-def _open_vms_of(operation: Operation) -> Iterable[Values]:
+def _open_vms_of(operation: Operation) -> Iterable[Row]:
     return () if operation.state in ENDED_STATES else _vms_of(operation)
 
 
-def _open_scopes_of(operation: Operation) -> Iterable[Values]:
+def _open_scopes_of(operation: Operation) -> Iterable[Row]:
     return () if operation.state in ENDED_STATES else _scopes_of(operation)
 
 
-def _scopes_of(operation: Operation) -> Iterable[Values]:
+def _scopes_of(operation: Operation) -> Iterable[Row]:
     for scope in sorted(set(operation.scopes)):
-        yield {"scope": scope, "operation_id": operation.key}
+        yield (scope, operation.key)
 
 
-def _subjects_of(entry: AuditEntry) -> Iterable[Values]:
+def _subjects_of(entry: AuditEntry) -> Iterable[Row]:
     entry_id = entry.entry_id
-    return [
-        {"subject": subject, "entry_id": entry_id}
-        for subject in dict.fromkeys(entry.subjects)
-    ]
+    return [(subject, entry_id) for subject in dict.fromkeys(entry.subjects)]
 
 
 CODECS: tuple[Codec[Any], ...] = (

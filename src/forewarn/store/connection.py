@@ -5,7 +5,7 @@ says what to do next, and a file that others write to as a ConflictError.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -108,10 +108,10 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def run_each(self, sql: str, parameters: Sequence[Parameters]) -> int:
-        """Run a statement once for each set of parameters; return as `run` does."""
+    def run_each(self, sql: str, rows: Iterable[Row]) -> int:
+        """Run a statement once for each row of parameters; return as `run` does."""
         try:
-            return self._sqlite.executemany(sql, parameters).rowcount
+            return self._sqlite.executemany(sql, rows).rowcount
         except sqlite3.Error as error:
             raise self._failed(error) from error
 

@@ -8,10 +8,12 @@ commit, and nothing of the transaction is kept.
 """
 
 from collections import defaultdict
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, TypeAlias, cast
 
 from forewarn.store.audit import AuditEntry
-from forewarn.store.codec import Codec, Values
+from forewarn.store.codec import Codec, Row, Values
 from forewarn.store.connection import Connection
 from forewarn.store.kinds import Record
 from forewarn.store.port import DuplicateError, StaleWriteError
@@ -64,13 +66,13 @@ class Pending:
             name, values = codec.change(old, new)
             writes[name].append(values)
         for name, rows in writes.items():
-            if self._run_each(name, rows) != len(rows):
+            if self._write_each(name, rows) != len(rows):
                 raise StaleWriteError(
                     f"one of {len(rows)} {codec.kind.__name__} changed after it was read"
                 )
         for links in codec.links:
-            gone: list[Values] = []
-            added: list[Values] = []
+            gone: list[Row] = []
+            added: list[Row] = []
             for old, new in changes.values():
                 if not links.are_same(old, new):
                     before, after = list(links.rows(old)), list(links.rows(new))
@@ -83,7 +85,7 @@ class Pending:
     def _send_entries(self, entries: list[AuditEntry]) -> None:
         codec: Codec[AuditEntry] = self._schema.codecs[AuditEntry]
         rows = [codec.encode(entry) for entry in entries]
-        if self._run_each(f"add_{codec.noun}", rows) != len(rows):
+        if self._write_each(f"add_{codec.noun}", rows) != len(rows):
             raise DuplicateError(
                 f"one of {len(rows)} lines of the trail exists already"
             )
@@ -91,7 +93,15 @@ class Pending:
             added = [row for entry in entries for row in links.rows(entry)]
             self._run_each(f"add_{links.noun}", added)
 
-    def _run_each(self, name: str, rows: list[Values]) -> int:
+    def _write_each(self, name: str, rows: list[Values]) -> int:
+        """Run a statement for each set of values; return how many rows it changed."""
         if not rows:
             return 0
-        return self._connection.run_each(self._schema.statements[name], rows)
+        statement = self._schema.numbered[name]
+        # Each has a key and a revision at least, so this gives tuples.
+        in_order = cast("Callable[[Values], Row]", itemgetter(*statement.names))
+        return self._connection.run_each(statement.sql, map(in_order, rows))
+
+    def _run_each(self, name: str, rows: list[Row]) -> None:
+        if rows:
+            self._connection.run_each(self._schema.numbered[name].sql, rows)

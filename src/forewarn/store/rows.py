@@ -14,6 +14,7 @@ from forewarn.store.codec import CODECS, Codec, Row, Values, revised
 from forewarn.store.connection import Connection
 from forewarn.store.kinds import Query, Range, Record
 from forewarn.store.port import PAGE_ROWS, DuplicateError, StaleWriteError
+from forewarn.store.queries import Numbered
 
 R = TypeVar("R", bound=Record)
 
@@ -24,6 +25,9 @@ class Schema:
     def __init__(self, connection: Connection) -> None:
         """Look at the columns of the file's tables; raises StoreError."""
         self.statements: Mapping[str, str] = queries.load()
+        self.numbered: Mapping[str, Numbered] = {
+            name: queries.numbered(sql) for name, sql in self.statements.items()
+        }
         self.codecs: Mapping[type, Codec[Any]] = {codec.kind: codec for codec in CODECS}
         columns = {
             codec.kind: connection.columns(
@@ -120,7 +124,7 @@ class RowTransaction(RowReader):
 
     def take_safety(self, scopes: Iterable[str]) -> None:
         """Take the safety rows of these scopes, in sorted order."""
-        self._run_each("take_safety", [{"scope": each} for each in sorted(set(scopes))])
+        self._run_each("take_safety", [(each,) for each in sorted(set(scopes))])
 
     def _codec(self, record: R) -> Codec[R]:
         return self._schema.codecs[type(record)]
@@ -128,9 +132,9 @@ class RowTransaction(RowReader):
     def _run(self, name: str, values: Values) -> int:
         return self._connection.run(self._schema.statements[name], values)
 
-    def _run_each(self, name: str, rows: list[Values]) -> None:
+    def _run_each(self, name: str, rows: list[Row]) -> None:
         if rows:
-            self._connection.run_each(self._schema.statements[name], rows)
+            self._connection.run_each(self._schema.numbered[name].sql, rows)
 
     def _run_guarded(self, verb: str, codec: Codec[R], old: R, values: Values) -> None:
         if not self._run(f"{verb}_{codec.noun}", values | codec.guard(old)):

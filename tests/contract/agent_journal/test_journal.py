@@ -76,6 +76,7 @@ def test_before_the_first_save_the_memory_counts_as_lost(journal: Journal) -> No
     assert journal.load() == Memory(name="web_1")
 
 
+@pytest.mark.clause("8.8")
 def test_what_was_saved_is_loaded(journal: Journal) -> None:
     memory = Memory(
         tasks=(task_of("E1"), task_of("e2")),

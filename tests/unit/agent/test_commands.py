@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ import pytest
 
 from forewarn.agent import __main__ as front
 from forewarn.agent import installing
+from forewarn.agent.core.model import Consent, Memory
+from forewarn.agent.journal.sqlite import SqliteJournal
+from forewarn.protocol.notices import STARTED
+from tests.support.agent_journals import task_of
 
 EVENT = {
     "EventId": "E1",
@@ -119,6 +124,35 @@ def test_the_status_of_an_agent_that_never_ran(agent: Say) -> None:
     status, _, err = agent("approve", "E1")
     assert status == 1
     assert "there is no journal" in err
+
+
+def test_only_what_can_still_be_approved_is_ordered(agent: Say, tmp_path: Path) -> None:
+    task = task_of("WAITS")
+    begun = replace(task_of("BEGUN").notice, status=STARTED)
+    memory = Memory(
+        tasks=(
+            task,
+            replace(task_of("BEGUN"), notice=begun),
+            replace(task_of("GIVEN"), consent=Consent.GIVEN),
+        )
+    )
+    (tmp_path / "state").mkdir()
+    journal = SqliteJournal(tmp_path / "state" / "agent.db")
+    journal.save(memory, ())
+    try:
+        assert agent("approve", "waits")[:2] == (
+            0,
+            "ordered: Reboot WAITS is approved next\n",
+        )
+        assert list(journal.take_orders()) == ["WAITS"]
+        for event, word in (("BEGUN", "has started"), ("GIVEN", "is approved")):
+            status, _, err = agent("approve", event)
+            assert status == 1
+            assert f"event {event} {word} already" in err
+        assert "knows no event OTHER" in agent("approve", "OTHER")[2]
+        assert not journal.take_orders()
+    finally:
+        journal.close()
 
 
 def test_the_unit_starts_this_agent(agent: Say, tmp_path: Path) -> None:

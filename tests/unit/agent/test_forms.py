@@ -1,6 +1,7 @@
 """An event in other people's forms."""
 
 import json
+from urllib import parse
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +35,15 @@ def test_what_is_filled_in_is_not_filled_again() -> None:
 @given(st.text(st.characters(codec=None)))
 def test_any_text_fits_into_a_string_of_json(text: str) -> None:
     assert json.loads(forms.fill('"{x}"', {"x": text}, forms.json_quoted)) == text
+
+
+@given(st.text())
+def test_a_part_of_a_url_is_quoted_as_the_library_does_it(text: str) -> None:
+    quoted = forms.percent_quoted(text)
+    assert quoted == parse.quote(text, safe="")
+    assert forms.percent_read(quoted) == text
+    assert forms.percent_read("100%") == "100%"
+    assert forms.percent_quoted(b"/a b/c:d", keep=b"/:") == "/a%20b/c:d"
 
 
 @given(st.text(st.characters(codec=None)))

@@ -216,7 +216,7 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
         ('[peers]\nurl = "http://x:1"', "{name}"),
         ('listen = "x"', "no address to listen at"),
         ('poll = "1ms"', "at least 100ms"),
-        ('endpoint = "http://u:secret@h"', "is not a URL"),
+        ('endpoint = "http://u:secret@h"', "a user name or password"),
         ('[[window]]\nbegins = "25:00"\nends = "06:00"', "a time of day"),
         ('[[window]]\nbegins = "22:00"\nends = "06:00"\nzone = "Mars"', "no time zone"),
         ('[[blackout]]\nbegins = "22:00"', "ends is missing"),

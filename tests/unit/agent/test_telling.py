@@ -196,6 +196,7 @@ def test_peers_are_told_how_an_event_stands_if_they_have_the_token() -> None:
     assert not json.loads(ask("/v1/events/E%33").body)["known"]
     assert ask("/v1/events/E1", "other").status == 401
     assert pages.answer(Request(path="/v1/events/E1")).status == 401
+    assert ask("/v1/events/A%2Fb").status == 200
     for path in ("/v1/events/", "/v1/events/a/b", "/status"):
         assert ask(path).status == 404
 

@@ -107,11 +107,11 @@ def test_each_change_is_told_and_confirmed() -> None:
 
 def test_failures_are_counted_and_tell_nothing() -> None:
     watching = Watching(changed(QUIET), FAILED, FAILED, FAILED, FAILED, same(QUIET))
-    assert watching.turn(5) == [each * SECOND for each in (1, 1, 2, 3, 3)]
+    assert watching.turn(5) == [each * SECOND for each in (1, 1, 1, 2, 3)]
     view = watching.watcher.view
     assert (view.failures, view.last) == (4, Result.SERVER_ERROR)
     assert view.detail == "500: no"
-    assert watching.watcher.age() == 10 * SECOND
+    assert watching.watcher.age() == 8 * SECOND
     watching.turn()
     view = watching.watcher.view
     assert (view.failures, view.detail) == (0, "")

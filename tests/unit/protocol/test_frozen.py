@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.protocol.frozen import changed
+from forewarn.protocol.frozen import changed, maker_of
 from forewarn.store.kinds import KINDS
 
 
@@ -29,6 +29,23 @@ def test_the_fields_that_are_named_are_other_and_the_rest_is_kept() -> None:
 def test_what_comes_out_is_as_frozen_as_what_went_in() -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(changed(FRONT), "name", "back")  # noqa: B010
+
+
+def test_one_is_made_of_its_values() -> None:
+    make = maker_of(Door, ["keys", "name", "is_open"])
+    made = make([("brass",), "front", False])
+    assert made == FRONT
+    assert type(made) is Door
+    assert hash(made) == hash(FRONT)
+    with pytest.raises(FrozenInstanceError):
+        setattr(made, "name", "back")  # noqa: B010
+    with pytest.raises(ValueError, match="values to unpack"):
+        make([(), "front"])
+
+
+def test_one_that_would_lack_a_field_is_not_made() -> None:
+    with pytest.raises(AssertionError, match="would be missing"):
+        maker_of(Door, ["keys", "name"])
 
 
 def test_a_field_that_is_not_there_is_refused() -> None:

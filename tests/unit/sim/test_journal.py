@@ -1,5 +1,6 @@
 """The journal keeps what assertions ask for, within its bounds."""
 
+from forewarn.instants import SECOND
 from forewarn.metadata.http import Request
 from forewarn.sim import deviations
 from forewarn.sim.deviations import RULES, Deviation
@@ -8,6 +9,7 @@ from forewarn.sim.journal import (
     TARGET_KEPT_MAX,
     VALUE_KEPT_MAX,
     Journal,
+    Repeated,
     Seen,
     kept,
 )
@@ -68,6 +70,59 @@ def test_questions_narrow_each_other() -> None:
     assert journal.find(deviating=True) == [other]
     assert journal.deviations() == [(other, HEADER[0])]
     assert journal.deviations(vm="web_0") == []
+
+
+def test_what_a_poller_repeats_is_told_as_any_other() -> None:
+    journal = Journal(most=4)
+    first = see(journal, at=5 * SECOND)
+    note = journal.repeating(Repeated(first, now=6 * SECOND, monotonic=100.0))
+    note(100.5)
+    posted = see(journal, request=post(approval(EVENT_ID)), at=7 * SECOND)
+    note(101.000002)
+    second = first._replace(number=2, at=6 * SECOND + SECOND // 2)
+    fourth = first._replace(number=4, at=7 * SECOND + 2)
+    assert [*journal] == journal.find() == [first, second, posted, fourth]
+    assert journal.find(since=2) == [posted, fourth]
+    assert journal.find(since=4) == journal.find(since=9) == []
+    assert journal.find(method="GET", from_time=7 * SECOND) == [fourth]
+    assert journal.find(vm="web_1") == journal.find(deviating=True) == []
+    assert journal.approvals() == [posted]
+    note(102.0)
+    assert [seen.number for seen in journal] == [2, 3, 4, 5]
+    assert (len(journal), journal.dropped, journal.last) == (4, 1, 5)
+    journal.clear()
+    assert (len(journal), journal.dropped, [*journal]) == (0, 0, [])
+    note(103.0)
+    assert [(seen.number, seen.at) for seen in journal] == [(6, 9 * SECOND)]
+
+
+def test_the_latest_of_a_vm_is_known_also_when_it_is_kept_no_more() -> None:
+    journal = Journal(most=2)
+    assert journal.latest("web_0") is None
+    first = see(journal)
+    assert journal.latest("web_0") == first
+    note = journal.repeating(Repeated(first, now=0, monotonic=0.0))
+    note(3.0)
+    other = see(journal, "web_1", genuine=0)
+    see(journal, "web_2")
+    see(journal, "web_2")
+    assert journal.latest("web_0") == first._replace(number=2, at=3 * SECOND)
+    assert journal.latest("web_1") == other
+    journal.clear()
+    assert journal.latest("web_1") == other
+    again = see(journal, at=4 * SECOND)
+    assert journal.latest("web_0") == again
+
+
+def test_who_only_counts_is_told_of_repetitions_too() -> None:
+    journal = Journal()
+    told: list[str] = []
+    journal.on_seen = lambda seen: told.append(f"seen {seen.number}")
+    note = journal.repeating(Repeated(see(journal), now=0, monotonic=0.0))
+    note(1.0)
+    journal.on_again = lambda: told.append(f"again, {journal.last}")
+    note(2.0)
+    assert told == ["seen 1", "again, 3"]
 
 
 def test_what_is_of_no_interest_is_not_kept() -> None:

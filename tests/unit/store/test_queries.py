@@ -49,6 +49,29 @@ def test_every_question_has_a_statement_and_every_statement_a_question() -> None
     assert sorted(STATEMENTS) == sorted(wanted_names())
 
 
+def test_a_statement_for_many_rows_has_numbers() -> None:
+    sql = "UPDATE t SET a = :new, b = :old_b WHERE a = :old AND c = :new;"
+    found = queries.numbered(sql)
+    assert found.sql == "UPDATE t SET a = ?1, b = ?2 WHERE a = ?3 AND c = ?1;"
+    assert found.names == ("new", "old_b", "old")
+
+
+def test_no_statement_has_a_colon_that_names_nothing() -> None:
+    for name, sql in STATEMENTS.items():
+        assert ":" not in queries.numbered(sql).sql, name
+
+
+@pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
+def test_links_are_written_in_the_order_of_their_rows(
+    known: codec.Codec[Any],
+) -> None:
+    for links in known.links:
+        added = queries.numbered(STATEMENTS[f"add_{links.noun}"]).names
+        assert added == queries.numbered(STATEMENTS[f"remove_{links.noun}"]).names
+        assert added[1] == known.key
+        assert links.noun.endswith(added[0])
+
+
 def test_every_kind_has_a_codec() -> None:
     assert tuple(known.kind for known in CODECS) == kinds.KINDS
 

@@ -21,6 +21,7 @@ from forewarn.agent.core.model import (
     Phase,
     Polled,
     Stage,
+    Step,
     StepState,
     Task,
 )
@@ -195,11 +196,20 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         if step.phase is Phase.RECOVER and finished.state is StepState.DONE:
             memory = recovering.settle(memory, step.handler, now)
         detail = f"{step.phase.value}: {_told(finished)}"
-        return memory, [
-            replace(_note(done, NoteKind.HANDLER, now, detail), handler=step.handler)
-        ]
+        notes = [_note(done, NoteKind.HANDLER, now, detail)]
+        if (step.phase, finished.state) == (Phase.RECOVER, StepState.FAILED):
+            notes += _unrecovered(done, step, finished, now)
+        return memory, [replace(note, handler=step.handler) for note in notes]
     # Of an event that was forgotten meanwhile.
     return memory, []
+
+
+def _unrecovered(task: Task, step: Step, finished: Finished, now: Micros) -> list[Note]:
+    """Tell, once, of a recovery that fails: it is tried again for ever."""
+    if step.attempt > 1:
+        return []
+    detail = f"its recovery failed, and is tried again: {finished.detail}"
+    return [_note(task, NoteKind.FAILED, now, detail)]
 
 
 def _told(finished: Finished) -> str:

@@ -33,6 +33,10 @@ RETRY_AFTER_MAX: Micros = MINUTE
 PEERS_EVERY: Micros = 2 * SECOND
 """Between two questions to the same agents."""
 
+ALIVE_FOR: Micros = 3 * PEERS_EVERY
+"""How long an agent that has answered counts as alive, at least: whoever takes over
+sooner than it can be asked again takes over from a leader that is well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -54,7 +58,8 @@ def consider(
     if policy.is_observer:
         return Verdict(task=task, waits="this agent only observes")
     if task.consent is Consent.WANTED:
-        if task.retry_at > now:
+        # A clock that was set back must not make the pause longer.
+        if task.asked <= now < task.retry_at:
             return Verdict(
                 task=task, waits="the approval was not answered", wake=task.retry_at
             )
@@ -187,7 +192,8 @@ def _turn(
     for index, other in enumerate(before):
         if other in alive:
             # Its agent lives, and will approve; it may yet fall silent.
-            turn = max(turn, alive[other] + (len(before) - index) * rule.takeover)
+            left = (len(before) - index) * rule.takeover
+            turn = max(turn, alive[other] + max(left, ALIVE_FOR))
     return turn
 
 
@@ -195,7 +201,7 @@ def _ask(
     task: Task, others: list[str], now: Micros
 ) -> tuple[Task, tuple[Command, ...], Micros]:
     again = task.peers_asked + PEERS_EVERY
-    if again > now and task.peers_asked:
+    if task.peers_asked and task.peers_asked <= now < again:
         return task, (), again
     ask = AskPeers(event_id=task.event_id, names=tuple(others))
     return replace(task, peers_asked=now), (ask,), now + PEERS_EVERY

@@ -1,9 +1,9 @@
 """How long each handler may take: everything ends a margin before NotBefore. Pure.
 
-Usually the groups of a rule share what is left in proportion to what they asked for,
-and what one leaves goes to the next. In a hurry, which is a Preempt or an event whose
-impact may come at any moment, there is no sharing: the handlers of highest worth get
-all that is left, then the next.
+Usually the groups of a rule share what is left: who asked for little has it, the
+others get the same each, and what one leaves goes to the next. In a hurry, which is a
+Preempt or an event whose impact may come at any moment, there is no sharing: the
+handlers of highest worth get all that is left, then the next.
 """
 
 from collections.abc import Sequence
@@ -98,11 +98,30 @@ def times(
         left = until - now
         if left < LEAST:
             return None
-        wanted = [max(each.timeout for each in group) for group in remaining]
-        asked = sum(wanted)
-        if not is_hurried and asked > left:
-            left = max(left * wanted[0] // asked, LEAST)
+        wanted = [
+            max(each.timeout for each in group) + policy.stop_grace
+            for group in remaining
+        ]
+        if not is_hurried:
+            left = max(_share(left, wanted), LEAST)
         end = min(end, now + left)
     share = HURRIED_GRACE_SHARE if is_hurried else GRACE_SHARE
     grace = min(policy.stop_grace, (end - now) // share)
     return min(end - grace, now + handler.timeout), end
+
+
+def _share(left: Micros, wanted: Sequence[Micros]) -> Micros:
+    """Return what the first of these gets of what is left.
+
+    In proportion to the wishes, a handler that knows that it needs 5 s would have next
+    to nothing beside those that were never given a time.
+    """
+    if sum(wanted) <= left:
+        return left
+    even = left // len(wanted)
+    if wanted[0] <= even:
+        return wanted[0]
+    rest = [wish for wish in wanted if wish > even]
+    if len(rest) == len(wanted):
+        return even
+    return _share(left - sum(wanted) + sum(rest), rest)

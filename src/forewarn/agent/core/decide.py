@@ -23,7 +23,7 @@ from forewarn.agent.core.model import (
     Input,
     Memory,
     Note,
-    Polled,
+    Run,
     Stage,
     StepState,
     Task,
@@ -47,18 +47,19 @@ def decide(
     wakes: list[Micros | None] = []
     waits: list[tuple[str, str]] = []
     needed: set[str] = set()
-    for before in memory.tasks:
+    tasks = list(memory.tasks)
+    busy = steps.busy(memory)
+    for index, before in enumerate(tasks):
         if not before.is_live:
             continue
         # Whose event it is must be known before anything is done about it.
         rule = rule_of(policy, before, now) if memory.name else rules.NO_RULE
-        progress = preparing.advance(
-            before, rule, policy, busy=steps.busy(memory), now=now
-        )
+        progress = preparing.advance(before, rule, policy, busy=busy, now=now)
+        busy.update(run.handler for run in progress.commands if isinstance(run, Run))
         verdict = approving.consider(
             progress.task, rule, policy, name=memory.name, now=now
         )
-        memory = memory.put(verdict.task)
+        tasks[index] = verdict.task
         commands += (*progress.commands, *verdict.commands)
         notes += progress.notes
         needed.update(progress.needed)
@@ -67,6 +68,7 @@ def decide(
             wakes.append(rules.next_change(policy, verdict.task, now))
         if verdict.waits:
             waits.append((verdict.task.event_id, verdict.waits))
+    memory = replace(memory, tasks=tuple(tasks))
     recovery = recovering.advance(memory, policy, now, needed=needed)
     return Decision(
         memory=_forget(recovery.memory, policy, now),
@@ -108,11 +110,6 @@ def resume(memory: Memory, now: Micros) -> Decision:
         commands=tuple(commands),
         wake=now,
     )
-
-
-def is_news(memory: Memory, polled: Polled) -> bool:
-    """Tell whether a document would change the memory: most of them do not."""
-    return absorbing.absorb(memory, polled, 0)[0] != memory
 
 
 def _forget(memory: Memory, policy: Policy, now: Micros) -> Memory:

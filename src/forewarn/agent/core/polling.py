@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from forewarn.instants import MINUTE, SECOND, Micros
 
-STEPS: tuple[Micros, ...] = (1 * SECOND, 2 * SECOND, 3 * SECOND)
+STEPS: tuple[Micros, ...] = (1 * SECOND, 1 * SECOND, 2 * SECOND, 3 * SECOND)
 """From the beginning of a failed poll to the next, while the endpoint is known to be
-there; the last is kept to."""
+there; the last is kept to. The first two are no longer than where nothing failed: of a
+Preempt that begins with two errors, 24 s stay with the handlers."""
 
 STEPS_UNKNOWN: tuple[Micros, ...] = (
     *(1 * SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND, 16 * SECOND),

@@ -4,7 +4,7 @@ Groups follow one another, also after a failure: the impact will come in any cas
 and what can be done should be. Only the approval is withheld. Pure.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.agent.core import budget, steps, table
@@ -58,7 +58,8 @@ def advance(
 
 def _begin(task: Task, rule: Rule, policy: Policy, now: Micros) -> Progress:
     groups = budget.groups_of(task, rule, policy)
-    task = replace(task, rule=rule.name)
+    if task.rule != rule.name:
+        task = replace(task, rule=rule.name)
     if not groups:
         if rule.approve is Approve.NEVER or not task.mine:
             # Another rule may match as NotBefore comes nearer.
@@ -85,64 +86,99 @@ def _go_on(
     task: Task, rule: Rule, policy: Policy, *, busy: Collection[str], now: Micros
 ) -> Progress:
     groups = budget.groups_of(task, rule, policy)
-    until = budget.ready_by(task, policy)
-    commands: list[Command] = []
-    wakes: list[Micros] = []
-    needed: list[str] = []
     late: list[str] = []
     for index, group in enumerate(groups):
-        waits = False
+        turn = _Turn(task, policy, remaining=groups[index:], busy=busy, now=now)
         for handler in group:
-            last = task.latest(handler.name, Phase.PREPARE)
-            if is_ended(task, handler):
-                continue
-            if last is not None and last.state is StepState.RUNNING:
-                waits = True
-                continue
-            if (
-                last is not None
-                and last.ended + RETRY_PAUSE > now
-                and (last.state is StepState.FAILED)
-            ):
-                waits = True
-                wakes.append(last.ended + RETRY_PAUSE)
-                continue
-            span = budget.times(
-                handler,
-                groups[index:],
-                until=until,
-                is_hurried=budget.is_hurried(task),
-                policy=policy,
-                now=now,
-            )
-            if span is None:
-                if last is None:
-                    late.append(handler.name)
-                continue
-            waits = True
-            if handler.name in busy:
-                # Its end comes in; if its own time is over first, this wakes us.
-                wakes.extend([until] if until is not None else [])
-                needed.extend([handler.name] if budget.is_hurried(task) else [])
-                continue
-            task, command = steps.begun(
-                task,
-                handler.name,
-                Phase.PREPARE,
-                stop_at=span[0],
-                kill_at=span[1],
-                now=now,
-            )
-            commands.append(command)
-        if waits:
-            wake = min((each for each in wakes if each > now), default=None)
-            return Progress(
-                task=task, commands=tuple(commands), wake=wake, needed=tuple(needed)
-            )
+            turn.take(handler)
+        task = turn.task
+        late += turn.late
+        if turn.waits:
+            return turn.progress()
     if any(_is_preparing(step) for step in task.steps):
         # A handler that the settings have no longer still works.
         return Progress(task=task)
     return _conclude(task, groups, late, now)
+
+
+class _Turn:
+    """One look at the handlers of one group."""
+
+    def __init__(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        remaining: Sequence[Sequence[Handler]],
+        busy: Collection[str],
+        now: Micros,
+    ) -> None:
+        self.task = task
+        self.waits = False
+        """Something of the group is not over, so that the next must wait."""
+        self.late: list[str] = []
+        """Handlers for which no time is left."""
+        self._policy = policy
+        self._remaining = remaining
+        self._until = budget.ready_by(task, policy)
+        self._is_hurried = budget.is_hurried(task)
+        self._busy = busy
+        self._now = now
+        self._commands: list[Command] = []
+        self._wakes: list[Micros] = []
+        self._needed: list[str] = []
+
+    def take(self, handler: Handler) -> None:
+        """Start a handler, or see why it is not to be started."""
+        last = self.task.latest(handler.name, Phase.PREPARE)
+        if is_ended(self.task, handler):
+            return
+        if last is not None and last.state is StepState.RUNNING:
+            self.waits = True
+            return
+        if last is not None and last.state is StepState.FAILED:
+            again = last.ended + RETRY_PAUSE
+            # A clock that was set back must not make the pause longer.
+            if last.ended <= self._now < again:
+                self.waits = True
+                self._wakes.append(again)
+                return
+        span = budget.times(
+            handler,
+            self._remaining,
+            until=self._until,
+            is_hurried=self._is_hurried,
+            policy=self._policy,
+            now=self._now,
+        )
+        if span is None:
+            if last is None:
+                self.late.append(handler.name)
+            return
+        self.waits = True
+        if handler.name in self._busy:
+            # Its end comes in; if our own time is over first, this wakes us.
+            self._wakes += [] if self._until is None else [self._until]
+            self._needed += [handler.name] if self._is_hurried else []
+            return
+        self.task, command = steps.begun(
+            self.task,
+            handler.name,
+            Phase.PREPARE,
+            stop_at=span[0],
+            kill_at=span[1],
+            now=self._now,
+        )
+        self._commands.append(command)
+
+    def progress(self) -> Progress:
+        """Return what came of it."""
+        return Progress(
+            task=self.task,
+            commands=tuple(self._commands),
+            wake=min((each for each in self._wakes if each > self._now), default=None),
+            needed=tuple(self._needed),
+        )
 
 
 def _is_preparing(step: Step) -> bool:

@@ -96,6 +96,8 @@ def _give_way(
 ) -> tuple[Memory, list[Command]]:
     """Stop the recoveries whose handlers are needed; they begin anew later."""
     commands: list[Command] = []
+    if not needed:
+        return memory, []
 
     def shortened(step: Step, run_id: str) -> Step:
         is_in_the_way = (
@@ -214,7 +216,7 @@ def _start(
         for handler in mine:
             if handler.name in busy:
                 break
-            due = _due(task.latest(handler.name, Phase.RECOVER))
+            due = _due(task.latest(handler.name, Phase.RECOVER), now)
             if due > now:
                 # It failed: those after it need not wait for the next attempt.
                 wakes.append(due)
@@ -247,8 +249,9 @@ def _begin(
     )
 
 
-def _due(last: Step | None) -> Micros:
-    if last is None or last.state is StepState.LOST:
+def _due(last: Step | None, now: Micros) -> Micros:
+    # A clock that was set back must not make the pause longer.
+    if last is None or last.state is StepState.LOST or last.ended > now:
         return 0
     pause = RETRY_FIRST << min(last.attempt - 1, RETRY_MOST.bit_length())
     return last.ended + min(pause, RETRY_MOST)
@@ -312,7 +315,7 @@ def _restore(
             continue
         if handler.name in busy:
             break
-        due = _due(last)
+        due = _due(last, now)
         if due > now:
             wakes.append(due)
             continue

@@ -70,8 +70,16 @@ def _instants(day: date, minutes: int, zone: tzinfo) -> Iterator[Micros]:
     days, minutes = divmod(minutes, DAY // MINUTE)
     hour, minute = divmod(minutes, 60)
     at = datetime.combine(day + timedelta(days=days), time(hour, minute), tzinfo=zone)
-    for fold in (0, 1):
-        yield (at.replace(fold=fold) - _EPOCH) // timedelta(microseconds=1)
+    first, second = (
+        (at.replace(fold=fold) - _EPOCH) // timedelta(microseconds=1) for fold in (0, 1)
+    )
+    yield first
+    yield second
+    # Where an hour is left out, a time within it has come when the clock jumps over it.
+    for instant in range(second + MINUTE, first, MINUTE):
+        if _local(instant, zone).utcoffset() != _local(second, zone).utcoffset():
+            yield instant
+            break
 
 
 def zone_of(name: str) -> tzinfo:

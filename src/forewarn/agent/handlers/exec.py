@@ -8,11 +8,11 @@ ended. See `records` for what makes that so.
 """
 
 import json
+import logging
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from forewarn.agent import forms
 from forewarn.agent.handlers import process
@@ -27,6 +27,8 @@ from forewarn.agent.handlers.port import (
 )
 from forewarn.agent.handlers.records import Folder, Shelf, last_line
 from forewarn.instants import SECOND, format_instant
+
+logger = logging.getLogger("forewarn.agent.handlers")
 
 CHECK_SECONDS = 10
 """For the program that checks a handler: a person waits for it."""
@@ -98,9 +100,10 @@ class ExecWorker:
             for words in (program.prepare, program.recover, program.check)
             if words
         ]
-        if program.directory and not Path(program.directory).is_dir():
+        if program.directory and not os.path.isdir(program.directory):
             found.append(f"there is no folder {program.directory}")
-        found = [sentence for sentence in found if sentence]
+        # One program may do both.
+        found = [sentence for sentence in dict.fromkeys(found) if sentence]
         if program.check and not found:
             found = list(self._checked(program.check))
         return found
@@ -145,23 +148,45 @@ class ExecWorker:
             **variables(job),
         }
         try:
-            folder.make(json.dumps(forms.event_json(job.notice)).encode())
+            made = self._made(folder, job)
             running = process.start(
-                folder, words, environment, directory=self._program.directory
+                made, words, environment, directory=self._program.directory
             )
         except (OSError, ValueError) as error:
             raise HandlerError(
                 f"{words[0]} cannot be started: {error}",
                 hint="Look at the handler's program, and at the folder of `state`.",
             ) from error
-        return self._ended(running, folder, leash)
+        try:
+            return self._ended(running, made, leash)
+        finally:
+            if made is not folder:
+                made.remove()
+
+    def _made(self, folder: Folder, job: Job) -> Folder:
+        """Return the folder, made; raises OSError.
+
+        To prepare is worth more than to be found again: where there is no room for it,
+        it is one in another place, which no later agent looks for.
+        """
+        event = json.dumps(forms.event_json(job.notice)).encode()
+        try:
+            folder.make(event)
+        except OSError as error:
+            folder.remove()
+            logger.warning(
+                "handler %s is run without a record of it: %s", job.handler, error
+            )
+            folder = self._shelf.spare()
+            folder.make(event)
+        return folder
 
     def _ended(self, running: process.Process, folder: Folder, leash: Leash) -> Result:
         """Wait for the end of a program, and tell it."""
         if not running.wait(leash):
             how = "had to be killed" if running.was_killed else "ended when asked"
             raise _over(leash, f", and it {how}", folder.last_line())
-        status = folder.status()
+        status = running.status()
         if status is None:
             raise HandlerError("the program was killed, and not by the agent")
         return _result(status, folder)
@@ -193,10 +218,10 @@ def variables(job: Job) -> dict[str, str]:
 def cannot_run(word: str, path: str) -> str:
     """Return why a program cannot be run; empty: it can, as far as one sees."""
     if os.sep in word:
-        places = [Path(word)]
+        places = [word]
     else:
-        places = [Path(folder or ".") / word for folder in path.split(os.pathsep)]
-    files = [place for place in places if place.is_file()]
+        places = [os.path.join(each or ".", word) for each in path.split(os.pathsep)]
+    files = [place for place in places if os.path.isfile(place)]
     if not files:
         return f"there is no program {word}"
     if not any(os.access(file, os.X_OK) for file in files):

@@ -3,9 +3,9 @@
 A new kind is one more entry of `KINDS`, and a word of `keys.HANDLER_KINDS`.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 from forewarn.agent.handlers.exec import ExecWorker, Program
@@ -31,9 +31,9 @@ class Ground:
 Maker: TypeAlias = Callable[[HandlerSettings, Ground], Worker]
 
 
-def shelf_beside(state: Path) -> Shelf:
+def shelf_beside(state: str | os.PathLike[str]) -> Shelf:
     """Return where runs are recorded: in a folder beside the journal."""
-    return Shelf(state.absolute().with_name(f"{state.name}.runs"))
+    return Shelf(f"{os.path.abspath(state)}.runs")
 
 
 def make_workers(

@@ -8,7 +8,6 @@ request, so that it can be changed while the agent runs, and is in headers only.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from forewarn.agent import forms
@@ -22,12 +21,14 @@ ANSWER_BYTES_MAX = 64 * 1024
 
 SECRET_BYTES_MAX = 4 * 1024
 
+REACH_TIMEOUT: Micros = 3 * SECOND
+"""To connect, while a person waits to hear whether that can be."""
+
+_SLASHES = 3
+"""In a URL whose host has ended."""
+
 _AGAIN = frozenset({408, 425, 429})
 """Refusals that may pass, besides all of 5xx."""
-
-_UNQUOTED = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ class Post:
     ) -> None:
         """Fill the template in; raises PostError."""
         try:
-            url = parse_url(forms.fill(template.url, values, _percent_quoted))
+            url = parse_url(forms.fill(template.url, values, forms.percent_quoted))
         except ValueError as error:
             raise PostError(str(error), may_pass=False) from error
         body = forms.fill(template.body, values, forms.json_quoted) or usual
@@ -134,11 +135,12 @@ class Post:
 def read_secret(file: str) -> str:
     """Return the first line of a file; raises PostError."""
     try:
-        with Path(file).open("rb") as opened:
+        with open(file, "rb") as opened:
             lines = opened.read(SECRET_BYTES_MAX).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         # It may be put there the next moment.
-        raise PostError(f"the secret {file}: {error}", may_pass=True) from error
+        raise PostError(f"the secret {file}: {why}", may_pass=True) from error
     if not lines or not lines[0].strip():
         raise PostError(f"the secret {file} is empty", may_pass=True)
     return lines[0].strip()
@@ -169,11 +171,20 @@ def faults(template: Template, known: Mapping[str, object]) -> list[str]:
     return found
 
 
-def _percent_quoted(text: str) -> str:
-    return "".join(
-        chr(byte) if byte in _UNQUOTED else f"%{byte:02X}"
-        for byte in text.encode("utf-8", "replace")
-    )
+def unreached(template: Template, *, clock: Clock) -> list[str]:
+    """Return why nobody can be reached where a template is sent; nothing is sent.
+
+    Where that is for an event to tell, it is not looked at.
+    """
+    fixed = template.url.partition("{")[0]
+    if fixed != template.url and fixed.count("/") < _SLASHES:
+        return []
+    client = Client(parse_url(fixed), clock=clock, ca_file=template.ca_file)
+    try:
+        client.reach(timeout=REACH_TIMEOUT)
+    except HttpError as error:
+        return [error.message]
+    return []
 
 
 def _one_line(text: str) -> str:

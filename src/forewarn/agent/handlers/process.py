@@ -15,7 +15,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from forewarn.agent.handlers.leash import Bell, Leash
 from forewarn.agent.handlers.records import Claim, Folder, start_of
@@ -25,14 +24,17 @@ folder=$1; shift
 trap : TERM INT HUP
 { read -r stat </proc/$$/stat; } 2>/dev/null || stat=
 set -C
-{ printf '%s\n%s\n' "$$" "$stat" >"$folder/claim"; } 2>/dev/null || exit 0
+{ : >"$folder/claim"; } 2>/dev/null || exit 125
 set +C
+{ printf '%s\n%s\n' "$$" "$stat" >>"$folder/claim"; } 2>/dev/null
 "$@"
 status=$?
-printf '%s\n' "$status" >"$folder/status"
+{ printf '%s\n' "$status" >"$folder/status"; } 2>/dev/null
 exit "$status"
 """
-"""A trap that does something is not passed on, so the program hears its signals."""
+"""A trap that does something is not passed on, so the program hears its signals. On a
+full disk the program runs nevertheless: only who it is, and how it ended, is not
+written down for an agent that comes later."""
 
 SHELL = "/bin/sh"
 
@@ -65,6 +67,15 @@ class Process:
         self._handle = _handle(claim.pid)
         self.was_killed = False
         """Its time was up, and it had not ended when it was asked to."""
+
+    def status(self) -> int | None:
+        """Return the exit status, once it has ended; None: nobody knows it."""
+        noted = self._folder.status()
+        if noted is not None or self._child is None:
+            return noted
+        code = self._child.returncode
+        # A wrapper that was killed says nothing of its program.
+        return code if code is not None and code >= 0 else None
 
     def wait(self, leash: Leash) -> bool:
         """Wait for the end, and bring it about when it is time.
@@ -156,11 +167,11 @@ def start(
     """Start a program whose folder is made; raises OSError."""
     words = list(words)
     if _HAS_GROUPS:
-        words = [SHELL, "-c", _WRAPPER, "forewarn-run", str(folder.path), *words]
+        words = [SHELL, "-c", _WRAPPER, "forewarn-run", folder.path, *words]
     flags = 0 if _HAS_GROUPS else vars(subprocess)["CREATE_NEW_PROCESS_GROUP"]
     with (
-        (folder.path / "event.json").open("rb") as event,
-        (folder.path / "output").open("ab") as output,
+        open(folder.file("event.json"), "rb") as event,
+        open(folder.file("output"), "ab") as output,
     ):
         child = subprocess.Popen(  # noqa: S603 - what the settings name
             words,
@@ -188,7 +199,8 @@ def find(folder: Folder, leash: Leash) -> Process | None:
 def is_alive(claim: Claim) -> bool:
     """Tell whether the process is there, and not another with its number."""
     try:
-        stat = Path(f"/proc/{claim.pid}/stat").read_text("utf-8", "replace")
+        with open(f"/proc/{claim.pid}/stat", "rb") as opened:
+            stat = opened.read().decode("utf-8", "replace")
     except OSError:
         return False
     is_dead = stat.rpartition(")")[2].split()[:1] in (["Z"], ["X"])

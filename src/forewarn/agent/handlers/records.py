@@ -14,7 +14,6 @@ import contextlib
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 OUTPUT_BYTES_MAX = 256 * 1024
 """When the output is cut back to its beginning and end: more than a person reads."""
@@ -28,6 +27,9 @@ LINE_CHARACTERS = 300
 
 RUNS_KEPT = 20
 """Finished runs whose folders are kept: a few events'."""
+
+SPARE_PLACES = ("/dev/shm", "/run", "/tmp")  # noqa: S108 - its folders have no known name
+"""Where runs go when the journal's disk is full or broken: in memory, where it can be."""
 
 MINE = "-"
 """In a claim: an agent has made it, and the program never runs."""
@@ -45,32 +47,38 @@ class Claim:
 class Folder:
     """The folder of one run."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         """Know where it is."""
         self.path = path
 
+    def file(self, name: str) -> str:
+        """Return where one of its files is."""
+        return os.path.join(self.path, name)
+
     def make(self, event: bytes) -> None:
         """Make it, for our eyes only; raises OSError."""
-        self.path.mkdir(mode=0o700, parents=True)
-        (self.path / "event.json").write_bytes(event)
+        os.makedirs(self.path, mode=0o700)
+        with open(self.file("event.json"), "wb") as file:
+            file.write(event)
 
     def remove(self) -> None:
         """Remove it, as far as that can be done."""
         with contextlib.suppress(OSError):
-            for part in self.path.iterdir():
-                part.unlink()
-            self.path.rmdir()
+            for name in os.listdir(self.path):
+                os.unlink(self.file(name))
+            os.rmdir(self.path)
 
     def exists(self) -> bool:
         """Tell whether the run was begun, or nearly."""
-        return self.path.is_dir()
+        return os.path.isdir(self.path)
 
     def claim(self) -> bool:
         """Keep the program from ever starting; tell whether it had not."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
-            opened = os.open(self.path / "claim", flags, 0o600)
-        except FileExistsError:
+            opened = os.open(self.file("claim"), flags, 0o600)
+        except OSError:
+            # It is there, or nobody can write here: not the wrapper either.
             return False
         with os.fdopen(opened, "w", encoding="ascii") as file:
             file.write(f"{MINE}\n\n")
@@ -78,37 +86,37 @@ class Folder:
 
     def claimed(self) -> Claim | None:
         """Return who watches over the program; None: nobody yet, or nobody ever."""
-        lines = _text(self.path / "claim").split("\n")
+        lines = _text(self.file("claim")).split("\n")
         if len(lines) < 3 or not lines[0].isdecimal():  # noqa: PLR2004 - two whole lines
             return None
         return Claim(pid=int(lines[0]), began=start_of(lines[1]))
 
     def status(self) -> int | None:
         """Return the exit status; None: it has not ended, or nobody wrote it down."""
-        text = _text(self.path / "status")
+        text = _text(self.file("status"))
         return int(text) if text.endswith("\n") and text.strip().isdecimal() else None
 
     def trim(self) -> None:
         """Cut the output back if it is too long; the program writes on at its end."""
-        path = self.path / "output"
+        path = self.file("output")
         with contextlib.suppress(OSError):
-            size = path.stat().st_size
+            size = os.path.getsize(path)
             if size <= OUTPUT_BYTES_MAX:
                 return
-            head = self.path / "head"
-            if not head.exists():
-                with path.open("rb") as file:
-                    head.write_bytes(file.read(HEAD_BYTES))
+            head = self.file("head")
+            if not os.path.exists(head):
+                with open(path, "rb") as file, open(head, "wb") as kept:
+                    kept.write(file.read(HEAD_BYTES))
             tail = _bytes(path, TAIL_BYTES)
-            with path.open("ab") as file:
+            with open(path, "ab") as file:
                 # The program writes at the end too, wherever that is.
                 file.truncate(0)
                 file.write(tail)
 
     def output(self) -> str:
         """Return what the program said; where that was much, the beginning and end."""
-        head = _bytes(self.path / "head", HEAD_BYTES)
-        tail = _bytes(self.path / "output", OUTPUT_BYTES_MAX)
+        head = _bytes(self.file("head"), HEAD_BYTES)
+        tail = _bytes(self.file("output"), OUTPUT_BYTES_MAX)
         if head or len(tail) > HEAD_BYTES + TAIL_BYTES:
             head = head or tail[:HEAD_BYTES]
             return f"{_decoded(head)}\n[…]\n{_decoded(tail[-TAIL_BYTES:])}"
@@ -122,24 +130,33 @@ class Folder:
 class Shelf:
     """All folders of one agent."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         """Know where they are; nothing is made before there is a run."""
-        self._path = path
+        self._path = os.fspath(path)
 
     def folder(self, run_id: str) -> Folder:
         """Return the folder of a run, which may not be there."""
         assert run_id not in {"", ".", ".."}
         assert not set(run_id) & set("/\\\0")
-        return Folder(self._path / run_id)
+        return Folder(os.path.join(self._path, run_id))
+
+    def spare(self) -> Folder:
+        """Return a folder, not made yet, for a run when these have no room.
+
+        Nobody can guess its name: others may write where it is.
+        """
+        place = next((path for path in SPARE_PLACES if os.access(path, os.W_OK)), "")
+        return Folder(os.path.join(place, f"forewarn-run-{os.urandom(8).hex()}"))
 
     def clear(self, running: Collection[str]) -> None:
         """Remove all but the latest folders, and those of runs that go on."""
-        finished: list[tuple[float, Path]] = []
+        finished: list[tuple[float, str]] = []
         with contextlib.suppress(OSError):
             finished.extend(
-                (path.stat().st_mtime, path)
-                for path in self._path.iterdir()
-                if path.name not in running
+                (os.path.getmtime(path), path)
+                for name in os.listdir(self._path)
+                if name not in running
+                for path in (os.path.join(self._path, name),)
             )
         finished.sort()
         for _, path in finished[:-RUNS_KEPT]:
@@ -160,17 +177,18 @@ def last_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in last)[:LINE_CHARACTERS]
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        return path.read_text("utf-8", "replace")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
         return ""
 
 
-def _bytes(path: Path, most: int) -> bytes:
+def _bytes(path: str, most: int) -> bytes:
     """Return a file's content, of a long one the end."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - most))
             return file.read(most)

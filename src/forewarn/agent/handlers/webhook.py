@@ -19,7 +19,7 @@ from forewarn.agent.handlers.port import (
     StoppedError,
     TimeUpError,
 )
-from forewarn.agent.handlers.posting import Post, PostError, Template, faults
+from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
 from forewarn.clock import Clock
 from forewarn.instants import format_instant
 
@@ -55,11 +55,16 @@ class WebhookWorker(Forgetful):
         return self._send(self._recover, job, leash)
 
     def check(self) -> Sequence[str]:
-        """Return what is wrong with the templates; nothing is sent."""
+        """Return what is wrong with the templates, and who is not there.
+
+        Nothing is sent.
+        """
         found: dict[str, None] = {}
         for template in (self._prepare, self._recover):
             if template is not None:
-                found.update(dict.fromkeys(faults(template, KNOWN)))
+                told = faults(template, KNOWN)
+                told += unreached(template, clock=self._clock)
+                found.update(dict.fromkeys(told))
         return tuple(found)
 
     def _send(self, template: Template | None, job: Job, leash: Leash) -> Result:

@@ -5,19 +5,19 @@ The agent may run meanwhile or not. Nothing but an order is written.
 
 import contextlib
 import json
+import os
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from forewarn.agent.core.model import Memory, Note, Task
 from forewarn.agent.journal import codec, schema
 from forewarn.agent.journal.file import File
-from forewarn.agent.journal.port import PAGE_ROWS, JournalRefusedError
+from forewarn.agent.journal.port import PAGE_ROWS, JournalRefusedError, Place
 from forewarn.agent.journal.sqlite import MEMORY, read_history
 from forewarn.instants import Micros
 
 
-def order_approval(path: Path, event_id: str, *, now: Micros) -> None:
+def order_approval(path: Place, event_id: str, *, now: Micros) -> None:
     """Order the agent to approve an event, whatever stands in the way.
 
     When this returns, the order is durable: an agent that runs sees it within a
@@ -29,7 +29,7 @@ def order_approval(path: Path, event_id: str, *, now: Micros) -> None:
             file.run(schema.ADD_ORDER, (now, json.dumps(event_id)))
 
 
-def read_memory(path: Path) -> Memory:
+def read_memory(path: Place) -> Memory:
     """Return what the agent remembered last; raises JournalError."""
     with _opened(path, read_only=True) as file:
         facts = dict(file.rows("SELECT name, value FROM facts"))
@@ -41,7 +41,7 @@ def read_memory(path: Path) -> Memory:
 
 
 def read_notes(
-    path: Path, *, limit: int = PAGE_ROWS, event_id: str = ""
+    path: Place, *, limit: int = PAGE_ROWS, event_id: str = ""
 ) -> Sequence[Note]:
     """Return what was told, the latest first; raises JournalError."""
     with _opened(path, read_only=True) as file:
@@ -49,9 +49,9 @@ def read_notes(
 
 
 @contextlib.contextmanager
-def _opened(path: Path, *, read_only: bool) -> Generator[File]:
+def _opened(path: Place, *, read_only: bool) -> Generator[File]:
     try:
-        is_there = path.stat().st_size > 0
+        is_there = os.path.getsize(path) > 0
     except PermissionError:
         is_there = True
     except OSError:

@@ -8,14 +8,15 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Generator, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
+from forewarn.agent import forms
 from forewarn.agent.journal import schema
 from forewarn.agent.journal.port import (
     JournalDamagedError,
     JournalError,
     JournalRefusedError,
+    Place,
 )
 
 Row: TypeAlias = tuple[Any, ...]
@@ -48,7 +49,7 @@ _REFUSED = frozenset(
 )
 
 
-def translate(error: Exception, path: Path) -> JournalError:
+def translate(error: Exception, path: str) -> JournalError:
     """Return what an error means for the agent."""
     # The low byte is the kind, the rest is which of its kind.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
@@ -67,16 +68,16 @@ class File:
     """An open file. It may go from thread to thread, but serves one at a time."""
 
     def __init__(
-        self, path: Path, *, read_only: bool = False, may_make: bool = False
+        self, path: Place, *, read_only: bool = False, may_make: bool = False
     ) -> None:
         """Open it, and make it where it `may_make` it; raises JournalError."""
-        self._path = path
+        self._path = path = os.fspath(path)
         mode = "ro" if read_only else "rw"
         try:
             if may_make:
                 _make(path)
             self._sqlite = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}",
+                f"{_uri(path)}?mode={mode}",
                 uri=True,
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
@@ -94,6 +95,11 @@ class File:
             ) from error
         except sqlite3.Error as error:
             raise translate(error, path) from error
+        self._opened = _identity(path)
+
+    def is_in_place(self) -> bool:
+        """Tell whether its path still leads to the file that is open."""
+        return _identity(self._path) == self._opened
 
     def set_up(self) -> None:
         """Make or bring up the schema, and have commits durable from now on."""
@@ -170,7 +176,23 @@ class File:
             self._sqlite.close()
 
 
-def _make(path: Path) -> None:
+def _uri(path: str) -> str:
+    """Return a file's name as SQLite takes it with a mode."""
+    whole = os.fsencode(os.path.abspath(path))
+    if os.name != "posix":  # pragma: no cover
+        whole = b"/" + whole.replace(b"\\", b"/")
+    return f"file://{forms.percent_quoted(whole, keep=b'/:')}"
+
+
+def _identity(path: Place) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _make(path: str) -> None:
     """Make an empty file, for our eyes only; an existing one is left as it is."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, _READABLE))
 

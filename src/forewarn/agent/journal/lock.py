@@ -6,9 +6,8 @@ let two agents lock two files of the same name.
 """
 
 import os
-from pathlib import Path
 
-from forewarn.agent.journal.port import JournalError, JournalRefusedError
+from forewarn.agent.journal.port import JournalError, JournalRefusedError, Place
 
 _PID_BYTES = 20
 
@@ -19,14 +18,14 @@ _FAR = 1 << 30
 class AgentLock:
     """Holds `FILE.lock` from its making until `release`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         """Lock it; raises JournalRefusedError with the other agent's process."""
-        file = path.with_name(f"{path.name}.lock")
+        file = f"{os.fspath(path)}.lock"
         try:
             self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         except FileNotFoundError as error:
             raise JournalRefusedError(
-                f"there is no folder {path.parent} for the agent's journal",
+                f"there is no folder {os.path.dirname(path)} for the agent's journal",
                 hint="Make the folder, or name another file in `state`.",
             ) from error
         except OSError as error:
@@ -56,7 +55,7 @@ class AgentLock:
             self._descriptor = -1
 
 
-def _unusable(file: Path, error: OSError) -> JournalError:
+def _unusable(file: str, error: OSError) -> JournalError:
     kind = (
         JournalRefusedError
         if isinstance(error, PermissionError | IsADirectoryError | NotADirectoryError)

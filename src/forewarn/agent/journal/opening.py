@@ -6,8 +6,8 @@ memory, and says so; a damaged file is set aside, and is as one that was lost.
 """
 
 import logging
+import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from forewarn.agent.journal.lock import AgentLock
 from forewarn.agent.journal.memory import MemoryJournal
@@ -17,6 +17,7 @@ from forewarn.agent.journal.port import (
     JournalError,
     JournalRefusedError,
     Limits,
+    Place,
     Teller,
     tell_nobody,
 )
@@ -24,7 +25,7 @@ from forewarn.agent.journal.sqlite import SqliteJournal, set_aside
 
 logger = logging.getLogger("forewarn.agent.journal")
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +47,17 @@ class Opened:
             self.lock.release()
 
 
-def boot_id(file: Path = BOOT_ID) -> str:
+def boot_id(file: Place = BOOT_ID) -> str:
     """Return what names this boot of the VM; empty where the system does not tell."""
     try:
-        return file.read_text("ascii").strip()
+        with open(file, encoding="ascii") as opened:
+            return opened.read().strip()
     except (OSError, UnicodeDecodeError):
         return ""
 
 
 def open_journal(
-    path: Path,
+    path: Place,
     *,
     boot: str = "",
     teller: Teller = tell_nobody,
@@ -66,10 +68,11 @@ def open_journal(
     Raises JournalRefusedError for a file that is not for this agent.
     """
     lock: AgentLock | None = None
+    whole = os.path.abspath(path)
     try:
-        _make_folder(path.absolute().parent)
-        lock = AgentLock(path.absolute())
-        journal = _opened(path.absolute(), boot=boot, teller=teller, limits=limits)
+        _make_folder(os.path.dirname(whole))
+        lock = AgentLock(whole)
+        journal = _opened(whole, boot=boot, teller=teller, limits=limits)
     except JournalRefusedError:
         if lock is not None:
             lock.release()
@@ -83,7 +86,7 @@ def open_journal(
 
 
 def _opened(
-    path: Path, *, boot: str, teller: Teller, limits: Limits | None
+    path: str, *, boot: str, teller: Teller, limits: Limits | None
 ) -> SqliteJournal:
     def attempt() -> SqliteJournal:
         journal = SqliteJournal(path, boot=boot, teller=teller, limits=limits)
@@ -98,26 +101,32 @@ def _opened(
         return attempt()
     except JournalDamagedError as error:
         aside = set_aside(path)
-        told = f"{error}; it was set aside as {aside.name}"
+        told = f"{error}; it was set aside as {os.path.basename(aside)}"
         logger.error(told)  # noqa: TRY400 - whose fault it is needs no traceback
         return attempt()
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: str) -> None:
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        os.mkdir(folder, mode=0o700)
+    except FileExistsError as error:
+        if not os.path.isdir(folder):
+            raise _unmakable(folder, error) from error
     except FileNotFoundError:
         # Whole paths are not made: the name may be wrong. The lock says so.
         return
-    except (PermissionError, FileExistsError, NotADirectoryError) as error:
-        raise JournalRefusedError(
-            f"the folder {folder} for the agent's journal cannot be made: "
-            f"{error.strerror}",
-            hint="Make it for the agent's user, or name another file in `state`.",
-        ) from error
+    except (PermissionError, NotADirectoryError) as error:
+        raise _unmakable(folder, error) from error
     except OSError as error:
         raise JournalError(
             f"the folder {folder} for the agent's journal cannot be made: "
             f"{error.strerror}",
             hint="Look at its disk.",
         ) from error
+
+
+def _unmakable(folder: str, error: OSError) -> JournalRefusedError:
+    return JournalRefusedError(
+        f"the folder {folder} for the agent's journal cannot be made: {error.strerror}",
+        hint="Make it for the agent's user, or name another file in `state`.",
+    )

@@ -16,6 +16,7 @@ What every implementation promises (one contract suite asks them all):
 Nothing above this port may know of files or SQL.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -23,6 +24,9 @@ from typing import Protocol, TypeAlias
 from forewarn.agent.core.model import Memory, Note
 from forewarn.instants import DAY, Micros
 from forewarn.protocol.errors import ForewarnError
+
+Place: TypeAlias = "str | os.PathLike[str]"
+"""Where a file is."""
 
 HISTORY_ROWS_MAX = 50_000
 """Things told that are kept: some 6,000 events, and 20 MiB on the disk."""

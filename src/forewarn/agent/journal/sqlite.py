@@ -8,10 +8,10 @@ is remembered is written into a new one: the history is lost, the work goes on.
 import contextlib
 import json
 import logging
+import os
 import threading
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from forewarn.agent.core.model import Memory, Note, Task
 from forewarn.agent.journal import codec, schema
@@ -23,6 +23,7 @@ from forewarn.agent.journal.port import (
     JournalError,
     Limits,
     Outgoing,
+    Place,
     Queued,
     Teller,
     tell_nobody,
@@ -43,7 +44,7 @@ class SqliteJournal:
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         *,
         boot: str = "",
         teller: Teller = tell_nobody,
@@ -53,13 +54,15 @@ class SqliteJournal:
 
         That nobody else does is seen to by whoever opens it (`opening`).
         """
-        self._path = path
+        self._path = os.fspath(path)
         self._boot = boot
         self._teller = teller
         self._limits = limits or Limits()
         self._file = File(path, may_make=True)
         self._side: File | None = None
         self._side_lock = threading.Lock()
+        self._memory: Memory | None = None
+        """What the file has, as far as this process knows; None: nothing."""
         self._durable: dict[str, tuple[int, Task]] = {}
         """The place and state of each task in the file."""
         self._facts: dict[str, str] = {}
@@ -90,18 +93,23 @@ class SqliteJournal:
         if MEMORY not in facts:
             return Memory(lost_journal=True)
         memory = codec.load(Memory, facts[MEMORY])
-        return replace(memory, tasks=tuple(task for _, task in durable.values()))
+        tasks = tuple(task for _, task in durable.values())
+        self._memory = replace(memory, tasks=tasks)
+        return self._memory
 
     def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
         """Make the memory durable, with what was told; raises JournalError."""
+        self._see_to_its_place()
         try:
             self._save(memory, notes)
         except JournalDamagedError as error:
             self._begin_anew(error)
             self._save(memory, notes)
+        self._memory = memory
 
     def take_orders(self) -> Sequence[str]:
         """Return the orders that have come; raises JournalError."""
+        self._see_to_its_place()
         # As cheap as can be, since it is asked every second: it changes only when
         # another connection has committed something.
         [(changes,)] = self._file.rows("PRAGMA data_version")
@@ -224,15 +232,41 @@ class SqliteJournal:
                 dropped += self._file.run(schema.PURGE_OUTGOING, (sink, excess))
         return dropped
 
-    # A damaged file
+    # A file that is damaged, or not there any more
+
+    def _see_to_its_place(self) -> None:
+        """Write all of it anew where the file was deleted or exchanged.
+
+        Otherwise it would be kept in a file that nobody finds again. Raises
+        JournalError.
+        """
+        if self._file.is_in_place():
+            return
+        self._begin_anew(
+            JournalError(
+                f"the journal {self._path} was deleted or exchanged while the agent "
+                "works with it",
+                hint="Stop the agent before you move its journal.",
+            )
+        )
+        if self._memory is not None:
+            self._save(self._memory, ())
 
     def _begin_anew(self, error: JournalError) -> None:
         """Set the file aside and begin another; raises JournalError."""
         self.close()
         aside = set_aside(self._path)
-        logger.error("%s; it was set aside as %s", error, aside.name)
-        self._file = File(self._path, may_make=True)
-        self._file.set_up()
+        if os.path.exists(aside):
+            logger.error("%s; it was set aside as %s", error, os.path.basename(aside))
+        else:
+            logger.error("%s; it is begun anew", error)
+        file = File(self._path, may_make=True)
+        try:
+            file.set_up()
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
         self._durable, self._facts = {}, {}
         self._changes, self._last_order, self._last_done = -1, 0, 0
 
@@ -261,18 +295,15 @@ def read_history(file: File, *, limit: int, event_id: str) -> list[Note]:
     return [codec.load(Note, body) for (body,) in rows]
 
 
-def set_aside(path: Path) -> Path:
+def set_aside(path: Place) -> str:
     """Give the file another name, with its log; return it. Raises JournalError."""
-    names = [
-        path.with_name(f"{path.name}.damaged-{number}")
-        for number in range(1, ASIDE_MAX + 1)
-    ]
-    aside = next((name for name in names if not name.exists()), names[-1])
+    path = os.fspath(path)
+    names = [f"{path}.damaged-{number}" for number in range(1, ASIDE_MAX + 1)]
+    aside = next((name for name in names if not os.path.exists(name)), names[-1])
     try:
         for ending in ("-wal", "-shm", ""):
-            part = path.with_name(path.name + ending)
-            if part.exists():
-                part.replace(aside.with_name(aside.name + ending))
+            if os.path.exists(path + ending):
+                os.replace(path + ending, aside + ending)
     except OSError as error:
         raise JournalError(
             f"the damaged journal {path} cannot be set aside: {error.strerror}",

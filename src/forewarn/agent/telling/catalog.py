@@ -217,6 +217,11 @@ def markdown() -> str:
         "",
         "`GET /metrics` at the address of the setting `listen`, as Prometheus reads it.",
         "Every series is there from the start, with the value 0.",
+        (
+            "The [alerting rules](../deploy/prometheus/forewarn-agent.rules.yml) expect "
+            "the job's name to be `forewarn-agent`; [agent.md](agent.md#alerts) says "
+            "what each alert means."
+        ),
         "",
         "| metric | kind | labels | meaning |",
         "|---|---|---|---|",

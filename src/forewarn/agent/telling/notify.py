@@ -13,12 +13,11 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from forewarn.agent import forms
 from forewarn.agent.core.model import Memory, Note, NoteKind
-from forewarn.agent.handlers.posting import Post, PostError, Template, faults
+from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
 from forewarn.agent.journal import codec
 from forewarn.agent.journal.port import Journal, JournalError, Outgoing, Queued
 from forewarn.agent.values import NotifySettings
@@ -103,7 +102,7 @@ class Sink(Protocol):
 class FileSink:
     """Appends a line of JSON; the file is opened anew for each, so it may be moved."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         """Append to `path`."""
         self._path = path
 
@@ -122,8 +121,9 @@ class FileSink:
 
     def check(self) -> Sequence[str]:
         """Return whether its folder is there and may be written."""
-        folder = self._path.absolute().parent
-        if not os.access(self._path if self._path.exists() else folder, os.W_OK):
+        path = os.path.abspath(self._path)
+        is_there = os.path.exists(path)
+        if not os.access(path if is_there else os.path.dirname(path), os.W_OK):
             return (f"{self._path} cannot be written",)
         return ()
 
@@ -149,8 +149,14 @@ class WebhookSink:
             raise SinkError(error.message, may_pass=error.may_pass) from error
 
     def check(self) -> Sequence[str]:
-        """Return what is wrong with the template; nothing is sent."""
-        return faults(self._template, PLACES)
+        """Return what is wrong with the template, or who is not there.
+
+        Nothing is sent.
+        """
+        return [
+            *faults(self._template, PLACES),
+            *unreached(self._template, clock=self._clock),
+        ]
 
 
 class Notifier:
@@ -295,7 +301,7 @@ def make_notifier(settings: Sequence[NotifySettings], *, clock: Clock) -> Notifi
     sinks: dict[str, tuple[Sink, frozenset[str]]] = {}
     for each in settings:
         if each.kind == "file":
-            sink: Sink = FileSink(Path(each.path))
+            sink: Sink = FileSink(each.path)
             name = each.path
         else:
             template = Template(

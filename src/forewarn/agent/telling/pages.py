@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 from forewarn import __version__
+from forewarn.agent import forms
 from forewarn.agent.agent import TURN_SECONDS, Standing
 from forewarn.agent.core.model import Consent, Note, Stage
 from forewarn.agent.telling import catalog, metrics, status
@@ -219,8 +219,10 @@ class PeerPages:
         shown = request.headers.get("authorization", "")
         if not self._is_same(shown.encode(), self._shown.encode()):
             return Reply(status=401, body="a token is needed\n")
-        event_id = unquote(request.path.removeprefix(_PEERS))
-        if not request.path.startswith(_PEERS) or not event_id or "/" in event_id:
+        asked = request.path.removeprefix(_PEERS)
+        event_id = forms.percent_read(asked)
+        # An id may have a slash; one that is a part of the path is quoted.
+        if not request.path.startswith(_PEERS) or not event_id or "/" in asked:
             return Reply(status=404, body="there is no such page\n")
         memory = self._standing().memory
         task = memory.find(event_id.upper())

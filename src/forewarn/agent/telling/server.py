@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from forewarn.agent.options import split_listener
+from forewarn.agent.wire.urls import split_listener
 from forewarn.clock import Clock
 from forewarn.protocol.errors import ForewarnError
 

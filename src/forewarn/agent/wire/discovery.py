@@ -5,9 +5,11 @@ It is at 169.254.169.254; outside a virtual network DHCP tells its address in op
 and no packet is sent. On Windows and macOS only the fixed address is known.
 """
 
+import contextlib
+import os
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 
 DEFAULT = "http://169.254.169.254"
 """Where it is in a virtual network."""
@@ -23,7 +25,8 @@ LEASES = (
     ("/var/lib/dhclient", "*lease*"),
     ("/var/lib/dhcpcd", "*lease*"),
 )
-"""Folders and the files in them: systemd-networkd, NetworkManager, dhclient."""
+"""Folders and the files in them, `**/` also in the folders of those:
+systemd-networkd, NetworkManager, dhclient."""
 
 LEASE_BYTES_MAX = 1 << 20
 """Of a lease file: dhclient appends for ever, and the newest is at its end."""
@@ -72,14 +75,12 @@ def places(leases: Sequence[tuple[str, str]] = LEASES) -> tuple[str, ...]:
 
 
 def _told_by_dhcp(leases: Sequence[tuple[str, str]]) -> list[str]:
-    files: list[tuple[float, Path]] = []
+    files: list[tuple[float, str]] = []
     for folder, pattern in leases:
-        try:
-            found = [path for path in Path(folder).glob(pattern) if path.is_file()]
-            files += [(path.stat().st_mtime, path) for path in found]
-        except OSError:
-            # No such folder, or none that we may read: then it tells nothing.
-            continue
+        for path in _files(folder, pattern):
+            # One that has gone meanwhile tells nothing.
+            with contextlib.suppress(OSError):
+                files.append((os.path.getmtime(path), path))
     addresses: dict[str, None] = {}
     for _, path in sorted(files, reverse=True)[:FILES_MAX]:
         address = address_in(_end_of(path))
@@ -88,10 +89,22 @@ def _told_by_dhcp(leases: Sequence[tuple[str, str]]) -> list[str]:
     return list(addresses)
 
 
-def _end_of(path: Path) -> str:
+def _files(folder: str, pattern: str) -> Iterator[str]:
+    """Yield the files of a folder; of one that we may not read, or is not there, none."""
+    name = pattern.removeprefix("**/")
+    for place, _, files in os.walk(folder):
+        for file in files:
+            path = os.path.join(place, file)
+            if fnmatchcase(file, name) and os.path.isfile(path):
+                yield path
+        if name == pattern:
+            return
+
+
+def _end_of(path: str) -> str:
     try:
-        with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - LEASE_BYTES_MAX, 0))
+        with open(path, "rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - LEASE_BYTES_MAX, 0))
             return file.read(LEASE_BYTES_MAX).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -220,6 +220,10 @@ class Endpoint:
         self._is_stopped = True
         self._client.interrupt()
 
+    def close(self) -> None:
+        """Let go of the connection that is kept, when nobody polls any more."""
+        self._client.close()
+
     # Asking
 
     def _get(self, *, timeout: Micros, wait: Micros, full: bool) -> Answer:

@@ -141,6 +141,12 @@ class Client:
         finally:
             self.close()
 
+    def reach(self, *, timeout: Micros) -> None:
+        """Connect and say nothing, to see whether that can be; raises HttpError."""
+        self.close()
+        self._connect(ends=self._ends(timeout), connect_timeout=timeout)
+        self.close()
+
     def close(self) -> None:
         """Close the connection that is kept, if any; another may follow."""
         wire, self._wire = self._wire, None

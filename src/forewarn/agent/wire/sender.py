@@ -1,4 +1,4 @@
-"""Sends approvals beside everything else: a thread for each, so that none waits.
+"""Sends approvals beside everything else: in threads of their own, so that none waits.
 
 A crash before an answer came leaves an approval that may have been taken: it is sent
 again, which does no harm (clause 3.2). It must not know what is approved, and why.
@@ -16,6 +16,9 @@ logger = logging.getLogger("forewarn.agent.sender")
 
 TIMEOUT: Micros = 5 * SECOND
 """For an approval to be answered; then it is sent again."""
+
+THREADS_MAX = 8
+"""Approvals at a time; a document may want hundreds, and an endpoint may hang."""
 
 
 class Port(Protocol):
@@ -36,16 +39,43 @@ class Sender:
         tell: Callable[[Answered], None],
         timeout: Micros = TIMEOUT,
     ) -> None:
-        """Send nothing yet; `tell` is called in a thread of the approval's own."""
+        """Send nothing yet; `tell` is called by any thread."""
         self._endpoint = endpoint
         self._tell = tell
         self._timeout = timeout
+        self._lock = threading.Lock()
+        self._waiting: dict[str, None] = {}
+        """Events whose approval no thread has taken yet, in their order."""
+        self._threads = 0
 
     def approve(self, event_id: str) -> None:
         """Send the approval of one event; never waits."""
-        threading.Thread(
-            target=self._send, args=(event_id,), name="approval", daemon=True
-        ).start()
+        with self._lock:
+            if event_id in self._waiting:
+                # Its turn has not come yet: once is enough.
+                return
+            self._waiting[event_id] = None
+            if self._threads >= THREADS_MAX:
+                return
+            self._threads += 1
+        try:
+            threading.Thread(target=self._run, name="approval", daemon=True).start()
+        except RuntimeError as error:
+            with self._lock:
+                self._threads -= 1
+                self._waiting.pop(event_id, None)
+            self._tell(_unsent(event_id, f"no thread could be started: {error}"))
+
+    def _run(self) -> None:
+        """Send until nothing waits."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                event_id = next(iter(self._waiting))
+                del self._waiting[event_id]
+            self._send(event_id)
 
     def _send(self, event_id: str) -> None:
         try:
@@ -53,9 +83,9 @@ class Sender:
         except Exception:
             # Whatever it is: that nobody knows of the approval is the truth.
             logger.exception("an approval failed by a fault of the agent")
-            answered = Answered(
-                event_id=event_id,
-                consent=Consent.WANTED,
-                detail="a fault of the agent: see its log",
-            )
+            answered = _unsent(event_id, "a fault of the agent: see its log")
         self._tell(answered)
+
+
+def _unsent(event_id: str, detail: str) -> Answered:
+    return Answered(event_id=event_id, consent=Consent.WANTED, detail=detail)

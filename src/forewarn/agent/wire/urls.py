@@ -1,4 +1,4 @@
-"""URLs, as far as the agent needs them: text in, parts out. Pure."""
+"""URLs and addresses, as far as the agent needs them: text in, parts out. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ _URL = re.compile(
     r"(?::(?P<port>\d{1,5}))?(?P<target>[/?][\x21\x22\x24-\x7e]*)?(?:#.*)?",
     re.ASCII | re.IGNORECASE,
 )
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?", re.ASCII)
 _PORTS = {"http": 80, "https": 443}
 _PORT_MAX = 65_535
 
@@ -55,7 +56,8 @@ def parse_url(text: str) -> Url:
     if found is None:
         # Not repeated whole: what stands before an @ may be a password.
         shown = text.rpartition("@")[2][:100]
-        raise ValueError(f"{shown!r} is not a URL such as http://169.254.169.254")
+        why = ": a user name or password has no place in it" if "@" in text else ""
+        raise ValueError(f"{shown!r} is not a URL such as http://169.254.169.254{why}")
     scheme = found["scheme"].lower()
     port = int(found["port"]) if found["port"] else _PORTS[scheme]
     if not 0 < port <= _PORT_MAX:
@@ -67,3 +69,16 @@ def parse_url(text: str) -> Url:
         port=port,
         target=f"/{target}" if target.startswith("?") else target,
     )
+
+
+def split_listener(listen: str) -> tuple[str, int] | None:
+    """Return host and port of HOST:PORT, `[::1]:9464`; None if it is none."""
+    host, colon, digits = listen.rpartition(":")
+    if not colon or not digits.isascii() or not digits.isdigit():
+        return None
+    if int(digits) > _PORT_MAX:
+        return None
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        return (host, int(digits)) if ":" in host else None
+    return (host, int(digits)) if _HOST.fullmatch(host) else None

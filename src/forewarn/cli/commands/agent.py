@@ -16,7 +16,8 @@ AGENT = (
         text="Run the agent until it is told to stop. It polls the endpoint, has "
         "handlers prepare for events that name this VM, approves as its rules say, and "
         "has the handlers recover when an event is over. docs/agent-settings.md has "
-        "its settings.",
+        "its settings. The status is 2 for settings that are wrong, and 1 where it "
+        "cannot start all the same, as beside another agent on the same journal.",
         run="forewarn.cli.agent:run",
         options=(_CONFIG,),
         more=_SETTINGS,

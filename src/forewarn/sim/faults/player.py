@@ -154,16 +154,13 @@ class Player:
         self._now = now
         self._vms = vms
         self._rules: list[_Rule] = []
+        self.is_idle = True
+        """Nothing is set. It is asked for each request, so it is kept, not found."""
         self._named = 0
         self._served = Served(kept=words.BACK_MAX)
         self._stuck: dict[tuple[str, str], Response] = {}
         self.played: Counter[tuple[str, str]] = Counter()
         """How often a VM met a kind of fault."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Tell whether nothing is set."""
-        return not self._rules
 
     # Setting
 
@@ -192,26 +189,28 @@ class Player:
             what = words.playbook(lines, loops=loops)
         self._check(what.vms)
         if len(self._rules) >= OVER_KEPT:
-            self._rules = [rule for rule in self._rules if not rule.is_over]
+            self._set_rules([rule for rule in self._rules if not rule.is_over])
         if len(self._rules) >= RULES_MAX:
             raise RefusedError(
                 f"{RULES_MAX} playbooks are set already", hint="clear some of them"
             )
         self._named += 1
         name = f"fault-{self._named}"
-        self._rules.append(_Rule(name=name, playbook=what, since=self._now()))
+        self._set_rules(
+            [*self._rules, _Rule(name=name, playbook=what, since=self._now())]
+        )
         return name
 
     def clear(self, vm: str = "") -> None:
         """Play nothing more for a VM; empty: for all. Raises NotFoundError."""
         if not vm:
-            self._rules.clear()
+            self._set_rules([])
             self._stuck.clear()
             return
         self._check([vm])
         for rule in self._rules:
             rule.spared.add(vm)
-        self._rules = [rule for rule in self._rules if not _is_spent(rule)]
+        self._set_rules([rule for rule in self._rules if not _is_spent(rule)])
         for key in [key for key in self._stuck if key[0] == vm]:
             del self._stuck[key]
 
@@ -223,7 +222,7 @@ class Player:
                 f"no faults called {quoted(name)} are set",
                 hint="list those that are; they get their names when they are set",
             )
-        self._rules = left
+        self._set_rules(left)
 
     def reset(self) -> None:
         """Forget everything that was set, counted and served."""
@@ -313,6 +312,17 @@ class Player:
                 self.played[vm, found[0].kind] += 1
                 return found
         return None
+
+    def _set_rules(self, rules: list[_Rule]) -> None:
+        self._rules = rules
+        self._look()
+
+    def _look(self) -> None:
+        """Find out whether anything is set: called whenever that may have changed."""
+        self.is_idle = self._finds_nothing()
+
+    def _finds_nothing(self) -> bool:
+        return not self._rules
 
     def _check(self, vms: Iterable[str]) -> None:
         known = self._vms

@@ -48,6 +48,7 @@ class Core:
         stage.on_publish = lambda _publication: self.bell.ring()
         stage.withheld.on_keep = lambda _approval: self.bell.ring()
         stage.journal.on_seen = lambda _seen: self.bell.ring()
+        stage.journal.on_again = self.bell.ring
         tell = self.engine.ears.on_change
 
         def changed(operations: Sequence[str]) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.agent.core import decide
 from forewarn.agent.core.model import (
     Consent,
     Finished,
@@ -73,19 +72,6 @@ def test_started_never_falls_back() -> None:
     assert life.task().notice.has_started
     assert life.sent == []
     assert len(life.told(NoteKind.STARTED)) == 1
-
-
-def test_only_news_is_news() -> None:
-    life = Life(policy(DRAIN))
-    assert decide.is_news(life.memory, Polled(notices=(), name="vm1"))
-    life.poll()
-    assert not decide.is_news(life.memory, Polled(notices=(), name="vm1"))
-    assert not decide.is_news(life.memory, Polled(notices=()))
-    assert decide.is_news(life.memory, Polled(notices=(), name="vm2"))
-    assert decide.is_news(life.memory, Polled(notices=(EVENT,), name="vm1"))
-    life.poll(EVENT)
-    assert not decide.is_news(life.memory, Polled(notices=(EVENT,), name="vm1"))
-    assert decide.is_news(life.memory, Polled(notices=(), name="vm1"))
 
 
 # It was there again.

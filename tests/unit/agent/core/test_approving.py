@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.approving import (
+    ALIVE_FOR,
     PEERS_EVERY,
     RETRY_AFTER_MAX,
     RETRY_PAUSES,
@@ -272,6 +273,19 @@ def test_a_leader_that_lives_is_not_overtaken() -> None:
     assert life.sent == ["E1"]
 
 
+@pytest.mark.clause("8.6")
+def test_a_leader_that_lives_is_not_overtaken_between_two_questions() -> None:
+    """Also where the others would wait for it shorter than they ask."""
+    rule = prepare(("drain",), approver=Approver.LEADER, takeover=SECOND)
+    life = prepared("vm2", policy(DRAIN, rules=(rule,), has_peers=True))
+    for _ in range(20):
+        life.hear("vm1", is_prepared=False)
+        life.sleep(PEERS_EVERY)
+    assert life.sent == []
+    life.sleep(ALIVE_FOR)
+    assert life.sent == ["E1"]
+
+
 def test_a_leader_needs_nobody() -> None:
     life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
     assert life.asked == []
@@ -407,3 +421,12 @@ def test_a_secondary_keeps_to_the_windows(*, has_peers: bool) -> None:
     assert life.sent == []
     life.sleep(PEERS_EVERY)
     assert life.sent == ["E1"]
+
+
+def test_a_clock_that_is_set_back_does_not_hold_up_the_next_approval() -> None:
+    life = Life(AT_ONCE)
+    life.poll(notice())
+    life.answer(Consent.WANTED)
+    life.now -= HOUR
+    life.give()
+    assert life.sent == ["E1", "E1"]

@@ -64,11 +64,23 @@ def test_groups_share_what_is_left_and_inherit_what_is_saved() -> None:
     five = Handler(name="five", timeout=5 * MINUTE)
     life = Life(policy(ten, five))
     life.poll(notice(not_before=START + 92 * SECOND))
-    # 90 s before the margin, two parts of three.
-    assert left(life.runs[0]) == (55, 60)
+    # 90 s before the margin, the same for each: neither has what it asked for.
+    assert left(life.runs[0]) == (40, 45)
     life.now += 10 * SECOND
     life.end("ten")
     assert left(life.runs[1], START + 10 * SECOND) == (75, 80)
+
+
+def test_who_asks_for_little_has_it_beside_those_who_ask_for_all() -> None:
+    flush = Handler(name="flush", timeout=4 * SECOND)
+    rest = [Handler(name=f"h{number}") for number in range(2)]
+    life = Life(policy(flush, *rest))
+    life.poll(notice(not_before=START + 32 * SECOND))
+    assert left(life.runs[0]) == (4, 9)
+    life.now += 9 * SECOND
+    life.end("flush")
+    # The other 21 s are for two.
+    assert left(life.runs[1], life.now)[1] == 10.5
 
 
 def test_a_group_asks_for_its_longest() -> None:

@@ -46,8 +46,8 @@ def test_polls_begin_once_a_second() -> None:
 
 
 def test_an_endpoint_that_is_known_is_asked_again_soon() -> None:
-    assert pauses(since=SECOND) == [1, 2, 3, 3, 3, 3, 3]
-    assert pauses(since=KNOWN_FOR) == [1, 2, 3, 3, 3, 3, 3]
+    assert pauses(since=SECOND) == [1, 1, 2, 3, 3, 3, 3]
+    assert pauses(since=KNOWN_FOR) == [1, 1, 2, 3, 3, 3, 3]
 
 
 def test_one_that_is_not_is_given_time() -> None:
@@ -97,7 +97,7 @@ def test_two_failures_leave_a_preempt_24_seconds(kind: str, jitter: float) -> No
         took = timeout(PACE, failing(failures)) if kind == "silent" else 0
         passed += took
         passed += pause(PACE, failing(failures + 1), took=took, jitter=jitter)
-    assert 30 * SECOND - passed >= 24 * SECOND
+    assert 30 * SECOND - passed >= (24 if kind == "silent" else 27) * SECOND
 
 
 @given(

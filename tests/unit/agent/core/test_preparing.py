@@ -5,7 +5,7 @@ import pytest
 from forewarn.agent.core.model import NoteKind, Stage, StepState
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
 from forewarn.agent.core.preparing import LOST_MAX, RETRY_PAUSE
-from forewarn.instants import MINUTE, SECOND
+from forewarn.instants import HOUR, MINUTE, SECOND
 from tests.unit.agent.core.support import (
     DRAIN,
     FLUSH,
@@ -251,3 +251,12 @@ def test_without_rules_events_are_only_told() -> None:
     life.poll(notice())
     assert life.waits == {"E1": "no rule matches"}
     assert life.wake is None
+
+
+def test_a_clock_that_is_set_back_does_not_hold_up_the_next_attempt() -> None:
+    life = Life(policy(Handler(name="drain", retries=1)))
+    life.poll(notice())
+    life.end("drain", StepState.FAILED)
+    life.now -= HOUR
+    life.give()
+    assert len(life.runs) == 2

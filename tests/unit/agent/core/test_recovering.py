@@ -421,3 +421,27 @@ def test_what_is_owed_is_never_forgotten() -> None:
     life.give()
     assert life.stage() is Stage.OWED
     assert life.task().consent is Consent.WANTED
+
+
+def test_a_clock_that_is_set_back_does_not_hold_up_the_next_recovery() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    life.end("drain")
+    life.poll(times=2)
+    life.end("drain", StepState.FAILED)
+    life.now -= HOUR
+    life.give()
+    assert life.begun()[-1] == ("E1", "recover", "drain")
+    assert len(life.runs) == 3
+
+
+def test_a_recovery_that_fails_is_told_once() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    life.end("drain")
+    life.poll(times=2)
+    for _ in range(3):
+        life.end("drain", StepState.FAILED, "down")
+        life.sleep(MINUTE)
+    detail = "its recovery failed, and is tried again: down"
+    assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, detail)]

@@ -147,3 +147,10 @@ def test_the_next_time_is_one_when_it_is_allowed(
         step = max((again - now) // 50, 1)
         between = range(now, again, step)
         assert not any(windows.allows(settings, each) for each in between)
+
+
+def test_a_window_that_begins_in_the_hour_that_is_left_out_opens_after_it() -> None:
+    window = Window(days=EVERY, begins=150, ends=200, zone=BERLIN)
+    before = at("2026-03-28 23:00", BERLIN)
+    opens = windows.next_allowed(Policy(windows=(window,)), before)
+    assert opens == at("2026-03-29 03:00", BERLIN)

@@ -17,7 +17,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_it_is_for_the_agents_user_only(folder: Folder) -> None:
-    assert folder.path.stat().st_mode & 0o077 == 0
+    assert Path(folder.path).stat().st_mode & 0o077 == 0
 
 
 def test_a_claim_is_made_once(folder: Folder) -> None:
@@ -29,7 +29,7 @@ def test_a_claim_is_made_once(folder: Folder) -> None:
 
 @pytest.mark.parametrize("text", ["", "12", "12\n", "12\n(x) R", "x\n(x) R\n"])
 def test_half_a_claim_is_none(folder: Folder, text: str) -> None:
-    (folder.path / "claim").write_text(text)
+    (Path(folder.path) / "claim").write_text(text)
     assert folder.claimed() is None
 
 
@@ -37,18 +37,18 @@ def test_a_claim_names_a_process_by_its_number_and_its_beginning(
     folder: Folder,
 ) -> None:
     stat = f"12 (a ) (b) S {' '.join(str(n) for n in range(4, 30))}"
-    (folder.path / "claim").write_text(f"12\n{stat}\n")
+    (Path(folder.path) / "claim").write_text(f"12\n{stat}\n")
     assert folder.claimed() == records.Claim(pid=12, began="22")
 
 
 @pytest.mark.parametrize("text", ["", "1", "x\n", "\n", "-1\n"])
 def test_half_a_status_is_none(folder: Folder, text: str) -> None:
-    (folder.path / "status").write_text(text)
+    (Path(folder.path) / "status").write_text(text)
     assert folder.status() is None
 
 
 def test_an_output_that_is_long_is_cut_and_cut_again(folder: Folder) -> None:
-    file = folder.path / "output"
+    file = Path(folder.path) / "output"
     size = records.OUTPUT_BYTES_MAX
     for letter in "abc":
         with file.open("a") as opened:
@@ -63,7 +63,7 @@ def test_an_output_that_is_long_is_cut_and_cut_again(folder: Folder) -> None:
 
 
 def test_the_last_line_is_one_that_a_sentence_can_have(folder: Folder) -> None:
-    (folder.path / "output").write_bytes(b"one\n\x1b[31mtwo\x00\xff  \n\n \n")
+    (Path(folder.path) / "output").write_bytes(b"one\n\x1b[31mtwo\x00\xff  \n\n \n")
     assert folder.last_line() == " [31mtwo �"
 
 

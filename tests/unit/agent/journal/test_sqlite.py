@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -278,4 +279,42 @@ def test_ten_thousand_events_are_read_in_no_time(path: Path) -> None:
     assert journal.load() == MEMORY
     assert len(journal.history(limit=200)) == 200
     assert len(journal.history(event_id="E5000")) == 5
+    journal.close()
+
+
+@pytest.mark.parametrize("is_exchanged", [False, True])
+def test_a_file_that_is_taken_away_at_work_is_written_anew(
+    path: Path, caplog: pytest.LogCaptureFixture, *, is_exchanged: bool
+) -> None:
+    journal = SqliteJournal(path)
+    journal.save(MEMORY, [note_of()])
+    for part in path.parent.iterdir():
+        part.unlink()
+    if is_exchanged:
+        saved(path, Memory(name="web_7"))
+    assert not journal.take_orders()
+    assert "deleted or exchanged" in caplog.text
+    other = SqliteJournal(path)
+    assert other.load() == MEMORY
+    other.close()
+    assert path.with_name("agent.db.damaged-1").exists() is is_exchanged
+    journal.save(replace(MEMORY, name="web_2"))
+    assert journal.load().name == "web_2"
+    journal.close()
+
+
+def test_a_folder_that_is_taken_away_is_waited_for(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.save(MEMORY, [note_of()])
+    away = path.parent.with_name("away")
+    path.parent.rename(away)
+    for _ in range(2):
+        with pytest.raises(JournalError):
+            journal.take_orders()
+        with pytest.raises(JournalError):
+            journal.save(MEMORY, [note_of()])
+    path.parent.mkdir()
+    journal.save(MEMORY, [note_of()])
+    assert journal.load() == MEMORY
+    assert list(journal.history()) == [note_of()]
     journal.close()

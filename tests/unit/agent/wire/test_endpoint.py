@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.agent import assembly
 from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.settings import load_settings
 from forewarn.agent.wire import discovery
 from forewarn.agent.wire.endpoint import Asked, Endpoint, Result
 from forewarn.agent.wire.sender import Sender
@@ -306,6 +308,22 @@ def test_the_usual_address_comes_first_and_dhcp_after_it(tmp_path: Path) -> None
     (tmp_path / "2").write_text("OPTION_245=0a000001\n")
     found = discovery.places([(str(tmp_path), "*")])
     assert found == (discovery.DEFAULT, "http://10.0.0.1", "http://10.0.0.1:8080")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "2").rename(tmp_path / "deep" / "x.lease")
+    assert discovery.places([(str(tmp_path), "*lease*")]) == (discovery.DEFAULT,)
+    assert discovery.places([(str(tmp_path), "**/*lease*")]) == found
+
+
+@pytest.mark.clause("8.2")
+def test_one_that_the_settings_name_is_the_only_one_that_is_asked() -> None:
+    missing = plain(b"", status="404 Not Found")
+    with scripted(missing, missing, document()) as server:
+        named = load_settings(environ={"FOREWARN_ENDPOINT": server.url}, flags={})
+        endpoint = assembly.endpoint_of(named, CLOCK)
+        found = [ask(endpoint).result.value for _ in range(3)]
+        assert found == ["http_4xx", "http_4xx", "ok"]
+        assert endpoint.url == server.url
+        endpoint._client.close()
 
 
 def test_an_endpoint_may_stand_below_a_path() -> None:

@@ -1,0 +1,14 @@
+#!/bin/bash
+# The watcher that many people write: a loop around curl. It approves what it has
+# prepared for, and knows nothing else: no fault, no deadline, no restart.
+url="$1/metadata/scheduledevents?api-version=2020-07-01" handler=$2 pause=$3 seen=' '
+while :; do
+	document=$(curl -s -m 5 -H Metadata:true "$url")
+	for id in $(grep -o '"EventId": *"[^"]*"' <<<"$document" | cut -d'"' -f4); do
+		[[ $seen == *" $id "* ]] && continue
+		seen+="$id "
+		"$handler" && curl -s -m 5 -H Metadata:true \
+			-d "{\"StartRequests\":[{\"EventId\":\"$id\"}]}" "$url" >/dev/null
+	done
+	sleep "$pause"
+done

@@ -1,0 +1,179 @@
+"""The agent in both its forms, and what people run in its place, each as a process."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import machine
+from bench.endpoint import Endpoint
+from bench.peers import HERE, free_port
+from bench.service import PATIENCE_SECONDS
+
+ROOT = Path(__file__).resolve().parents[1]
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+AGENT_FILE, AGENT_PACKAGE = "forewarn-agent.pyz", "forewarn agent"
+BASH, PYTHON = "a loop of bash and curl", "a loop of plain Python"
+AGENTS = (AGENT_FILE, AGENT_PACKAGE)
+
+HANDLER = """\
+#!/bin/sh
+exec date +%s.%N >>'{times}'
+"""
+"""It notes when it runs. A process more than it needs, which counts against us."""
+
+CERTIFICATE = """\
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost
+-addext subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}
+"""
+
+SETTINGS = """\
+endpoint = "{url}"
+state = "{folder}/state/agent.db"
+listen = "127.0.0.1:{port}"
+poll = "{pause:g}s"
+push = false
+ca_file = "{ca_file}"
+[[handler]]
+name = "drain"
+kind = "exec"
+prepare = ["{handler}"]
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """One process that watches an endpoint."""
+
+    name: str
+    endpoint: Endpoint
+    folder: Path
+    process: "subprocess.Popen[bytes]"
+    port: int
+    """Where an agent shows how it stands."""
+
+    def handled(self) -> list[float]:
+        """Return when its handler ran, each time."""
+        file = self.folder / "times"
+        if not file.exists():
+            return []
+        return [float(line) for line in file.read_text("ascii").splitlines()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """How watchers are started."""
+
+    folder: Path
+    python: str
+    """The machine's own, where it is new enough: what an agent would run on."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Return an environment in which the package is as if it was installed."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        return {
+            **kept,
+            "PYTHONPATH": str(self.folder / "site"),
+        }
+
+    def command(self, name: str) -> list[str]:
+        """Return the words that begin the command of an agent."""
+        if name == AGENT_FILE:
+            return [self.python, str(self.folder / AGENT_FILE)]
+        return [self.python, "-m", "forewarn", "agent"]
+
+
+def prepare(folder: Path) -> Ground:
+    """Build the single file, and install the package in a folder."""
+    folder.mkdir(exist_ok=True)
+    is_new = "import sys; sys.exit(sys.version_info < (3, 11))"
+    python = sys.executable
+    if Path(SYSTEM_PYTHON).exists():
+        done = subprocess.run([SYSTEM_PYTHON, "-c", is_new], check=False)
+        python = python if done.returncode else SYSTEM_PYTHON
+    ground = Ground(folder=folder, python=python)
+    # By that Python, whose code is kept in the file.
+    builder = [python, str(ROOT / "deploy" / "bundle.py"), str(folder / AGENT_FILE)]
+    subprocess.run(builder, check=True)
+    # As pip does: what compiles itself at its first start needs more memory for good.
+    site = folder / "site"
+    code = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src" / "forewarn", site / "forewarn", ignore=code)
+    compiler = [python, "-m", "compileall", "-q", str(site)]
+    subprocess.run(compiler, env=ground.environment, check=True)
+    return ground
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for loopback and its key; return where they are."""
+    files = folder / "certificate.pem", folder / "key.pem"
+    words = CERTIFICATE.format(certificate=files[0], key=files[1]).split()
+    subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
+    return files
+
+
+def names(skipped: Callable[[str], None]) -> list[str]:
+    """Return who can be watched here; `skipped` is told of who cannot."""
+    found = [*AGENTS, PYTHON]
+    if shutil.which("curl") and shutil.which("bash"):
+        found.append(BASH)
+    else:
+        skipped("a baseline was skipped: curl is not installed (apt-get install curl)")
+    return found
+
+
+@contextmanager
+def watching(
+    name: str, ground: Ground, folder: Path, *, pause: float, is_secure: bool = False
+) -> Generator[Watcher]:
+    """Run one of them against an endpoint of its own until the end of the context."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = certificate(folder) if is_secure else None
+    endpoint, port = Endpoint(files), free_port()
+    handler = folder / "handler"
+    handler.write_text(HANDLER.format(times=folder / "times"), encoding="utf-8")
+    handler.chmod(0o755)
+    loop = [endpoint.url, str(handler), f"{pause:g}"]
+    if name == BASH:
+        words = ["bash", str(HERE / "watch.sh"), *loop]
+    elif name == PYTHON:
+        words = [ground.python, str(HERE / "watch.py"), *loop]
+    else:
+        file = folder / "agent.toml"
+        text = SETTINGS.format(
+            url=endpoint.url,
+            folder=folder,
+            port=port,
+            pause=pause,
+            handler=handler,
+            ca_file=files[0] if files else "",
+        )
+        file.write_text(text, encoding="utf-8")
+        words = [*ground.command(name), "--config", str(file)]
+    process = start(words, ground, folder / "log")
+    try:
+        yield Watcher(
+            name=name, endpoint=endpoint, folder=folder, process=process, port=port
+        )
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+        endpoint.close()
+
+
+def start(words: Sequence[str], ground: Ground, log: Path) -> "subprocess.Popen[bytes]":
+    """Start a program on the server's core."""
+    with log.open("ab") as opened:
+        return subprocess.Popen(
+            machine.pinned(machine.SERVER_CORE, words),
+            env=ground.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=opened,
+            stderr=opened,
+        )

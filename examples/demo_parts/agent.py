@@ -1,0 +1,143 @@
+"""The agent's part of the demo: it prepares, approves and recovers in one VM.
+
+`forewarn agent` runs as it would in the VM, with a handler that takes it out of a pool
+and back in. What it tells into its file of notifications is what the timeline shows.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from demo_parts.clients import Vm
+from demo_parts.timeline import Timeline
+
+SETTINGS = """\
+endpoint = "http://127.0.0.1:{port}"
+poll = "200ms"                  # once a second is usual
+state = "{folder}/agent.db"
+listen = ""
+
+[[handler]]
+name = "pool"
+kind = "exec"
+prepare = ["/bin/sh", "-c", "sleep 1; rm {pool}; echo out of the pool"]
+recover = ["/bin/sh", "-c", "touch {pool}; echo back in the pool"]
+
+[[notify]]
+kind = "file"
+path = "{folder}/told.jsonl"
+"""
+
+READY_SECONDS = 15
+LOOK_SECONDS = 0.1
+QUIET = {"seen", "started", "gone"}
+"""What the timeline shows anyway, as the VM sees it."""
+
+
+class Agent:
+    """A running agent, and what it has told."""
+
+    def __init__(self, folder: Path, timeline: Timeline) -> None:
+        """Read what it tells in this folder."""
+        self.pool = folder / "in-the-pool"
+        self._told = folder / "told.jsonl"
+        self._timeline = timeline
+        self._read = 0
+        self.kinds: list[str] = []
+
+    def look(self) -> None:
+        """Show what it has told since the last look."""
+        lines = self._told.read_text().splitlines() if self._told.exists() else []
+        for line in lines[self._read :]:
+            told: dict[str, Any] = json.loads(line)
+            self.kinds.append(told["kind"])
+            if told["kind"] not in QUIET:
+                what = " ".join(filter(None, (told["kind"], told["handler"])))
+                detail = f": {told['detail']}" if told["detail"] else ""
+                self._timeline.say("agent", f"  {what}{detail}")
+        self._read = len(lines)
+
+    def wait(self, kind: str, *, within: float) -> bool:
+        """Wait until it has told this."""
+        return wait_for(lambda: self._has_told(kind), within)
+
+    def _has_told(self, kind: str) -> bool:
+        self.look()
+        return kind in self.kinds
+
+
+def wait_for(happened: Callable[[], bool], within: float) -> bool:
+    """Wait until something has happened; return whether it has."""
+    deadline = time.monotonic() + within
+    while not happened():
+        if time.monotonic() > deadline:
+            return False
+        threading.Event().wait(LOOK_SECONDS)
+    return True
+
+
+@contextmanager
+def running(folder: Path, port: int, timeline: Timeline) -> Generator[Agent]:
+    """Run `forewarn agent` in the VM whose metadata address has this port."""
+    agent = Agent(folder, timeline)
+    agent.pool.touch()
+    settings = folder / "agent.toml"
+    settings.write_text(SETTINGS.format(port=port, folder=folder, pool=agent.pool))
+    timeline.say("you", "$ forewarn agent --config agent.toml", bold=True)
+    with (folder / "agent.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "forewarn", "agent", "--config", str(settings)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        is_up = wait_for(
+            lambda: "this VM is called" in (folder / "agent.log").read_text(),
+            READY_SECONDS,
+        )
+        if not is_up:
+            raise SystemExit(f"no agent:\n{(folder / 'agent.log').read_text()}")
+        yield agent
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def play(
+    order: Callable[..., Any],
+    vm: Vm,
+    *,
+    place: tuple[Path, int],
+    timeline: Timeline,
+    within: float,
+) -> None:
+    """Have the VM restarted by its user, with an agent in it."""
+    timeline.head(f"5  The agent in {vm.name}: prepares, approves, recovers")
+    with running(*place, timeline) as agent:
+        order("reboot", vm.name)
+        event = vm.wait_event("Scheduled", "Reboot", vm.name, within=within)
+        timeline.check(
+            "its handler prepares, and then it approves",
+            seen=agent.wait("approved", within=within)
+            and not agent.pool.exists()
+            and agent.kinds.index("prepared") < agent.kinds.index("approved"),
+        )
+        timeline.check(
+            "approved in time: it starts early",
+            seen=vm.wait_status(event, "Started", within=within),
+        )
+        timeline.check(
+            "the event is gone: the handler recovers",
+            seen=vm.wait_gone(event, within=within)
+            and agent.wait("recovered", within=within)
+            and agent.pool.exists(),
+        )

@@ -1,0 +1,120 @@
+"""The single file's command line: what it takes is what `forewarn agent` takes.
+
+It is let go of before the agent begins to work (`shedding`), so nothing of a running
+agent may need it.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from forewarn import __version__
+from forewarn.agent.failure import USAGE, CommandFailedError
+from forewarn.agent.keys import OPTIONS
+from forewarn.agent.options import environment_name, flag_of
+from forewarn.agent.order import Order
+from forewarn.agent.values import Settings
+
+HELP_COLUMNS = 78
+"""Of the help. To ask the terminal would load what compresses files."""
+
+_COMMANDS = {
+    "run": "watch, prepare, approve, recover until told to stop; what it does unasked",
+    "check": "say whether all is well: settings, endpoint, handlers",
+    "settings": "print the settings in force, and where each came from",
+    "try": "try FILE: show what it would do with a document",
+    "status": "show how the running agent stands, with its history",
+    "approve": "approve EVENT_ID: have it approve an event now",
+    "install": "print or write the service unit for this system",
+}
+
+
+def obey(
+    argv: Sequence[str] | None, *, say: Callable[[str], None], environ: dict[str, str]
+) -> int | Settings:
+    """Do what `argv` says, and return the exit status; raises CommandFailedError.
+
+    Where it says to run, return the settings to run with.
+    """
+    arguments = _parser().parse_args(argv)
+    flags = {
+        name: text
+        for name in OPTIONS
+        if (text := getattr(arguments, flag_of(name)[2:].replace("-", "_"))) is not None
+    }
+    order = Order(
+        say=say,
+        environ=environ,
+        flags=flags,
+        config=arguments.config,
+        is_json=arguments.json,
+        program=_program(),
+    )
+    if arguments.command == "run":
+        return order.settings()
+    return _done(order, arguments)
+
+
+def _done(order: Order, arguments: argparse.Namespace) -> int:
+    # Not above: an agent that is to run needs none of them.
+    from forewarn.agent import commands  # noqa: PLC0415
+
+    word: str | None = arguments.word
+    match arguments.command:
+        case "check":
+            return commands.check(order)
+        case "settings":
+            return commands.show_settings(order)
+        case "try":
+            return commands.try_document(
+                order, _needed(word, "FILE"), name=arguments.vm, at=arguments.at
+            )
+        case "status":
+            return commands.show_status(order)
+        case "approve":
+            return commands.approve(order, _needed(word, "EVENT_ID"))
+        case _:
+            return commands.install(order, write=arguments.write)
+
+
+def _needed(word: str | None, what: str) -> str:
+    if word is None:
+        raise CommandFailedError(USAGE, f"{what} is missing")
+    return word
+
+
+def _program() -> tuple[str, ...]:
+    """Return the words by which this program was started, from any folder."""
+    own = os.path.abspath(sys.argv[0])
+    if own.endswith("__main__.py"):
+        return sys.executable, "-m", "forewarn.agent"
+    return sys.executable, own
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn-agent",
+        description="Watches for maintenance of this VM, prepares, approves, recovers.",
+        epilog="commands:\n"
+        + "\n".join(f"  {name:10}{text}" for name, text in _COMMANDS.items()),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, width=HELP_COLUMNS
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("command", nargs="?", choices=(*_COMMANDS,), default="run")
+    parser.add_argument("word", nargs="?", metavar="FILE|EVENT_ID")
+    parser.add_argument("--config", metavar="FILE", default="", help="the settings")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--vm", metavar="NAME", default="", help="try: as this VM")
+    parser.add_argument("--at", metavar="TIME", default="", help="try: as if it was")
+    parser.add_argument("--write", action="store_true", help="install: write the unit")
+    for name in OPTIONS:
+        parser.add_argument(
+            flag_of(name),
+            metavar="VALUE",
+            help=f"setting {name}; or {environment_name(name)}",
+        )
+    return parser

@@ -1,0 +1,17 @@
+"""What this VM is called, as far as the settings and the machine tell."""
+
+import socket
+
+from forewarn.agent.core.names import scale_set_name
+from forewarn.agent.values import AUTO, Settings
+
+
+def named(settings: Settings) -> str:
+    """Return this VM's name as the settings have it; empty: the endpoint is asked."""
+    watch = settings.watch
+    if watch.scale_set_names:
+        own = socket.gethostname() if watch.name == AUTO else watch.name
+        return scale_set_name(own.partition(".")[0]) or (
+            "" if own != watch.name else own
+        )
+    return "" if watch.name == AUTO else watch.name

@@ -1,0 +1,147 @@
+"""The pages about the agent are true: files, examples and outputs as they stand there."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent import front
+from forewarn.agent.__main__ import main
+from forewarn.agent.core.model import Note, NoteKind, Phase
+from forewarn.agent.handlers.exec import variables
+from forewarn.agent.handlers.port import Job, Worker
+from forewarn.agent.handlers.webhook import usual_body
+from forewarn.agent.settings import load_settings
+from forewarn.agent.telling.notify import Told
+from forewarn.instants import MINUTE, parse_instant
+from forewarn.protocol.decoder import decode
+from forewarn.protocol.notices import Notice
+from tests.support.recipes import AGENT_PAGE, HANDLERS_PAGE, settings_text
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "agent"
+PAGES = (AGENT_PAGE, HANDLERS_PAGE)
+
+NOW = parse_instant("2026-11-21T22:00:00Z")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def notice() -> Notice:
+    return decode((EXAMPLES / "events.json").read_bytes()).notices[0]
+
+
+def job(handler: str) -> Job:
+    run = f"{notice().event_id}.1.prepare.1.{handler}"
+    return Job(
+        run_id=run,
+        handler=handler,
+        phase=Phase.PREPARE,
+        attempt=1,
+        notice=notice(),
+        vm="web_0",
+        stop_at=NOW + 2 * MINUTE,
+        kill_at=NOW + 3 * MINUTE,
+        now=NOW,
+    )
+
+
+def rows(page: Path) -> Iterator[list[str]]:
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| `FOREWARN_"):
+            yield [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_settings_that_are_shown_can_be_used(page: Path, tmp_path: Path) -> None:
+    found = blocks(page, "toml")
+    assert found
+    for number, block in enumerate(found):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(settings_text(block))
+        assert load_settings(file=str(file), environ={}, flags={}).warnings == ()
+
+
+def test_readmes_agent_can_be_started(tmp_path: Path) -> None:
+    (block,) = [
+        each for each in blocks(ROOT / "README.md", "toml") if "handler" in each
+    ]
+    file = tmp_path / "agent.toml"
+    file.write_text(block)
+    settings = load_settings(file=str(file), environ={}, flags={})
+    assert [each.name for each in settings.handlers] == ["drain"]
+
+
+@pytest.mark.parametrize(
+    ("page", "language", "file"),
+    [
+        (AGENT_PAGE, "toml", "agent.toml"),
+        (HANDLERS_PAGE, "sh", "handlers/pool.sh"),
+        (HANDLERS_PAGE, "python", "handlers/checkpoint.py"),
+    ],
+)
+def test_what_is_shown_of_a_file_is_in_it(page: Path, language: str, file: str) -> None:
+    assert (EXAMPLES / file).read_text() in blocks(page, language)
+
+
+def test_the_document_that_is_tried_gives_what_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    (shown,) = blocks(AGENT_PAGE, "console")
+    command, _, output = shown.partition("\n")
+    assert main(shlex.split(command.removeprefix("$ forewarn agent"))) == 0
+    assert capsys.readouterr().out == output
+
+
+def test_the_single_file_takes_every_command_that_is_shown() -> None:
+    """`forewarn agent check` is `forewarn-agent check` there, as the page says."""
+    parser = front._parser()
+    found = 0
+    for page in PAGES:
+        for block in blocks(page, "sh"):
+            for line in block.splitlines():
+                if line.startswith("forewarn agent"):
+                    words = shlex.split(line, comments=True)[2:]
+                    parser.parse_args(words)
+                    found += 1
+    assert found > 3
+
+
+def test_the_table_of_variables_is_what_a_program_gets() -> None:
+    told = variables(job("pool"))
+    shown = {name: value for name, value, *_ in rows(HANDLERS_PAGE)}
+    long = {name for name in told if name.startswith("FOREWARN_EVENT_")}
+    assert shown == {name: told[name] for name in long}
+    short = {name.replace("EVENT_", "") for name in long}
+    assert set(told) == long | short
+
+
+def test_the_json_that_is_shown_is_what_is_sent() -> None:
+    event, posted = (json.loads(each) for each in blocks(HANDLERS_PAGE, "json"))
+    raw = json.loads((EXAMPLES / "events.json").read_text())
+    assert event == raw["Events"][0]
+    sent = replace(job("balancer"), stop_at=NOW + MINUTE)
+    assert posted == json.loads(usual_body(sent))
+
+    (shown,) = blocks(AGENT_PAGE, "json")
+    note = Note(
+        at=parse_instant("2026-11-21T22:00:01Z"),
+        kind=NoteKind.PREPARED,
+        event_id=notice().event_id,
+        notice=notice(),
+    )
+    assert json.loads(shown) == Told(vm="web_0", note=note).as_json(17)
+
+
+def test_the_port_that_is_shown_is_the_port() -> None:
+    (shown,) = [each for each in blocks(HANDLERS_PAGE, "python") if "Protocol" in each]
+    methods = set(re.findall(r"def (\w+)\(", shown))
+    assert methods == {name for name in vars(Worker) if not name.startswith("_")}

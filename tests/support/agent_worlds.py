@@ -1,0 +1,248 @@
+"""A main loop on a turned clock, with hands, an endpoint and a journal that are fakes."""
+
+import queue
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from forewarn.agent import agent as main_loop
+from forewarn.agent.agent import Agent
+from forewarn.agent.core.model import (
+    Answered,
+    AskPeers,
+    Consent,
+    Finished,
+    Input,
+    Memory,
+    Note,
+    Phase,
+    Polled,
+    Run,
+    Send,
+    StepState,
+    Stop,
+)
+from forewarn.agent.core.policy import Policy
+from forewarn.agent.journal.port import JournalError
+from forewarn.clock import VirtualClock
+from forewarn.instants import MINUTE, SECOND, Micros
+from forewarn.protocol.notices import SCHEDULED, STARTED, Notice
+from tests.support.agent_journals import START
+
+VM = "vm1"
+
+TURNS_MAX = 500
+"""Of one life; more is a loop that never ends."""
+
+
+def event(event_id: str = "E1", **values: object) -> Notice:
+    """Return a reboot of this VM in a quarter of an hour."""
+    members: dict[str, object] = {
+        "event_id": event_id,
+        "event_type": "Reboot",
+        "status": SCHEDULED,
+        "source": "Platform",
+        "resources": (VM,),
+        "not_before": START + 15 * MINUTE,
+        **values,
+    }
+    return Notice(**members)  # pyright: ignore[reportArgumentType]
+
+
+class FaultyJournal:
+    """A journal in memory, whose disk may refuse to work."""
+
+    def __init__(self) -> None:
+        self.memory = Memory(lost_journal=True)
+        self.notes: list[Note] = []
+        self.orders: list[str] = []
+        self.saves = 0
+        self.cannot_write = ""
+        self.cannot_read = ""
+
+    def load(self) -> Memory:
+        return self.memory
+
+    def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
+        if self.cannot_write:
+            raise JournalError(self.cannot_write, hint="Free some space.")
+        self.saves += 1
+        self.memory = memory
+        self.notes += notes
+
+    def take_orders(self) -> Sequence[str]:
+        if self.cannot_read:
+            raise JournalError(self.cannot_read, hint="Look at it.")
+        taken, self.orders = self.orders, []
+        return taken
+
+    def told(self) -> list[str]:
+        return [note.kind.value for note in self.notes]
+
+
+@dataclass
+class Program:
+    """A handler's process: it lives on when the agent ends, and not when the VM does."""
+
+    run: Run
+    ends_at: Micros
+    """When it ends by itself."""
+    state: StepState = StepState.RUNNING
+
+
+@dataclass
+class Machine:
+    """The VM and its endpoint: what outlives the agent."""
+
+    clock: VirtualClock = field(default_factory=lambda: VirtualClock(START))
+    notices: tuple[Notice, ...] = ()
+    takes: Micros = 2 * SECOND
+    """What a handler takes."""
+    programs: dict[str, Program] = field(default_factory=dict[str, Program])
+    approvals: list[str] = field(default_factory=list[str])
+    """Those that came, also several of one event."""
+    begun: list[tuple[Phase, str, str]] = field(
+        default_factory=list[tuple[Phase, str, str]]
+    )
+    """Phase, handler and event of all programs that were begun."""
+    killed: int = 0
+    """Programs that went down with the VM while they ran."""
+
+    def pass_time(self, duration: Micros) -> None:
+        """Let time pass: programs end, and what was approved starts and goes."""
+        self.clock.advance_to(self.clock.now() + duration)
+        for program in self.programs.values():
+            is_over = program.ends_at <= self.clock.now()
+            if program.state is StepState.RUNNING and is_over:
+                program.state = StepState.DONE
+
+    def start_events(self) -> None:
+        """Let the impact of what was approved begin."""
+        self.notices = tuple(
+            replace(each, status=STARTED, not_before=None)
+            if each.event_id in self.approvals
+            else each
+            for each in self.notices
+        )
+
+    def reboot(self) -> None:
+        """End everything that runs; nothing is written down about how."""
+        for program in self.programs.values():
+            if program.state is StepState.RUNNING:
+                program.state = StepState.LOST
+                self.killed += 1
+
+
+class Hands:
+    """Starts programs on the machine, and finds them again."""
+
+    def __init__(
+        self, machine: Machine, inbox: "queue.SimpleQueue[Input | None]"
+    ) -> None:
+        self._machine = machine
+        self._inbox = inbox
+        self._watched: list[str] = []
+
+    def start(self, run: Run) -> None:
+        machine = self._machine
+        if run.is_again and run.run_id not in machine.programs:
+            self._inbox.put(Finished(run_id=run.run_id, state=StepState.LOST))
+            return
+        if not run.is_again:
+            assert run.run_id not in machine.programs, "begun twice"
+            event_id = run.task.event_id if run.task else ""
+            machine.begun.append((run.phase, run.handler, event_id))
+            machine.programs[run.run_id] = Program(
+                run, machine.clock.now() + machine.takes
+            )
+        self._watched.append(run.run_id)
+
+    def stop(self, stop: Stop) -> None:
+        program = self._machine.programs[stop.run_id]
+        if program.state is StepState.RUNNING:
+            program.state = StepState.STOPPED
+
+    def look(self) -> None:
+        """Tell of what has ended."""
+        for run_id in list(self._watched):
+            program = self._machine.programs[run_id]
+            if program.state is not StepState.RUNNING:
+                self._watched.remove(run_id)
+                self._inbox.put(Finished(run_id=run_id, state=program.state))
+
+
+class Voice:
+    """An endpoint that takes each approval, and answers it at once."""
+
+    def __init__(
+        self, machine: Machine, inbox: "queue.SimpleQueue[Input | None]"
+    ) -> None:
+        self._machine = machine
+        self._inbox = inbox
+        self.asked: list[AskPeers] = []
+
+    def approve(self, send: Send) -> None:
+        self._machine.approvals.append(send.event_id)
+        self._inbox.put(Answered(event_id=send.event_id, consent=Consent.GIVEN))
+
+    def ask(self, asked: AskPeers) -> None:
+        self.asked.append(asked)
+
+
+class Worker:
+    """An agent's main loop on a machine, its turns made by hand."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        machine: Machine,
+        journal: object,
+        *,
+        on_notes: Callable[[Sequence[Note]], None] = lambda _: None,
+        name: str = "",
+    ) -> None:
+        self.machine = machine
+        self.inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
+        self.hands = Hands(machine, self.inbox)
+        self.voice = Voice(machine, self.inbox)
+        self.agent = Agent(
+            policy,
+            journal=journal,  # pyright: ignore[reportArgumentType]
+            hands=self.hands,
+            voice=self.voice,
+            clock=machine.clock,
+            inbox=self.inbox,
+            on_notes=on_notes,
+            name=name,
+        )
+
+    @property
+    def memory(self) -> Memory:
+        return self.agent.standing.memory
+
+    def begin(self) -> None:
+        self.agent.begin()
+
+    def turn(self, *inputs: Input | None) -> bool:
+        for each in inputs:
+            self.inbox.put(each)
+        return self.agent.turn()
+
+    def poll(self, *notices: Notice) -> None:
+        """Read a document; without notices, what the machine shows."""
+        self.turn(Polled(notices=notices or self.machine.notices, name=VM))
+
+    def second(self) -> None:
+        """Let a second pass, with a poll in it."""
+        self.machine.pass_time(SECOND)
+        self.hands.look()
+        self.poll()
+        while not self.inbox.empty():
+            self.turn()
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the loop wait for nothing: the test says what comes in, and when."""
+    monkeypatch.setattr(main_loop, "TURN_SECONDS", 0.0)

@@ -1,0 +1,321 @@
+"""Agents as real processes, their handlers, and what was done by either."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from forewarn.agent.core.model import Memory, NoteKind, Stage, Task
+from forewarn.agent.journal import desk
+from forewarn.agent.journal.port import JournalError
+from forewarn.sim.loop import LoopThread
+from forewarn.sim.scenario.setup import Setup
+from forewarn.sim.terms import Terms
+from forewarn.testing.client import HttpClient
+from tests.support.processes import PATIENCE_SECONDS, eventually, http
+from tests.support.simulators import ANYWHERE, Simulation, simulation
+
+SPEED = 3_000.0
+"""Of the simulator: a recovery of ten minutes takes a fifth of a second. Notice that
+is given by hand is as it is written."""
+
+_ACT = """
+say() { echo "$1 $FOREWARN_PHASE $FOREWARN_HANDLER $FOREWARN_EVENT_ID" >> did; }
+name=$FOREWARN_HANDLER.$FOREWARN_PHASE
+say begun
+trap 'say stopped; exit 7' TERM
+while [ -e "$name.hold" ] || [ -e "$FOREWARN_EVENT_ID.$name.hold" ]; do sleep 0.02; done
+[ -e "$name.fail" ] && { say failed; echo "it was told to fail"; exit 1; }
+say done
+"""
+"""A handler that notes what it does, and is held up or fails where a file says so."""
+
+
+class Did(NamedTuple):
+    """A line that a handler has written."""
+
+    what: str
+    """begun, done, failed or stopped."""
+    phase: str
+    handler: str
+    event_id: str
+
+
+def handler(name: str, **more: object) -> str:
+    """Return the settings of a handler that notes what it does."""
+    keys: dict[str, object] = {
+        "name": name,
+        "kind": "exec",
+        "prepare": ["/bin/sh", "act"],
+        "recover": ["/bin/sh", "act"],
+        **more,
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items() if value]
+    return "\n".join(["[[handler]]", 'directory = "FOLDER"', *lines, ""])
+
+
+DRAIN = handler("drain")
+
+
+def free_port() -> int:
+    """Return a port at which nobody listens now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class AgentProcess:
+    """An agent in a VM, which may end and be started again on its journal."""
+
+    def __init__(
+        self,
+        folder: Path,
+        endpoint: str,
+        settings: str = DRAIN,
+        *,
+        top: str = "",
+        pages: bool = False,
+    ) -> None:
+        """Start it; `settings` are tables of agent.toml, `top` what comes before."""
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.port = free_port() if pages else 0
+        listen = f"127.0.0.1:{self.port}" if pages else ""
+        head = (
+            f'endpoint = "{endpoint}"\npoll = "100ms"\nstate = "agent.db"\n'
+            f'listen = "{listen}"\nmargin = "500ms"\n'
+        )
+        text = f"{head}{top}\n{settings}".replace("FOLDER", str(folder))
+        (folder / "agent.toml").write_text(text, encoding="utf-8")
+        (folder / "act").write_text(_ACT, encoding="utf-8")
+        self.process = self._started()
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "forewarn.agent", "--config", "agent.toml"],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    # Its life
+
+    def again(self) -> None:
+        """Start it once more, on what the last one left."""
+        assert self.process.poll() is not None
+        self.process = self._started()
+
+    def terminate(self) -> int:
+        """Ask it to end; return its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def kill(self) -> None:
+        """End it without a warning; its handlers live on."""
+        self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+
+    def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of the agent's with the same settings."""
+        return subprocess.run(
+            [
+                *(sys.executable, "-m", "forewarn.agent"),
+                *words,
+                *("--config", "agent.toml"),
+            ],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    # Its handlers
+
+    def hold(self, name: str) -> None:
+        """Hold up what is called `drain.prepare` or `E1.drain.prepare`."""
+        (self.folder / f"{name}.hold").touch()
+
+    def release(self, name: str) -> None:
+        (self.folder / f"{name}.hold").unlink()
+
+    def fail(self, name: str) -> None:
+        """Have what is called `drain.prepare` fail."""
+        (self.folder / f"{name}.fail").touch()
+
+    def did(self, what: str = "") -> list[Did]:
+        """Return what handlers have noted, of one kind or all."""
+        file = self.folder / "did"
+        lines = file.read_text().splitlines() if file.exists() else []
+        found = [Did(*(*line.split(" "), "")[:4]) for line in lines]
+        return [each for each in found if not what or each.what == what]
+
+    # What it says
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(encoding="utf-8")
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return its log's lines."""
+        return [json.loads(line) for line in self.log().splitlines() if line[:1] == "{"]
+
+    def memory(self) -> Memory:
+        """Return what its journal has."""
+        try:
+            return desk.read_memory(self.folder / "agent.db")
+        except JournalError:
+            return Memory()
+
+    def task(self, event_id: str) -> Task | None:
+        return self.memory().find(event_id)
+
+    def told(self, event_id: str = "") -> list[str]:
+        """Return the kinds of what was told, the oldest first, without handlers'."""
+        notes = desk.read_notes(self.folder / "agent.db", event_id=event_id)
+        return [
+            note.kind.value
+            for note in reversed(notes)
+            if note.kind is not NoteKind.HANDLER
+        ]
+
+    def page(self, path: str) -> tuple[int, Any]:
+        """Return the answer of one of its pages that are JSON."""
+        return http(f"http://127.0.0.1:{self.port}{path}")
+
+    def sentence(self, path: str) -> tuple[int, str]:
+        """Return the answer of one of its pages that are a sentence."""
+        client = HttpClient(f"http://127.0.0.1:{self.port}", timeout_seconds=5)
+        answer = client.ask("GET", path)
+        return answer.status, answer.body.decode()
+
+    def status(self) -> dict[str, Any]:
+        return self.page("/status")[1]
+
+    # Waiting
+
+    def wait(
+        self, is_right: Callable[["AgentProcess"], object], what: str = ""
+    ) -> "AgentProcess":
+        """Return when something is so; fail with the log if it never is."""
+
+        def ask() -> bool:
+            assert self.process.poll() is None, self.log()
+            return bool(is_right(self))
+
+        try:
+            eventually(ask, bool, what=what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.did()}\n{self.log()}") from None
+        return self
+
+    def wait_ready(self) -> "AgentProcess":
+        """Return when it watches and knows its name."""
+        return self.wait(lambda agent: agent.memory().has_polled, "a first document")
+
+    def wait_did(self, *did: str) -> "AgentProcess":
+        """Return when something was noted, such as `"begun prepare drain"`."""
+
+        def has_done(agent: AgentProcess) -> bool:
+            noted = [" ".join(each[:3]) for each in agent.did()]
+            return all(noted.count(each) >= did.count(each) for each in did)
+
+        return self.wait(has_done, f"{did}")
+
+    def wait_stage(self, event_id: str, stage: Stage) -> "AgentProcess":
+        """Return when an event stands so."""
+
+        def is_there(agent: AgentProcess) -> bool:
+            task = agent.task(event_id)
+            return task is not None and task.stage is stage
+
+        return self.wait(is_there, f"{event_id} {stage.value}")
+
+
+class Ground:
+    """A simulator with agents in its VMs."""
+
+    def __init__(self, world: Simulation, folder: Path) -> None:
+        self.world = world
+        self.folder = folder
+        self.agents: list[AgentProcess] = []
+
+    def agent(
+        self, vm: str = "web_0", settings: str = DRAIN, **more: Any
+    ) -> AgentProcess:
+        """Start an agent in a VM."""
+        made = AgentProcess(
+            self.folder / vm, more.pop("endpoint", self.world.url(vm)), settings, **more
+        )
+        self.agents.append(made)
+        return made
+
+    def event(
+        self,
+        kind: str = "Reboot",
+        vms: Sequence[str] = ("web_0",),
+        *,
+        notice: str = "1h",
+        **more: object,
+    ) -> str:
+        """Publish an event by hand; return its id."""
+        order = {"type": kind, "vms": list(vms), "notice": notice, **more}
+        made = self.world.sim("events", order)
+        [operation] = made["operations"]
+        [event] = operation["events"]
+        return event["EventId"]
+
+    def move(self, event_id: str, to: str) -> None:
+        """Have an event go on: started, recovering, gone or cancelled."""
+        self.world.sim(f"operations/{event_id}/move", {"to": to})
+
+    def posts(self, event_id: str = "", vm: str = "") -> list[dict[str, Any]]:
+        """Return the approvals that came."""
+        query = f"journal?method=POST&vm={vm}&event={event_id}"
+        return self.world.sim(query)["requests"]
+
+    def approvals(self, event_id: str) -> list[str]:
+        """Return whose approvals of an event came, in their order."""
+        return [post["vm"] for post in self.posts(event_id)]
+
+    def wait_approved(self, event_id: str, *vms: str) -> None:
+        """Return when these VMs have approved, in this order."""
+        eventually(
+            lambda: self.approvals(event_id), lambda found: len(found) >= len(vms)
+        )
+        assert self.approvals(event_id) == list(vms)
+
+    def faults(self, line: str, vm: str = "") -> None:
+        """Have answers go wrong."""
+        self.world.sim("faults", {"faults": line, "vms": [vm] if vm else []})
+
+    def clear(self) -> None:
+        """Have them be good again."""
+        self.world.sim("faults/clear", {})
+
+    def end(self) -> None:
+        for agent in self.agents:
+            agent.process.kill()
+            agent.process.wait()
+            for held in agent.folder.glob("*.hold"):
+                held.unlink()
+
+
+@contextmanager
+def ground(
+    loop: LoopThread, folder: Path, *, fleet: str, speed: float = SPEED
+) -> Generator[Ground]:
+    """Have a simulator and agents for as long as the block takes."""
+    terms = Terms(setup=Setup(fleet=fleet, speed=speed))
+    with simulation(loop, terms, ANYWHERE) as world:
+        made = Ground(world, folder)
+        try:
+            yield made
+        finally:
+            made.end()

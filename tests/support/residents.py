@@ -1,0 +1,150 @@
+"""Whole agents in this process: every part of one, over real sockets, and impatient.
+
+What a process would wait for in real time, since an endpoint is at fault, is a few
+milliseconds here.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent import assembly
+from forewarn.agent.assembly import Parts
+from forewarn.agent.core import approving, polling
+from forewarn.agent.core.model import Memory, Stage, Task
+from forewarn.agent.settings import load_settings
+from forewarn.agent.values import Settings
+from forewarn.agent.watcher import Watched
+from forewarn.clock import SystemClock
+from forewarn.instants import MILLISECOND
+from tests.support.processes import PATIENCE_SECONDS, eventually
+
+POLL = 20 * MILLISECOND
+TIMEOUT = 150 * MILLISECOND
+
+_NOTE = 'echo "$FOREWARN_PHASE $FOREWARN_EVENT_ID" >>did'
+
+TOML = f"""
+[[handler]]
+name = "note"
+kind = "exec"
+prepare = ["/bin/sh", "-c", '{_NOTE}']
+recover = ["/bin/sh", "-c", '{_NOTE}']
+directory = "FOLDER"
+
+[[rule]]
+handlers = ["note"]
+"""
+
+
+def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have agents of this process wait shortly, and hear no signals."""
+    steps = (10 * MILLISECOND, 20 * MILLISECOND, 30 * MILLISECOND)
+    monkeypatch.setattr(polling, "STEPS", steps)
+    monkeypatch.setattr(polling, "STEPS_UNKNOWN", steps)
+    monkeypatch.setattr(polling, "NAME_STEPS", steps)
+    monkeypatch.setattr(polling, "RETRY_AFTER_MAX", 50 * MILLISECOND)
+    monkeypatch.setattr(approving, "RETRY_PAUSES", steps)
+    monkeypatch.setattr(approving, "RETRY_AFTER_MAX", 50 * MILLISECOND)
+    monkeypatch.setattr(assembly, "_signals", lambda _: contextlib.nullcontext())
+
+
+def settings_of(folder: Path, endpoint: str, text: str = TOML) -> Settings:
+    """Return settings as a file has them, only faster."""
+    folder.mkdir(exist_ok=True)
+    head = f'endpoint = "{endpoint}"\nstate = "{folder}/agent.db"\nlisten = ""\n'
+    file = folder / "agent.toml"
+    file.write_text(head + text.replace("FOLDER", str(folder)), encoding="utf-8")
+    found = load_settings(file=str(file), environ={}, flags={})
+    watch = replace(found.watch, poll=POLL, timeout=TIMEOUT, first_timeout=TIMEOUT)
+    return replace(found, watch=watch)
+
+
+class Resident:
+    """An agent in a thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.parts = Parts(
+            settings,
+            environ={"PATH": "/usr/bin:/bin", **(environ or {})},
+            clock=SystemClock(),
+        )
+        self._thread = threading.Thread(target=self.parts.run)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Have it end; what its handlers do goes on."""
+        self.parts.stop()
+        self._thread.join(PATIENCE_SECONDS)
+        assert not self._thread.is_alive()
+        self.parts.close()
+
+    @property
+    def memory(self) -> Memory:
+        return self.parts.agent.standing.memory
+
+    @property
+    def view(self) -> Watched:
+        return self.parts._watcher.view
+
+    def task(self, event_id: str) -> Task | None:
+        return self.memory.find(event_id)
+
+    def wait_task(self, event_id: str, is_right: Callable[[Task], object]) -> Task:
+        """Return an event's task when something is so."""
+        found = eventually(
+            lambda: self.task(event_id),
+            lambda task: task is not None and bool(is_right(task)),
+        )
+        assert found is not None
+        return found
+
+    def wait_stage(self, event_id: str, stage: Stage) -> Task:
+        """Return an event's task when it stands so."""
+        found = eventually(
+            lambda: self.task(event_id),
+            lambda task: task is not None and task.stage is stage,
+            what=f"{event_id} {stage.value}",
+        )
+        assert found is not None
+        return found
+
+    def wait_ready(self) -> "Resident":
+        eventually(
+            lambda: self.memory,
+            lambda memory: memory.has_polled and bool(memory.name),
+            what="a first document",
+        )
+        return self
+
+    def did(self) -> list[str]:
+        """Return the lines of the handler: phase and event."""
+        file = self.folder / "did"
+        return file.read_text().splitlines() if file.exists() else []
+
+
+@contextlib.contextmanager
+def resident(
+    folder: Path,
+    endpoint: str,
+    text: str = TOML,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> Generator[Resident]:
+    """Have an agent for as long as the block takes."""
+    agent = Resident(settings_of(folder, endpoint, text), folder, environ=environ)
+    try:
+        yield agent
+    finally:
+        agent.end()

@@ -1,0 +1,285 @@
+"""What public clients were seen to do wrong, tried on a whole agent over real sockets.
+
+The same rows as in `tests/unit/agent/core/test_client_bugs.py`, where nothing is real;
+faults of the endpoint that end other clients are in `test_agent_faults`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Consent, Stage
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import Ground, ground
+from tests.support.processes import eventually
+from tests.support.residents import TOML, Resident, hasten, resident
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+NAMES = ("web_1", "web_10", "plain", "pool_18")
+
+FLEET = """
+[[scope]]
+name = "web"
+kind = "availability-set"
+[[host]]
+name = "h0"
+""" + "".join(
+    f'[[vm]]\nname = "{name}"\nhost = "h0"\nscope = "web"\n' for name in NAMES
+)
+
+NO_HANDLERS = """
+[[rule]]
+type = ["Freeze"]
+approve = "at once"
+
+[[rule]]
+approve = "never"
+"""
+
+FAILING = """
+[[handler]]
+name = "drain"
+kind = "exec"
+prepare = ["/bin/sh", "-c", "echo no; exit 1"]
+recover = ["/bin/sh", "-c", "echo recover >>did"]
+directory = "FOLDER"
+"""
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def place(
+    loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Ground]:
+    hasten(monkeypatch)
+    with ground(loop, tmp_path, fleet=FLEET, speed=6_000) as made:
+        yield made
+
+
+@pytest.fixture
+def agent(place: Ground) -> Iterator[Resident]:
+    with resident(place.folder / "a", place.world.url("web_1")) as agent:
+        yield agent.wait_ready()
+
+
+def polls(place: Ground, vm: str, count: int) -> None:
+    """Return when a VM has polled so often from now on."""
+
+    def number() -> int:
+        return place.world.call(
+            lambda sim: sum(
+                seen.vm == vm and seen.method == "GET"
+                for seen in sim.stage.journal.find(vm=vm)
+            )
+        )
+
+    before = number()
+    eventually(number, lambda now: now >= before + count)
+
+
+def event(place: Ground, *vms: str, kind: str = "Reboot", notice: str = "1h") -> str:
+    return place.event(kind, vms or ("web_1",), notice=notice)
+
+
+@pytest.mark.clause("8.4")
+def test_it_does_not_approve_although_the_drain_failed(place: Ground) -> None:
+    with resident(place.folder / "a", place.world.url("web_1"), FAILING) as agent:
+        found = event(place)
+        agent.wait_stage(found, Stage.WITHHELD)
+        polls(place, "web_1", 10)
+        assert place.posts() == []
+
+
+def test_it_does_not_panic_where_nothing_is_to_be_drained(place: Ground) -> None:
+    with resident(place.folder / "a", place.world.url("web_1"), NO_HANDLERS) as agent:
+        reboot = event(place)
+        freeze = event(place, kind="Freeze")
+        agent.wait_stage(freeze, Stage.OVER)
+        assert place.approvals(freeze) == ["web_1"]
+        assert place.posts(reboot) == []
+
+
+def test_it_does_not_uncordon_at_its_start_what_it_never_cordoned(
+    place: Ground, agent: Resident
+) -> None:
+    polls(place, "web_1", 5)
+    assert agent.did() == []
+
+
+def test_it_approves_once_and_not_with_each_poll(
+    place: Ground, agent: Resident
+) -> None:
+    """The endpoint says yes, and the event stays Scheduled for long."""
+    place.world.sim("approvals", {"do": "withhold", "vms": ["web_1"]})
+    found = event(place)
+    agent.wait_task(found, lambda task: task.consent is Consent.GIVEN)
+    polls(place, "web_1", 20)
+    assert len(place.posts(found)) == 1
+    assert agent.did() == [f"prepare {found}"]
+
+
+def test_it_does_not_drain_again_for_an_event_that_has_started(
+    place: Ground, agent: Resident
+) -> None:
+    # What has started goes on only when the clock does.
+    place.world.sim("clock", {"do": "pause"})
+    found = event(place)
+    agent.wait_task(found, lambda task: task.started)
+    polls(place, "web_1", 10)
+    assert agent.did().count(f"prepare {found}") == 1
+
+
+def test_of_two_events_both_are_approved_each_by_itself(
+    place: Ground, agent: Resident
+) -> None:
+    reboot, freeze = event(place), event(place, kind="Freeze")
+    for each in (reboot, freeze):
+        agent.wait_stage(each, Stage.OVER)
+        assert place.approvals(each) == ["web_1"]
+    assert all(len(post["approved"]) == 1 for post in place.posts())
+
+
+def test_a_freeze_is_not_approved_because_a_reboot_beside_it_is(place: Ground) -> None:
+    rules = TOML + '\n[[rule]]\nname = "other"\napprove = "never"\n'
+    text = rules.replace(
+        'handlers = ["note"]', 'type = ["Reboot"]\nhandlers = ["note"]'
+    )
+    with resident(place.folder / "a", place.world.url("web_1"), text) as agent:
+        freeze = event(place, kind="Freeze")
+        reboot = event(place)
+        agent.wait_stage(reboot, Stage.OVER)
+        assert place.approvals(reboot) == ["web_1"]
+        assert place.posts(freeze) == []
+
+
+@pytest.mark.parametrize("fault", ["text", "html", "empty"])
+def test_an_answer_to_an_approval_that_is_no_json_breaks_nothing(
+    place: Ground, agent: Resident, fault: str
+) -> None:
+    place.faults(f"{fault} post taken")
+    found = event(place)
+    agent.wait_stage(found, Stage.OVER)
+    assert len(place.posts(found)) == 1
+
+
+def test_a_dry_run_sends_no_approval(place: Ground) -> None:
+    text = "dry_run = true\n" + TOML
+    with resident(place.folder / "a", place.world.url("web_1"), text) as agent:
+        found = event(place)
+        agent.wait_task(found, lambda task: task.consent is Consent.GIVEN)
+        polls(place, "web_1", 5)
+        assert place.posts() == []
+        assert agent.did() == []
+
+
+def test_what_is_to_be_acknowledged_by_itself_is(place: Ground) -> None:
+    with resident(place.folder / "a", place.world.url("web_1"), NO_HANDLERS):
+        freeze = event(place, kind="Freeze")
+        place.wait_approved(freeze, "web_1")
+
+
+@pytest.mark.clause("8.7")
+def test_it_does_not_stop_watching_after_the_first_event(
+    place: Ground, agent: Resident
+) -> None:
+    for _ in range(4):
+        found = event(place)
+        agent.wait_stage(found, Stage.OVER)
+    assert len(agent.did()) == 8
+
+
+@pytest.mark.clause("8.3")
+@pytest.mark.parametrize("kind", ["Preempt", "Reboot"])
+def test_it_does_not_act_on_the_event_of_another_vm(
+    place: Ground, agent: Resident, kind: str
+) -> None:
+    """Nor of one whose name contains its own."""
+    found = event(place, "web_10", kind=kind, notice="1s")
+    agent.wait_stage(found, Stage.OVER)
+    assert agent.did() == []
+    assert place.posts() == []
+
+
+@pytest.mark.clause("8.3")
+def test_a_name_within_its_own_is_not_its_own(place: Ground) -> None:
+    with resident(place.folder / "a", place.world.url("web_10")) as agent:
+        found = event(place, "web_1", notice="1s")
+        agent.wait_stage(found, Stage.OVER)
+        assert agent.did() == []
+
+
+@pytest.mark.clause("8.3")
+def test_a_scale_sets_computer_name_is_counted_in_base_36(place: Ground) -> None:
+    text = 'name = "pool00000i"\nscale_set_names = true\n' + TOML
+    with resident(place.folder / "a", place.world.url("pool_18"), text) as agent:
+        found = event(place, "pool_18")
+        agent.wait_stage(found, Stage.OVER)
+        assert place.approvals(found) == ["pool_18"]
+
+
+def test_a_name_without_a_number_is_one(place: Ground) -> None:
+    with resident(place.folder / "a", place.world.url("plain")) as agent:
+        found = event(place, "plain")
+        agent.wait_stage(found, Stage.OVER)
+        assert place.approvals(found) == ["plain"]
+
+
+def test_no_recovery_is_skipped_where_several_events_go_at_once(place: Ground) -> None:
+    note = 'echo "$FOREWARN_PHASE $FOREWARN_HANDLER" >>did'
+    handlers = "".join(
+        f'[[handler]]\nname = "h{number}"\nkind = "exec"\ndirectory = "FOLDER"\n'
+        f'prepare = ["/bin/sh", "-c", \'{note}\']\n'
+        f'recover = ["/bin/sh", "-c", \'{note}\']\n'
+        f'[[rule]]\ndescription = "d{number}"\nhandlers = ["h{number}"]\n'
+        'approve = "never"\n'
+        for number in range(4)
+    )
+    with resident(place.folder / "a", place.world.url("web_1"), handlers) as agent:
+        events = [
+            place.event("Reboot", ["web_1"], description=f"d{number}")
+            for number in range(4)
+        ]
+        for each in events:
+            agent.wait_stage(each, Stage.PREPARED)
+        for each in events:
+            place.move(each, "cancelled")
+        for each in events:
+            agent.wait_stage(each, Stage.OVER)
+        assert sorted(agent.did()) == sorted(
+            f"{phase} h{number}"
+            for phase in ("prepare", "recover")
+            for number in range(4)
+        )
+
+
+@pytest.mark.clause("8.6")
+def test_who_leaves_it_to_a_leader_does_not_approve_for_all(place: Ground) -> None:
+    text = TOML + 'approver = "leader"\ntakeover = "1h"\n'
+    with resident(place.folder / "a", place.world.url("web_10"), text) as agent:
+        found = event(place, "web_1", "web_10")
+        agent.wait_stage(found, Stage.PREPARED)
+        polls(place, "web_10", 5)
+        assert place.posts() == []
+
+
+@pytest.mark.clause("8.6")
+def test_two_that_one_event_names_do_not_wait_for_each_other(place: Ground) -> None:
+    text = TOML + 'approver = "leader"\ntakeover = "1h"\n'
+    with (
+        resident(place.folder / "a", place.world.url("web_1"), text) as first,
+        resident(place.folder / "b", place.world.url("web_10"), text) as second,
+    ):
+        first.wait_ready()
+        second.wait_ready()
+        found = event(place, "web_1", "web_10")
+        for agent in (first, second):
+            agent.wait_stage(found, Stage.OVER)
+        assert place.approvals(found) == ["web_1"]

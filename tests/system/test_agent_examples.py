@@ -1,0 +1,189 @@
+"""What docs/agent.md and docs/agent-handlers.md show, as somebody follows it.
+
+The agent is the command line's, with the settings and handlers of examples/agent; only
+the places are the test's own.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import Ground, free_port, ground
+from tests.support.processes import PATIENCE_SECONDS, eventually
+from tests.support.receivers import receiving
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "agent"
+HANDLERS_PAGE = ROOT / "docs" / "agent-handlers.md"
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+    fleet = fleets.fleet_text(2)
+    # Slow enough for somebody to look at the status while the event is there.
+    with ground(loop, tmp_path, fleet=fleet, speed=60) as made:
+        yield made
+
+
+class Reader:
+    """Somebody who follows the page, in a folder that is `/etc/forewarn`."""
+
+    def __init__(self, folder: Path, endpoint: str, settings: str) -> None:
+        self.folder = folder
+        shutil.copytree(EXAMPLES / "handlers", folder / "handlers")
+        text = settings.replace("/etc/forewarn", str(folder))
+        (folder / "agent.toml").write_text(text)
+        self.pool = folder / "run" / "ready"
+        self.pool.parent.mkdir()
+        self.pool.touch()
+        self.saved = folder / "checkpoint.json"
+        listen = f"127.0.0.1:{free_port()}"
+        self.words = [
+            *("--config", "agent.toml", "--endpoint", endpoint),
+            *("--state", "agent.db", "--listen", listen, "--poll", "100ms"),
+        ]
+        self.environ = {
+            **os.environ,
+            "READY": str(self.pool),
+            "CHECKPOINT": str(self.saved),
+        }
+
+    def forewarn(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "forewarn", "agent", *words, *self.words],
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def started(self) -> "subprocess.Popen[bytes]":
+        with (self.folder / "log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "forewarn", "agent", *self.words],
+                cwd=self.folder,
+                env=self.environ,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kinds(self) -> list[str]:
+        """Return what the status tells of the past, the oldest first."""
+        done = self.forewarn("status", "--json")
+        history = json.loads(done.stdout)["history"] if done.returncode == 0 else []
+        told = [line["kind"] for line in reversed(history)]
+        return [kind for kind in told if kind != "handler"]
+
+
+@pytest.mark.clause("8.2", "8.5")
+def test_five_minutes(place: Ground, tmp_path: Path) -> None:
+    """Check, run, an event, and the status after each."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    settings = (EXAMPLES / "agent.toml").read_text()
+    reader = Reader(folder, place.world.url("web_0"), settings)
+    checked = reader.forewarn("check")
+    assert checked.returncode == 0, checked.stdout
+    assert "ok   handler checkpoint: is as it should be" in checked.stdout
+    assert "ok   name: web_0, by the endpoint" in checked.stdout
+
+    agent = reader.started()
+    try:
+        event = place.event()
+        place.wait_approved(event, "web_0")
+        assert not reader.pool.exists()
+        assert json.loads(reader.saved.read_text())["for"] == event
+        shown = reader.forewarn("status").stdout
+        assert "prepare     pool done: out of the pool for a Reboot, 0" in shown
+        assert f"prepare     checkpoint done: saved {reader.saved}" in shown
+        assert "approval    given" in shown
+
+        place.move(event, "gone")
+        told = eventually(reader.kinds, lambda kinds: "recovered" in kinds)
+        assert told[:4] == ["seen", "preparing", "prepared", "approved"]
+        assert told[-3:] == ["gone", "recovering", "recovered"]
+        assert reader.pool.exists()
+        assert not reader.saved.exists()
+    finally:
+        agent.terminate()
+        agent.wait(PATIENCE_SECONDS)
+
+    remembered = reader.forewarn("status")
+    assert remembered.returncode == 3
+    assert "does not answer" in remembered.stdout
+    assert "Reboot recovered" in remembered.stdout
+
+
+def test_a_handler_is_tried_by_hand(tmp_path: Path) -> None:
+    """The command that the page shows for it."""
+    text = HANDLERS_PAGE.read_text(encoding="utf-8")
+    found = re.search(r"^```sh\n(READY=.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    ready = tmp_path / "ready"
+    ready.touch()
+    command = found[1].replace("/etc/forewarn", str(EXAMPLES))
+    done = subprocess.run(
+        ["/bin/sh", "-eu", "-c", command.replace("/tmp/ready", str(ready))],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    assert "out of the pool for a Reboot" in done.stdout
+    assert not ready.exists()
+
+
+def test_the_request_that_is_shown_is_sent(place: Ground, tmp_path: Path) -> None:
+    """The page's webhook, to a balancer that is busy at first."""
+    text = HANDLERS_PAGE.read_text(encoding="utf-8")
+    section = text.partition("## A request")[2]
+    found = re.search(r"^```toml\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    (folder / "balancer.key").write_text("s3cret\n")
+    (folder / "balancer.key").chmod(0o600)
+    with receiving() as balancer:
+        balancer.script = [503, 200]
+        settings = found[1].replace("https://lb.example.com", balancer.url)
+        reader = Reader(folder, place.world.url("web_0"), settings)
+        checked = reader.forewarn("check")
+        assert checked.returncode == 0, checked.stdout
+        agent = reader.started()
+        try:
+            event = place.event(kind="Redeploy")
+            place.wait_approved(event, "web_0")
+            place.move(event, "gone")
+            eventually(lambda: len(balancer.came), lambda count: count >= 3)
+        finally:
+            agent.terminate()
+            agent.wait(PATIENCE_SECONDS)
+        assert "s3cret" not in (folder / "log").read_text()
+    assert [request.target for request in balancer.came] == [
+        *["/api/members/web_0/drain"] * 2,
+        "/api/members/web_0/enable",
+    ]
+    for request in balancer.came:
+        assert request.method == "PUT"
+        assert request.headers["X-Api-Key"] == "s3cret"
+        assert json.loads(request.body)["reason"].startswith("Redeploy at 20")

@@ -1,0 +1,429 @@
+"""A whole agent at an endpoint with faults: it outlives each, and does its work after.
+
+Whatever befalls the polls before, while and after an event comes, starts and goes:
+the event is prepared for once, approved once and recovered from once (clause 8.1).
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Consent, Stage
+from forewarn.agent.wire.endpoint import Result
+from forewarn.instants import MINUTE, SECOND
+from forewarn.sim import fleets
+from forewarn.sim.faults.fault import Fault, Playbook, Replacement
+from forewarn.sim.faults.kinds import FAULTS, Approval
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import Ground, ground
+from tests.support.processes import eventually
+from tests.support.residents import TOML, Resident, hasten, resident
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.1")]
+
+VM = "web_0"
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def place(
+    loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Ground]:
+    hasten(monkeypatch)
+    fleet = fleets.fleet_text(1)
+    with ground(loop, tmp_path, fleet=fleet, speed=6_000) as made:
+        yield made
+
+
+@pytest.fixture
+def agent(place: Ground) -> Iterator[Resident]:
+    with resident(place.folder / VM, place.world.url(VM)) as agent:
+        yield agent.wait_ready()
+
+
+def played(place: Ground) -> int:
+    """Return how many requests were hit so far."""
+    return place.world.call(lambda sim: sim.stage.faults.played.total())
+
+
+def suffer(place: Ground, fault: str | Playbook, requests: int) -> None:
+    """Have so many requests hit, at least, from now on; the fault stays."""
+    before = played(place)
+    place.world.call(lambda sim: sim.stage.faults.set("", fault))
+    eventually(lambda: played(place), lambda now: now >= before + requests)
+
+
+def outlives(
+    place: Ground, agent: Resident, fault: str | Playbook, *, later: int = 2
+) -> None:
+    """Have the fault befall polls before an event comes, when it is there, and later.
+
+    `later` is how many polls it hits at most once the event was believed; a document
+    that denies it twice in a row is believed in turn.
+    """
+    suffer(place, fault, 2)
+    event = place.event()
+    suffer(place, fault, 2)
+    place.clear()
+    eventually(lambda: place.posts(event), bool)
+    agent.wait_task(event, lambda task: task.started)
+    if later:
+        suffer(place, fault, later) if later > 1 else hit_once(place, fault)
+    place.clear()
+    lives_on(place, agent, event)
+
+
+def hit_once(place: Ground, fault: str | Playbook) -> None:
+    assert isinstance(fault, str)
+    suffer(place, f"{fault} x1", 1)
+
+
+def lives_on(place: Ground, agent: Resident, event: str) -> None:
+    """Look whether an event was handled once, and the next one is as well."""
+    task = agent.wait_stage(event, Stage.OVER)
+    assert task.consent is Consent.GIVEN
+    assert agent.did() == [f"prepare {event}", f"recover {event}"]
+    assert place.approvals(event) == [VM]
+    following = place.event()
+    agent.wait_stage(following, Stage.OVER)
+    assert agent.did()[2:] == [f"prepare {following}", f"recover {following}"]
+    assert agent.view.polls[Result.FAULT] == 0
+    assert agent.parts.pages.is_alive()
+
+
+def counted(agent: Resident, *results: Result) -> int:
+    return sum(agent.view.polls[each] for each in results)
+
+
+# Each fault that was reported of the real service, by name.
+
+
+def test_it_outlives_empty_answers_of_200(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "empty")
+    assert counted(agent, Result.UNREADABLE) >= 6
+
+
+def test_it_outlives_a_page_in_html(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "html")
+
+
+def test_it_outlives_a_sentence_as_text(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "text")
+
+
+def test_it_reads_a_document_that_is_called_text(
+    place: Ground, agent: Resident
+) -> None:
+    outlives(place, agent, "mistyped")
+    assert counted(agent, Result.UNREADABLE) == 0
+
+
+def test_without_the_member_events_nothing_is_believed_gone(
+    place: Ground, agent: Resident
+) -> None:
+    outlives(place, agent, "no-events", later=6)
+    assert counted(agent, Result.UNREADABLE) >= 10
+
+
+def test_null_for_events_once_is_not_believed(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "null-events", later=1)
+
+
+def test_it_outlives_half_a_document(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "broken")
+
+
+def test_it_reads_raw_line_breaks(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "newline")
+    assert counted(agent, Result.UNREADABLE) == 0
+
+
+def test_it_reads_not_before_in_iso(place: Ground, agent: Resident) -> None:
+    place.world.call(lambda sim: sim.stage.faults.set("", "iso-dates"))
+    event = place.event(notice="1h")
+    task = agent.wait_task(event, lambda task: task)
+    assert task.notice.not_before is not None
+    assert abs(task.notice.not_before - task.seen - 60 * MINUTE) < 5 * SECOND
+    outlives_the_rest(place, agent, event)
+
+
+def outlives_the_rest(place: Ground, agent: Resident, event: str) -> None:
+    eventually(lambda: place.posts(event), bool)
+    place.clear()
+    lives_on(place, agent, event)
+
+
+def test_it_outlives_events_that_are_listed_twice(
+    place: Ground, agent: Resident
+) -> None:
+    outlives(place, agent, "duplicate-events")
+
+
+def test_it_outlives_another_order_of_events(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "reordered-events")
+
+
+def test_an_old_document_once_is_not_believed(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "stale", later=1)
+
+
+def test_it_outlives_a_document_that_stays_the_same(
+    place: Ground, agent: Resident
+) -> None:
+    outlives(place, agent, "stuck")
+
+
+@pytest.mark.parametrize("number", [1, 0, 279])
+def test_it_outlives_an_incarnation_that_falls_or_leaps(
+    place: Ground, agent: Resident, number: int
+) -> None:
+    outlives(place, agent, f"incarnation-reset {number}")
+
+
+@pytest.mark.parametrize("status", ["400", "404", "410"])
+def test_it_outlives_refusals(place: Ground, agent: Resident, status: str) -> None:
+    outlives(place, agent, status)
+    assert counted(agent, Result.CLIENT_ERROR) >= 4
+
+
+def test_429_and_a_long_retry_after_make_it_miss_nothing(
+    place: Ground, agent: Resident
+) -> None:
+    outlives(place, agent, "429 retry-after 3600")
+    assert counted(agent, Result.TOO_MANY) >= 4
+
+
+@pytest.mark.parametrize("status", ["500", "503", "503 retry-after 60"])
+def test_it_outlives_faults_of_the_server(
+    place: Ground, agent: Resident, status: str
+) -> None:
+    outlives(place, agent, status)
+    assert counted(agent, Result.SERVER_ERROR) >= 4
+
+
+def test_it_outlives_connections_that_are_reset(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "reset")
+
+
+def test_it_outlives_an_answer_that_breaks_off(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "reset 20")
+
+
+def test_it_outlives_connections_that_are_refused(
+    place: Ground, agent: Resident
+) -> None:
+    outlives(place, agent, "refuse")
+
+
+def test_it_outlives_silence(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "timeout")
+    assert counted(agent, Result.TIMEOUT) >= 4
+
+
+def test_it_outlives_an_answer_that_is_late(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "delay 400ms")
+
+
+def test_it_outlives_bytes_that_drip(place: Ground, agent: Resident) -> None:
+    outlives(place, agent, "slow 5/80ms")
+    assert counted(agent, Result.TIMEOUT) >= 4
+
+
+def replaced(**values: object) -> Playbook:
+    answer = Replacement(**values)  # pyright: ignore[reportArgumentType]
+    return Playbook(steps=(Fault(kind="replace", replacement=answer),))
+
+
+def test_it_outlives_a_huge_body(place: Ground, agent: Resident) -> None:
+    huge = replaced(body=b" " * (1 << 20) + b"{}", content_type="application/json")
+    outlives(place, agent, huge)
+    assert counted(agent, Result.TOO_LARGE) >= 4
+
+
+def test_it_outlives_a_document_as_deep_as_a_well(
+    place: Ground, agent: Resident
+) -> None:
+    deep = b'{"Events":' * 10_000 + b"1" + b"}" * 10_000
+    outlives(place, agent, replaced(body=deep, content_type="application/json"))
+
+
+def test_it_follows_no_redirect(place: Ground, agent: Resident) -> None:
+    there = (("Location", place.world.url(VM) + "/metadata/scheduledevents"),)
+    outlives(place, agent, replaced(status=302, headers=there))
+    assert counted(agent, Result.REDIRECT) >= 4
+
+
+def test_it_uses_no_proxy_of_the_environment(
+    place: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY")
+    proxies: dict[str, str] = dict.fromkeys(names, "http://127.0.0.1:9")
+    for name, value in proxies.items():
+        monkeypatch.setenv(name, value)
+    with resident(place.folder / VM, place.world.url(VM), environ=proxies) as agent:
+        event = place.event()
+        lives_on(place, agent.wait_ready(), event)
+
+
+def test_it_outlives_members_of_wrong_types(place: Ground, agent: Resident) -> None:
+    odd = {
+        "DocumentIncarnation": "2",
+        "Events": [
+            None,
+            7,
+            {"EventId": 5},
+            {"EventId": "E1", "Resources": "other", "DurationInSeconds": "x"},
+            {"EventId": "E2", "EventType": "Novel", "EventStatus": "Odd", "New": {}},
+            {"EventId": "E3", "Resources": None, "NotBefore": "soon"},
+        ],
+    }
+    body = json.dumps(odd).encode()
+    outlives(
+        place, agent, replaced(body=body, content_type="application/json"), later=0
+    )
+
+
+def test_a_notice_shorter_than_documented_is_used_as_it_is(
+    place: Ground, agent: Resident
+) -> None:
+    event = place.event("Preempt", notice="2s")
+    lives_on_without_the_vm(place, agent, event)
+
+
+def lives_on_without_the_vm(place: Ground, agent: Resident, event: str) -> None:
+    """Look only at what came before: a VM that was evicted is not there any more."""
+    eventually(lambda: place.approvals(event), bool)
+    assert agent.did() == [f"prepare {event}"]
+
+
+def test_an_event_that_is_new_and_started_is_hurried(
+    place: Ground, agent: Resident
+) -> None:
+    """A Freeze was seen in the real logs whose first notice was that it had begun."""
+    place.faults("500")
+    event = place.event("Freeze", notice="0s")
+    eventually(lambda: counted(agent, Result.SERVER_ERROR), bool)
+    place.world.api("fail", {"name": "h0"})
+    place.clear()
+    eventually(lambda: agent.memory.tasks, bool)
+    place.world.api("restore", {"name": "h0"})
+    for task in agent.memory.tasks:
+        agent.wait_stage(task.event_id, Stage.OVER)
+    prepared = [line.split()[1] for line in agent.did() if "prepare" in line]
+    recovered = {line.split()[1] for line in agent.did() if "recover" in line}
+    assert prepared
+    assert recovered <= set(prepared)
+    assert place.posts(event) == []
+
+
+@pytest.mark.clause("8.3")
+@pytest.mark.parametrize("fault", ["404", "500", "empty", "reset"])
+def test_while_its_name_is_not_told_it_waits_and_then_acts(
+    place: Ground, fault: str
+) -> None:
+    """Whose event it is must be known before anything is done about it."""
+    place.faults(f"{fault} on instance")
+    with resident(place.folder / VM, place.world.url(VM)) as agent:
+        event = place.event()
+        agent.wait_task(event, lambda task: not task.mine)
+        suffer_on(place, 3)
+        assert agent.did() == []
+        place.clear()
+        lives_on(place, agent, event)
+
+
+def suffer_on(place: Ground, requests: int) -> None:
+    """Have so many more requests hit by what is set."""
+    before = played(place)
+    eventually(lambda: played(place), lambda now: now >= before + requests)
+
+
+@pytest.mark.clause("8.3")
+def test_a_name_that_was_told_once_is_kept_while_nobody_tells_it(
+    place: Ground,
+) -> None:
+    with resident(place.folder / VM, place.world.url(VM)) as agent:
+        agent.wait_ready()
+    place.faults("404 on instance")
+    with resident(place.folder / VM, place.world.url(VM)) as agent:
+        lives_on(place, agent, place.event())
+
+
+@pytest.mark.clause("8.3")
+def test_with_a_name_in_the_settings_nobody_asks_the_instance_endpoint(
+    place: Ground,
+) -> None:
+    text = f'name = "{VM}"\n{TOML}'
+    with resident(place.folder / VM, place.world.url(VM), text) as agent:
+        lives_on(place, agent, place.event())
+    paths = place.world.call(
+        lambda sim: {seen.request.path for seen in sim.stage.journal.find()}
+    )
+    assert paths == {"/metadata/scheduledevents"}
+
+
+TRIED = (
+    "delay 400ms, timeout, refuse, reset, reset 20, slow 5/80ms, 400, 404, 410, 429, "
+    "500, 503, empty, text, html, broken, no-events, mistyped, newline, null-events, "
+    "duplicate-events, reordered-events, stale, stuck, incarnation-reset, iso-dates"
+)
+
+
+def test_every_kind_of_fault_has_its_test() -> None:
+    kinds = {each.split()[0] for each in TRIED.split(", ")}
+    assert kinds == {*FAULTS} - {"ok", "replace"}
+
+
+# Approvals
+
+
+@pytest.mark.parametrize(
+    ("kind", "approval"),
+    [
+        (kind.name, approval)
+        for kind in FAULTS.values()
+        for approval in kind.approvals
+        if kind.name not in {"ok", "replace", "400"}
+        # Whoever says 200 has taken it: nothing else can be known.
+        if kind.name not in {"empty", "text", "html"} or approval is Approval.TAKEN
+    ],
+)
+def test_an_approval_arrives_whatever_becomes_of_its_answer(
+    place: Ground, agent: Resident, kind: str, approval: Approval
+) -> None:
+    """Also one that is no JSON; what nobody answered is sent again."""
+    argument = {"delay": " 400ms", "slow": " 5/80ms"}.get(kind, "")
+    where = "" if kind == "refuse" else f" post {approval.value}"
+    if kind != "refuse":
+        place.faults(f"{kind}{argument}{where} x1")
+    event = place.event()
+    task = agent.wait_stage(event, Stage.OVER)
+    assert agent.did() == [f"prepare {event}", f"recover {event}"]
+    posts = place.posts(event)
+    assert 1 <= len(posts) <= 2
+    assert posts[-1]["genuine"] == 200
+    if approval is Approval.LOST and kind != "refuse":
+        assert len(posts) == 2
+        assert task.consent is Consent.GIVEN
+
+
+def test_an_approval_that_is_refused_is_not_sent_again_and_told(
+    place: Ground, agent: Resident
+) -> None:
+    place.faults("400 post lost")
+    event = place.event()
+    task = agent.wait_task(event, lambda task: task.consent is Consent.REFUSED)
+    assert task.stage is Stage.PREPARED
+    place.clear()
+    place.move(event, "gone")
+    agent.wait_stage(event, Stage.OVER)
+    assert len(place.posts(event)) == 1
+    assert agent.did() == [f"prepare {event}", f"recover {event}"]

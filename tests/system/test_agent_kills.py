@@ -1,0 +1,222 @@
+"""`kill -9` of a real agent at each save of its journal, before it and after it.
+
+One simulator has a VM for each place where an agent dies, so that all die at once.
+What the agents after them make of it is judged by what handlers did and what came to
+the endpoint. The same is enumerated with fakes, a reboot and a lost journal in
+`tests/unit/agent/test_crashes.py`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core import steps
+from forewarn.agent.core.model import Consent, Memory, Stage
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import DRAIN, AgentProcess, Ground, ground, handler
+from tests.support.processes import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.8")]
+
+SAVES = 8
+"""Of a life with one event, at most; an agent that saves less is not killed."""
+
+DYING = """
+import os, signal, sys
+from forewarn.agent.journal.sqlite import SqliteJournal
+at, when = int(sys.argv.pop(1)), sys.argv.pop(1)
+count, save = 0, SqliteJournal.save
+def dying(journal, memory, notes=()):
+    global count
+    count += 1
+    if count == at and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    save(journal, memory, notes)
+    if count == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+SqliteJournal.save = dying
+from forewarn.agent.__main__ import main
+from forewarn.agent import shedding
+shedding.shed = lambda: None
+sys.exit(main(sys.argv[1:]))
+"""
+"""An agent that dies at its n-th save."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """Where an agent dies."""
+
+    at: int
+    when: str
+
+    @property
+    def vm(self) -> str:
+        return f"{self.when}_{self.at}"
+
+
+DEATHS = [Death(at, when) for at in range(1, SAVES + 1) for when in ("before", "after")]
+
+FLEET = "".join(
+    f'[[host]]\nname = "h_{death.vm}"\n'
+    f'[[vm]]\nname = "{death.vm}"\nhost = "h_{death.vm}"\n'
+    for death in DEATHS
+)
+
+
+class Mortal(AgentProcess):
+    """An agent whose first life ends at a save."""
+
+    def __init__(self, folder: Path, endpoint: str, death: Death) -> None:
+        self.death: Death | None = death
+        super().__init__(folder, endpoint, DRAIN)
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self.death is None:
+            return super()._started()
+        words = (str(self.death.at), self.death.when, "--config", "agent.toml")
+        self.death = None
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-c", DYING, *words],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Ground]:
+    loop = LoopThread()
+    with ground(loop, tmp_path, fleet=FLEET) as made:
+        yield made
+    loop.close()
+
+
+@pytest.mark.timeout(120)
+def test_whichever_save_it_is_killed_at_all_is_done_once_and_undone(
+    place: Ground,
+) -> None:
+    agents = {
+        death: Mortal(place.folder / death.vm, place.world.url(death.vm), death)
+        for death in DEATHS
+    }
+    place.agents += agents.values()
+    events = {death: place.event("Reboot", [death.vm]) for death in DEATHS}
+    died: set[Death] = set()
+
+    def revive() -> bool:
+        """Start again what was killed; tell whether all is over."""
+        for death, agent in agents.items():
+            status = agent.process.poll()
+            if status is not None:
+                assert status == -signal.SIGKILL, agent.log()
+                died.add(death)
+                agent.again()
+        return all(is_over(agent, events[death]) for death, agent in agents.items())
+
+    eventually(revive, bool, what="the end of all events")
+    # What comes together is saved together, so a life may have fewer.
+    assert len(died) >= len(DEATHS) - 4, sorted(each.vm for each in died)
+    for death, agent in agents.items():
+        judge(place, agent, death, events[death])
+
+
+def is_over(agent: AgentProcess, event: str) -> bool:
+    task = agent.task(event)
+    return task is not None and task.stage is Stage.OVER
+
+
+def judge(place: Ground, agent: AgentProcess, death: Death, event: str) -> None:
+    """Judge what became of one event, of which an agent died."""
+    what = f"{death.vm}: {agent.did()}\n{agent.log()}"
+    task = agent.task(event)
+    assert task is not None
+    assert list(steps.owed(task)) == [], what
+    # It may have started before the answer was written down.
+    assert task.consent in {Consent.GIVEN, Consent.WANTED}, what
+    # No program went down with its agent, so none is run twice.
+    assert [each[:2] for each in agent.did()] == [
+        ("begun", "prepare"),
+        ("done", "prepare"),
+        ("begun", "recover"),
+        ("done", "recover"),
+    ], what
+    approvals = place.approvals(event)
+    assert 1 <= len(approvals) <= 2, what
+    assert set(approvals) == {death.vm}, what
+
+
+# What does not survive
+
+
+def test_a_program_that_was_killed_with_its_agent_is_run_again(
+    loop_place: Ground,
+) -> None:
+    """As a VM does that goes down: nobody knows how far it had come."""
+    agent = loop_place.agent().wait_ready()
+    agent.hold("drain.prepare")
+    event = loop_place.event()
+    agent.wait_did("begun prepare drain")
+    agent.kill()
+    [folder] = (agent.folder / "agent.db.runs").iterdir()
+    group = int((folder / "claim").read_text().split()[0])
+    os.killpg(group, signal.SIGKILL)
+    agent.release("drain.prepare")
+    agent.again()
+    agent.wait_stage(event, Stage.OVER)
+    assert [each[:2] for each in agent.did()] == [
+        ("begun", "prepare"),
+        ("begun", "prepare"),
+        ("done", "prepare"),
+        ("begun", "recover"),
+        ("done", "recover"),
+    ]
+    assert loop_place.approvals(event) == ["web_0"]
+
+
+@pytest.fixture
+def loop_place(tmp_path: Path) -> Iterator[Ground]:
+    loop = LoopThread()
+    fleet = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
+    with ground(loop, tmp_path, fleet=fleet) as made:
+        yield made
+    loop.close()
+
+
+def test_a_journal_that_was_lost_has_what_is_always_recovered_once(
+    loop_place: Ground,
+) -> None:
+    """As after a redeploy, where the VM's disk is a new one."""
+    settings = handler("mount", always="-").replace('"-"', "true") + DRAIN
+    agent = loop_place.agent(settings=settings)
+    agent.wait_did("done recover mount")
+    agent.wait(lambda agent: not agent.memory().lost_journal)
+    agent.kill()
+    agent.again()
+    agent.wait(lambda agent: len(agent.log().split("watching ")) == 3)
+    event = loop_place.event()
+    agent.wait_stage(event, Stage.OVER)
+    assert [each for each in agent.did("begun") if not each.event_id] == [
+        ("begun", "recover", "mount", "")
+    ]
+    # The disk goes, and the VM with it, while it is prepared.
+    following = loop_place.event()
+    agent.hold("drain.prepare")
+    agent.wait_did("begun prepare drain", "begun prepare drain")
+    agent.kill()
+    for file in agent.folder.glob("agent.db*"):
+        if file.is_file():
+            file.unlink()
+    assert agent.memory() == Memory()
+    loop_place.move(following, "gone")
+    agent.release("drain.prepare")
+    agent.again()
+    agent.wait(lambda agent: len([d for d in agent.did("done") if not d.event_id]) == 2)

@@ -1,0 +1,381 @@
+"""An agent at work: a real process beside a real endpoint, with real handlers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Consent, Stage
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import DRAIN, AgentProcess, Ground, ground, handler
+from tests.support.processes import eventually
+from tests.support.receivers import receiving
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+ALL_EVENTS = """
+[[rule]]
+handlers = ["drain"]
+"""
+"""Also those that have started, which the default rules only log."""
+
+SHORT_FREEZE = (
+    """
+[[rule]]
+type = ["Freeze"]
+max_duration = 8
+handlers = []
+approve = "at once"
+"""
+    + ALL_EVENTS
+)
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+    """Have three VMs, each on a host of its own."""
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(3)) as made:
+        yield made
+
+
+def recovered(agent: AgentProcess, *events: str) -> AgentProcess:
+    """Return the agent when these events are over, and nothing is owed."""
+    for event in events:
+        agent.wait_stage(event, Stage.OVER)
+    return agent
+
+
+@pytest.mark.clause("8.3", "8.5")
+def test_it_prepares_approves_and_recovers(place: Ground) -> None:
+    agent = place.agent().wait_ready()
+    event = place.event()
+    agent.wait_did("done prepare drain")
+    place.wait_approved(event, "web_0")
+    recovered(agent, event)
+    assert [each[:3] for each in agent.did("done")] == [
+        ("done", "prepare", "drain"),
+        ("done", "recover", "drain"),
+    ]
+    assert agent.told() == [
+        "seen",
+        "preparing",
+        "prepared",
+        "approved",
+        "started",
+        "gone",
+        "recovering",
+        "recovered",
+    ]
+
+
+@pytest.mark.clause("8.4")
+def test_a_short_freeze_of_a_live_migration_is_approved_at_once(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + SHORT_FREEZE).wait_ready()
+    event = place.event("Freeze", duration="5s", migrate=True)
+    place.wait_approved(event, "web_0")
+    recovered(agent, event)
+    assert agent.did() == []
+
+
+@pytest.mark.clause("8.4")
+@pytest.mark.parametrize("duration", ["9s", "-1"])
+def test_a_live_migration_that_may_be_long_is_prepared_for(
+    place: Ground, duration: str
+) -> None:
+    agent = place.agent(settings=DRAIN + SHORT_FREEZE).wait_ready()
+    agent.hold("drain.prepare")
+    seconds: object = duration if duration.endswith("s") else int(duration)
+    event = place.event("Freeze", duration=seconds, migrate=True)
+    agent.wait_did("begun prepare drain")
+    assert place.posts() == []
+    agent.release("drain.prepare")
+    place.wait_approved(event, "web_0")
+    recovered(agent, event)
+
+
+EVERY_KIND = """
+[[handler]]
+name = "lb"
+kind = "webhook"
+prepare = "URL/drain/{vm}"
+recover = "URL/undrain/{vm}"
+
+[[handler]]
+name = "py"
+kind = "python"
+prepare = "own:prepare"
+recover = "own:recover"
+environment = { PYTHONPATH = "FOLDER" }
+directory = "FOLDER"
+
+[[rule]]
+handlers = ["drain", ["lb", "py"]]
+"""
+
+OWN = """
+def prepare(job):
+    note(job, "prepare")
+
+def recover(job):
+    note(job, "recover")
+
+def note(job, phase):
+    with open("did", "a") as file:
+        file.write(f"done {phase} py x\\n")
+"""
+
+
+@pytest.mark.clause("8.5")
+def test_handlers_of_every_kind_work_in_the_order_of_the_rule(
+    place: Ground,
+) -> None:
+    with receiving() as receiver:
+        settings = DRAIN + EVERY_KIND.replace("URL", receiver.url)
+        folder = place.folder / "web_0"
+        folder.mkdir()
+        (folder / "own.py").write_text(OWN)
+        agent = place.agent(settings=settings).wait_ready()
+        event = place.event()
+        place.wait_approved(event, "web_0")
+        recovered(agent, event)
+        targets = [each.target for each in receiver.came]
+    assert targets == ["/drain/web_0", "/undrain/web_0"]
+    done = [each[1:3] for each in agent.did("done")]
+    assert done[:2] == [("prepare", "drain"), ("prepare", "py")]
+    # What was prepared last is recovered first.
+    assert done[2:] == [("recover", "py"), ("recover", "drain")]
+
+
+def test_a_spot_eviction_takes_what_is_worth_most_first(place: Ground) -> None:
+    """What does not fit into the seconds left is stopped, and was optional."""
+    settings = (
+        handler("tidy", worth=1)
+        + handler("report", worth=0, required="0").replace('"0"', "false")
+        + handler("save", worth=9)
+        + '[[rule]]\nhandlers = ["tidy", "report", "save"]\n'
+    )
+    agent = place.agent(settings=settings).wait_ready()
+    agent.hold("report.prepare")
+    event = place.event("Preempt", notice="4s")
+    place.wait_approved(event, "web_0")
+    assert [each[:3] for each in agent.did()] == [
+        ("begun", "prepare", "save"),
+        ("done", "prepare", "save"),
+        ("begun", "prepare", "tidy"),
+        ("done", "prepare", "tidy"),
+        ("begun", "prepare", "report"),
+        ("stopped", "prepare", "report"),
+    ]
+    task = agent.task(event)
+    assert task is not None
+    assert task.notice.not_before is not None
+    assert task.prepared <= task.notice.not_before
+
+
+def test_a_preempt_is_not_approved_when_what_is_required_runs_out(
+    place: Ground,
+) -> None:
+    agent = place.agent().wait_ready()
+    agent.hold("drain.prepare")
+    event = place.event("Preempt", notice="3s")
+    agent.wait_did("stopped prepare drain")
+    agent.wait(lambda agent: "withheld" in agent.told(event))
+    assert place.posts() == []
+
+
+def test_what_a_cancelled_event_has_begun_is_stopped_and_undone(place: Ground) -> None:
+    agent = place.agent().wait_ready()
+    agent.hold("drain.prepare")
+    event = place.event()
+    agent.wait_did("begun prepare drain")
+    place.move(event, "cancelled")
+    agent.wait_did("stopped prepare drain", "done recover drain")
+    recovered(agent, event)
+    assert "cancelled" in agent.told(event)
+    assert place.posts() == []
+
+
+def test_a_host_that_fails_is_found_started_by_the_agent_of_after(
+    place: Ground,
+) -> None:
+    """It dies with its VM; when that is back, it does what can still be done."""
+    agent = place.agent(settings=DRAIN + ALL_EVENTS).wait_ready()
+    agent.kill()
+    status, made = place.world.api("fail", {"name": "h0"})
+    assert status == 201, made
+    agent.again()
+    agent.wait_did("done prepare drain")
+    [task] = agent.memory().tasks
+    assert place.world.api("restore", {"name": "h0"})[0] == 200
+    recovered(agent, task.event_id)
+    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+    assert agent.told()[:2] == ["seen", "started"]
+    assert place.posts() == []
+
+
+def test_a_prepared_vm_that_goes_down_recovers_when_it_is_back(place: Ground) -> None:
+    agent = place.agent().wait_ready()
+    event = place.event()
+    place.wait_approved(event, "web_0")
+    agent.kill()
+    eventually(lambda: place.world.events("web_0"), lambda events: not events)
+    agent.again()
+    recovered(agent, event)
+    assert [each[:2] for each in agent.did("done")] == [
+        ("done", "prepare"),
+        ("done", "recover"),
+    ]
+    assert place.approvals(event) == ["web_0"]
+
+
+@pytest.mark.clause("8.8")
+def test_an_upgrade_in_the_midst_of_a_preparation_disturbs_nothing(
+    place: Ground,
+) -> None:
+    """The handler goes on meanwhile, is found again, and is not run twice."""
+    agent = place.agent().wait_ready()
+    agent.hold("drain.prepare")
+    event = place.event()
+    agent.wait_did("begun prepare drain")
+    assert agent.terminate() == 0
+    agent.again()
+    agent.wait(lambda agent: len(place.world.events()) == 1)
+    agent.wait_ready()
+    assert agent.did("stopped") == []
+    agent.release("drain.prepare")
+    place.wait_approved(event, "web_0")
+    recovered(agent, event)
+    assert [each[:2] for each in agent.did("begun")] == [
+        ("begun", "prepare"),
+        ("begun", "recover"),
+    ]
+
+
+@pytest.mark.clause("8.8")
+def test_a_preparation_that_ended_while_no_agent_was_there_is_known(
+    place: Ground,
+) -> None:
+    agent = place.agent().wait_ready()
+    agent.hold("drain.prepare")
+    event = place.event()
+    agent.wait_did("begun prepare drain")
+    agent.kill()
+    agent.release("drain.prepare")
+    eventually(lambda: agent.did("done"), bool)
+    agent.again()
+    place.wait_approved(event, "web_0")
+    recovered(agent, event)
+    assert len(agent.did("begun")) == 2
+
+
+@pytest.mark.clause("8.8")
+def test_an_event_that_was_cancelled_while_no_agent_was_there_is_undone(
+    place: Ground,
+) -> None:
+    """What its handler still does is found, stopped, and recovered from."""
+    agent = place.agent().wait_ready()
+    agent.hold("drain.prepare")
+    event = place.event()
+    agent.wait_did("begun prepare drain")
+    agent.kill()
+    place.move(event, "cancelled")
+    agent.again()
+    agent.wait_did("stopped prepare drain", "done recover drain")
+    recovered(agent, event)
+    assert [each[:2] for each in agent.did("begun")] == [
+        ("begun", "prepare"),
+        ("begun", "recover"),
+    ]
+
+
+@pytest.mark.clause("8.1")
+@pytest.mark.parametrize("fault", ["refuse", "503", "timeout"])
+def test_an_endpoint_that_goes_away_stops_no_preparation(
+    place: Ground, fault: str
+) -> None:
+    agent = place.agent(top='timeout = "500ms"\n').wait_ready()
+    agent.hold("drain.prepare")
+    event = place.event()
+    agent.wait_did("begun prepare drain")
+    place.faults(fault if fault == "refuse" else f"{fault} any lost", "web_0")
+    agent.release("drain.prepare")
+    agent.wait_did("done prepare drain")
+
+    def has_tried(agent: AgentProcess) -> bool:
+        task = agent.task(event)
+        return task is not None and task.tries >= 2
+
+    agent.wait(has_tried)
+    # Another VM sees that nothing was approved yet.
+    assert place.world.events("web_1")[0]["EventStatus"] == "Scheduled"
+    place.clear()
+    recovered(agent, event)
+    assert len(agent.did("begun")) == 2
+    counted = [post for post in place.posts(event) if post["genuine"] == 200]
+    assert len(counted) == 1
+
+
+@pytest.mark.clause("8.1")
+def test_an_event_that_goes_while_the_endpoint_is_away_is_recovered_from(
+    place: Ground,
+) -> None:
+    agent = place.agent().wait_ready()
+    event = place.event()
+    agent.wait_did("done prepare drain")
+    place.wait_approved(event, "web_0")
+    place.faults("500", "web_0")
+    place.move(event, "gone")
+    eventually(lambda: place.world.events("web_1"), lambda events: not events)
+    assert [each.phase for each in agent.did("begun")] == ["prepare"]
+    place.clear()
+    recovered(agent, event)
+
+
+@pytest.mark.clause("8.7")
+def test_recovery_waits_for_the_last_of_overlapping_events(place: Ground) -> None:
+    agent = place.agent().wait_ready()
+    first = place.event("Reboot")
+    place.wait_approved(first, "web_0")
+    second = place.event("Freeze", duration="60s")
+    agent.hold(f"{second}.drain.prepare")
+    agent.wait_did("begun prepare drain", "begun prepare drain")
+    agent.wait_stage(first, Stage.OWED)
+    assert {each.phase for each in agent.did("begun")} == {"prepare"}
+    agent.release(f"{second}.drain.prepare")
+    recovered(agent, first, second)
+    assert [each.phase for each in agent.did("done")] == [
+        "prepare",
+        "prepare",
+        "recover",
+    ]
+    assert place.approvals(second) == ["web_0"]
+
+
+@pytest.mark.clause("8.7")
+def test_it_watches_on_after_an_event(place: Ground) -> None:
+    agent = place.agent().wait_ready()
+    for _ in range(3):
+        event = place.event()
+        place.wait_approved(event, "web_0")
+        recovered(agent, event)
+    assert len(agent.did("done")) == 6
+
+
+@pytest.mark.clause("8.3")
+def test_the_event_of_another_vm_is_only_told(place: Ground) -> None:
+    agent = place.agent().wait_ready()
+    event = place.event("Redeploy", ["web_1"], notice="0s")
+    agent.wait_stage(event, Stage.OVER)
+    task = agent.task(event)
+    assert task is not None
+    assert (task.mine, task.consent) == (False, Consent.NONE)
+    assert agent.did() == []
+    assert place.posts() == []

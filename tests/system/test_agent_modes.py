@@ -1,0 +1,280 @@
+"""What may be set and ordered: modes, windows, orders, a second agent, notifications."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.core.model import Consent, Stage
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import DRAIN, AgentProcess, Ground, ground, handler
+from tests.support.processes import eventually
+from tests.support.receivers import Receiver, receiving
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+NEVER = """
+[[blackout]]
+begins = "00:00"
+ends = "24:00"
+"""
+
+TOLD = [
+    "seen",
+    "preparing",
+    "handler",
+    "prepared",
+    "approved",
+    "started",
+    "gone",
+    "recovering",
+    "handler",
+    "recovered",
+]
+"""Of an event that is prepared for, approved and recovered from."""
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
+        yield made
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+# Modes
+
+
+def test_a_dry_run_tells_all_and_does_nothing(place: Ground) -> None:
+    agent = place.agent(top="dry_run = true\n", pages=True)
+
+    def approval() -> list[str]:
+        try:
+            return [event["approval"] for event in agent.status()["events"]]
+        except OSError:
+            return []
+
+    event = place.event(notice="3s")
+    eventually(approval, lambda found: "given" in found)
+    assert agent.status()["mode"] == "dry run"
+    eventually(place.world.events, lambda events: not events)
+    eventually(agent.log, lambda log: "Reboot recovered" in log)
+    assert "dry run: drain would prepare now" in agent.log()
+    assert "dry run: the approval would be sent now" in agent.log()
+    assert agent.did() == []
+    assert place.posts(event) == []
+    left = {file.name for file in agent.folder.iterdir()}
+    assert left == {"agent.toml", "act", "log"}
+
+
+def test_an_observer_tells_and_does_nothing(place: Ground) -> None:
+    agent = place.agent(top="observe = true\n").wait_ready()
+    event = place.event(notice="2s")
+    agent.wait_stage(event, Stage.OVER)
+    assert agent.told() == ["seen", "started", "gone"]
+    assert agent.did() == []
+    assert place.posts() == []
+
+
+# A second agent, and settings that are wrong
+
+
+def test_a_second_agent_on_the_same_journal_says_who_is_there_and_ends(
+    place: Ground,
+) -> None:
+    """It could not start: status 1. Nothing is wrong with the settings."""
+    first = place.agent().wait_ready()
+    second = first.command("run")
+    assert second.returncode == 1
+    assert f"process {first.process.pid}\n" in second.stderr
+    assert "hint: One agent is enough for a VM." in second.stderr
+    assert "Traceback" not in second.stderr
+    event = place.event()
+    place.wait_approved(event, "web_0")
+    # As soon as the first has ended, however, another may begin.
+    first.kill()
+    first.again()
+    first.wait_stage(event, Stage.OVER)
+
+
+def test_a_token_file_that_is_missing_is_a_fault_of_the_settings(
+    place: Ground,
+) -> None:
+    peers = '[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "none"\n'
+    agent = place.agent(settings=peers + DRAIN)
+    assert agent.process.wait(20) == 2
+    assert "peers.token_file: none cannot be read: No such file" in agent.log()
+
+
+# Orders
+
+
+def test_an_order_overrides_a_blackout(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + NEVER).wait_ready()
+    event = place.event()
+    agent.wait_stage(event, Stage.PREPARED)
+    assert place.posts() == []
+    done = agent.command("approve", event.lower())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"ordered: Reboot {event} is approved next\n"
+    place.wait_approved(event, "web_0")
+    agent.wait_stage(event, Stage.OVER)
+
+
+def test_an_order_overrides_what_was_withheld(place: Ground) -> None:
+    agent = place.agent(pages=True).wait_ready()
+    agent.fail("drain.prepare")
+    event = place.event()
+    agent.wait_stage(event, Stage.WITHHELD)
+    [shown] = agent.status()["events"]
+    why = "drain failed: exit status 1: it was told to fail"
+    assert shown["waits_for"] == f"withheld: {why}"
+    assert place.posts() == []
+    assert agent.command("approve", event).returncode == 0
+    place.wait_approved(event, "web_0")
+    agent.wait_stage(event, Stage.OVER)
+    # What a handler has half done is undone, too.
+    assert agent.did("done")[-1].phase == "recover"
+
+
+def test_an_order_to_an_agent_that_is_down_is_carried_out_by_the_next(
+    place: Ground,
+) -> None:
+    agent = place.agent(settings=DRAIN + NEVER).wait_ready()
+    event = place.event()
+    agent.wait_stage(event, Stage.PREPARED)
+    agent.kill()
+    assert agent.command("approve", event).returncode == 0
+    agent.again()
+    place.wait_approved(event, "web_0")
+
+
+def test_an_order_for_no_event_is_refused(place: Ground) -> None:
+    agent = place.agent().wait_ready()
+    done = agent.command("approve", "E1")
+    assert done.returncode == 1
+    assert "the agent knows no event E1" in done.stderr
+
+
+def test_a_failed_handler_withholds_the_approval_and_says_so(place: Ground) -> None:
+    """As a client does not that approves although its drain has failed."""
+    agent = place.agent().wait_ready()
+    agent.fail("drain.prepare")
+    event = place.event(notice="2s")
+    agent.wait_stage(event, Stage.OVER)
+    assert place.posts() == []
+    loud = [line["message"] for line in agent.lines() if line["level"] == "warning"]
+    why = "drain failed: exit status 1: it was told to fail"
+    assert f"Reboot withheld: {why}" in loud
+
+
+def test_an_optional_handler_withholds_nothing(place: Ground) -> None:
+    settings = handler("drain", required="-").replace('"-"', "false")
+    agent = place.agent(settings=settings).wait_ready()
+    agent.fail("drain.prepare")
+    event = place.event()
+    place.wait_approved(event, "web_0")
+    agent.wait_stage(event, Stage.OVER)
+
+
+def test_an_event_that_somebody_else_approved_is_told_as_such(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + NEVER).wait_ready()
+    event = place.event()
+    agent.wait_stage(event, Stage.PREPARED)
+    assert place.world.approve(event) == 200
+    agent.wait_stage(event, Stage.OVER)
+    assert "Reboot started: somebody else approved it" in agent.log()
+    task = agent.task(event)
+    assert task is not None
+    assert task.consent is Consent.NONE
+
+
+# Notifications
+
+
+def notified(agent: AgentProcess) -> list[dict[str, Any]]:
+    file = agent.folder / "told.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def sinks(receiver: Receiver) -> str:
+    return (
+        '[[notify]]\nkind = "file"\npath = "told.jsonl"\n'
+        f'[[notify]]\nkind = "webhook"\nurl = "{receiver.url}/hook"\n'
+    )
+
+
+def test_notifications_reach_a_file_and_a_webhook_in_order(
+    place: Ground, receiver: Receiver
+) -> None:
+    agent = place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
+    event = place.event()
+    eventually(lambda: notified(agent), lambda found: len(found) == len(TOLD))
+    eventually(lambda: receiver.came, lambda came: len(came) == len(TOLD))
+    for told in (notified(agent), [json.loads(each.body) for each in receiver.came]):
+        assert [each["kind"] for each in told] == TOLD
+        assert {each["event"]["EventId"] for each in told} == {event}
+        assert {each["vm"] for each in told} == {"web_0"}
+        numbers = [each["id"] for each in told]
+        assert numbers == sorted(set(numbers))
+
+
+def test_notifications_wait_for_their_receiver_through_a_restart(
+    place: Ground, receiver: Receiver
+) -> None:
+    """They delay nothing, are in order, and one that was cut off has its number."""
+    receiver.usual = 503
+    agent = place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
+    event = place.event()
+    agent.wait_stage(event, Stage.OVER)
+    agent.kill()
+    receiver.usual = 200
+    refused = len(receiver.came)
+    agent.again()
+    eventually(lambda: receiver.came[refused:], lambda came: len(came) == len(TOLD))
+    told = [json.loads(each.body) for each in receiver.came[refused:]]
+    assert [each["kind"] for each in told] == TOLD
+    assert {json.loads(each.body)["id"] for each in receiver.came[:refused]} == {
+        told[0]["id"]
+    }
+    assert [each["kind"] for each in notified(agent)] == TOLD
+
+
+# A journal that cannot be written for a while
+
+
+def test_while_somebody_holds_the_journal_the_work_goes_on_and_is_kept_later(
+    place: Ground,
+) -> None:
+    agent = place.agent(pages=True).wait_ready()
+    held = sqlite3.connect(agent.folder / "agent.db", isolation_level=None)
+    held.execute("BEGIN IMMEDIATE")
+    event = place.event()
+    place.wait_approved(event, "web_0")
+    assert agent.task(event) is None
+    status, sentence = agent.sentence("/readyz")
+    assert (status, sentence[:23]) == (503, "nothing is remembered: ")
+    assert agent.sentence("/healthz") == (200, "ok\n")
+    held.execute("ROLLBACK")
+    held.close()
+    agent.wait_stage(event, Stage.OVER)
+    eventually(lambda: agent.sentence("/readyz")[0], (200).__eq__)
+    assert agent.told(event)[:4] == ["seen", "preparing", "prepared", "approved"]
+    assert "the agent goes on without it" in agent.log()
+    assert "the journal can be written again" in agent.log()

@@ -1,0 +1,330 @@
+"""The main loop: durable first, then done; and what it does without a journal."""
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+
+from forewarn.agent.core.model import (
+    Consent,
+    Finished,
+    Memory,
+    Note,
+    PeerSaid,
+    Phase,
+    Stage,
+    StepState,
+)
+from forewarn.agent.core.policy import Approve, Approver, Handler, Policy, Rule
+from forewarn.instants import HOUR, MINUTE, SECOND
+from tests.support.agent_worlds import (
+    VM,
+    FaultyJournal,
+    Machine,
+    Worker,
+    event,
+    no_pauses,
+)
+
+__all__ = ["no_pauses"]
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
+DRAIN = Policy(
+    handlers=(Handler(name="drain"),),
+    rules=(Rule(name="rule 1", groups=(("drain",),)),),
+)
+AT_ONCE = Policy(rules=(Rule(name="rule 1", approve=Approve.AT_ONCE),))
+
+
+class Scene:
+    """A loop that has begun."""
+
+    def __init__(self, policy: Policy = DRAIN) -> None:
+        self.machine = Machine()
+        self.journal = FaultyJournal()
+        self.heard: list[Note] = []
+        self.policy = policy
+        self.worker = self.started()
+
+    def started(self) -> Worker:
+        """Return another loop on what the last one has left."""
+
+        def hear(notes: Sequence[Note]) -> None:
+            # What is told is durable by then.
+            assert self.journal.cannot_write or set(notes) <= set(self.journal.notes)
+            self.heard += notes
+
+        worker = Worker(self.policy, self.machine, self.journal, on_notes=hear)
+        worker.begin()
+        return worker
+
+
+def test_what_is_done_was_durable_before() -> None:
+    scene = Scene()
+    worker, journal = scene.worker, scene.journal
+    states: list[tuple[str, Stage, Consent]] = []
+    start, approve = worker.hands.start, worker.voice.approve
+
+    def look(what: str) -> None:
+        [task] = journal.memory.tasks
+        states.append((what, task.stage, task.consent))
+
+    worker.hands.start = lambda run: (look("start"), start(run))[1]
+    worker.voice.approve = lambda send: (look("approve"), approve(send))[1]
+    scene.machine.notices = (event(),)
+    for _ in range(4):
+        worker.second()
+    assert states == [
+        ("start", Stage.PREPARING, Consent.NONE),
+        ("approve", Stage.PREPARED, Consent.WANTED),
+    ]
+
+
+def test_an_event_is_prepared_approved_and_recovered() -> None:
+    scene = Scene()
+    scene.machine.notices = (event(),)
+    for _ in range(5):
+        scene.worker.second()
+    scene.machine.start_events()
+    scene.worker.second()
+    scene.machine.notices = ()
+    for _ in range(6):
+        scene.worker.second()
+    assert scene.machine.begun == [
+        (Phase.PREPARE, "drain", "E1"),
+        (Phase.RECOVER, "drain", "E1"),
+    ]
+    assert scene.machine.approvals == ["E1"]
+    assert scene.journal.told() == [note.kind.value for note in scene.heard]
+    assert scene.journal.told()[-1] == "recovered"
+
+
+def test_nothing_new_is_not_written() -> None:
+    scene = Scene(AT_ONCE)
+    scene.machine.notices = (event(),)
+    for _ in range(3):
+        scene.worker.second()
+    saves = scene.journal.saves
+    for _ in range(10):
+        scene.worker.second()
+    assert scene.journal.saves == saves
+
+
+def test_none_ends_it_and_what_came_before_is_decided() -> None:
+    scene = Scene()
+    scene.worker.inbox.put(None)
+    assert scene.worker.agent.turn() is False
+    scene.machine.notices = (event(),)
+    worker = scene.started()
+    worker.inbox.put(Finished(run_id="x", state=StepState.DONE))
+    assert worker.turn() is True
+    worker.inbox.put(None)
+    worker.agent.run()
+    assert worker.agent.standing.memory.has_polled is False
+
+
+def test_run_begins_and_ends() -> None:
+    scene = Scene()
+    scene.worker.inbox.put(None)
+    scene.worker.agent.run()
+    assert scene.worker.agent.standing.turned == scene.machine.clock.monotonic()
+
+
+def test_what_is_due_is_done_though_nothing_comes_in() -> None:
+    rule = Rule(name="rule 1", groups=(("drain",),), start_before=5 * MINUTE)
+    scene = Scene(Policy(handlers=DRAIN.handlers, rules=(rule,)))
+    scene.machine.notices = (event(),)
+    scene.worker.second()
+    assert scene.machine.begun == []
+    scene.machine.pass_time(10 * MINUTE)
+    scene.worker.turn()
+    assert scene.machine.begun == [(Phase.PREPARE, "drain", "E1")]
+
+
+def test_a_clock_that_is_set_back_has_everything_decided_anew() -> None:
+    rule = Rule(name="rule 1", groups=(("drain",),), start_before=5 * MINUTE)
+    scene = Scene(Policy(handlers=DRAIN.handlers, rules=(rule,)))
+    scene.machine.notices = (event(),)
+    scene.worker.second()
+    before = scene.worker.agent.standing
+    scene.machine.clock._now -= HOUR
+    scene.worker.turn()
+    assert scene.worker.agent.standing.wake == before.wake
+    assert scene.machine.begun == []
+
+
+def test_peers_are_asked_and_heard() -> None:
+    rule = Rule(name="rule 1", approver=Approver.ALL)
+    scene = Scene(Policy(rules=(rule,), has_peers=True))
+    scene.machine.notices = (event(resources=(VM, "vm2")),)
+    scene.worker.second()
+    [asked] = scene.worker.voice.asked
+    assert (asked.event_id, asked.names) == ("E1", ("vm2",))
+    assert scene.machine.approvals == []
+    scene.worker.turn(PeerSaid(event_id="E1", name="vm2", is_prepared=True))
+    assert scene.machine.approvals == ["E1"]
+
+
+# Orders
+
+
+def test_an_order_is_obeyed_within_a_turn() -> None:
+    scene = Scene(Policy(rules=(Rule(name="rule 1", approve=Approve.NEVER),)))
+    scene.machine.notices = (event(),)
+    scene.worker.second()
+    assert scene.machine.approvals == []
+    scene.journal.orders.append("e1")
+    scene.worker.turn()
+    assert scene.machine.approvals == ["E1"]
+
+
+def test_an_order_for_what_is_gone_is_told_and_forgotten() -> None:
+    scene = Scene()
+    scene.journal.orders.append("E9")
+    scene.worker.turn()
+    [note] = scene.journal.notes
+    assert note.detail.endswith("there is no such event")
+    scene.worker.turn()
+    assert len(scene.journal.notes) == 1
+
+
+# Starting again
+
+
+def test_the_name_of_the_settings_counts_from_the_beginning() -> None:
+    worker = Worker(DRAIN, Machine(), FaultyJournal(), name="vm7")
+    assert worker.memory.name == "vm7"
+
+
+def test_a_run_that_goes_on_is_taken_up_again() -> None:
+    scene = Scene()
+    scene.machine.notices = (event(),)
+    scene.worker.second()
+    worker = scene.started()
+    for _ in range(4):
+        worker.second()
+    assert scene.machine.begun == [(Phase.PREPARE, "drain", "E1")]
+    assert scene.machine.approvals == ["E1"]
+
+
+def test_a_run_that_went_down_with_the_vm_begins_again() -> None:
+    scene = Scene()
+    scene.machine.notices = (event(),)
+    scene.worker.second()
+    scene.machine.reboot()
+    worker = scene.started()
+    for _ in range(5):
+        worker.second()
+    assert scene.machine.begun == [(Phase.PREPARE, "drain", "E1")] * 2
+    assert scene.machine.approvals == ["E1"]
+
+
+# Without a journal
+
+
+def faults(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= logging.WARNING
+    ]
+
+
+def test_a_journal_that_cannot_be_written_stops_nothing_and_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    scene.journal.cannot_write = "the disk is full"
+    scene.machine.notices = (event(),)
+    for _ in range(5):
+        scene.worker.second()
+    assert scene.machine.approvals == ["E1"]
+    assert scene.worker.agent.standing.journal_fault == "the disk is full"
+    assert faults(caplog) == [
+        "the disk is full; the agent goes on without it (Free some space.)"
+    ]
+    assert scene.journal.memory == Memory(lost_journal=True)
+
+
+def test_all_of_it_is_written_when_that_is_possible_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    scene.journal.cannot_write = "the disk is full"
+    scene.machine.notices = (event(),)
+    for _ in range(5):
+        scene.worker.second()
+    scene.journal.cannot_write = ""
+    scene.worker.turn()
+    assert scene.journal.memory == scene.worker.memory
+    assert scene.journal.notes == scene.heard
+    assert scene.worker.agent.standing.journal_fault == ""
+    assert faults(caplog)[-1] == "the journal can be written again"
+    # And a new agent knows it all.
+    worker = scene.started()
+    worker.second()
+    assert scene.machine.approvals == ["E1"]
+
+
+def test_a_change_of_which_nothing_is_told_is_written_late_too() -> None:
+    scene = Scene(AT_ONCE)
+    scene.worker.second()
+    scene.journal.cannot_write = "the disk is full"
+    before = scene.journal.memory
+    scene.machine.notices = (event(resources=("vm2",)),)
+    scene.worker.second()
+    scene.worker.agent._unsaved.clear()
+    assert scene.journal.memory == before
+    scene.journal.cannot_write = ""
+    scene.worker.turn()
+    assert scene.journal.memory == scene.worker.memory
+    assert scene.worker.agent.standing.journal_fault == ""
+
+
+def test_orders_that_could_not_be_read_for_a_moment_are_no_lasting_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No event need come for the agent to be ready again."""
+    scene = Scene()
+    scene.worker.second()
+    scene.journal.cannot_read = "the journal is locked"
+    for _ in range(3):
+        scene.worker.turn()
+    assert scene.worker.agent.standing.journal_fault == "the journal is locked"
+    scene.journal.cannot_read = ""
+    scene.worker.turn()
+    assert scene.worker.agent.standing.journal_fault == ""
+    assert faults(caplog) == [
+        "the journal is locked; the agent goes on without it (Look at it.)",
+        "the journal can be written again",
+    ]
+
+
+def test_what_is_told_meanwhile_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forewarn.agent.agent.UNSAVED_MAX", 5)
+    scene = Scene(AT_ONCE)
+    scene.journal.cannot_write = "the disk is full"
+    for number in range(10):
+        scene.machine.notices = (event(f"E{number}"),)
+        scene.worker.second()
+    scene.journal.cannot_write = ""
+    scene.worker.turn()
+    assert len(scene.journal.notes) == 5
+    assert scene.journal.notes == scene.heard[-5:]
+
+
+def test_an_approval_outlives_a_journal_that_comes_back_only_after_a_restart() -> None:
+    """What was done and not remembered is done again: once too often, never not."""
+    scene = Scene(AT_ONCE)
+    scene.worker.second()
+    scene.journal.cannot_write = "the disk is full"
+    scene.machine.notices = (event(),)
+    scene.worker.second()
+    scene.journal.cannot_write = ""
+    worker = scene.started()
+    worker.second()
+    assert scene.machine.approvals == ["E1", "E1"]
+    worker.machine.pass_time(5 * SECOND)
+    worker.second()
+    assert scene.machine.approvals == ["E1", "E1"]

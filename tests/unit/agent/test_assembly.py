@@ -1,0 +1,267 @@
+"""One agent put together: what is wrong is told before anything begins."""
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent import assembly
+from forewarn.agent.assembly import Parts, checks_of, endpoint_of, pace_of
+from forewarn.agent.core.model import Memory, NoteKind, Polled, Stage
+from forewarn.agent.dry import DryRun
+from forewarn.agent.journal.memory import MemoryJournal
+from forewarn.agent.journal.sqlite import SqliteJournal
+from forewarn.agent.settings import AgentSettingsError, load_settings
+from forewarn.agent.telling.server import ListenError
+from forewarn.agent.values import Settings
+from forewarn.agent.wire.http import Client
+from forewarn.agent.wire.urls import parse_url
+from forewarn.clock import SystemClock, VirtualClock
+from forewarn.instants import MINUTE, SECOND, parse_instant
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.notices import Notice
+
+START = parse_instant("2026-11-21T10:00:00Z")
+
+NOBODY = "http://127.0.0.1:9"
+"""Where no endpoint is."""
+
+Make = Callable[..., Parts]
+
+
+def settings(folder: Path, text: str = "", **flags: str) -> Settings:
+    file = folder / "agent.toml"
+    file.write_text(text, encoding="utf-8")
+    given = {
+        "endpoint": NOBODY,
+        "state": str(folder / "agent.db"),
+        "listen": "",
+        "name": "vm1",
+        **{name.replace("__", "."): value for name, value in flags.items()},
+    }
+    return load_settings(file=str(file), environ={}, flags=given)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Make parts that are closed in the end; settings are flags."""
+    made: list[Parts] = []
+
+    def parts(
+        text: str = "", *, environ: dict[str, str] | None = None, **flags: str
+    ) -> Parts:
+        made.append(
+            Parts(
+                settings(tmp_path, text, **flags),
+                environ=environ or {},
+                clock=VirtualClock(START),
+            )
+        )
+        return made[-1]
+
+    yield parts
+    for each in made:
+        each.close()
+
+
+def test_it_begins_with_what_the_journal_has(make: Make, tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "agent.db")
+    journal.save(Memory(name="vm1", has_polled=True))
+    journal.close()
+    parts = make()
+    assert parts.agent.standing.memory.name == "vm1"
+    assert not parts.agent.standing.memory.lost_journal
+
+
+def test_a_new_journal_says_that_it_is_one(make: Make) -> None:
+    assert make().agent.standing.memory.lost_journal
+
+
+def test_the_name_of_the_settings_stands_from_the_beginning(make: Make) -> None:
+    assert make(name="other").agent.standing.memory.name == "other"
+
+
+def test_a_second_agent_is_refused_and_lets_go_of_all(
+    make: Make, tmp_path: Path
+) -> None:
+    first = make()
+    with pytest.raises(ForewarnError, match=f"process {os.getpid()}$"):
+        make()
+    first.close()
+    make()
+
+
+def test_an_address_that_is_taken_is_told_and_the_journal_is_free_again(
+    make: Make,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1:{port}"):
+            make(listen=f"127.0.0.1:{port}")
+    make()
+
+
+def test_a_dry_run_touches_no_disk_and_no_other_agent(
+    make: Make, tmp_path: Path
+) -> None:
+    make()
+    parts = make(dry_run="true")
+    assert isinstance(parts._opened.journal, MemoryJournal)
+    assert isinstance(parts.agent._hands, DryRun)
+    assert isinstance(parts.agent._voice, DryRun)
+    assert not (tmp_path / "agent.db.runs").exists()
+
+
+PEERS = (
+    '[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "{}"\nurl = "http://{{name}}:1"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "has nothing in it"),
+        (b"\n\n", "has nothing in it"),
+        ("geheim-ß".encode(), "has no token of plain letters"),
+    ],
+)
+def test_a_token_that_is_none_is_a_fault_of_its_setting(
+    make: Make, tmp_path: Path, content: bytes | None, sentence: str
+) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(AgentSettingsError, match=f"peers.token_file: .*{sentence}"):
+        make(PEERS.format(file))
+    # Nothing is held on to: with a token it begins.
+    file.write_text("s3cret\n")
+    make(PEERS.format(file))
+
+
+def test_pages_show_it_before_it_begins(make: Make) -> None:
+    parts = make(listen="127.0.0.1:0")
+    assert parts.address.startswith("127.0.0.1:")
+    document = parts.pages.document()
+    assert document["vm"] == "vm1"
+    assert document["mode"] == "normal"
+    assert document["ready"] is False
+    assert document["began"] == "2026-11-21T10:00:00Z"
+
+
+def test_an_observer_is_shown_as_one(make: Make) -> None:
+    assert make(observe="true").pages.document()["mode"] == "observe"
+
+
+def test_a_journal_that_cannot_be_used_is_shown(make: Make, tmp_path: Path) -> None:
+    """A disk that does not do its work stops no agent."""
+    (tmp_path / "agent.db").mkdir()
+    with pytest.raises(ForewarnError, match="cannot be opened"):
+        make()
+
+
+def test_what_is_told_is_counted(make: Make) -> None:
+    parts = make()
+    notice = Notice(
+        event_id="E1",
+        event_type="Reboot",
+        status="Scheduled",
+        resources=("vm1",),
+        not_before=START + 15 * MINUTE,
+    )
+    parts.agent.begin()
+    parts._inbox.put(Polled(notices=(notice,), name="vm1"))
+    parts.agent.turn()
+    [task] = parts.agent.standing.memory.tasks
+    assert task.stage in {Stage.SEEN, Stage.PREPARED}
+    [note] = parts._opened.journal.history(limit=5, event_id="E1")
+    assert note.kind is NoteKind.SEEN
+    assert 'type="Reboot"' in parts.pages._metrics()
+
+
+# At work
+
+
+@contextlib.contextmanager
+def running(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Run it in a thread, which no signal reaches."""
+    monkeypatch.setattr(assembly, "_signals", lambda _: contextlib.nullcontext())
+    thread = threading.Thread(target=parts.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        parts.stop()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_the_supervisor_hears_of_its_beginning_its_life_and_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(address)
+        listener.settimeout(10)
+        environ = {
+            "NOTIFY_SOCKET": address,
+            "WATCHDOG_USEC": "100000",
+            "WATCHDOG_PID": str(os.getpid()),
+        }
+        parts = Parts(settings(tmp_path), environ=environ, clock=SystemClock())
+        heard: list[str] = []
+        with running(parts, monkeypatch):
+            while not any("WATCHDOG=1" in each for each in heard):
+                heard.append(listener.recv(4096).decode())
+        parts.close()
+        while "STOPPING=1" not in heard[-1]:
+            heard.append(listener.recv(4096).decode())
+    assert heard[0].startswith("READY=1\nSTATUS=vm1: 0 events")
+
+
+def test_pages_answer_while_it_works_and_are_gone_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = settings(tmp_path, listen="127.0.0.1:0")
+    parts = Parts(found, environ={}, clock=SystemClock())
+    with running(parts, monkeypatch):
+        client = Client(
+            parse_url(f"http://{parts.address}"), clock=SystemClock(), body_max=1 << 16
+        )
+        assert client.get("/healthz", timeout=5 * SECOND).status == 200
+        # The endpoint is not there, which is no fault of the agent's.
+        assert client.get("/readyz", timeout=5 * SECOND).status == 503
+        client.close()
+    parts.close()
+    host, _, port = parts.address.rpartition(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
+
+
+# What commands use as well
+
+
+def test_pace_is_that_of_the_settings(tmp_path: Path) -> None:
+    found = settings(tmp_path, poll="5s", timeout="3s", push="false")
+    pace = pace_of(found)
+    assert (pace.interval, pace.timeout, pace.wait) == (5 * SECOND, 3 * SECOND, 0)
+    assert pace_of(settings(tmp_path)).wait > 0
+
+
+def test_the_endpoint_is_the_one_that_is_named(tmp_path: Path) -> None:
+    assert endpoint_of(settings(tmp_path), SystemClock()).url == NOBODY
+
+
+def test_each_handler_and_receiver_has_its_check(tmp_path: Path) -> None:
+    text = (
+        '[[handler]]\nname = "drain"\nkind = "exec"\nprepare = ["/no/program"]\n'
+        f'[[notify]]\nkind = "file"\npath = "{tmp_path}/none/told"\n'
+    )
+    checks = dict(checks_of(settings(tmp_path, text), {"PATH": "/bin"}))
+    assert list(checks) == ["handler drain", "notify"]
+    assert checks["handler drain"]() == ["there is no program /no/program"]
+    assert len(checks["notify"]()) == 1

@@ -1,0 +1,150 @@
+"""The main loop: what it makes durable, and what it goes on without."""
+
+import queue
+from collections.abc import Sequence
+
+import pytest
+
+from forewarn.agent.agent import Agent, tell
+from forewarn.agent.core.model import (
+    Answered,
+    AskPeers,
+    Consent,
+    Finished,
+    Input,
+    Memory,
+    Note,
+    NoteKind,
+    Polled,
+    Run,
+    Send,
+    StepState,
+    Stop,
+)
+from forewarn.agent.core.policy import Policy
+from forewarn.agent.journal.memory import MemoryJournal
+from forewarn.agent.journal.port import JournalError
+from forewarn.clock import VirtualClock
+from forewarn.instants import HOUR, Micros
+from tests.unit.agent.core.support import DRAIN, START, notice, policy
+
+
+class SetClock(VirtualClock):
+    """A clock that can be set back."""
+
+    behind: Micros = 0
+
+    def now(self) -> Micros:
+        """Return what it shows."""
+        return super().now() - self.behind
+
+
+class FullJournal(MemoryJournal):
+    """A journal whose disk may be full."""
+
+    is_full = False
+
+    def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
+        """Keep it, or refuse to."""
+        if self.is_full:
+            raise JournalError("the disk is full", hint="Free some.")
+        super().save(memory, notes)
+
+
+class Loop:
+    """A loop whose hands and voice are lists."""
+
+    def __init__(self, settings: Policy) -> None:
+        self.clock = SetClock(START)
+        self.inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
+        self.journal = FullJournal()
+        self.runs: list[Run] = []
+        self.sent: list[str] = []
+        self.agent = Agent(
+            settings,
+            journal=self.journal,
+            hands=self,
+            voice=self,
+            clock=self.clock,
+            inbox=self.inbox,
+        )
+        self.agent.begin()
+
+    def start(self, run: Run) -> None:
+        self.runs.append(run)
+
+    def stop(self, stop: Stop) -> None:
+        raise AssertionError(stop)
+
+    def approve(self, send: Send) -> None:
+        self.sent.append(send.event_id)
+
+    def ask(self, asked: AskPeers) -> None:
+        raise AssertionError(asked)
+
+    def give(self, *inputs: Input) -> None:
+        """Turn with these; without any, as when nothing came in for a second."""
+        for each in inputs:
+            self.inbox.put(each)
+        self.agent.turn()
+
+    def prepare(self) -> None:
+        """See an event, and have its preparation end well."""
+        self.give(Polled(notices=(notice(),), name="vm1"))
+        self.give(Finished(run_id=self.runs[-1].run_id, state=StepState.DONE))
+
+
+def test_an_event_is_prepared_for_and_approved() -> None:
+    loop = Loop(policy(DRAIN))
+    loop.prepare()
+    assert loop.sent == ["E1"]
+    assert loop.journal.load() == loop.agent.standing.memory
+
+
+def test_without_room_on_the_disk_it_goes_on_and_writes_later() -> None:
+    loop = Loop(policy(DRAIN))
+    loop.journal.is_full = True
+    loop.prepare()
+    assert loop.sent == ["E1"]
+    assert loop.agent.standing.journal_fault == "the disk is full"
+    assert loop.journal.history() == []
+    loop.journal.is_full = False
+    loop.give(Answered(event_id="E1", consent=Consent.GIVEN))
+    assert loop.agent.standing.journal_fault == ""
+    assert [note.kind.value for note in loop.journal.history()][::-1] == [
+        "seen",
+        "preparing",
+        "handler",
+        "prepared",
+        "approved",
+    ]
+
+
+def test_a_clock_that_is_set_back_is_noticed_though_nothing_comes_in() -> None:
+    loop = Loop(policy(DRAIN))
+    loop.prepare()
+    loop.give(Answered(event_id="E1", consent=Consent.WANTED))
+    assert loop.sent == ["E1"]
+    loop.clock.behind = HOUR
+    # It turns without an input, and then it ends.
+    loop.inbox.put(None)
+    assert not loop.agent.turn()
+    assert loop.sent == ["E1", "E1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail", "level"),
+    [
+        (NoteKind.HANDLER, "prepare: done: failed over", "INFO"),
+        (NoteKind.HANDLER, "prepare: failed: exit status 1", "WARNING"),
+        (NoteKind.HANDLER, "failed: exit status 1", "WARNING"),
+        (NoteKind.WITHHELD, "drain failed", "WARNING"),
+        (NoteKind.SEEN, "", "INFO"),
+    ],
+)
+def test_what_fails_is_told_loudly(
+    kind: NoteKind, detail: str, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        tell(Note(at=START, kind=kind, handler="drain", detail=detail))
+    assert [record.levelname for record in caplog.records] == [level]

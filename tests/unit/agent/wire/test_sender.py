@@ -1,0 +1,60 @@
+"""Approvals in threads of their own: a few at a time, each once, none forgotten."""
+
+import queue
+import threading
+
+import pytest
+
+from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.wire import sender
+from forewarn.agent.wire.sender import Sender
+from forewarn.instants import Micros
+
+PATIENCE_SECONDS = 30
+
+
+class Held:
+    """An endpoint that answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.come: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.gate = threading.Event()
+
+    def approve(self, event_id: str, *, timeout: Micros) -> Answered:
+        """Take it, at last."""
+        del timeout
+        self.come.put(event_id)
+        assert self.gate.wait(PATIENCE_SECONDS)
+        return Answered(event_id=event_id, consent=Consent.GIVEN)
+
+
+def test_an_endpoint_that_hangs_holds_few_threads_and_each_is_sent_once() -> None:
+    told: queue.SimpleQueue[Answered] = queue.SimpleQueue()
+    held = Held()
+    sending = Sender(held, tell=told.put)
+    ids = [f"E{number}" for number in range(100)]
+    for event_id in ids:
+        sending.approve(event_id)
+    for _ in range(sender.THREADS_MAX):
+        held.come.get(timeout=PATIENCE_SECONDS)
+    assert held.come.empty()
+    sending.approve("E99")
+    held.gate.set()
+    answered = [told.get(timeout=PATIENCE_SECONDS).event_id for _ in ids]
+    assert sorted(answered) == sorted(ids)
+    assert told.empty()
+
+
+def test_without_a_thread_nobody_knows_of_the_approval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    told: list[Answered] = []
+    sending = Sender(Held(), tell=told.append)
+    sending.approve("E1")
+    sending.approve("E1")
+    assert [each.consent for each in told] == [Consent.WANTED] * 2
+    assert "can't start new thread" in told[0].detail

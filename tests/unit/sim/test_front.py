@@ -1,0 +1,250 @@
+"""A poller's answer stands, and yet nothing that it sends escapes who is in front."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+
+import pytest
+
+from forewarn.clock import VirtualClock
+from forewarn.instants import SECOND
+from forewarn.metadata.hub import Hub
+from forewarn.metadata.interposed import InterposedConnection
+from forewarn.metadata.limits import Limits
+from forewarn.sim import replay
+from forewarn.sim.deviations import Inspector
+from forewarn.sim.faults.player import Player
+from forewarn.sim.front import Front
+from forewarn.sim.journal import Journal, Seen
+from forewarn.sim.recording import Failed, Failure
+from tests.fuzz.talk import Talk, answers_of
+from tests.unit.metadata.support import (
+    EVENT,
+    GET,
+    NEWEST,
+    NOW,
+    PATH,
+    FakeDesk,
+    make_endpoint,
+    published,
+    raw,
+    snapshot,
+)
+
+WRONG_CASE = raw("GET", f"{PATH.upper()}?{NEWEST}")
+
+OTHER = raw("GET", f"{PATH}?{NEWEST}", "User-Agent: another")
+
+LIMIT = 5
+"""Requests a second, and at once: one more than a poller's first four."""
+
+
+class Bench:
+    """An endpoint with somebody in front of it, on a clock that is turned."""
+
+    def __init__(self, *, rate_limit: float = 0) -> None:
+        self.clock = VirtualClock(NOW)
+        self.endpoint = make_endpoint(rate_limit=rate_limit)
+        self.hub = Hub(
+            endpoint=self.endpoint,
+            desk=FakeDesk(self.endpoint),
+            clock=self.clock,
+            bounds=Limits(),
+        )
+        self.faults: Player = replay.RecordedFaults(now=self.clock.now)
+        self.journal = Journal()
+        self.told: list[Seen] = []
+        self.journal.on_seen = self.told.append
+        self.front = Front(
+            faults=self.faults,
+            journal=self.journal,
+            inspector=Inspector(
+                route=lambda request: self.endpoint.route(request, signed=False),
+                event=lambda _event_id: None,
+            ),
+            now=self.clock.now,
+        )
+
+    def connect(self) -> Talk:
+        return Talk(self.hub, connection=InterposedConnection(self.hub, "", self.front))
+
+    def turn(self, seconds: float) -> None:
+        self.clock.advance_to(self.clock.now() + round(seconds * SECOND))
+
+
+async def ask(talk: Talk, *requests: bytes) -> list[int]:
+    """Return the statuses of what is answered at once."""
+    before = len(talk.transport.written)
+    await talk.send(requests)
+    written = b"".join(talk.transport.written[before:])
+    return [answered.status for answered in answers_of(written)]
+
+
+async def poll(bench: Bench, request: bytes = GET) -> Talk:
+    """Return a connection whose last answer stands."""
+    talk = bench.connect()
+    assert await ask(talk, *[request] * 4) == [200] * 4
+    assert talk.connection._standing is not None
+    return talk
+
+
+def run(story: Callable[[], Coroutine[None, None, None]]) -> None:
+    asyncio.run(story())
+
+
+def names(seen: Sequence[Seen]) -> list[list[str]]:
+    return [[each.name for each in one.deviations] for one in seen]
+
+
+def test_each_request_is_in_the_journal_with_its_number_and_its_time() -> None:
+    async def story() -> None:
+        bench = Bench()
+        talk = await poll(bench)
+        for _ in range(3):
+            bench.turn(0.25)
+            await ask(talk, GET)
+        found = [*bench.journal]
+        assert [seen.number for seen in found] == [1, 2, 3, 4, 5, 6, 7]
+        passed = [(seen.at - NOW) / SECOND for seen in found]
+        assert passed == [0, 0, 0, 0, 0.25, 0.5, 0.75]
+        first, last = found[0], found[4]
+        assert last == first._replace(number=5, at=last.at)
+        assert bench.journal.latest("w0") == found[6]
+
+    run(story)
+
+
+def test_only_what_may_be_news_is_told() -> None:
+    async def story() -> None:
+        bench = Bench()
+        talk = await poll(bench)
+        assert [seen.number for seen in bench.told] == [1, 2, 3]
+        await ask(talk, GET)
+        assert [seen.number for seen in bench.told] == [1, 2, 3]
+        bench.endpoint.publish(published(snapshot(2, EVENT)))
+        await ask(talk, GET)
+        assert [seen.number for seen in bench.told] == [1, 2, 3, 6]
+
+    run(story)
+
+
+def test_a_client_that_hurries_is_found_out_once_in_a_second() -> None:
+    async def story() -> None:
+        bench = Bench()
+        talk = await poll(bench)
+        # The loop's own time counts, not the clock that is turned.
+        bench.turn(60)
+        await ask(talk, *[GET] * 6)
+        assert names(bench.journal.find(deviating=True)) == [["too-often"]]
+        (hasty,) = bench.journal.find(deviating=True)
+        assert (hasty.number, hasty.at) == (6, NOW + 60 * SECOND)
+        assert bench.told[-1] == hasty
+        assert bench.journal.last == 10
+
+    run(story)
+
+
+def test_what_is_wrong_with_each_request_is_told_with_each() -> None:
+    async def story() -> None:
+        bench = Bench()
+        await ask(await poll(bench, WRONG_CASE), WRONG_CASE)
+        assert names(bench.told) == [["path-case"]] * 5
+        assert [seen.number for seen in bench.told] == [1, 2, 3, 4, 5]
+
+    run(story)
+
+
+FAULTS: dict[str, Callable[[Bench], object]] = {
+    "for all": lambda bench: bench.faults.set("", "500"),
+    "for the VM": lambda bench: bench.faults.set("w0", "500"),
+    "a playbook": lambda bench: bench.faults.play(["500 x9"]),
+}
+
+
+@pytest.mark.parametrize("how", FAULTS)
+def test_a_fault_befalls_the_next_request(how: str) -> None:
+    async def story() -> None:
+        bench = Bench()
+        talk = await poll(bench)
+        FAULTS[how](bench)
+        assert await ask(talk, GET) == [500]
+        bench.faults.clear()
+        assert await ask(talk, GET, GET, GET) == [200] * 3
+        assert talk.connection._standing is not None
+        (hit,) = [seen for seen in bench.journal if seen.fault]
+        assert (hit.number, hit.status) == (5, 500)
+
+    run(story)
+
+
+def test_what_a_recording_has_befalls_the_next_request_too() -> None:
+    async def story() -> None:
+        bench = Bench()
+        talk = await poll(bench)
+        faults = bench.faults
+        assert isinstance(faults, replay.RecordedFaults)
+        called: list[int] = []
+        faults.on_first = lambda: called.append(bench.journal.last)
+        assert not faults.is_idle
+        await ask(talk, GET)
+        assert called == [4]
+        faults.on_first = None
+        assert faults.is_idle
+        await poll(bench)
+        faults.recorded = Failed(failure=Failure.TIMEOUT)
+        assert not faults.is_idle
+        assert await ask(talk, GET) == []
+        faults.recorded = None
+        assert faults.is_idle
+        faults.set("", "500")
+        faults.recorded = None
+        assert not faults.is_idle
+
+    run(story)
+
+
+def test_a_request_counts_once_against_the_limit_of_a_vm() -> None:
+    async def story() -> None:
+        bench = Bench(rate_limit=LIMIT)
+        talk = await poll(bench)
+        assert await ask(talk, GET, GET) == [200, 429]
+        bench.turn(1)
+        # What stood falls with the first of these, which counts once nevertheless.
+        assert await ask(talk, GET) == [200]
+        bench.faults.set("", "500 after 1h")
+        assert await ask(talk, *[GET] * 5) == [200] * 4 + [429]
+        assert [seen.status for seen in bench.journal].count(429) == 2
+        assert bench.journal.last == 12
+
+    run(story)
+
+
+def test_connections_of_a_vm_keep_one_order() -> None:
+    async def story() -> None:
+        bench = Bench()
+        one, two = await poll(bench), await poll(bench)
+        other = await poll(bench, OTHER)
+        for talk, request in ((one, GET), (other, OTHER), (two, GET), (one, GET)):
+            bench.turn(0.1)
+            assert await ask(talk, request) == [200]
+        found = bench.journal.find(since=12)
+        assert [seen.number for seen in found] == [13, 14, 15, 16]
+        assert [seen.at - NOW for seen in found] == [
+            tenths * SECOND // 10 for tenths in (1, 2, 3, 4)
+        ]
+        agents = [seen.headers.get("user-agent") for seen in found]
+        assert agents == [None, ("another",), None, None]
+
+    run(story)
+
+
+def test_who_was_forgotten_begins_anew() -> None:
+    async def story() -> None:
+        bench = Bench()
+        talk = await poll(bench)
+        bench.front.reset()
+        await ask(talk, *[GET] * 5)
+        assert names(bench.journal.find(deviating=True)) == []
+        await ask(talk, GET)
+        assert names(bench.journal.find(deviating=True)) == [["too-often"]]
+
+    run(story)
