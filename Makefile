@@ -103,9 +103,9 @@ cover: .venv/dev.stamp ## Run every test under coverage.
 	@$(BIN)/coverage report --include='$(PURE)' --fail-under=100
 
 .PHONY: bench
-bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=scale).
+bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=scale, BRIEF=agent).
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(RECORD),--record) \
-		$(addprefix --only=,$(ONLY))
+		$(addprefix --only=,$(ONLY)) $(addprefix --brief=,$(BRIEF))
 
 .PHONY: agent
 agent: .venv/made.stamp ## Build the agent's single file, dist/forewarn-agent.pyz.

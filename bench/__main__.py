@@ -107,6 +107,13 @@ def main() -> int:
         "--quick", action="store_true", help="minutes, not half an hour"
     )
     parser.add_argument(
+        "--brief",
+        action="append",
+        choices=[*PARTS],
+        default=[],
+        help="measure this part quickly; may be repeated",
+    )
+    parser.add_argument(
         "--only", action="append", choices=[*PARTS], help="one part; may be repeated"
     )
     parser.add_argument(
@@ -126,7 +133,10 @@ def main() -> int:
     # Beside the sources, so that the store is on a disk and not in memory.
     with tempfile.TemporaryDirectory(prefix="bench-", dir=build) as folder:
         for name in wanted.only or PARTS:
-            PARTS[name](report, Path(folder).resolve(), QUICK if wanted.quick else FULL)
+            is_brief = wanted.quick or name in wanted.brief
+            PARTS[name](report, Path(folder).resolve(), QUICK if is_brief else FULL)
+            if name in wanted.brief:
+                report.note(f"the part `{name}` was measured briefly")
     table = report.bars_table()
     print(f"\n{table.text()}")
     if wanted.record:

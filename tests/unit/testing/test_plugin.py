@@ -14,6 +14,9 @@ assert _loaded, programs
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "testing"
 
+# Where one of these is set, pytest itself tells more of a comparison.
+ON_CI = ("CI", "BUILD_NUMBER")
+
 HEAD = """
 import os
 import pytest
@@ -132,8 +135,12 @@ def test_it_must_keep_the_protocol(scheduled_events: ScheduledEvents) -> None:
 
 
 def test_a_failure_says_what_was_seen(
-    pytester: pytest.Pytester, request: pytest.FixtureRequest
+    pytester: pytest.Pytester,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name in ON_CI:
+        monkeypatch.delenv(name, raising=False)
     done = run(pytester, FAILURES, "-p", "no:randomly", "-p", "no:xdist")
     done.assert_outcomes(failed=5, passed=1, errors=1)
     told = _told(done.outlines)
