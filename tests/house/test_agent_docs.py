@@ -16,7 +16,7 @@ from forewarn.agent.handlers.exec import variables
 from forewarn.agent.handlers.port import Job, Worker
 from forewarn.agent.handlers.webhook import usual_body
 from forewarn.agent.settings import load_settings
-from forewarn.agent.telling.notify import Told
+from forewarn.agent.sinks.port import Told
 from forewarn.instants import MINUTE, parse_instant
 from forewarn.protocol.decoder import decode
 from forewarn.protocol.notices import Notice

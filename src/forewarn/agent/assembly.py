@@ -16,7 +16,8 @@ from forewarn.agent.agent import Agent, Hands, Voice
 from forewarn.agent.core.model import AskPeers, Input, Note, Send
 from forewarn.agent.core.polling import Pace
 from forewarn.agent.dry import DryRun
-from forewarn.agent.handlers.making import Ground, make_workers, shelf_beside
+from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.handlers.making import make_workers, memos_beside, shelf_beside
 from forewarn.agent.handlers.port import Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.handlers.runner import Runner
@@ -169,7 +170,12 @@ class Parts:
     ) -> Hands:
         if shelf is None:
             return DryRun(self._inbox.put)
-        ground = Ground(shelf=shelf, environment=dict(environ), clock=clock)
+        ground = Ground(
+            shelf=shelf,
+            environment=dict(environ),
+            clock=clock,
+            memos=memos_beside(self._settings.watch.state),
+        )
         return Runner(
             make_workers(self._settings.handlers, ground),
             finish=self._inbox.put,
@@ -267,7 +273,10 @@ def checks_of(
     """Return the check of each handler, and of those who are notified."""
     clock = SystemClock()
     ground = Ground(
-        shelf=shelf_beside(settings.watch.state), environment=dict(environ), clock=clock
+        shelf=shelf_beside(settings.watch.state),
+        environment=dict(environ),
+        clock=clock,
+        memos=memos_beside(settings.watch.state),
     )
     workers: Mapping[str, Worker] = make_workers(settings.handlers, ground)
     found = [(f"handler {name}", worker.check) for name, worker in workers.items()]

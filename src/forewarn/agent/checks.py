@@ -19,7 +19,9 @@ from forewarn.agent.core.policy import (
 )
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
 from forewarn.agent.core.windows import zone_of
-from forewarn.agent.keys import HANDLER, NOTIFY, RULE
+from forewarn.agent.entries import RULE, keys_of
+from forewarn.agent.integrations import catalog
+from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 from forewarn.agent.values import PeerSettings, StandbySettings, WatchSettings
 from forewarn.agent.wire.urls import parse_url
 from forewarn.instants import Micros, format_duration
@@ -137,10 +139,15 @@ class Judge:
 
     def _handler_faults(self, entry: _Entry) -> Iterator[tuple[str, str]]:
         kind = entry.get("kind", "")
+        known = keys_of("handler", kind)
         for key in entry:
-            kinds = HANDLER[key].kinds
+            kinds = known[key].kinds
             if kind and kinds and kind not in kinds:
                 yield key, f"is for handlers of kind {' and '.join(kinds)}"
+        integration = catalog.handler_kind(kind)
+        if integration is not None:
+            yield from _kind_faults(integration, entry)
+            return
         for key in _ACTIONS:
             if key in entry and (fault := action_fault(kind, entry[key])):
                 yield key, fault
@@ -228,10 +235,11 @@ class Judge:
 def handler_of(entry: _Entry) -> Handler:
     """Return what decisions need to know of a handler."""
     keys = ("timeout", "recover_timeout", "required", "retries", "worth", "always")
+    kind = catalog.handler_kind(entry.get("kind", ""))
     return Handler(
         name=entry["name"],
-        prepares="prepare" in entry,
-        recovers="recover" in entry,
+        prepares=kind is not None or "prepare" in entry,
+        recovers="recover" in entry if kind is None else kind.recovers,
         **{key: entry[key] for key in keys if key in entry},
     )
 
@@ -297,6 +305,15 @@ def _pair_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
             yield "environment", f"{quoted(name)} is told by the agent itself"
 
 
+def _kind_faults(
+    kind: HandlerKind | SinkKind, entry: _Entry
+) -> Iterator[tuple[str, str]]:
+    for key in kind.needed:
+        if key not in entry:
+            yield "", f"{key} is missing"
+    yield from kind.faults(entry)
+
+
 def _window_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
     if "zone" in entry:
         try:
@@ -312,8 +329,12 @@ def _notify_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
     needed = {"webhook": "url", "file": "path"}.get(kind)
     if needed and needed not in entry:
         yield "", f"{needed} is missing"
+    known = keys_of("notify", kind)
     for key in entry:
-        kinds = NOTIFY[key].kinds
+        kinds = known[key].kinds
         if kind and kinds and kind not in kinds:
             yield key, f"is for receivers of kind {' and '.join(kinds)}"
+    integration = catalog.sink_kind(kind)
+    if integration is not None:
+        yield from _kind_faults(integration, entry)
     yield from _pair_faults(entry)

@@ -1,10 +1,13 @@
 """The reference of agent.toml, written from the table of its keys."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 
 from forewarn.agent import options
-from forewarn.agent.keys import ARRAYS, ENTRIES, NEEDED, OPTIONS, TABLES
+from forewarn.agent.entries import ARRAYS, ENTRIES, NEEDED
+from forewarn.agent.integrations import catalog
+from forewarn.agent.integrations.kind import HandlerKind, SinkKind
+from forewarn.agent.keys import OPTIONS, TABLES
 from forewarn.agent.options import Form, Option
 from forewarn.agent.settings import value_of
 from forewarn.agent.values import HandlerSettings, NotifySettings, Settings
@@ -64,6 +67,32 @@ def _lines() -> Iterator[str]:
         yield "|---|---|---|"
         for key, option in ENTRIES[array].items():
             yield _row(key, _entry_default(array, key, option), option)
+    yield from _kinds("handlers", catalog.HANDLERS, catalog.handler_kind)
+    yield from _kinds("receivers", catalog.SINKS, catalog.sink_kind)
+
+
+def _kinds(
+    what: str,
+    words: Mapping[str, str],
+    find: Callable[[str], HandlerKind | SinkKind | None],
+) -> Iterator[str]:
+    """Yield the keys that each integration has besides those of all."""
+    yield ""
+    yield f"## Kinds of {what}"
+    for word, meaning in words.items():
+        kind = find(word)
+        assert kind is not None, word
+        yield ""
+        yield f"### `{word}`: {_lower(meaning)}"
+        yield ""
+        yield f"[Its page](integrations/{word}.md)."
+        if kind.keys:
+            yield ""
+            yield "| key | meaning |"
+            yield "|---|---|"
+        for key, option in kind.keys.items():
+            needed = "Needed. " if key in kind.needed else ""
+            yield f"| `{key}` | {needed}{option.text}{_bounds(option)} |"
 
 
 def _row(name: str, default: str, option: Option) -> str:

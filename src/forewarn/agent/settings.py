@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn.agent import checks, keys, options
-from forewarn.agent.keys import ARRAYS, ENTRIES, NEEDED, OPTIONS, TABLES
+from forewarn.agent.entries import ARRAYS, ENTRIES, NEEDED, keys_of
+from forewarn.agent.keys import OPTIONS, TABLES
 from forewarn.agent.values import (
     HandlerSettings,
     HistorySettings,
@@ -149,12 +150,12 @@ class _Reader:
             history=HistorySettings(**self._table("history")),
             peers=others,
             handlers=tuple(
-                HandlerSettings(**entry)
+                HandlerSettings(**_parted("handler", entry))
                 for entry in self._entries["handler"]
                 if {"name", "kind"} <= entry.keys()
             ),
             notify=tuple(
-                NotifySettings(**entry)
+                NotifySettings(**_parted("notify", entry))
                 for entry in self._entries["notify"]
                 if "kind" in entry
             ),
@@ -241,10 +242,11 @@ class _Reader:
     ) -> dict[str, Any]:
         """Return the sound keys of one table of an array."""
         sound: dict[str, Any] = {}
+        known = keys_of(array, table.get("kind"))
         for key, value in table.items():
-            option = ENTRIES[array].get(key)
+            option = known.get(key)
             if option is None:
-                near = did_you_mean(key, ENTRIES[array])
+                near = did_you_mean(key, known)
                 self._blame(f"{where}.{key}", f"there is no such setting{near}")
                 continue
             try:
@@ -293,6 +295,16 @@ class _Reader:
 
     def _tell(self, file: str, line: int, key: str, message: str) -> None:
         self.problems.append(Problem(file=file, line=line, key=key, message=message))
+
+
+def _parted(array: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table's keys, those of its kind's own apart."""
+    known, common = keys_of(array, entry["kind"]), ENTRIES[array]
+    mine = {key for key in entry if known[key] is not common.get(key)}
+    return {
+        **{key: value for key, value in entry.items() if key not in mine},
+        "more": {key: value for key, value in entry.items() if key in mine},
+    }
 
 
 def _unknown(name: str, value: object) -> str:

@@ -16,6 +16,7 @@ STARTERS = frozenset(
         "tomllib",
         "difflib",
         "forewarn.agent.checks",
+        "forewarn.agent.entries",
         "forewarn.agent.front",
         "forewarn.agent.keys",
         "forewarn.agent.options",

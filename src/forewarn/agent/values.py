@@ -7,6 +7,7 @@ secrets are in.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from forewarn.agent.core.policy import Policy
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
@@ -99,6 +100,8 @@ class HandlerSettings:
     body: str = ""
     secret_file: str = ""
     ca_file: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The keys of its own kind that were written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,8 @@ class NotifySettings:
     secret_file: str = ""
     ca_file: str = ""
     timeout: Micros = 10 * SECOND
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The keys of its own kind that were written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

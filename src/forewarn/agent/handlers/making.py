@@ -1,32 +1,21 @@
 """The handlers of the settings, ready to work: what kind each one is.
 
-A new kind is one more entry of `KINDS`, and a word of `keys.HANDLER_KINDS`.
+The three plain kinds are here; all others are in the catalog of integrations.
 """
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from forewarn.agent.handlers.exec import ExecWorker, Program
+from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.port import Worker
 from forewarn.agent.handlers.posting import Template
 from forewarn.agent.handlers.python import python_worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.handlers.webhook import WebhookWorker, with_url
+from forewarn.agent.integrations.catalog import handler_kind
 from forewarn.agent.values import HandlerSettings
-from forewarn.clock import Clock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What handlers stand on."""
-
-    shelf: Shelf
-    environment: Mapping[str, str]
-    """The agent's own."""
-    clock: Clock
-
 
 Maker: TypeAlias = Callable[[HandlerSettings, Ground], Worker]
 
@@ -36,11 +25,21 @@ def shelf_beside(state: str | os.PathLike[str]) -> Shelf:
     return Shelf(f"{os.path.abspath(state)}.runs")
 
 
+def memos_beside(state: str | os.PathLike[str]) -> str:
+    """Return where handlers remember what they did: in another such folder."""
+    return f"{os.path.abspath(state)}.memos"
+
+
 def make_workers(
     settings: Sequence[HandlerSettings], ground: Ground
 ) -> dict[str, Worker]:
     """Return the handlers by name."""
-    return {each.name: KINDS[each.kind](each, ground) for each in settings}
+    return {each.name: _maker(each.kind)(each, ground) for each in settings}
+
+
+def _maker(word: str) -> Maker:
+    kind = handler_kind(word)
+    return KINDS[word] if kind is None else kind.make
 
 
 def _program(settings: HandlerSettings) -> Program:

@@ -9,21 +9,20 @@ of too many that wait, the oldest are dropped.
 
 import json
 import logging
-import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
 
-from forewarn.agent import forms
-from forewarn.agent.core.model import Memory, Note, NoteKind
-from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
+from forewarn.agent.core.model import Memory, Note
+from forewarn.agent.handlers.posting import Template
+from forewarn.agent.integrations.catalog import sink_kind
 from forewarn.agent.journal import codec
 from forewarn.agent.journal.port import Journal, JournalError, Outgoing, Queued
+from forewarn.agent.sinks.file import FileSink
+from forewarn.agent.sinks.port import Sink, SinkError, Told
+from forewarn.agent.sinks.webhook import WebhookSink
 from forewarn.agent.values import NotifySettings
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
-from forewarn.instants import SECOND, Micros, format_instant
 
 logger = logging.getLogger("forewarn.agent.notify")
 
@@ -36,127 +35,6 @@ PAUSE_MOST_SECONDS = 60.0
 
 STOP_SECONDS = 2.0
 """For what is being delivered when the agent ends; the rest waits in the journal."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What happened, and in which VM."""
-
-    vm: str
-    note: Note
-
-    @classmethod
-    def read(cls, body: str) -> "Told":
-        """Return it from the queue; raises JournalError."""
-        members = json.loads(body)
-        return cls(vm=members["vm"], note=codec.load(Note, members["note"]))
-
-    def as_json(self, number: int) -> dict[str, Any]:
-        """Return it as receivers get it."""
-        event = forms.event_json(self.note.notice) or {"EventId": self.note.event_id}
-        return {
-            "id": number,
-            "at": format_instant(self.note.at),
-            "kind": self.note.kind.value,
-            "vm": self.vm,
-            "handler": self.note.handler,
-            "detail": self.note.detail,
-            "event": event,
-        }
-
-    def words(self, number: int) -> dict[str, str]:
-        """Return the placeholders of a body."""
-        words = forms.event_words(self.note.notice)
-        words["id"] = self.note.event_id
-        plain = {
-            name: str(value)
-            for name, value in self.as_json(number).items()
-            if name not in {"id", "event"}
-        }
-        named = {f"event_{name}": text for name, text in words.items()}
-        return {**words, **named, **plain, "number": str(number)}
-
-
-class SinkError(Exception):
-    """The receiver did not take it."""
-
-    def __init__(self, message: str, *, may_pass: bool = True) -> None:
-        """Say why, and whether it may take it later."""
-        super().__init__(message)
-        self.message = message
-        self.may_pass = may_pass
-
-
-class Sink(Protocol):
-    """A receiver; used by one thread at a time."""
-
-    def deliver(self, number: int, told: "Told") -> None:
-        """Hand one notification over; raises SinkError."""
-        ...
-
-    def check(self) -> Sequence[str]:
-        """Return what is wrong with it, one sentence each."""
-        ...
-
-
-class FileSink:
-    """Appends a line of JSON; the file is opened anew for each, so it may be moved."""
-
-    def __init__(self, path: str) -> None:
-        """Append to `path`."""
-        self._path = path
-
-    def deliver(self, number: int, told: "Told") -> None:
-        """Append one line; raises SinkError."""
-        line = json.dumps(told.as_json(number)) + "\n"
-        try:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            opened = os.open(self._path, flags, 0o640)
-            try:
-                os.write(opened, line.encode())
-            finally:
-                os.close(opened)
-        except OSError as error:
-            raise SinkError(f"{self._path}: {error.strerror}") from error
-
-    def check(self) -> Sequence[str]:
-        """Return whether its folder is there and may be written."""
-        path = os.path.abspath(self._path)
-        is_there = os.path.exists(path)
-        if not os.access(path if is_there else os.path.dirname(path), os.W_OK):
-            return (f"{self._path} cannot be written",)
-        return ()
-
-
-class WebhookSink:
-    """Posts each notification; an answer of 2xx takes it."""
-
-    def __init__(self, template: Template, *, timeout: Micros, clock: Clock) -> None:
-        """Send nothing yet."""
-        self._template = template
-        self._timeout = timeout
-        self._clock = clock
-
-    def deliver(self, number: int, told: "Told") -> None:
-        """Post it once; raises SinkError."""
-        usual = json.dumps(told.as_json(number))
-        try:
-            post = Post(
-                self._template, told.words(number), usual=usual, clock=self._clock
-            )
-            post.send(seconds=self._timeout / SECOND)
-        except PostError as error:
-            raise SinkError(error.message, may_pass=error.may_pass) from error
-
-    def check(self) -> Sequence[str]:
-        """Return what is wrong with the template, or who is not there.
-
-        Nothing is sent.
-        """
-        return [
-            *faults(self._template, PLACES),
-            *unreached(self._template, clock=self._clock),
-        ]
 
 
 class Notifier:
@@ -289,10 +167,6 @@ class Notifier:
         self._failing[name] = error.message
 
 
-PLACES = Told(vm="", note=Note(at=0, kind=NoteKind.SEEN)).words(0)
-"""Every placeholder of a body."""
-
-
 def make_notifier(settings: Sequence[NotifySettings], *, clock: Clock) -> Notifier:
     """Return the notifier of the settings.
 
@@ -300,20 +174,26 @@ def make_notifier(settings: Sequence[NotifySettings], *, clock: Clock) -> Notifi
     """
     sinks: dict[str, tuple[Sink, frozenset[str]]] = {}
     for each in settings:
-        if each.kind == "file":
-            sink: Sink = FileSink(each.path)
-            name = each.path
-        else:
-            template = Template(
-                url=each.url,
-                headers=each.headers,
-                body=each.body,
-                secret_file=each.secret_file,
-                ca_file=each.ca_file,
-            )
-            sink = WebhookSink(template, timeout=each.timeout, clock=clock)
-            name = parse_url(each.url).host
+        name, sink = _sink(each, clock)
         while name in sinks:
             name += "'"
         sinks[name] = sink, frozenset(each.on)
     return Notifier(sinks)
+
+
+def _sink(settings: NotifySettings, clock: Clock) -> tuple[str, Sink]:
+    """Return a receiver and what it is called."""
+    kind = sink_kind(settings.kind)
+    if kind is not None:
+        return kind.name(settings), kind.make(settings, clock)
+    if settings.kind == "file":
+        return settings.path, FileSink(settings.path)
+    template = Template(
+        url=settings.url,
+        headers=settings.headers,
+        body=settings.body,
+        secret_file=settings.secret_file,
+        ca_file=settings.ca_file,
+    )
+    sink = WebhookSink(template, timeout=settings.timeout, clock=clock)
+    return parse_url(settings.url).host, sink

@@ -1,0 +1,309 @@
+"""Every key of the tables that agent.toml may have several of, as `[[handler]]`.
+
+`docs/agent-settings.md` is written from these tables too; the keys of integrations are
+each in its own module.
+"""
+
+from collections.abc import Mapping
+
+from forewarn.agent.core.model import NoteKind
+from forewarn.agent.core.policy import Approve, Approver
+from forewarn.agent.integrations import catalog
+from forewarn.agent.options import Form, Option
+from forewarn.instants import DAY, MINUTE, SECOND
+from forewarn.protocol.events import EventSource, EventStatus, EventType
+
+HANDLER_MAX = DAY
+"""Of one run: longer than any notice that a handler could use."""
+
+RETRIES_MAX = 100
+"""Of one preparation: whatever fails so often will not work in time."""
+
+RESOURCES_MAX = 10_000
+SECONDS_MAX = 10**9
+WORTH_MAX = 1_000_000
+
+PLAIN_HANDLERS = ("exec", "webhook", "python")
+PLAIN_SINKS = ("webhook", "file")
+"""The kinds whose keys are here; those of the others are each in its own module."""
+
+HANDLER_KINDS = (*PLAIN_HANDLERS, *catalog.HANDLERS)
+NOTIFY_KINDS = (*PLAIN_SINKS, *catalog.SINKS)
+
+ARRAYS: Mapping[str, str] = {
+    "handler": "What prepares for events, and recovers from them",
+    "rule": "What to do with which events: the first that matches decides",
+    "window": "When early approvals may be given; none: at any time",
+    "blackout": "When early approvals may not be given",
+    "notify": "Who is told of what the agent does",
+}
+"""The tables that may be there several times, as `[[handler]]`."""
+
+_TYPES = tuple(each.value for each in EventType)
+_STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
+_SOURCES = tuple(each.value for each in EventSource)
+_NOTES = tuple(each.value for each in NoteKind)
+
+HANDLER: Mapping[str, Option] = {
+    "name": Option(form=Form.NAME, text="How rules, logs and metrics call it."),
+    "kind": Option(
+        form=Form.WORD,
+        words=HANDLER_KINDS,
+        text="`exec`: a program. `webhook`: a request. `python`: a function, in a "
+        "process of its own. The others are [below](#kinds-of-handlers).",
+    ),
+    "prepare": Option(
+        form=Form.ACTION,
+        kinds=PLAIN_HANDLERS,
+        text="What it does before an event: the words of a program, a URL, or "
+        "`module:function`. Absent: nothing.",
+    ),
+    "recover": Option(
+        form=Form.ACTION,
+        kinds=PLAIN_HANDLERS,
+        text="What it does when the event is gone or was cancelled, if it prepared. "
+        "Absent: nothing.",
+    ),
+    "check": Option(
+        form=Form.ACTION,
+        kinds=PLAIN_HANDLERS,
+        text="What `agent check` runs to see whether it would work. Absent: only "
+        "whether it is there is looked at.",
+    ),
+    "timeout": Option(
+        form=Form.DURATION,
+        least=SECOND // 10,
+        most=HANDLER_MAX,
+        text="How long a preparation may take, where NotBefore leaves so much.",
+    ),
+    "recover_timeout": Option(
+        form=Form.DURATION,
+        least=SECOND // 10,
+        most=HANDLER_MAX,
+        text="How long a recovery may take.",
+    ),
+    "retries": Option(
+        form=Form.COUNT,
+        most=RETRIES_MAX,
+        text="Further attempts of a preparation that failed, while there is time.",
+    ),
+    "required": Option(
+        form=Form.SWITCH, text="Whether its failure withholds the approval."
+    ),
+    "always": Option(
+        form=Form.SWITCH,
+        text="Whether its recovery runs once when the journal was lost, as after a "
+        "redeploy: nobody knows then whether it prepared.",
+    ),
+    "worth": Option(
+        form=Form.COUNT,
+        least=-WORTH_MAX,
+        most=WORTH_MAX,
+        text="In a hurry, handlers of a higher worth come first.",
+    ),
+    "environment": Option(
+        form=Form.PAIRS,
+        kinds=("exec", "python"),
+        text="Further variables of its environment.",
+    ),
+    "directory": Option(
+        form=Form.TEXT,
+        kinds=("exec", "python"),
+        text="Where it runs. Absent: `/`.",
+    ),
+    "method": Option(
+        form=Form.WORD,
+        words=("POST", "PUT", "PATCH", "DELETE", "GET"),
+        kinds=("webhook",),
+        text="Of its requests.",
+    ),
+    "headers": Option(
+        form=Form.PAIRS,
+        kinds=("webhook",),
+        text="Further headers of its requests. `{secret}` is replaced.",
+    ),
+    "body": Option(
+        form=Form.TEXT,
+        kinds=("webhook",),
+        text="A template of the body: `{placeholders}` are replaced, as JSON has "
+        "them. Absent: the event as JSON.",
+    ),
+    "secret_file": Option(
+        form=Form.TEXT,
+        kinds=("webhook",),
+        text="A file with a secret on its first line, for `{secret}` in `headers`; "
+        "without such a header it is sent as a bearer token.",
+    ),
+    "ca_file": Option(
+        form=Form.TEXT,
+        kinds=("webhook",),
+        text="Certificates to trust. Absent: the system's.",
+    ),
+}
+
+RULE: Mapping[str, Option] = {
+    "name": Option(
+        form=Form.TEXT, text="How logs and `agent try` call it. Absent: `rule 2`."
+    ),
+    "type": Option(
+        form=Form.WORDS,
+        words=_TYPES,
+        is_open=True,
+        text="Matches events of these types. Absent: of any, as with all conditions.",
+    ),
+    "status": Option(
+        form=Form.WORDS,
+        words=_STATUSES,
+        is_open=True,
+        text="Of these statuses: `Scheduled`, `Started`.",
+    ),
+    "source": Option(
+        form=Form.WORDS,
+        words=_SOURCES,
+        is_open=True,
+        text="Of these sources: `Platform`, `User`.",
+    ),
+    "min_duration": Option(
+        form=Form.SECONDS,
+        most=SECONDS_MAX,
+        text="Of so many seconds at least. An unknown duration, -1, is longer than any.",
+    ),
+    "max_duration": Option(
+        form=Form.SECONDS,
+        most=SECONDS_MAX,
+        text="Of so many seconds at most; never an unknown duration.",
+    ),
+    "description": Option(
+        form=Form.TEXT,
+        text="Whose description is like this, in any case: `*` stands for anything, "
+        "`?` for one character.",
+    ),
+    "min_lead": Option(
+        form=Form.DURATION,
+        text="With so much time until NotBefore at least.",
+    ),
+    "max_lead": Option(
+        form=Form.DURATION,
+        text="With so much time until NotBefore at most; also without a NotBefore.",
+    ),
+    "min_resources": Option(
+        form=Form.COUNT,
+        most=RESOURCES_MAX,
+        text="That name so many VMs at least.",
+    ),
+    "max_resources": Option(
+        form=Form.COUNT,
+        most=RESOURCES_MAX,
+        text="That name so many VMs at most.",
+    ),
+    "mine": Option(
+        form=Form.SWITCH,
+        text="`true`: events that name this VM. `false`: those that do not; they may "
+        "have handlers, and are never approved.",
+    ),
+    "handlers": Option(
+        form=Form.GROUPS,
+        text="Which handlers prepare, one after the other; those of an inner list "
+        "side by side.",
+    ),
+    "start": Option(
+        form=Form.START,
+        text='When preparation begins: `"at once"` or `"NotBefore - 5m"`.',
+    ),
+    "approve": Option(
+        form=Form.WORD,
+        words=tuple(each.value for each in Approve),
+        text="`at once` (without handlers only), `when prepared` or `never`. Absent: "
+        "`when prepared` with handlers; without, it is needed.",
+    ),
+    "approver": Option(
+        form=Form.WORD,
+        words=tuple(each.value for each in Approver),
+        text="Who of the VMs that the event names: `any`; `leader`, the first in "
+        "Resources; `all`, the first, when each is prepared (needs `[peers]`).",
+    ),
+    "takeover": Option(
+        form=Form.DURATION,
+        least=SECOND,
+        text="How long each of the others waits for the one before it, with `leader` "
+        "and `all`.",
+    ),
+}
+
+_WINDOW: Mapping[str, Option] = {
+    "days": Option(
+        form=Form.DAYS,
+        text="On which days it begins: `mon` to `sun`. Absent: on each.",
+    ),
+    "begins": Option(form=Form.CLOCK, text='When it begins, such as `"22:00"`.'),
+    "ends": Option(
+        form=Form.CLOCK,
+        text="When it ends; where that is not after `begins`, on the next day.",
+    ),
+    "zone": Option(
+        form=Form.TEXT,
+        text="The time zone, such as `Europe/Berlin`.",
+    ),
+}
+
+NOTIFY: Mapping[str, Option] = {
+    "kind": Option(
+        form=Form.WORD,
+        words=NOTIFY_KINDS,
+        text="`webhook`: a request for each. `file`: a line of JSON for each. The "
+        "others are [below](#kinds-of-receivers).",
+    ),
+    "url": Option(form=Form.WEB, kinds=("webhook",), text="Where to post."),
+    "path": Option(form=Form.TEXT, kinds=("file",), text="The file, appended to."),
+    "on": Option(
+        form=Form.WORDS,
+        words=_NOTES,
+        text="Of what to tell: " + ", ".join(f"`{each}`" for each in _NOTES) + ". "
+        "Absent: of all.",
+    ),
+    "headers": HANDLER["headers"],
+    "body": HANDLER["body"],
+    "secret_file": HANDLER["secret_file"],
+    "ca_file": HANDLER["ca_file"],
+    "timeout": Option(
+        form=Form.DURATION,
+        least=SECOND // 10,
+        most=5 * MINUTE,
+        kinds=("webhook",),
+        text="For one request.",
+    ),
+}
+
+ENTRIES: Mapping[str, Mapping[str, Option]] = {
+    "handler": HANDLER,
+    "rule": RULE,
+    "window": _WINDOW,
+    "blackout": _WINDOW,
+    "notify": NOTIFY,
+}
+"""The keys of each array's tables."""
+
+
+def keys_of(array: str, kind: object) -> Mapping[str, Option]:
+    """Return the keys of one table of an array, by the word that is its kind.
+
+    A key of a kind's own comes before one of the same name that other kinds have.
+    """
+    known = ENTRIES[array]
+    if not isinstance(kind, str):
+        return known
+    if array == "handler" and (handler := catalog.handler_kind(kind)) is not None:
+        return {**known, **handler.keys}
+    if array == "notify" and (sink := catalog.sink_kind(kind)) is not None:
+        return {**known, **sink.keys}
+    return known
+
+
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "handler": ("name", "kind"),
+    "rule": (),
+    "window": ("begins", "ends"),
+    "blackout": ("begins", "ends"),
+    "notify": ("kind",),
+}
+"""The keys that each table of an array must have."""

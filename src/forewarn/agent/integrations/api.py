@@ -1,0 +1,154 @@
+"""Asks an HTTP API with JSON for a handler: one deadline, retries where they help.
+
+What may pass (no connection, 408, 425, 429, 5xx) is asked again while there is time,
+so only requests that may be repeated belong here. A refusal is an ApiError with its
+status and what the server said. Secrets are read anew for each request.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.records import last_line
+from forewarn.agent.integrations.commands import over
+from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_url
+from forewarn.clock import Clock
+from forewarn.instants import SECOND
+
+TRY_SECONDS = 10.0
+"""For one attempt, where more is left: a server that hangs is asked again."""
+
+PAUSE_FIRST_SECONDS = 0.25
+PAUSE_MOST_SECONDS = 5.0
+"""Between attempts; it doubles from one to the other."""
+
+BODY_BYTES_MAX = 64 * 1024 * 1024
+"""Of an answer: all pods of a node, with everything about them, are a few."""
+
+AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses that may pass."""
+
+_FINE = range(200, 300)
+
+
+class ApiError(HandlerError):
+    """The server refused a request."""
+
+    def __init__(self, message: str, *, status: int, body: Any = None) -> None:
+        """Keep the status, and the answer's JSON where it was some."""
+        super().__init__(message)
+        self.status = status
+        self.body = body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One request."""
+
+    method: str
+    path: str
+    """With its query."""
+    json: Any = None
+    content_type: str = "application/json"
+    again: bool = True
+    """Whether it is asked again where that may help."""
+
+
+class Api:
+    """One server, asked with the same headers each time."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock,
+        headers: Callable[[], Sequence[tuple[str, str]]] = tuple,
+        ca_file: str = "",
+    ) -> None:
+        """Connect nowhere yet; `headers` is called for each request."""
+        parsed = parse_url(url)
+        # A path in the URL, as behind a proxy, comes before that of each request.
+        self._prefix = parsed.target.rstrip("/")
+        self._url = parsed
+        self._clock = clock
+        self._headers = headers
+        self._ca_file = ca_file
+
+    @property
+    def base(self) -> str:
+        """Return where the server is, for a sentence."""
+        return self._url.base
+
+    def get(self, path: str, leash: Leash) -> Any:
+        """Return the JSON of an answer; raises HandlerError."""
+        return self.ask(Ask(method="GET", path=path), leash)
+
+    def ask(self, ask: Ask, leash: Leash) -> Any:
+        """Return the JSON of an answer, None where there is none; raises HandlerError."""
+        pause = PAUSE_FIRST_SECONDS
+        while True:
+            seconds = min(leash.seconds(), TRY_SECONDS)
+            if seconds <= 0:
+                raise over(leash, f"asking {self.base}")
+            try:
+                answer = self._once(ask, leash, seconds)
+            except HttpError as error:
+                if error.trouble is Trouble.STOPPED:
+                    raise over(leash, f"asking {self.base}") from error
+                last: HandlerError = HandlerError(error.message)
+            else:
+                if answer.status in _FINE:
+                    return _json(answer)
+                last = self._refused(ask, answer)
+                if answer.status not in AGAIN:
+                    raise last
+            if not ask.again:
+                raise last
+            if not leash.pause(pause):
+                raise over(leash, f"asking again: {last}") from last
+            pause = min(2 * pause, PAUSE_MOST_SECONDS)
+
+    def _once(self, ask: Ask, leash: Leash, seconds: float) -> Answer:
+        client = Client(
+            self._url,
+            clock=self._clock,
+            ca_file=self._ca_file,
+            body_max=BODY_BYTES_MAX,
+        )
+        headers = [("Accept", "application/json"), *self._headers()]
+        target = f"{self._prefix}{ask.path}"
+        timeout = round(seconds * SECOND)
+        try:
+            with leash.ringing(client.interrupt):
+                if ask.method == "GET":
+                    return client.get(target, headers=headers, timeout=timeout)
+                body = b"" if ask.json is None else json.dumps(ask.json).encode()
+                if body:
+                    headers.append(("Content-Type", ask.content_type))
+                return client.send(
+                    ask.method, target, body, headers=headers, timeout=timeout
+                )
+        finally:
+            client.close()
+
+    def _refused(self, ask: Ask, answer: Answer) -> ApiError:
+        body = _json(answer)
+        said = ""
+        if isinstance(body, Mapping):
+            said = str(cast("Mapping[str, Any]", body).get("message", ""))
+        said = last_line(said or answer.body[:4096].decode("utf-8", "replace"))
+        path = ask.path.partition("?")[0]
+        message = f"{ask.method} {path} was answered {answer.status}"
+        return ApiError(
+            f"{message}: {said}" if said else message, status=answer.status, body=body
+        )
+
+
+def _json(answer: Answer) -> Any:
+    try:
+        return json.loads(answer.body)
+    except ValueError:
+        return None

@@ -1,0 +1,152 @@
+"""Runs a command of another program for a handler: one deadline, all of its output.
+
+Only for commands that end soon and do no harm if they are killed: `systemctl show`,
+`scontrol update`. It has a process group of its own, which is killed as a whole when
+the time is up. Nothing is passed through a shell.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import HandlerError, StoppedError, TimeUpError
+from forewarn.agent.handlers.records import last_line
+
+OUTPUT_CHARACTERS_MAX = 4 * 1024 * 1024
+"""Of one command: a list of all jobs of a large cluster is about a megabyte."""
+
+COMMAND_SECONDS = 30.0
+"""For one command, where more is left: what says nothing so long hangs."""
+
+REAP_SECONDS = 2.0
+"""For a killed command to be gone; then it hangs in the system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """How a command ended."""
+
+    status: int
+    """Its exit status; negative: the signal that ended it."""
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """Return its last line, for a sentence: of its errors, or else of its output."""
+        return last_line(self.err) or last_line(self.out)
+
+
+class Commands:
+    """Runs commands with the agent's environment and in English."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Take the agent's environment; what is understood must not be translated."""
+        self._environment = {**environment, "LC_ALL": "C.UTF-8"}
+
+    def find(self, program: str) -> str:
+        """Return where a program is; empty: nowhere."""
+        return shutil.which(program, path=self._environment.get("PATH")) or ""
+
+    def run(
+        self,
+        words: Sequence[str],
+        leash: Leash,
+        *,
+        seconds: float = COMMAND_SECONDS,
+        text: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Output:
+        """Return how a command ended; raises HandlerError where it did not.
+
+        `text` is its standard input. A status other than 0 is no error here.
+        """
+        seconds = min(seconds, leash.seconds())
+        if seconds <= 0:
+            raise _over(leash, words)
+        try:
+            child = subprocess.Popen(  # noqa: S603 - what the settings name
+                list(words),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**self._environment, **(environment or {})},
+                cwd="/" if os.name == "posix" else None,
+                start_new_session=os.name == "posix",
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except OSError as error:
+            raise HandlerError(f"{words[0]}: {error.strerror}") from error
+        killed = threading.Event()
+
+        def kill() -> None:
+            killed.set()
+            _kill(child)
+
+        with leash.ringing(kill):
+            try:
+                out, err = child.communicate(text, timeout=seconds)
+            except subprocess.TimeoutExpired:
+                kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.communicate(timeout=REAP_SECONDS)
+                raise _over(leash, words, seconds) from None
+            finally:
+                _kill(child)
+        if killed.is_set():
+            raise _over(leash, words)
+        return Output(
+            status=child.returncode,
+            out=out[:OUTPUT_CHARACTERS_MAX],
+            err=err[:OUTPUT_CHARACTERS_MAX],
+        )
+
+    def must(
+        self,
+        words: Sequence[str],
+        leash: Leash,
+        *,
+        seconds: float = COMMAND_SECONDS,
+        text: str = "",
+    ) -> str:
+        """Return what a command printed; raises HandlerError also where it failed."""
+        output = self.run(words, leash, seconds=seconds, text=text)
+        if output.status != 0:
+            why = output.said or f"status {output.status}"
+            raise HandlerError(f"{shown(words)}: {why}")
+        return output.out
+
+
+def shown(words: Sequence[str]) -> str:
+    """Return a command for a sentence."""
+    return " ".join(words)
+
+
+def over(leash: Leash, doing: str) -> HandlerError:
+    """Return the error of a handler that has no time left: `waiting for 3 sessions`."""
+    if leash.is_stopped:
+        return StoppedError(f"its event has gone while it was {doing}")
+    return TimeUpError(f"its time was up while it was {doing}")
+
+
+def _over(leash: Leash, words: Sequence[str], seconds: float = 0.0) -> HandlerError:
+    if leash.seconds() > 0:
+        return HandlerError(f"{shown(words)}: no answer within {seconds:.0f} s")
+    return over(leash, f"running {shown(words)}")
+
+
+def _kill(child: "subprocess.Popen[str]") -> None:
+    """Kill a command and what it has started; one that has ended is left alone."""
+    with contextlib.suppress(OSError):
+        if os.name == "posix":
+            os.killpg(child.pid, signal.SIGKILL)
+        else:  # pragma: no cover
+            child.kill()

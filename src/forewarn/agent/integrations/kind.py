@@ -1,0 +1,57 @@
+"""What an integration tells of itself: its keys, and how it is made of them.
+
+Each module of an integration has one of these, called `KIND`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.sinks.port import Sink
+from forewarn.agent.values import HandlerSettings, NotifySettings
+from forewarn.clock import Clock
+
+if TYPE_CHECKING:
+    # Whoever uses no integration lets go of it once the settings are read.
+    from forewarn.agent.options import Option
+
+Entry = Mapping[str, Any]
+"""The sound keys of one table of the settings: its own and those of all kinds."""
+
+Faults = Iterator[tuple[str, str]]
+"""What is wrong: a key, or an empty text for all of it, and a sentence."""
+
+
+def no_faults(_entry: Entry) -> Faults:
+    """Find nothing wrong."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerKind:
+    """A kind of handler."""
+
+    make: Callable[[HandlerSettings, Ground], Worker]
+    """Its own keys are in `settings.more`, those that were not written are absent."""
+    keys: "Mapping[str, Option]" = field(default_factory=dict[str, Any])
+    """Its own; their texts are the reference, with the default of each in them."""
+    needed: tuple[str, ...] = ()
+    """Keys that must be there."""
+    faults: Callable[[Entry], Faults] = no_faults
+    """What must hold between keys."""
+    recovers: bool = True
+    """Whether it has anything to do after the event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkKind:
+    """A kind of receiver."""
+
+    make: Callable[[NotifySettings, Clock], Sink]
+    name: Callable[[NotifySettings], str]
+    """What it is called in logs and in the queue: never with a secret in it."""
+    keys: "Mapping[str, Option]" = field(default_factory=dict[str, Any])
+    needed: tuple[str, ...] = ()
+    faults: Callable[[Entry], Faults] = no_faults

@@ -1,0 +1,36 @@
+"""Notifications as lines of JSON in a file."""
+
+import json
+import os
+from collections.abc import Sequence
+
+from forewarn.agent.sinks.port import SinkError, Told
+
+
+class FileSink:
+    """Appends a line of JSON; the file is opened anew for each, so it may be moved."""
+
+    def __init__(self, path: str) -> None:
+        """Append to `path`."""
+        self._path = path
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Append one line; raises SinkError."""
+        line = json.dumps(told.as_json(number)) + "\n"
+        try:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            opened = os.open(self._path, flags, 0o640)
+            try:
+                os.write(opened, line.encode())
+            finally:
+                os.close(opened)
+        except OSError as error:
+            raise SinkError(f"{self._path}: {error.strerror}") from error
+
+    def check(self) -> Sequence[str]:
+        """Return whether its folder is there and may be written."""
+        path = os.path.abspath(self._path)
+        is_there = os.path.exists(path)
+        if not os.access(path if is_there else os.path.dirname(path), os.W_OK):
+            return (f"{self._path} cannot be written",)
+        return ()

@@ -1,0 +1,81 @@
+"""The port of receivers: what is told to them, and what each kind must do.
+
+A receiver is handed one notification after the other, by one thread. What it does not
+take waits in the journal and is handed to it again, or is dropped where that would not
+help. It may be handed the same one twice, with the same number.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from forewarn.agent import forms
+from forewarn.agent.core.model import Note, NoteKind
+from forewarn.agent.journal import codec
+from forewarn.instants import format_instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What happened, and in which VM."""
+
+    vm: str
+    note: Note
+
+    @classmethod
+    def read(cls, body: str) -> "Told":
+        """Return it from the queue; raises JournalError."""
+        members = json.loads(body)
+        return cls(vm=members["vm"], note=codec.load(Note, members["note"]))
+
+    def as_json(self, number: int) -> dict[str, Any]:
+        """Return it as receivers get it."""
+        event = forms.event_json(self.note.notice) or {"EventId": self.note.event_id}
+        return {
+            "id": number,
+            "at": format_instant(self.note.at),
+            "kind": self.note.kind.value,
+            "vm": self.vm,
+            "handler": self.note.handler,
+            "detail": self.note.detail,
+            "event": event,
+        }
+
+    def words(self, number: int) -> dict[str, str]:
+        """Return the placeholders of a body."""
+        words = forms.event_words(self.note.notice)
+        words["id"] = self.note.event_id
+        plain = {
+            name: str(value)
+            for name, value in self.as_json(number).items()
+            if name not in {"id", "event"}
+        }
+        named = {f"event_{name}": text for name, text in words.items()}
+        return {**words, **named, **plain, "number": str(number)}
+
+
+class SinkError(Exception):
+    """The receiver did not take it."""
+
+    def __init__(self, message: str, *, may_pass: bool = True) -> None:
+        """Say why, and whether it may take it later."""
+        super().__init__(message)
+        self.message = message
+        self.may_pass = may_pass
+
+
+class Sink(Protocol):
+    """A receiver; used by one thread at a time."""
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Hand one notification over; raises SinkError."""
+        ...
+
+    def check(self) -> Sequence[str]:
+        """Return what is wrong with it, one sentence each."""
+        ...
+
+
+PLACES = Told(vm="", note=Note(at=0, kind=NoteKind.SEEN)).words(0)
+"""Every placeholder of a body."""

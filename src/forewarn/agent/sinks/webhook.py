@@ -1,0 +1,40 @@
+"""Notifications as requests: an answer of 2xx takes one."""
+
+import json
+from collections.abc import Sequence
+
+from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
+from forewarn.agent.sinks.port import PLACES, SinkError, Told
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+
+
+class WebhookSink:
+    """Posts each notification; an answer of 2xx takes it."""
+
+    def __init__(self, template: Template, *, timeout: Micros, clock: Clock) -> None:
+        """Send nothing yet."""
+        self._template = template
+        self._timeout = timeout
+        self._clock = clock
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Post it once; raises SinkError."""
+        usual = json.dumps(told.as_json(number))
+        try:
+            post = Post(
+                self._template, told.words(number), usual=usual, clock=self._clock
+            )
+            post.send(seconds=self._timeout / SECOND)
+        except PostError as error:
+            raise SinkError(error.message, may_pass=error.may_pass) from error
+
+    def check(self) -> Sequence[str]:
+        """Return what is wrong with the template, or who is not there.
+
+        Nothing is sent.
+        """
+        return [
+            *faults(self._template, PLACES),
+            *unreached(self._template, clock=self._clock),
+        ]
