@@ -145,6 +145,8 @@ class Parts:
             self._watcher.start()
             self._notifier.attach(self._opened.journal)
             self._feeder.begin()
+            if self._opened.was_rebooted:
+                logger.info("this VM was rebooted since an agent last ran")
             logger.info("watching %s", self._endpoint.url)
             self.agent.begin()
             while self.agent.turn():

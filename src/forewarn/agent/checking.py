@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from forewarn.agent.core.polling import NAME_TIMEOUT
+from forewarn.agent.core.rules import default_rules
 from forewarn.agent.naming import named
 from forewarn.agent.values import Settings
 from forewarn.agent.watcher import Port
@@ -69,8 +70,10 @@ def findings(
 
 
 def _settings(settings: Settings) -> Finding:
-    rules = len(settings.policy.rules)
-    count = f"{rules} rules" if rules != 1 else "1 rule"
+    rules = settings.policy.rules
+    count = f"{len(rules)} rules" if len(rules) != 1 else "1 rule"
+    if rules == default_rules(tuple(settings.policy.handlers)):
+        count = "the default rules"
     text = f"sound: {settings.file or 'no file'}, {count}"
     return Finding(is_well=True, what="settings", text=text)
 

@@ -20,7 +20,7 @@ HELP_COLUMNS = 78
 """Of the help. To ask the terminal would load what compresses files."""
 
 _COMMANDS = {
-    "run": "watch, prepare, approve, recover until told to stop; what it does unasked",
+    "run": "watch, prepare, approve, recover until it is stopped; the default",
     "check": "say whether all is well: settings, endpoint, handlers",
     "settings": "print the settings in force, and where each came from",
     "try": "try FILE: show what it would do with a document",

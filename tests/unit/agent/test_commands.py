@@ -181,3 +181,28 @@ def test_other_systems_are_told_what_to_do(
     told = installing.advice(platform, ["/opt/x", "--config", "y"], has_openrc=openrc)
     assert word in told
     assert "/opt/x" in told
+
+
+def test_help_teaches_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        front.main(["--help"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    _, _, commands = told.partition("\ncommands:\n")
+    listed = [line.split()[0] for line in commands.splitlines()]
+    assert listed == ["run", "check", "settings", "try", "status", "approve", "install"]
+    assert max(map(len, told.splitlines())) <= 79
+    for listed_one in listed:
+        assert f"{listed_one}," in told or f",{listed_one}" in told
+
+
+def test_check_says_that_the_rules_are_the_default_ones(
+    agent: Say, tmp_path: Path
+) -> None:
+    _, told, _ = agent("check")
+    assert "sound: agent.toml, 1 rule\n" in told
+    (tmp_path / "agent.toml").write_text(
+        'endpoint = "http://127.0.0.1:1"\nstate = "state/agent.db"\nlisten = ""\n'
+    )
+    _, told, _ = agent("check")
+    assert "sound: agent.toml, the default rules\n" in told

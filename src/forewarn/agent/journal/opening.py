@@ -37,8 +37,8 @@ class Opened:
     """Keep it until the agent ends."""
     fault: str = ""
     """Why it is in memory only; empty: it is not."""
-    boot_before: str = ""
-    """During which boot it was last written; empty: never, or not known."""
+    was_rebooted: bool = False
+    """It was last written during another boot of the VM."""
 
     def close(self) -> None:
         """Let go of both."""
@@ -82,7 +82,12 @@ def open_journal(
         logger.error(told)  # noqa: TRY400 - whose fault it is needs no traceback
         kept = MemoryJournal(teller=teller, limits=limits)
         return Opened(journal=kept, lock=lock, fault=error.message)
-    return Opened(journal=journal, lock=lock, boot_before=journal.boot_before)
+    before = journal.boot_before
+    return Opened(
+        journal=journal,
+        lock=lock,
+        was_rebooted=bool(before and boot and before != boot),
+    )
 
 
 def _opened(

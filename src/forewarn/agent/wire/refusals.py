@@ -25,6 +25,7 @@ while it is being updated), or it is too busy."""
 
 _SUCCESS = range(200, 300)
 _REFUSAL = range(400, 500)
+_PAGE = "text/html"
 _BAD_REQUEST = 400
 
 _SECONDS = re.compile(r"\s*(\d{1,9})\s*", re.ASCII)
@@ -33,6 +34,11 @@ _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 def judge(event_id: str, answer: Answer) -> Answered:
     """Return what became of an approval that was answered (clauses 3.2 and 3.3)."""
+    kind = (answer.header("content-type") or "").lower()
+    if answer.status in _SUCCESS and kind.startswith(_PAGE):
+        # Whoever shows people a page has passed no approval on.
+        detail = "a page of HTML, which no endpoint answers with"
+        return Answered(event_id=event_id, consent=Consent.WANTED, detail=detail)
     if answer.status in _SUCCESS:
         # The body says nothing: clients must read nothing into it (clause 1.12).
         return Answered(event_id=event_id, consent=Consent.GIVEN)

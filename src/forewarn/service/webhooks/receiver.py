@@ -266,7 +266,7 @@ class Receiver:
     async def _give_up(self, messages: Sequence[OutboxMessage], why: str) -> None:
         count = await self._mailbox.give_up(messages, why)
         self.standing.given_up[why] += count
-        logger.warning("webhook %s: gave up %d messages: %s", self.name, count, why)
+        logger.warning("webhook %s: messages given up: %d, %s", self.name, count, why)
 
     def _headers(self, public_id: str, body: bytes) -> dict[str, str]:
         return signed_headers(

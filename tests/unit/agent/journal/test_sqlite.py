@@ -70,9 +70,10 @@ def test_it_knows_during_which_boot_it_was_written(path: Path) -> None:
     assert second.boot_before == "one"
     second.close()
     # It was not written in the second: that is as if it had not been.
-    third = open_journal(path, boot="three")
-    assert third.boot_before == "one"
-    third.close()
+    for boot, was_rebooted in (("three", True), ("one", False), ("", False)):
+        opened = open_journal(path, boot=boot)
+        assert opened.was_rebooted is was_rebooted
+        opened.close()
 
 
 def test_the_boot_is_named_where_the_system_tells(tmp_path: Path) -> None:

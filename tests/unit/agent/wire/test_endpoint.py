@@ -220,6 +220,12 @@ class TestApprovals:
     def test_are_given_whatever_the_body_says(self, body: bytes) -> None:
         assert approve(plain(body))[0].consent is Consent.GIVEN
 
+    def test_are_open_where_a_page_answers(self) -> None:
+        reply = plain(b"<html>", more="Content-Type: Text/HTML; charset=utf-8\r\n")
+        answered, _ = approve(reply)
+        assert answered.consent is Consent.WANTED
+        assert "HTML" in answered.detail
+
     def test_go_again_with_a_version_that_is_offered(self) -> None:
         answered, request = approve(versions("2019-08-01"), plain(b""))
         assert answered.consent is Consent.GIVEN

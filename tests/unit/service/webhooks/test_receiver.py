@@ -168,7 +168,7 @@ async def test_what_is_too_old_is_given_up(caplog: pytest.LogCaptureFixture) -> 
     await told.run()
     assert told.ids == ["id-2", "id-3"]
     assert box.given_up == [(1, "too old")]
-    assert "webhook shop: gave up 1 messages: too old" in caplog.messages
+    assert "webhook shop: messages given up: 1, too old" in caplog.messages
 
 
 @in_loop
