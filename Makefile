@@ -112,10 +112,26 @@ agent: .venv/made.stamp ## Build the agent's single file, dist/forewarn-agent.py
 	@$(BIN)/python deploy/bundle.py dist/forewarn-agent.pyz
 	@echo "dist/forewarn-agent.pyz: run it with any Python 3.11 or newer"
 
+.PHONY: dist
+dist: .venv/server.stamp ## Build wheel and sdist into dist/.
+	@rm -f dist/forewarn-*.whl dist/forewarn-*.tar.gz
+	@$(BIN)/python -m hatchling build -t sdist -t wheel
+
+.PHONY: package
+package: dist agent ## Build all packages: wheel, sdist, single file, Debian's.
+	@rm -f dist/forewarn*.deb
+	@if command -v dpkg-deb >/dev/null; then \
+		$(BIN)/python -m deploy.debian.build dist; \
+	else \
+		echo "No dpkg-deb here: Debian packages are built on Debian"; \
+	fi
+
 .PHONY: lock
 lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest releases.
 	@echo "Resolving the newest releases"
 	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in -o requirements/server.txt
+	@$(UV_COMPILE) --extra server pyproject.toml -c requirements/server.txt \
+		-o requirements/run.txt
 	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in requirements/dev.in \
 		-c requirements/server.txt -o requirements/dev.txt
 	@$(UV_COMPILE) requirements/lock.in -o requirements/lock.txt
@@ -129,7 +145,7 @@ UV_COMPILE = .lock-venv/bin/uv pip compile -q --upgrade --universal --python-ver
 clean: ## Remove everything that the other targets make.
 	@rm -rf .venv .lock-venv .build .hypothesis .import_linter_cache \
 		.pytest_cache .ruff_cache .coverage .coverage.* dist
-	@find src tests $(wildcard examples) -name __pycache__ -prune -exec rm -rf {} +
+	@find src tests $(wildcard examples bench deploy) -name __pycache__ -prune -exec rm -rf {} +
 
 # -- the environment --------------------------------------------------------------
 

@@ -37,9 +37,9 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
-def files() -> dict[str, bytes]:
-    """Return what goes in, by its name in the file."""
-    found: dict[str, bytes] = {"__main__.py": MAIN.encode()}
+def sources() -> dict[str, bytes]:
+    """Return the modules of the agent, by their names below the source."""
+    found: dict[str, bytes] = {}
     for part in PARTS:
         place = SOURCE / part
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
@@ -73,7 +73,8 @@ def bundle(target: Path) -> None:
     with target.open("wb") as opened:
         opened.write(SHEBANG)
         with zipfile.ZipFile(opened, "w", zipfile.ZIP_STORED) as archive:
-            for name, data in sorted(files().items()):
+            files = {"__main__.py": MAIN.encode(), **sources()}
+            for name, data in sorted(files.items()):
                 archive.writestr(zipfile.ZipInfo(name, LONG_AGO), data)
                 if name.endswith(".py"):
                     info = zipfile.ZipInfo(f"{name}c", LONG_AGO)

@@ -148,7 +148,7 @@ def test_the_package_says_that_it_is_typed() -> None:
 
 
 def test_the_pins_name_no_place_and_carry_hashes() -> None:
-    for name in ("server.txt", "dev.txt", "lock.txt"):
+    for name in ("server.txt", "run.txt", "dev.txt", "lock.txt"):
         text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
         assert "://" not in text, name
         pins = re.findall(r"^[a-z0-9][\w.-]*==", text, flags=re.MULTILINE)

@@ -63,3 +63,20 @@ def test_its_module_is_loaded_when_it_is_used(word: str) -> None:
     for key, option in kind_of(word).keys.items():
         assert option.text[0].isupper() or option.text[0] == "`", (word, key)
         assert option.text.endswith("."), (word, key)
+
+
+def test_the_page_of_handlers_lists_them_all() -> None:
+    text = (ROOT / "docs" / "agent-handlers.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| \[`(\w+)`\]\(integrations/(\w+)\.md\) \| (.*) \|$", text, re.MULTILINE
+    )
+    assert [(word, text) for word, _, text in rows] == [*catalog.HANDLERS.items()]
+    assert all(word == page for word, page, _ in rows)
+
+
+def test_the_page_of_the_agent_lists_all_receivers() -> None:
+    text = (ROOT / "docs" / "agent.md").read_text(encoding="utf-8")
+    missing = [
+        word for word in catalog.SINKS if f"(integrations/{word}.md)" not in text
+    ]
+    assert not missing

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-_KEY = re.compile(r"([A-Za-z_][\w.-]*):(?: +(.*))?$")
+_KEY = re.compile(r"([A-Za-z_][\w./-]*):(?: +(.*))?$")
 _PLAIN = re.compile(r"[\w./:$@-][\w./:$@ -]*$")
 
 
@@ -77,6 +77,8 @@ def _mapping(lines: list[_Line], indent: int) -> tuple[dict[str, Any], list[_Lin
 
 def _value(line: _Line) -> Any:
     text = line.text
+    if text == "{}":
+        return {}
     if text[0] in '["':
         try:
             return json.loads(text)

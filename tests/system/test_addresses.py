@@ -6,7 +6,6 @@ machine's own network is never touched.
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.namespaces import Space, missing, no_namespaces
 from tests.support.processes import PATIENCE_SECONDS, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -65,36 +65,8 @@ else:
 """
 
 
-def run(*words: str, **options: Any) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)
-    assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
-    return done.stdout
-
-
-class Namespace:
+class Namespace(Space):
     """A network namespace: a host, a guest or a router."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def begin(self) -> None:
-        """Make it, with nothing in it but a loopback device."""
-        run("ip", "netns", "add", self.name)
-        for family in ("all", "default"):
-            self.set_sysctl(f"ipv6/conf/{family}/disable_ipv6", "1")
-        self.ip("link set lo up")
-
-    def words(self, *words: str) -> list[str]:
-        return ["ip", "netns", "exec", self.name, *words]
-
-    def run(self, *words: str, **options: Any) -> str:
-        return run(*self.words(*words), **options)
-
-    def ip(self, words: str) -> str:
-        return run("ip", "-n", self.name, *words.split())
-
-    def set_sysctl(self, key: str, text: str) -> None:
-        self.run("sh", "-c", f"echo {text} > /proc/sys/net/{key}")
 
     def ask(
         self,
@@ -245,38 +217,17 @@ class World:
             self._service.kill()
             self._service.wait()
         for space in self._spaces:
-            subprocess.run(["ip", "netns", "delete", space.name], check=False)
+            space.end()
 
 
 def lacking() -> str:
     """Return why these tests cannot run here; nothing if they can."""
-    if os.geteuid():
-        return "needs root, for network namespaces"
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    for program, package in (("nft", "nftables"), ("ip", "iproute2")):
-        if shutil.which(program, path=path) is None:
-            return f"needs {program}, of Debian's package {package}"
-    name = f"fw{os.getpid()}-try"
-    made = subprocess.run(
-        ["ip", "netns", "add", name], check=False, capture_output=True, text=True
-    )
-    if made.returncode:
-        return f"needs network namespaces: {made.stderr.strip()}"
-    tried = subprocess.run(
-        [
-            "ip",
-            "netns",
-            "exec",
-            name,
-            "nft",
-            "add table inet try; add table bridge try",
-        ],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    subprocess.run(["ip", "netns", "delete", name], check=False)
-    return f"needs nftables in the kernel: {tried.stderr}" if tried.returncode else ""
+    if why := missing("nft", "nftables"):
+        return why
+    try_nft = ("nft", "add table inet try; add table bridge try")
+    if why := no_namespaces(*try_nft):
+        return f"needs network namespaces with nftables: {why}"
+    return ""
 
 
 @pytest.fixture

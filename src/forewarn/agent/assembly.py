@@ -33,7 +33,15 @@ from forewarn.agent.telling.pages import Pages, PeerPages, Sources
 from forewarn.agent.telling.server import Server
 from forewarn.agent.values import AUTO, PeerSettings, Settings
 from forewarn.agent.watcher import Watcher
-from forewarn.agent.wire.discovery import places
+from forewarn.agent.wire.asking import Heard
+from forewarn.agent.wire.discovery import (
+    DEFAULT,
+    Discovery,
+    places,
+    seek,
+    seek_here,
+    urls_of,
+)
 from forewarn.agent.wire.endpoint import Endpoint
 from forewarn.agent.wire.sender import Sender
 from forewarn.clock import Clock, SystemClock
@@ -248,9 +256,33 @@ def is_dry(settings: Settings) -> bool:
 
 def endpoint_of(settings: Settings, clock: Clock) -> Endpoint:
     """Return the endpoint that the settings name."""
-    named_url = settings.watch.endpoint
-    find = places if named_url == AUTO else lambda: (named_url,)
-    return Endpoint(find, clock=clock, ca_file=settings.watch.ca_file)
+    url = settings.watch.endpoint
+    if url != AUTO:
+        return _endpoint_at(settings, clock, url)
+    found = Discovery(clock=clock, seek=_seek_of(settings))
+    return Endpoint(found.places, clock=clock, ca_file=settings.watch.ca_file)
+
+
+def elsewhere_of(
+    settings: Settings, clock: Clock
+) -> tuple[Sequence[Endpoint], Sequence[str]]:
+    """Return where else the endpoint may be, and who said so, for `check`."""
+    if settings.watch.endpoint != AUTO:
+        return (), ()
+    told: Sequence[str] = ()
+    urls = [url for url in places() if url != DEFAULT]
+    if not urls:
+        heard = _seek_of(settings)(clock)
+        told, urls = heard.told, list(urls_of(heard))
+    return [_endpoint_at(settings, clock, url) for url in urls], told
+
+
+def _seek_of(settings: Settings) -> Callable[[Clock], Heard]:
+    return seek if settings.watch.dhcp else seek_here
+
+
+def _endpoint_at(settings: Settings, clock: Clock, url: str) -> Endpoint:
+    return Endpoint(lambda: (url,), clock=clock, ca_file=settings.watch.ca_file)
 
 
 def pace_of(settings: Settings) -> Pace:

@@ -8,12 +8,14 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from forewarn.agent.core.polling import NAME_TIMEOUT
 from forewarn.agent.core.rules import default_rules
 from forewarn.agent.naming import named
 from forewarn.agent.values import Settings
 from forewarn.agent.watcher import Port
+from forewarn.agent.wire.endpoint import Asked
 from forewarn.agent.wire.urls import split_listener
 from forewarn.instants import SECOND, Micros
 
@@ -35,10 +37,20 @@ class Finding:
     text: str
 
 
+Elsewhere: TypeAlias = Callable[[], tuple[Sequence[Port], Sequence[str]]]
+"""Where else the endpoint may be, when it does not answer where it should, and what
+was heard of those who were asked for it."""
+
+
+def _nowhere() -> tuple[Sequence[Port], Sequence[str]]:
+    return (), ()
+
+
 def findings(
     settings: Settings,
     *,
     endpoint: Port,
+    elsewhere: Elsewhere = _nowhere,
     checks: Sequence[tuple[str, Callable[[], Sequence[str]]]],
 ) -> Iterator[Finding]:
     """Yield how everything stands; `checks` has each handler, and those notified, with its own."""
@@ -46,7 +58,7 @@ def findings(
     for warning in settings.warnings:
         yield Finding(is_well=False, what="settings", text=warning)
     yield _state(settings.watch.state)
-    yield from _endpoint(settings, endpoint)
+    yield from _endpoint(settings, endpoint, elsewhere)
     for name, check in checks:
         faults = check()
         for fault in faults:
@@ -94,11 +106,23 @@ def _state(path: str) -> Finding:
     return Finding(is_well=True, what="state", text=f"{path} can be written")
 
 
-def _endpoint(settings: Settings, endpoint: Port) -> Iterator[Finding]:
+def _endpoint(
+    settings: Settings, endpoint: Port, elsewhere: Elsewhere
+) -> Iterator[Finding]:
+    url = endpoint.url
     asked = endpoint.ask(timeout=ENDPOINT_TIMEOUT, full=True)
+    refusals = [] if asked.reading is not None else [_refusal(url, asked)]
+    others, told = elsewhere() if refusals else _nowhere()
+    for other in others:
+        if asked.reading is None:
+            endpoint, asked = other, other.ask(timeout=ENDPOINT_TIMEOUT, full=True)
+            if asked.reading is None:
+                refusals.append(_refusal(other.url, asked))
+    for sentence in told:
+        yield Finding(is_well=asked.reading is not None, what="dhcp", text=sentence)
     if asked.reading is None:
-        text = f"{endpoint.url} gave no document: {asked.detail or asked.result.value}"
-        yield Finding(is_well=False, what="endpoint", text=text)
+        for refusal in refusals:
+            yield Finding(is_well=False, what="endpoint", text=refusal)
         return
     events = len(asked.reading.notices)
     count = f"{events} events" if events != 1 else "1 event"
@@ -107,6 +131,10 @@ def _endpoint(settings: Settings, endpoint: Port) -> Iterator[Finding]:
     for oddity in asked.reading.oddities:
         yield Finding(is_well=False, what="endpoint", text=oddity)
     yield _name(settings, endpoint)
+
+
+def _refusal(url: str, asked: Asked) -> str:
+    return f"{url} gave no document: {asked.detail or asked.result.value}"
 
 
 def _name(settings: Settings, endpoint: Port) -> Finding:

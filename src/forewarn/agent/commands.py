@@ -41,11 +41,12 @@ def check(order: Order) -> int:
     """Say what is well and what is not; the status is 1 if anything is not."""
     from forewarn.agent import assembly  # noqa: PLC0415 - as above
 
-    settings = order.settings()
+    settings, clock = order.settings(), SystemClock()
     found = list(
         checking.findings(
             settings,
-            endpoint=assembly.endpoint_of(settings, SystemClock()),
+            endpoint=assembly.endpoint_of(settings, clock),
+            elsewhere=lambda: assembly.elsewhere_of(settings, clock),
             checks=assembly.checks_of(settings, order.environ),
         )
     )
@@ -137,6 +138,8 @@ def _asked(settings: Settings) -> dict[str, Any]:
     listen = settings.watch.listen
     if not listen:
         raise HttpError(Trouble.REFUSED, "it listens nowhere, by the settings")
+    if listen.endswith(":0"):
+        raise HttpError(Trouble.REFUSED, "it listens at a port that the system chose")
     # Where it listens at every address, it listens here too.
     reached = listen.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:")
     client = Client(

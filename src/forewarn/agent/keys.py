@@ -38,6 +38,11 @@ _WATCH: Mapping[str, Option] = {
         "does not answer, what DHCP option 245 of this VM names; or a URL. Its "
         "variable is `FOREWARN_ENDPOINT`.",
     ),
+    "dhcp": Option(
+        form=Form.SWITCH,
+        text="Whether `auto` asks the network's DHCP servers for option 245 where "
+        "nobody answers and no lease has it. Nothing is taken of what they offer.",
+    ),
     "poll": Option(
         form=Form.DURATION,
         least=POLL_MIN,

@@ -21,6 +21,7 @@ class WatchSettings:
     """The keys before any table: what is watched, and how."""
 
     endpoint: str = AUTO
+    dhcp: bool = True
     poll: Micros = SECOND
     name: str = AUTO
     scale_set_names: bool = False

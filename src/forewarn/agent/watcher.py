@@ -313,15 +313,17 @@ class Watcher:
     def _tell_log(self, asked: Asked, failures: int) -> None:
         before = self.view
         if failures == 0:
-            if before.failures:
-                logger.info(
-                    "the endpoint answers again; polls that failed: %s", before.failures
-                )
-            elif before.last is None:
+            if before.answered_seconds is None:
                 logger.info(
                     "the endpoint at %s answers, version %s",
                     self._endpoint.url,
                     self._endpoint.version,
+                )
+            elif before.failures:
+                logger.info(
+                    "the endpoint at %s answers again; polls that failed: %s",
+                    self._endpoint.url,
+                    before.failures,
                 )
         elif failures == 1 or (before.last, before.detail) != (
             asked.result,

@@ -2,17 +2,23 @@
 
 The three scripts have the same content: after which words there are which others,
 and which words an option takes. Names of a fleet are not completed: that would ask
-the service at every key.
+the service at every key. The agent's own program has its scripts in its package.
 """
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from forewarn.cli.commands import COMMANDS, GROUPS
 from forewarn.cli.failure import Exit
 from forewarn.cli.parser import options_of
 from forewarn.cli.words import GLOBAL, Call, Command, Option
+
+PROGRAM = "forewarn"
+AGENT_PROGRAM = "forewarn-agent"
+"""The agent alone, as its single file and its package have it."""
+
+SHELLS = ("bash", "zsh", "fish")
 
 FILE_WORDS = frozenset({"FILE", "SCENARIO|FILE"})
 """Metavariables whose value is a file's name."""
@@ -33,9 +39,20 @@ class Level:
 
 def completion(call: Call) -> int:
     """Print the script."""
-    write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[call.text("shell")]
-    print("\n".join(write(list(levels()))))
+    print(script(call.text("shell")), end="")
     return Exit.DONE
+
+
+def script(shell: str, program: str = PROGRAM) -> str:
+    """Return the script that completes a program's words in a shell."""
+    write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]
+    found = levels() if program == PROGRAM else agent_levels()
+    return "".join(f"{line}\n" for line in write(program, list(found)))
+
+
+def function_of(program: str) -> str:
+    """Return the name of the function that completes a program's words."""
+    return f"_{program.replace('-', '_')}"
 
 
 def levels() -> Iterator[Level]:
@@ -52,6 +69,20 @@ def levels() -> Iterator[Level]:
         if group not in alone:
             yield Level(words=group, follow=_members(group))
     yield from map(_level, COMMANDS)
+
+
+def agent_levels() -> Iterator[Level]:
+    """Yield what may follow what, for the agent's own program.
+
+    What is `forewarn agent check` is `forewarn-agent check` there.
+    """
+    for command in COMMANDS:
+        first, *rest = command.path
+        if first == "agent":
+            level = replace(_level(command), words=" ".join(rest))
+            if not rest:
+                level = replace(level, follow=(*level.follow, ("--version", "")))
+            yield level
 
 
 def _members(group: str) -> tuple[tuple[str, str], ...]:
@@ -98,8 +129,7 @@ def _values(options: tuple[Option, ...]) -> tuple[tuple[str, tuple[str, ...]], .
 # Bash
 
 _BASH_BEGIN = """\
-# bash completion for forewarn; made by `forewarn completion bash`
-_forewarn() {
+@() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
     local path='' word skip='' i
     COMPREPLY=()
@@ -107,19 +137,21 @@ _forewarn() {
         word=${COMP_WORDS[i]}
         if [[ -n $skip ]]; then skip=''; continue; fi
         case "$path $word" in
-            *' --'*) _forewarn_takes_value "$path" "$word" && skip=1 ;;
-            *) _forewarn_is_path "${path:+$path }$word" && path="${path:+$path }$word" ;;
+            *' --'*) @_takes_value "$path" "$word" && skip=1 ;;
+            *) @_is_path "${path:+$path }$word" && path="${path:+$path }$word" ;;
         esac
     done"""
 
-_BASH_END = """\
-}
-complete -F _forewarn forewarn"""
+
+def _bash(program: str, found: list[Level]) -> Iterator[str]:
+    yield f"# bash completion for {program}; made by `forewarn completion bash`"
+    yield from _bash_body(program, found)
 
 
-def _bash(found: list[Level]) -> Iterator[str]:
-    yield from _bash_helpers(found)
-    yield _BASH_BEGIN
+def _bash_body(program: str, found: list[Level]) -> Iterator[str]:
+    function = function_of(program)
+    yield from _bash_helpers(function, found)
+    yield _BASH_BEGIN.replace("@", function)
     yield '    case "$path:$prev" in'
     for level in found:
         for name, values in level.values:
@@ -133,19 +165,20 @@ def _bash(found: list[Level]) -> Iterator[str]:
         yield f"        {shlex.quote(level.words)})"
         yield f'            COMPREPLY=($(compgen -W "{words}" -- "$cur")){files} ;;'
     yield "    esac"
-    yield _BASH_END
+    yield "}"
+    yield f"complete -F {function} {program}"
 
 
-def _bash_helpers(found: list[Level]) -> Iterator[str]:
+def _bash_helpers(function: str, found: list[Level]) -> Iterator[str]:
     paths = "|".join(shlex.quote(level.words) for level in found if level.words)
-    yield f'_forewarn_is_path() {{ case "$1" in {paths}) return 0 ;; esac; return 1; }}'
+    yield f'{function}_is_path() {{ case "$1" in {paths}) return 0 ;; esac; return 1; }}'
     takes = "|".join(
         shlex.quote(f"{level.words}:{name}")
         for level in found
         for name, _ in level.values
     )
     yield (
-        '_forewarn_takes_value() { case "$1:$2" in '
+        f'{function}_takes_value() {{ case "$1:$2" in '
         f"{takes}) return 0 ;; esac; return 1; }}"
     )
 
@@ -161,25 +194,31 @@ def _bash_reply(values: tuple[str, ...]) -> str:
 # Zsh reads what bash does.
 
 
-def _zsh(found: list[Level]) -> Iterator[str]:
-    yield "# zsh completion for forewarn; to be sourced behind compinit"
+def _zsh(program: str, found: list[Level]) -> Iterator[str]:
+    function = function_of(program)
+    yield f"#compdef {program}"
+    yield f"# zsh completion for {program}; to be sourced behind compinit, or in a file"
+    yield f"# {function} of a folder in fpath"
     yield "autoload -U +X bashcompinit && bashcompinit"
-    yield from _bash(found)
+    yield from _bash_body(program, found)
+    # In a folder of fpath, this file is read when something is to be completed.
+    yield f'[[ "${{funcstack[1]}}" != {function} ]] || _bash_complete -F {function}'
 
 
 # Fish
 
 
-def _fish(found: list[Level]) -> Iterator[str]:
-    yield "# fish completion for forewarn; made by `forewarn completion fish`"
-    yield "complete -c forewarn -f"
+def _fish(program: str, found: list[Level]) -> Iterator[str]:
+    yield f"# fish completion for {program}; made by `forewarn completion fish`"
+    yield f"complete -c {program} -f"
     for level in found:
         condition = _fish_condition(level)
         values = dict(level.values)
         for name, text in level.follow:
-            yield _fish_line(condition, name, text, values.get(name))
+            words = _fish_words(name, text, values.get(name))
+            yield shlex.join(("complete", "-c", program, "-n", condition, *words))
         if level.takes_files:
-            yield f"complete -c forewarn -n {shlex.quote(condition)} -F"
+            yield f"complete -c {program} -n {shlex.quote(condition)} -F"
 
 
 def _fish_condition(level: Level) -> str:
@@ -193,20 +232,14 @@ def _fish_condition(level: Level) -> str:
     return seen
 
 
-def _fish_line(
-    condition: str, name: str, text: str, values: tuple[str, ...] | None
-) -> str:
-    words = ["complete", "-c", "forewarn", "-n", condition]
-    if name.startswith("--"):
-        words += ["-l", name[2:]]
-    else:
-        words += ["-a", name]
+def _fish_words(name: str, text: str, values: tuple[str, ...] | None) -> Iterator[str]:
+    """Yield how a word or an option is told to fish."""
+    yield from ("-l", name[2:]) if name.startswith("--") else ("-a", name)
     if values == ("FILE",):
-        words.append("-rF")
+        yield "-rF"
     elif values:
-        words += ["-x", "-a", " ".join(values)]
+        yield from ("-x", "-a", " ".join(values))
     elif values is not None:
-        words.append("-x")
+        yield "-x"
     if text:
-        words += ["-d", text]
-    return shlex.join(words)
+        yield from ("-d", text)

@@ -7,13 +7,14 @@ from forewarn.cli.failure import Exit
 from forewarn.cli.parser import ABOUT, options_of
 from forewarn.cli.words import GLOBAL, Command, Option
 
-_ENDINGS = {
+ENDINGS = {
     Exit.DONE: "done",
     Exit.FAILED: "the work failed",
     Exit.USAGE: "wrong usage, settings or file",
     Exit.UNREACHABLE: "the service cannot be reached, or cannot do it now",
     Exit.REFUSED: "the service refused",
 }
+"""What each exit status means."""
 
 
 def markdown() -> str:
@@ -45,7 +46,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| exit status | meaning |"
     yield "|---|---|"
-    for status, meaning in _ENDINGS.items():
+    for status, meaning in ENDINGS.items():
         yield f"| {status.value} | {meaning} |"
     for command in COMMANDS:
         yield ""
@@ -59,7 +60,7 @@ def _page(command: Command) -> Iterator[str]:
     yield ""
     options = options_of(command)
     yield "```"
-    yield f"forewarn {command.name}{_usage(options)}"
+    yield f"forewarn {command.name}{usage(options)}"
     yield "```"
     yield ""
     own = tuple(option for option in options if option not in GLOBAL)
@@ -75,7 +76,8 @@ def _page(command: Command) -> Iterator[str]:
     yield "```"
 
 
-def _usage(options: tuple[Option, ...]) -> str:
+def usage(options: tuple[Option, ...]) -> str:
+    """Return how a command's words are written behind its name."""
     words = [
         f" [{option.usage}]" if option.is_optional else f" {option.usage}"
         for option in options

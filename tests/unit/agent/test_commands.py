@@ -126,6 +126,12 @@ def test_the_status_of_an_agent_that_never_ran(agent: Say) -> None:
     assert "there is no journal" in err
 
 
+def test_the_status_where_the_system_chose_the_port(agent: Say) -> None:
+    status, _, err = agent("status", "--listen", "127.0.0.1:0")
+    assert status == 3
+    assert "at a port that the system chose" in err
+
+
 def test_only_what_can_still_be_approved_is_ordered(agent: Say, tmp_path: Path) -> None:
     task = task_of("WAITS")
     begun = replace(task_of("BEGUN").notice, status=STARTED)

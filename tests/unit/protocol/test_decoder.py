@@ -12,6 +12,7 @@ from forewarn.instants import SECOND, parse_instant
 from forewarn.protocol.decoder import (
     DESCRIPTION_MAX,
     DOCUMENT_BYTES_MAX,
+    ID_MAX,
     ODDITIES_MAX,
     UnreadableError,
     decode,
@@ -306,10 +307,71 @@ def test_what_nothing_carries_is_replaced() -> None:
     assert len(only(Description="x" * 9_999)[0].description) == DESCRIPTION_MAX
 
 
+@pytest.mark.parametrize(
+    ("members", "sentence"),
+    [
+        ({"NotBefore": 5}, f"NotBefore of event {ID} is a number"),
+        ({"NotBefore": True}, f"NotBefore of event {ID} is true or false"),
+        ({"NotBefore": None}, f"event {ID} is Scheduled and has no NotBefore"),
+        ({"NotBefore": " "}, f"event {ID} is Scheduled and has no NotBefore"),
+        ({"NotBefore": "x" * 40}, f"NotBefore of event {ID} is no time: '{'x' * 40}'"),
+        (
+            {"NotBefore": "x" * 41},
+            f"NotBefore of event {ID} is no time: '{'x' * 40}\\u2026'",
+        ),
+        (
+            {"DurationInSeconds": 1.5},
+            f"DurationInSeconds of event {ID} is no whole number",
+        ),
+        ({"DurationInSeconds": "9"}, f"DurationInSeconds of event {ID} is a text"),
+        (
+            {"DurationInSeconds": True},
+            f"DurationInSeconds of event {ID} is true or false",
+        ),
+        (
+            {"DurationInSeconds": None},
+            f"DurationInSeconds of event {ID} is null or missing",
+        ),
+        ({"DurationInSeconds": []}, f"DurationInSeconds of event {ID} is a list"),
+        ({"DurationInSeconds": {}}, f"DurationInSeconds of event {ID} is an object"),
+        ({"Resources": "vm_0"}, f"Resources of event {ID} is a text and no list"),
+        ({"Resources": 7}, f"Resources of event {ID} is a number and no list"),
+        ({"EventType": []}, f"EventType of event {ID} is a list"),
+    ],
+)
+def test_what_is_odd_is_said_in_a_sentence(
+    members: dict[str, Any], sentence: str
+) -> None:
+    assert only(**members)[1] == (sentence,)
+
+
+def test_an_entry_that_is_no_event_is_said_by_its_place() -> None:
+    assert decode(document(EVENT, 7, {"EventId": ""})).oddities == (
+        "Events[1] is a number and no event",
+        "Events[2] has no EventId that is one",
+    )
+
+
+@pytest.mark.parametrize(
+    ("length", "is_one"), [(1, True), (ID_MAX, True), (ID_MAX + 1, False)]
+)
+def test_an_id_has_a_length(length: int, *, is_one: bool) -> None:
+    read = decode(document({**EVENT, "EventId": "A" * length}))
+    assert bool(read.notices) is is_one
+
+
+def test_a_document_may_be_as_long_as_it_may_be() -> None:
+    room = DOCUMENT_BYTES_MAX - len(document(EVENT))
+    assert decode(document(EVENT) + b" " * room).notices == (NOTICE,)
+    with pytest.raises(UnreadableError, match="has more than"):
+        decode(document(EVENT) + b" " * (room + 1))
+
+
 def test_oddities_are_few() -> None:
     oddities = decode(document(*[None] * 500)).oddities
     assert len(oddities) == ODDITIES_MAX + 1
     assert oddities[-1] == "and 480 more"
+    assert len(decode(document(*[None] * ODDITIES_MAX)).oddities) == ODDITIES_MAX
 
 
 JSON = st.recursive(

@@ -80,6 +80,12 @@ class Leash:
                 self._on_stop.remove(wake)
 
 
+def leash_for(seconds: float, clock: Clock) -> Leash:
+    """Return one that lasts so long, for what nobody stops: a check."""
+    end = clock.now() + round(seconds * SECOND)
+    return Leash(stop_at=end, kill_at=end, clock=clock)
+
+
 class Bell:
     """A file descriptor that becomes readable when it is rung: for `select`."""
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from forewarn.agent import forms
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.wire.http import Answer, Client, HttpError, parse_url
+from forewarn.agent.wire.refusals import retry_after
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 
@@ -67,11 +68,18 @@ class Wire(Protocol):
 class PostError(Exception):
     """The request was not taken."""
 
-    def __init__(self, message: str, *, may_pass: bool) -> None:
-        """Say why, and whether the same request may be taken later."""
+    def __init__(
+        self, message: str, *, may_pass: bool, status: int = 0, wait: Micros = 0
+    ) -> None:
+        """Say why, and whether the same request may be taken later.
+
+        With the status of the answer, and how long it asks to wait, where there is one.
+        """
         super().__init__(message)
         self.message = message
         self.may_pass = may_pass
+        self.status = status
+        self.wait = wait
 
 
 class Post:
@@ -111,7 +119,12 @@ class Post:
             said = last_line(answer.body.decode("utf-8", "replace"))
             may_pass = answer.status in _AGAIN or answer.status >= 500  # noqa: PLR2004
             text = f"the answer was {answer.status}"
-            raise PostError(f"{text}: {said}" if said else text, may_pass=may_pass)
+            raise PostError(
+                f"{text}: {said}" if said else text,
+                may_pass=may_pass,
+                status=answer.status,
+                wait=retry_after(answer),
+            )
 
     def interrupt(self) -> None:
         """End it for good, from another thread."""

@@ -55,6 +55,8 @@ class Ask:
     content_type: str = "application/json"
     again: bool = True
     """Whether it is asked again where that may help."""
+    seconds: float = TRY_SECONDS
+    """For one attempt, where more is left."""
 
 
 class Api:
@@ -67,8 +69,15 @@ class Api:
         clock: Clock,
         headers: Callable[[], Sequence[tuple[str, str]]] = tuple,
         ca_file: str = "",
+        ca_text: str = "",
+        cert_file: str = "",
+        key_file: str = "",
     ) -> None:
-        """Connect nowhere yet; `headers` is called for each request."""
+        """Connect nowhere yet; `headers` is called for each request.
+
+        `ca_file`, or else `ca_text` as PEM, has the only authorities that are trusted.
+        `cert_file` and its `key_file` are shown to a server that wants to know us.
+        """
         parsed = parse_url(url)
         # A path in the URL, as behind a proxy, comes before that of each request.
         self._prefix = parsed.target.rstrip("/")
@@ -76,6 +85,9 @@ class Api:
         self._clock = clock
         self._headers = headers
         self._ca_file = ca_file
+        self._ca_text = ca_text
+        self._cert_file = cert_file
+        self._key_file = key_file
 
     @property
     def base(self) -> str:
@@ -90,7 +102,7 @@ class Api:
         """Return the JSON of an answer, None where there is none; raises HandlerError."""
         pause = PAUSE_FIRST_SECONDS
         while True:
-            seconds = min(leash.seconds(), TRY_SECONDS)
+            seconds = min(leash.seconds(), ask.seconds)
             if seconds <= 0:
                 raise over(leash, f"asking {self.base}")
             try:
@@ -116,6 +128,9 @@ class Api:
             self._url,
             clock=self._clock,
             ca_file=self._ca_file,
+            ca_text=self._ca_text,
+            cert_file=self._cert_file,
+            key_file=self._key_file,
             body_max=BODY_BYTES_MAX,
         )
         headers = [("Accept", "application/json"), *self._headers()]

@@ -8,10 +8,29 @@ from collections.abc import Mapping
 
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 
-HANDLERS: Mapping[str, str] = {}
+HANDLERS: Mapping[str, str] = {
+    "systemd": "stops, starts and reloads units of systemd",
+    "docker": "stops or pauses containers of docker",
+    "podman": "stops or pauses containers of podman",
+    "kubernetes": "taints, cordons and drains the node of a Kubernetes cluster",
+    "nomad": "drains the client node, and makes it eligible again",
+    "consul": "puts the node, or services of it, into maintenance mode",
+    "haproxy": "drains servers of HAProxy, and makes them ready again",
+    "patroni": "hands the lead of a Patroni cluster over, and takes it back",
+    "pacemaker": "has a Pacemaker cluster move everything away from its node",
+    "slurm": "drains and resumes the node of a Slurm cluster",
+}
 """By the word in the settings, what it is."""
 
-SINKS: Mapping[str, str] = {}
+SINKS: Mapping[str, str] = {
+    "slack": "messages in Slack",
+    "teams": "cards in Microsoft Teams",
+    "email": "letters by a mail server",
+    "syslog": "syslog with structured data (RFC 5424)",
+    "journald": "entries of systemd's journal, with fields",
+    "eventhubs": "a central log of many VMs in Azure Event Hubs",
+    "eventlog": "entries of the event log of Windows",
+}
 """By the word in the settings, what it is."""
 
 

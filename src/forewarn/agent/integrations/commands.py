@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from forewarn.agent.handlers.leash import Leash
@@ -26,6 +26,10 @@ COMMAND_SECONDS = 30.0
 
 REAP_SECONDS = 2.0
 """For a killed command to be gone; then it hangs in the system."""
+
+PAUSE_FIRST_SECONDS = 0.25
+PAUSE_MOST_SECONDS = 5.0
+"""Before a command is run again whose target was away; it doubles from one to the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +128,39 @@ class Commands:
             raise HandlerError(f"{shown(words)}: {why}")
         return output.out
 
+    def patiently(
+        self,
+        words: Sequence[str],
+        leash: Leash,
+        *,
+        doing: str,
+        may_pass: Callable[[Output], bool],
+        seconds: float = COMMAND_SECONDS,
+    ) -> Output:
+        """Return how a command ended once its target was there; raises HandlerError.
+
+        A failure that may pass, and a command that said nothing in its time, is run
+        again while there is time, so it must bear that. `doing` is what it does, for a
+        sentence: `asking systemd about web.service`.
+        """
+        if not self.find(words[0]):
+            raise HandlerError(f"there is no program {words[0]}")
+        pause = PAUSE_FIRST_SECONDS
+        while True:
+            try:
+                output = self.run(words, leash, seconds=seconds)
+            except (StoppedError, TimeUpError) as error:
+                raise over(leash, doing) from error
+            except HandlerError as error:
+                last = error.message
+            else:
+                if output.status == 0 or not may_pass(output):
+                    return output
+                last = output.said
+            if not leash.pause(pause):
+                raise over(leash, f"{doing}: {last}")
+            pause = min(2 * pause, PAUSE_MOST_SECONDS)
+
 
 def shown(words: Sequence[str]) -> str:
     """Return a command for a sentence."""
@@ -135,6 +172,19 @@ def over(leash: Leash, doing: str) -> HandlerError:
     if leash.is_stopped:
         return StoppedError(f"its event has gone while it was {doing}")
     return TimeUpError(f"its time was up while it was {doing}")
+
+
+@contextlib.contextmanager
+def telling(leash: Leash, doing: str) -> Generator[None]:
+    """Have the end of the leash tell what the whole block was for, not its last step.
+
+    What a target that was away said stands after it.
+    """
+    try:
+        yield
+    except (StoppedError, TimeUpError) as error:
+        said = error.message.partition(": ")[2]
+        raise over(leash, f"{doing}: {said}" if said else doing) from error
 
 
 def _over(leash: Leash, words: Sequence[str], seconds: float = 0.0) -> HandlerError:

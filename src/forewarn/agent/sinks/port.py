@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from forewarn.agent import forms
 from forewarn.agent.core.model import Note, NoteKind
 from forewarn.agent.journal import codec
-from forewarn.instants import format_instant
+from forewarn.instants import Micros, format_instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +58,14 @@ class Told:
 class SinkError(Exception):
     """The receiver did not take it."""
 
-    def __init__(self, message: str, *, may_pass: bool = True) -> None:
-        """Say why, and whether it may take it later."""
+    def __init__(
+        self, message: str, *, may_pass: bool = True, wait: Micros = 0
+    ) -> None:
+        """Say why, whether it may take it later, and how long it wants to be left."""
         super().__init__(message)
         self.message = message
         self.may_pass = may_pass
+        self.wait = wait
 
 
 class Sink(Protocol):

@@ -27,7 +27,9 @@ class WebhookSink:
             )
             post.send(seconds=self._timeout / SECOND)
         except PostError as error:
-            raise SinkError(error.message, may_pass=error.may_pass) from error
+            raise SinkError(
+                error.message, may_pass=error.may_pass, wait=error.wait
+            ) from error
 
     def check(self) -> Sequence[str]:
         """Return what is wrong with the template, or who is not there.

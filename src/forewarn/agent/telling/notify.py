@@ -4,7 +4,8 @@ The main loop only writes them into the journal's queue, in the transaction of t
 decision, and rings; for each receiver that has something waiting there is a thread,
 as long as that is so. A crash leaves them waiting, and one that was delivered and not
 forgotten is delivered again, with the same `id`. Nothing ever waits for a receiver:
-of too many that wait, the oldest are dropped.
+of too many that wait, the oldest are dropped. Nor do many wait for one that their
+receiver never takes.
 """
 
 import json
@@ -23,6 +24,7 @@ from forewarn.agent.sinks.webhook import WebhookSink
 from forewarn.agent.values import NotifySettings
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
+from forewarn.instants import SECOND
 
 logger = logging.getLogger("forewarn.agent.notify")
 
@@ -32,6 +34,13 @@ BATCH_ROWS = 20
 PAUSE_FIRST_SECONDS = 1.0
 PAUSE_MOST_SECONDS = 60.0
 """After a failure; it doubles from one to the other, for ever."""
+
+WAIT_MOST_SECONDS = 900.0
+"""That a receiver may ask for: one that says a day is asked again all the same."""
+
+HELD_TRIES = 10
+"""Of one notification, some five minutes, before the one behind it is tried: if that
+is taken, the first is at fault and not the receiver, and is dropped."""
 
 STOP_SECONDS = 2.0
 """For what is being delivered when the agent ends; the rest waits in the journal."""
@@ -49,6 +58,8 @@ class Notifier:
         self._is_rung: set[str] = set()
         self._stopping = threading.Event()
         self._failing: dict[str, str] = {}
+        self._held: dict[str, tuple[int, int]] = {}
+        """Of each receiver: what it did not take the last time, and how often."""
 
     def make(self, note: Note, memory: Memory) -> Sequence[Outgoing]:
         """Return the notifications of a note: the journal's `Teller`."""
@@ -118,47 +129,88 @@ class Notifier:
         while not self._stopping.is_set():
             with self._lock:
                 self._is_rung.discard(name)
-            is_done = True
+            fault, wait = "", 0.0
             try:
                 queued = journal.queued(name, limit=BATCH_ROWS)
-                is_done = self._hand_over(name, queued, journal)
+                error = self._hand_over(name, queued, journal)
+                if error is not None:
+                    fault, wait = error.message, error.wait / SECOND
             except JournalError as error:
                 logger.warning("notifications wait: %s", error)
-                queued, is_done = (), False
-            if is_done:
-                pause = PAUSE_FIRST_SECONDS
-            else:
-                self._stopping.wait(pause)
+                queued, fault = (), error.message
+            if fault:
+                self._stopping.wait(max(pause, min(wait, WAIT_MOST_SECONDS)))
                 pause = min(2 * pause, PAUSE_MOST_SECONDS)
                 continue
+            pause = PAUSE_FIRST_SECONDS
             with self._lock:
                 if not queued and name not in self._is_rung:
                     del self._threads[name]
                     return
 
-    def _hand_over(self, name: str, queued: Sequence[Queued], journal: Journal) -> bool:
-        """Deliver in order, as far as the receiver takes them; tell whether it did."""
-        sink, _ = self._sinks[name]
+    def _hand_over(
+        self, name: str, queued: Sequence[Queued], journal: Journal
+    ) -> SinkError | None:
+        """Deliver in order, as far as the receiver takes them; return why it ends."""
         done: list[int] = []
-        fault = ""
+        faults = 0
         try:
-            for each in queued:
+            for index, each in enumerate(queued):
                 if self._stopping.is_set():
                     break
-                try:
-                    sink.deliver(each.number, Told.read(each.body))
-                except SinkError as error:
+                if each.number in done:
+                    continue
+                error = self._offer(name, each)
+                if error is not None and error.may_pass:
+                    behind = queued[index + 1 : index + 2]
+                    if self._is_held(name, each) and self._takes(name, behind):
+                        done.append(behind[0].number)
+                        error = self._given_up(name, each)
+                if error is not None:
+                    faults += 1
                     self._complain(name, error)
-                    fault = error.message
                     if error.may_pass:
-                        break
+                        return error
                 done.append(each.number)
         finally:
             if done:
                 journal.delivered(done)
-        if not fault and self._failing.pop(name, ""):
+        if not faults and self._failing.pop(name, ""):
             logger.info("%s takes notifications again", name)
-        return not fault or len(done) == len(queued)
+        return None
+
+    def _offer(self, name: str, queued: Queued) -> SinkError | None:
+        """Hand one over; return why it was not taken."""
+        sink, _ = self._sinks[name]
+        try:
+            sink.deliver(queued.number, Told.read(queued.body))
+        except SinkError as error:
+            return error
+        except JournalError as error:
+            return SinkError(error.message, may_pass=False)
+        except Exception as error:
+            # A fault of ours with one of them must not keep the others from people.
+            logger.exception("a notification for %s", name)
+            return SinkError(f"a bug: {type(error).__name__}", may_pass=False)
+        return None
+
+    def _takes(self, name: str, queued: Sequence[Queued]) -> bool:
+        return bool(queued) and self._offer(name, queued[0]) is None
+
+    def _is_held(self, name: str, queued: Queued) -> bool:
+        """Tell whether this one was refused so often that it may be its own fault."""
+        number, tries = self._held.get(name, (queued.number, 0))
+        tries = tries + 1 if number == queued.number else 1
+        self._held[name] = queued.number, tries
+        return tries >= HELD_TRIES
+
+    def _given_up(self, name: str, queued: Queued) -> SinkError | None:
+        """Offer it once more, as the receiver is there; return why it is dropped."""
+        error = self._offer(name, queued)
+        if error is None:
+            return None
+        text = f"{error.message} ({HELD_TRIES} times, while the next one was taken)"
+        return SinkError(text, may_pass=False)
 
     def _complain(self, name: str, error: SinkError) -> None:
         if self._failing.get(name) != error.message:

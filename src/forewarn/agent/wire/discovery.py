@@ -1,15 +1,21 @@
 """Finds the endpoint where nobody has said where it is (clause 8.2).
 
 It is at 169.254.169.254; outside a virtual network DHCP tells its address in option
-245, which clients keep in a lease file each in its own form. These files are read,
-and no packet is sent. On Windows and macOS only the fixed address is known.
+245. The leases of this machine's client are read for it; where they do not tell, and
+nobody answers at what is known, NetworkManager is asked, and then the servers. That is
+done beside polling, which goes on and delays nothing.
 """
 
-import contextlib
-import os
-import re
-from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from forewarn.agent.wire import asking, leases
+from forewarn.agent.wire.asking import Heard
+from forewarn.clock import Clock
+from forewarn.instants import MINUTE, SECOND, Micros
+
+logger = logging.getLogger("forewarn.agent.discovery")
 
 DEFAULT = "http://169.254.169.254"
 """Where it is in a virtual network."""
@@ -17,94 +23,105 @@ DEFAULT = "http://169.254.169.254"
 PORTS = (80, 8080)
 """Where it may listen at an address that DHCP tells."""
 
-LEASES = (
-    ("/run/systemd/netif/leases", "*"),
-    ("/run/NetworkManager", "**/*leas*"),
-    ("/var/lib/NetworkManager", "*lease*"),
-    ("/var/lib/dhcp", "*lease*"),
-    ("/var/lib/dhclient", "*lease*"),
-    ("/var/lib/dhcpcd", "*lease*"),
-)
-"""Folders and the files in them, `**/` also in the folders of those:
-systemd-networkd, NetworkManager, dhclient."""
+SEEK_AGAIN: Micros = MINUTE
+SEEK_AGAIN_MOST: Micros = 15 * MINUTE
+"""Between two requests while nobody answers; it doubles from one to the other."""
 
-LEASE_BYTES_MAX = 1 << 20
-"""Of a lease file: dhclient appends for ever, and the newest is at its end."""
-
-FILES_MAX = 100
-"""Lease files that are read: one for each network card, and some old ones."""
-
-_OPTION = re.compile(
-    r"(?:unknown[-_]|OPTION_|option[_-]|private_?)245[\"']?\s*[=:\s]\s*[\"']?"
-    r"((?:0x)?[0-9A-Fa-f]{8}|[0-9A-Fa-f]{1,2}(?::[0-9A-Fa-f]{1,2}){3}"
-    r"|\d{1,3}(?:\.\d{1,3}){3})(?![0-9A-Fa-f:.])",
-    re.IGNORECASE | re.ASCII,
-)
-_BYTE_MAX = 255
+Leases = Sequence[tuple[str, str]]
 
 
-def address_in(lease: str) -> str:
-    """Return the address that the last option 245 of a lease tells; empty: none."""
-    found = ""
-    for match in _OPTION.finditer(lease):
-        found = _address(match[1]) or found
-    return found
+def places(known: Leases = leases.LEASES) -> tuple[str, ...]:
+    """Return the URLs that need no question, the likeliest first. Raises nothing."""
+    return _urls(leases.addresses(known))
 
 
-def _address(text: str) -> str:
-    if "." in text:
-        numbers = [int(part) for part in text.split(".")]
-    elif ":" in text:
-        numbers = [int(part, 16) for part in text.split(":")]
-    else:
-        numbers = list(bytes.fromhex(text.removeprefix("0x").removeprefix("0X")))
-    is_address = all(number <= _BYTE_MAX for number in numbers) and numbers[0] > 0
-    return ".".join(str(number) for number in numbers) if is_address else ""
+def seek(clock: Clock) -> Heard:
+    """Ask who may know the address, until one tells. Raises nothing.
+
+    It takes seconds: NetworkManager is asked, and then the network's DHCP servers.
+    """
+    heard = seek_here(clock)
+    return heard if heard.addresses else asking.ask(clock=clock)
 
 
-def places(leases: Sequence[tuple[str, str]] = LEASES) -> tuple[str, ...]:
-    """Return the URLs to try, the likeliest first. Raises nothing."""
-    found = {DEFAULT: None}
-    for address in _told_by_dhcp(leases):
-        for port in PORTS:
-            url = (
-                f"http://{address}" if port == PORTS[0] else f"http://{address}:{port}"
-            )
-            found[url] = None
-    return tuple(found)
+def seek_here(clock: Clock) -> Heard:
+    """Ask only on this machine. Raises nothing."""
+    del clock
+    told = leases.networkmanager()
+    if not told:
+        return Heard()
+    sentence = f"NetworkManager says that DHCP option 245 names {told}"
+    return Heard(addresses=(told,), told=(sentence,))
 
 
-def _told_by_dhcp(leases: Sequence[tuple[str, str]]) -> list[str]:
-    files: list[tuple[float, str]] = []
-    for folder, pattern in leases:
-        for path in _files(folder, pattern):
-            # One that has gone meanwhile tells nothing.
-            with contextlib.suppress(OSError):
-                files.append((os.path.getmtime(path), path))
-    addresses: dict[str, None] = {}
-    for _, path in sorted(files, reverse=True)[:FILES_MAX]:
-        address = address_in(_end_of(path))
-        if address:
-            addresses[address] = None
-    return list(addresses)
+def urls_of(heard: Heard) -> tuple[str, ...]:
+    """Return where the endpoint may be, by what was heard."""
+    return _urls(heard.addresses)[1:]
 
 
-def _files(folder: str, pattern: str) -> Iterator[str]:
-    """Yield the files of a folder; of one that we may not read, or is not there, none."""
-    name = pattern.removeprefix("**/")
-    for place, _, files in os.walk(folder):
-        for file in files:
-            path = os.path.join(place, file)
-            if fnmatchcase(file, name) and os.path.isfile(path):
-                yield path
-        if name == pattern:
+class Discovery:
+    """Where a running agent looks for its endpoint."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        seek: Callable[[Clock], Heard],
+        known: Leases = leases.LEASES,
+    ) -> None:
+        """Look nowhere yet; `seek` is for when nobody answers at what is known."""
+        self._clock = clock
+        self._known = known
+        self._seek = seek
+        self._heard: tuple[str, ...] = ()
+        self._told: tuple[str, ...] = ()
+        self._has_looked = False
+        self._due = 0.0
+        self._pause: Micros = SEEK_AGAIN
+        self._thread: threading.Thread | None = None
+
+    def places(self) -> tuple[str, ...]:
+        """Return the URLs to try, the likeliest first; never waits.
+
+        To be called again says that nobody answered there: then others are asked, in a
+        thread, and what they say is there the next time.
+        """
+        by_lease, heard = leases.addresses(self._known), self._heard
+        if self._has_looked and not by_lease:
+            self._begin()
+        self._has_looked = True
+        return _urls([*by_lease, *heard])
+
+    def _begin(self) -> None:
+        is_busy = self._thread is not None and self._thread.is_alive()
+        if is_busy or self._clock.monotonic() < self._due:
             return
+        self._due = self._clock.monotonic() + self._pause / SECOND
+        self._pause = min(2 * self._pause, SEEK_AGAIN_MOST)
+        self._thread = threading.Thread(target=self._run, name="dhcp", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._thread = None
+
+    def _run(self) -> None:
+        try:
+            heard = self._seek(self._clock)
+        except Exception:
+            # Whatever it is: the endpoint may still answer where it should be.
+            logger.exception("the endpoint could not be looked for")
+            return
+        self._heard = heard.addresses
+        if heard.told != self._told:
+            self._told = heard.told
+            for sentence in heard.told:
+                logger.info("%s", sentence)
 
 
-def _end_of(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(os.fstat(file.fileno()).st_size - LEASE_BYTES_MAX, 0))
-            return file.read(LEASE_BYTES_MAX).decode("utf-8", "replace")
-    except OSError:
-        return ""
+def _urls(addresses: Iterable[str]) -> tuple[str, ...]:
+    found = {DEFAULT: None}
+    for address in addresses:
+        for port in PORTS:
+            shown = "" if port == PORTS[0] else f":{port}"
+            found[f"http://{address}{shown}"] = None
+    return tuple(found)

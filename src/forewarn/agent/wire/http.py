@@ -79,18 +79,25 @@ class Client:
         *,
         clock: Clock,
         ca_file: str = "",
+        ca_text: str = "",
+        cert_file: str = "",
+        key_file: str = "",
         body_max: int = BODY_BYTES_MAX,
     ) -> None:
         """Connect nowhere yet; `ca_file` has the only authorities that are trusted.
 
-        Without it, the machine's are.
+        Or `ca_text` has them, as PEM; without both, the machine's are. `cert_file` is
+        shown to a server that wants to know us; its key may be in the same file.
         """
         self.url = url
         self._clock = clock
         self._ca_file = ca_file
+        self._ca_text = ca_text
+        self._cert_file = cert_file
+        self._key_file = key_file
         self._body_max = body_max
         self._wire: socket.socket | None = None
-        self._lookup = _Lookup(url)
+        self._lookup = Lookup(url)
         self._context: ssl.SSLContext | None = None
         self._is_stopped = False
 
@@ -266,16 +273,32 @@ class Client:
             import ssl  # noqa: PLC0415 - see above
 
             try:
-                self._context = ssl.create_default_context(cafile=self._ca_file or None)
+                self._context = ssl.create_default_context(
+                    cafile=self._ca_file or None, cadata=self._ca_text or None
+                )
             except (OSError, ValueError) as error:
-                raise HttpError(
-                    Trouble.TLS, f"cannot read {self._ca_file}: {error}"
-                ) from None
+                what = self._ca_file or "the authorities to trust"
+                raise HttpError(Trouble.TLS, f"cannot read {what}: {error}") from None
+            self._show_certificate(self._context)
         name = self.url.host.partition("%")[0]
         try:
             return self._context.wrap_socket(wire, server_hostname=name)
         except UnicodeError:
             raise HttpError(Trouble.TLS, f"{name!r} is no name of a host") from None
+
+    def _show_certificate(self, context: "ssl.SSLContext") -> None:
+        if not self._cert_file:
+            return
+        try:
+            # A key with a passphrase would ask whoever sits there; nobody does.
+            context.load_cert_chain(
+                self._cert_file, self._key_file or None, password=str
+            )
+        except (OSError, ValueError) as error:
+            self._context = None
+            raise HttpError(
+                Trouble.TLS, f"cannot use the certificate {self._cert_file}: {error}"
+            ) from None
 
     def _told(self, error: OSError, doing: str) -> HttpError:
         where = self.url.base
@@ -301,7 +324,7 @@ class _StaleError(Exception):
     """A kept connection had ended before the request was seen."""
 
 
-class _Lookup:
+class Lookup:
     """Finds a host's addresses without waiting longer than there is time.
 
     The system's resolver knows no deadline, so a name is looked up in a thread; one
@@ -309,6 +332,7 @@ class _Lookup:
     """
 
     def __init__(self, url: Url) -> None:
+        """Look for nothing yet."""
         self._url = url
         self._found: list[Address] | None = None
         self._is_literal = False

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from forewarn.agent.core.absorbing import absorb
 from forewarn.agent.core.model import (
     Consent,
     Finished,
@@ -13,12 +14,14 @@ from forewarn.agent.core.model import (
     Polled,
     Stage,
     StepState,
+    Task,
 )
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
 from forewarn.instants import MINUTE, SECOND
 from tests.unit.agent.core.support import (
     DRAIN,
     FLUSH,
+    START,
     Life,
     gone,
     notice,
@@ -88,7 +91,7 @@ def test_who_returns_before_recovery_goes_on_as_before() -> None:
     assert life.stage() is Stage.OWED
     life.poll(EVENT, other, times=2)
     assert life.stage() is Stage.PREPARED
-    assert life.task().round == 1
+    assert (life.task().round, life.task().gone) == (1, 0)
     assert len(life.runs) == 2
     assert life.sent == ["E1", "E2"]
 
@@ -116,6 +119,33 @@ def test_who_returns_after_recovery_is_prepared_anew() -> None:
     assert life.owed() == []
     assert len({run.run_id for run in life.runs}) == len(life.runs)
     assert len(life.told(NoteKind.RECOVERED)) == 1
+
+
+def test_what_is_back_is_as_if_it_had_just_come() -> None:
+    before = Task(
+        event_id="E1",
+        notice=EVENT,
+        mine=True,
+        rule="rule 1",
+        stage=Stage.OVER,
+        seen=START - 9 * MINUTE,
+        started=START - 8 * MINUTE,
+        gone=START - 5 * MINUTE,
+        over=START - 4 * MINUTE,
+        begun=START - 9 * MINUTE,
+        prepared=START - 9 * MINUTE,
+        withheld="drain failed",
+        consent=Consent.REFUSED,
+        retry_at=START + MINUTE,
+        is_forced=True,
+        peers_ready=("vm2",),
+    )
+    memory = Memory(name="vm1", tasks=(before,))
+    for _ in range(2):
+        memory, _ = absorb(memory, Polled(notices=(EVENT,), name="vm1"), START)
+    assert memory.find("E1") == Task(
+        event_id="E1", notice=EVENT, mine=True, round=2, seen=START
+    )
 
 
 def test_what_is_owed_of_an_earlier_round_is_not_lost() -> None:
@@ -204,6 +234,15 @@ def test_others_events_are_handled_only_where_a_rule_says_so() -> None:
     assert life.sent == [], "it is not ours to approve"
 
 
+def test_what_does_not_name_this_vm_again_and_again_is_prepared_for_once() -> None:
+    rule = Rule(name="others", mine=False, groups=(("drain",),))
+    life = Life(policy(DRAIN, rules=(rule,)))
+    life.poll(notice(resources=("vm2",)), times=3)
+    life.end("drain")
+    life.poll(notice(resources=("vm2",)), times=3)
+    assert life.begun() == [("E1", "prepare", "drain")]
+
+
 @pytest.mark.parametrize("state", [StepState.DONE, StepState.FAILED])
 def test_an_event_that_names_this_vm_later_is_prepared_by_its_own_rule(
     state: StepState,
@@ -284,12 +323,33 @@ def test_an_event_that_goes(
     assert life.told()[-1] == wanted
 
 
+def test_a_started_event_that_goes_is_over() -> None:
+    life = Life(Policy())
+    life.poll(EVENT)
+    life.poll(started(EVENT))
+    gone(life)
+    assert life.told()[-1] == (NoteKind.GONE, "")
+    assert life.task().gone == life.now
+
+
 def test_an_approved_event_that_goes_was_hardly_cancelled() -> None:
     life = Life(AT_ONCE)
     life.poll(EVENT)
     life.answer()
     gone(life)
     assert life.told()[-1] == (NoteKind.GONE, "it was never seen Started")
+
+
+def test_the_end_of_a_run_is_told_with_its_handler() -> None:
+    life = Life(policy(DRAIN, FLUSH, rules=(prepare(("drain", "flush")),)))
+    life.poll(EVENT)
+    life.end("flush", StepState.FAILED, "no disk")
+    life.end("drain")
+    ends = [note for note in life.notes if note.kind is NoteKind.HANDLER]
+    assert [(note.handler, note.detail) for note in ends] == [
+        ("flush", "prepare: failed: no disk"),
+        ("drain", "prepare: done"),
+    ]
 
 
 def test_the_end_of_a_run_that_nobody_remembers() -> None:

@@ -1,6 +1,6 @@
 """Consent: who approves, when, and how often."""
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -11,14 +11,23 @@ from forewarn.agent.core.approving import (
     RETRY_PAUSES,
     SEND_TIMEOUT,
 )
-from forewarn.agent.core.model import Consent, NoteKind, StepState
-from forewarn.agent.core.policy import Approve, Approver, Policy, Rule, Standby, Window
-from forewarn.instants import HOUR, MINUTE, SECOND
+from forewarn.agent.core.model import Consent, NoteKind, Phase, StepState
+from forewarn.agent.core.policy import (
+    Approve,
+    Approver,
+    Handler,
+    Policy,
+    Rule,
+    Window,
+)
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.notices import Notice
 from tests.unit.agent.core.support import (
     DRAIN,
+    FLUSH,
     START,
     Life,
+    gone,
     notice,
     policy,
     prepare,
@@ -86,6 +95,42 @@ def test_what_leaves_nothing_is_never_approved_unprepared(event_type: str) -> No
     assert life.sent == []
     life = prepared("vm1", policy(DRAIN), shown)
     assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.4")
+def test_an_optional_handler_that_failed_has_prepared_nothing() -> None:
+    optional = policy(Handler(name="drain", required=False))
+    life = Life(optional)
+    life.poll(notice(event_type="Terminate", source="User"))
+    life.end("drain", StepState.FAILED)
+    assert life.sent == []
+    assert life.waits == {"E1": "a Terminate is never approved unprepared"}
+    life = prepared("vm1", optional, notice(event_type="Reboot"))
+    assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.4")
+def test_what_was_prepared_before_it_went_does_not_count_when_it_is_back() -> None:
+    shown = notice(event_type="Terminate", source="User", not_before=START + DAY)
+    settings = policy(Handler(name="drain", required=False), blackouts=(LUNCH,))
+    life = prepared("vm1", settings, shown)
+    gone(life)
+    life.end("drain", StepState.FAILED)
+    life.poll(shown, times=2)
+    assert life.runs[-1].phase is Phase.PREPARE
+    life.end("drain", StepState.FAILED)
+    life.sleep(HOUR)
+    assert life.sent == []
+    assert life.waits == {"E1": "a Terminate is never approved unprepared"}
+
+
+def test_what_new_settings_want_prepared_holds_the_approval() -> None:
+    life = prepared("vm1", policy(DRAIN, blackouts=(LUNCH,)), notice())
+    both = policy(DRAIN, FLUSH, rules=(prepare(("drain",), ("flush",)),))
+    life.restart(both)
+    life.poll(notice())
+    assert life.sent == []
+    assert life.waits == {"E1": "not prepared by flush"}
 
 
 def test_what_has_started_is_not_approved() -> None:
@@ -229,6 +274,14 @@ def test_an_approval_waits_for_its_window() -> None:
     assert life.sent == ["E1"]
 
 
+def test_what_has_gone_meanwhile_is_not_approved_when_it_opens() -> None:
+    life = Life(replace(AT_ONCE, blackouts=(LUNCH,)))
+    life.poll(notice(not_before=START + DAY))
+    gone(life)
+    life.sleep(2 * HOUR)
+    assert life.sent == []
+
+
 def test_a_window_that_never_opens() -> None:
     always = Window(days=frozenset(range(7)), begins=0, ends=24 * 60)
     life = prepared("vm1", policy(DRAIN, blackouts=(always,)), notice())
@@ -286,6 +339,26 @@ def test_a_leader_that_lives_is_not_overtaken_between_two_questions() -> None:
     assert life.sent == ["E1"]
 
 
+@pytest.mark.clause("8.6")
+def test_each_waits_for_all_before_it_that_live() -> None:
+    waits = {"vm1": 60, "vm2": 30}
+    for alive, seconds in waits.items():
+        life = prepared("vm3", lead_by(Approver.LEADER, has_peers=True), THREE)
+        # Later than its turn would be if nobody lived, so that only this counts.
+        life.sleep(50 * SECOND)
+        life.hear(alive, is_prepared=False)
+        life.sleep(seconds * SECOND - 1)
+        assert life.sent == []
+        life.sleep(1)
+        assert life.sent == ["E1"]
+
+
+def test_the_others_are_asked_every_two_seconds() -> None:
+    life = prepared("vm2", lead_by(Approver.LEADER, has_peers=True))
+    life.sleep(10 * SECOND)
+    assert len(life.asked) == 1 + 5
+
+
 def test_a_leader_needs_nobody() -> None:
     life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
     assert life.asked == []
@@ -341,86 +414,6 @@ def test_one_asks_before_it_takes_over_and_sends_in_one_go() -> None:
         "AskPeers",
         "Send",
     ]
-
-
-# For a silent peer.
-
-OTHER = notice(resources=("vm2",), source="User")
-STANDBY = Standby(names=frozenset({"vm2"}))
-
-
-def stands_by(**values: Any) -> Policy:
-    return policy(DRAIN, standby=STANDBY, **values)
-
-
-@pytest.mark.clause("8.3")
-def test_by_default_nobody_stands_by() -> None:
-    life = Life(policy(DRAIN))
-    life.poll(OTHER)
-    life.sleep(HOUR)
-    assert life.sent == []
-    assert life.runs == []
-    assert life.waits == {}
-
-
-@pytest.mark.clause("8.3", "8.6")
-def test_a_secondary_approves_for_a_silent_primary() -> None:
-    life = Life(stands_by())
-    life.poll(OTHER)
-    assert life.waits == {"E1": "stands by for vm2"}
-    life.sleep(60 * SECOND - 1)
-    assert life.sent == []
-    life.sleep(1)
-    assert life.sent == ["E1"]
-    assert life.runs == []
-
-
-@pytest.mark.clause("8.3")
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"source": "Platform"},
-        {"resources": ("vm3",)},
-        {"resources": ("vm20",)},
-        {"event_type": "Terminate"},
-    ],
-)
-def test_a_secondary_approves_nothing_else(values: dict[str, Any]) -> None:
-    life = Life(stands_by())
-    shown: dict[str, Any] = {"resources": ("vm2",), "source": "User", **values}
-    life.poll(notice(**shown))
-    life.sleep(HOUR)
-    assert life.sent == []
-
-
-def test_a_secondary_may_be_told_to_approve_more() -> None:
-    standby = Standby(names=frozenset({"vm2"}), sources=frozenset())
-    life = Life(policy(DRAIN, standby=standby))
-    life.poll(notice(resources=("vm2",)))
-    life.sleep(60 * SECOND)
-    assert life.sent == ["E1"]
-
-
-def test_a_primary_that_answers_is_left_alone() -> None:
-    life = Life(stands_by(has_peers=True))
-    life.poll(OTHER)
-    for _ in range(60):
-        life.hear("vm2", is_prepared=False)
-        life.sleep(PEERS_EVERY)
-    assert life.sent == []
-    assert life.asked[0].names == ("vm2",)
-    life.sleep(60 * SECOND)
-    assert life.sent == ["E1"]
-
-
-@pytest.mark.parametrize("has_peers", [False, True])
-def test_a_secondary_keeps_to_the_windows(*, has_peers: bool) -> None:
-    life = Life(stands_by(blackouts=(LUNCH,), has_peers=has_peers))
-    life.poll(OTHER)
-    life.sleep(HOUR - 1)
-    assert life.sent == []
-    life.sleep(PEERS_EVERY)
-    assert life.sent == ["E1"]
 
 
 def test_a_clock_that_is_set_back_does_not_hold_up_the_next_approval() -> None:

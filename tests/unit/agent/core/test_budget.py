@@ -1,5 +1,6 @@
 """How long each handler may take."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,6 +93,40 @@ def test_a_group_asks_for_its_longest() -> None:
     assert [left(run) for run in life.runs] == [(45, 50), (10, 15)]
 
 
+@pytest.mark.parametrize(
+    ("wishes", "left_of_them", "first"),
+    [
+        # What the modest leave is for those who want more.
+        ((300, 4), 30, 26),
+        ((100, 9, 6), 30, 15),
+        ((9, 6, 100), 30, 9),
+        ((300, 300, 4), 30, 13),
+        ((20, 10), 30, 20),
+    ],
+)
+def test_each_has_its_share(
+    wishes: tuple[int, ...], left_of_them: int, first: int
+) -> None:
+    handlers = [Handler(name=f"h{wish}", timeout=wish * SECOND) for wish in wishes]
+    found = budget.times(
+        handlers[0],
+        [[handler] for handler in handlers],
+        until=START + left_of_them * SECOND,
+        is_hurried=False,
+        policy=Policy(stop_grace=0),
+        now=START,
+    )
+    assert found == (START + first * SECOND, START + first * SECOND)
+
+
+def test_who_only_recovers_has_no_share() -> None:
+    back = Handler(name="back", prepares=False)
+    life = Life(policy(back, DRAIN, FLUSH))
+    life.poll(notice(not_before=START + 62 * SECOND))
+    assert [run.handler for run in life.runs] == ["drain"]
+    assert left(life.runs[0])[1] == 30
+
+
 def test_a_share_is_never_too_small_to_begin() -> None:
     handlers = [Handler(name=f"h{number}") for number in range(9)]
     life = Life(policy(*handlers))
@@ -115,6 +150,20 @@ def test_nothing_is_begun_when_no_time_is_left() -> None:
     assert life.begun() == [("E1", "prepare", "drain")]
     assert life.task().withheld == "there was no time left for flush"
     assert life.sent == []
+
+
+def test_the_least_time_is_enough_to_begin() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(notice(not_before=START + 10 * SECOND))
+    life.now = START + 8 * SECOND - budget.LEAST
+    life.end("drain")
+    assert life.runs[-1].handler == "flush"
+
+
+def test_near_not_before_a_long_margin_is_kept_all_the_same() -> None:
+    life = Life(policy(DRAIN, margin=MINUTE))
+    life.poll(notice(not_before=START + 100 * SECOND))
+    assert left(life.runs[0])[1] == 40
 
 
 @pytest.mark.parametrize("ahead", [-60, 0, 1, 2, 3, 4])
@@ -209,6 +258,14 @@ def test_a_rule_may_begin_late() -> None:
     assert life.runs == []
     life.sleep(1)
     assert left(life.runs[0], life.now)[1] == 298
+
+
+def test_of_several_that_begin_later_the_next_one_wakes_it() -> None:
+    settings = policy(DRAIN, rules=(prepare(("drain",), start_before=MINUTE),))
+    life = Life(settings)
+    hour = notice("E2", not_before=START + 60 * MINUTE)
+    life.poll(hour, notice(), replace(hour, event_id="E3"))
+    assert life.wake == START + 14 * MINUTE
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ def test_a_slow_endpoint_is_waited_for() -> None:
 
 def test_a_wait_has_a_margin() -> None:
     assert timeout(PACE, WELL, wait=60 * SECOND) == 63 * SECOND
+    assert timeout(PACE, Course(), wait=60 * SECOND) == 190 * SECOND
 
 
 @given(st.sampled_from(["refused", "silent"]), st.floats(0, 1))

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.agent.core.model import Consent, Memory, NoteKind, Stage, StepState
-from forewarn.agent.core.policy import Handler, Policy
+from forewarn.agent.core.model import Consent, NoteKind, Stage, StepState
+from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
 from forewarn.agent.core.recovering import GIVE_WAY_GRACE, RETRY_FIRST, RETRY_MOST
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from tests.unit.agent.core.support import (
     DRAIN,
     FLUSH,
-    START,
     Life,
     gone,
     notice,
@@ -103,6 +102,16 @@ def test_an_event_that_nobody_prepares_for_holds_nothing() -> None:
 
 
 @pytest.mark.clause("8.7")
+def test_an_event_that_was_approved_unprepared_holds_nothing() -> None:
+    at_once = Rule(name="short", types=frozenset({"Freeze"}), approve=Approve.AT_ONCE)
+    life = Life(policy(DRAIN, rules=(at_once, prepare(("drain",)))))
+    freeze = notice("E2", event_type="Freeze")
+    life.poll(FIRST, freeze)
+    life.end("drain")
+    gone(life, freeze)
+    assert life.begun()[1:] == [("E1", "recover", "drain")]
+
+
 def test_the_next_fault_domain_is_prepared_for_before_recovery_goes_on() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(FIRST)
@@ -169,6 +178,18 @@ def test_a_recovery_is_tried_for_ever_and_ever_more_rarely() -> None:
     assert len(life.task().steps) == 2, "the past attempts take no memory"
     life.end("drain")
     assert life.stage() is Stage.OVER
+
+
+def test_the_next_attempt_of_any_wakes_it() -> None:
+    life = Life(policy(DRAIN, FLUSH))
+    life.poll(FIRST)
+    life.end("drain")
+    life.end("flush")
+    gone(life)
+    life.end("flush", StepState.FAILED)
+    life.sleep(500_000)
+    life.end("drain", StepState.FAILED)
+    assert life.wake == life.now + RETRY_FIRST - 500_000
 
 
 def test_who_failed_holds_up_nobody() -> None:
@@ -288,98 +309,46 @@ def test_a_recovery_does_not_give_way_to_what_can_wait() -> None:
     assert life.begun()[-1] == ("E2", "prepare", "drain")
 
 
-# After a lost journal.
-
-ALWAYS = Handler(name="drain", always=True)
-LAST = Handler(name="flush", always=True)
-
-
-def lost(settings: Policy, name: str = "vm1") -> Life:
-    life = Life(settings, name=name, memory=Memory(lost_journal=True))
-    life.restart()
-    life.give()
-    return life
-
-
-@pytest.mark.clause("8.8")
-def test_after_a_lost_journal_what_is_always_is_recovered_once() -> None:
-    life = lost(policy(ALWAYS, LAST, Handler(name="other")))
-    assert life.runs == [], "nobody knows yet whether an event goes on"
-    life.poll()
-    assert life.begun() == [("", "recover", "flush")]
+def test_only_what_is_needed_gives_way() -> None:
+    freeze, reboot, hurried = (
+        prepare((handler,), name=event_type, types=frozenset({event_type}))
+        for handler, event_type in (
+            ("flush", "Freeze"),
+            ("drain", "Reboot"),
+            ("drain", "Preempt"),
+        )
+    )
+    life = Life(policy(DRAIN, FLUSH, rules=(freeze, reboot, hurried)))
+    life.poll(FIRST, notice("E2", event_type="Freeze"))
+    life.end("drain")
     life.end("flush")
-    assert life.begun()[1:] == [("", "recover", "drain")]
-    life.end("drain")
-    assert not life.memory.lost_journal
-    life.restart()
-    life.poll(times=5)
-    assert len(life.runs) == 2
-
-
-def test_with_nothing_always_nothing_is_owed() -> None:
-    life = lost(policy(DRAIN, Handler(name="flush", always=True, recovers=False)))
-    life.poll()
-    assert life.runs == []
-    assert not life.memory.lost_journal
-
-
-def test_it_waits_for_the_event_in_whose_midst_it_is() -> None:
-    life = lost(policy(ALWAYS))
-    life.poll(started(FIRST))
-    life.end("drain")
-    life.sleep(HOUR)
-    assert [phase for _, phase, _ in life.begun()] == ["prepare"]
     gone(life)
-    assert life.begun()[1][1] == "recover"
+    assert set(life.running) == {"E1.1.recover.1.drain", "E2.1.recover.1.flush"}
+    life.poll(notice("E3", event_type="Preempt", not_before=life.now + 30 * SECOND))
+    assert [stop.run_id for stop in life.stops] == ["E1.1.recover.1.drain"]
 
 
-def test_it_waits_while_it_may_be_its_own_event() -> None:
-    life = lost(policy(ALWAYS), name="")
-    life.poll(started(FIRST))
-    assert life.runs == []
+def test_a_recovery_that_has_ended_is_not_stopped() -> None:
+    life = Life(policy(DRAIN))
+    for event_id in ("E1", "E2"):
+        life.poll(notice(event_id))
+        life.end("drain")
+        gone(life)
+        if event_id == "E1":
+            life.end("drain")
+    life.poll(notice("E3", event_type="Preempt", not_before=life.now + 30 * SECOND))
+    assert [stop.run_id for stop in life.stops] == ["E2.1.recover.1.drain"]
+
+
+def test_when_it_is_killed_is_remembered() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
     gone(life)
-    assert life.begun() == [("", "recover", "drain")]
-
-
-def test_it_is_tried_again_and_taken_up_again() -> None:
-    life = lost(policy(ALWAYS, LAST))
-    life.poll()
-    life.end("flush", StepState.FAILED, "down")
-    assert life.told(NoteKind.HANDLER) == [(NoteKind.HANDLER, "failed: down")]
-    assert [run.handler for run in life.running.values()] == ["drain"]
-    life.sleep(RETRY_FIRST)
-    assert len(life.runs) == 2, "one after the other"
-    life.restart()
-    (again,) = life.running.values()
-    assert again.is_again
-    life.poll()
-    life.end("drain")
-    assert life.begun()[2:] == [("", "recover", "flush")]
-    life.end("flush")
-    assert not life.memory.lost_journal
-
-
-def test_it_waits_for_the_time_of_its_next_attempt() -> None:
-    life = lost(policy(ALWAYS))
-    life.poll()
-    life.end("drain", StepState.FAILED)
-    assert life.wake == life.now + RETRY_FIRST
-    life.sleep(RETRY_FIRST)
-    assert len(life.runs) == 2
-
-
-def test_it_gives_way_too() -> None:
-    life = lost(policy(ALWAYS))
-    life.poll()
-    life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
     (stop,) = life.stops
-    assert stop.run_id in life.running
-
-
-def test_who_only_observes_recovers_nothing() -> None:
-    life = lost(policy(ALWAYS, is_observer=True))
-    life.poll()
-    assert life.runs == []
+    assert life.task().steps[-1].kill_at == stop.kill_at
+    life.end("drain", StepState.STOPPED)
+    life.poll(notice("E2", event_type="Preempt", not_before=life.now + 30 * SECOND))
+    assert life.task().steps[-1].kill_at == life.stops[-1].kill_at
 
 
 # What is over is forgotten.

@@ -9,7 +9,15 @@ from forewarn.agent.core.model import Task
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
 from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol.notices import STARTED
-from tests.unit.agent.core.support import DRAIN, FLUSH, START, Life, notice, policy
+from tests.unit.agent.core.support import (
+    DRAIN,
+    FLUSH,
+    START,
+    Life,
+    notice,
+    policy,
+    prepare,
+)
 
 
 def task_of(*, mine: bool = True, **values: Any) -> Task:
@@ -35,6 +43,7 @@ CASES = [
     ({"min_duration": 9}, {"duration_seconds": 9}, True),
     ({"min_duration": 9}, {"duration_seconds": 8}, False),
     ({"min_duration": 9}, {"duration_seconds": -1}, True),
+    ({"min_duration": 1}, {"duration_seconds": 0}, False),
     ({"description": "*live migration*"}, {"description": "A Live Migration."}, True),
     ({"description": "*LIVE*"}, {"description": "it is live"}, True),
     ({"description": "live"}, {"description": "it is live"}, False),
@@ -77,6 +86,19 @@ def test_the_first_that_matches_decides() -> None:
     assert rules.rule_for(Policy(), task_of(), START) is rules.NO_RULE
     assert rules.rule_named(settings, "all").name == "all"
     assert rules.rule_named(settings, "of yesterday") is rules.NO_RULE
+
+
+def test_the_rule_that_began_goes_on_deciding() -> None:
+    first = prepare(
+        ("drain",), name="early", min_lead=10 * MINUTE, approve=Approve.NEVER
+    )
+    life = Life(policy(DRAIN, rules=(first, prepare(("drain",), name="late"))))
+    life.poll(notice())
+    life.end("drain")
+    life.now += 10 * MINUTE
+    life.poll(notice())
+    assert life.sent == []
+    assert life.waits == {"E1": "early never approves"}
 
 
 def test_an_observer_has_one_rule() -> None:

@@ -48,6 +48,27 @@ def test_a_window_over_midnight_ends_on_the_next_day(now: str, *, wanted: bool) 
     assert is_open(FRIDAY_NIGHT, at(now)) is wanted
 
 
+def test_a_week_begins_with_the_end_of_sundays_night() -> None:
+    sunday_night = Window(days=frozenset({6}), begins=22 * 60, ends=6 * 60)
+    assert is_open(sunday_night, at("2026-03-02 05:59"))
+    assert not is_open(sunday_night, at("2026-03-02 06:00"))
+
+
+def test_one_of_several_windows_is_enough() -> None:
+    lunch = Window(days=EVERY, begins=12 * 60, ends=13 * 60)
+    settings = Policy(windows=(NIGHT, lunch))
+    assert windows.allows(settings, START)
+    assert not windows.allows(settings, START + HOUR)
+    assert windows.next_allowed(settings, START + HOUR) == START + 10 * HOUR
+    assert windows.allows(settings, START + 10 * HOUR)
+
+
+def test_a_blackout_of_a_whole_day_is_over_at_midnight() -> None:
+    monday = Window(days=frozenset({0}), begins=0, ends=24 * 60)
+    settings = Policy(blackouts=(monday,))
+    assert windows.next_allowed(settings, START) == at("2026-03-03 00:00")
+
+
 def test_a_whole_day_ends_at_midnight() -> None:
     monday = Window(days=frozenset({0}), begins=0, ends=24 * 60)
     assert is_open(monday, at("2026-03-02 00:00"))
@@ -154,3 +175,11 @@ def test_a_window_that_begins_in_the_hour_that_is_left_out_opens_after_it() -> N
     before = at("2026-03-28 23:00", BERLIN)
     opens = windows.next_allowed(Policy(windows=(window,)), before)
     assert opens == at("2026-03-29 03:00", BERLIN)
+
+
+def test_a_window_in_the_hour_that_comes_twice_opens_twice() -> None:
+    settings = Policy(windows=(Window(days=EVERY, begins=150, ends=170, zone=BERLIN),))
+    first, second = (at("2026-10-25 02:30", BERLIN, fold) for fold in (0, 1))
+    assert windows.next_allowed(settings, first - MINUTE) == first
+    assert windows.next_allowed(settings, first + 20 * MINUTE) == second
+    assert second == first + HOUR

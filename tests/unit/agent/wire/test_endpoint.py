@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from forewarn.agent import assembly
 from forewarn.agent.core.model import Answered, Consent
 from forewarn.agent.settings import load_settings
-from forewarn.agent.wire import discovery
 from forewarn.agent.wire.endpoint import Asked, Endpoint, Result
 from forewarn.agent.wire.sender import Sender
 from forewarn.clock import VirtualClock
@@ -287,37 +285,6 @@ def test_places_are_tried_until_one_answers_and_then_kept() -> None:
         assert [each.value for each in results] == ["http_4xx", "ok", "http_5xx"]
         assert endpoint.url == other.url
         endpoint._client.close()
-
-
-@pytest.mark.clause("8.2")
-@pytest.mark.parametrize(
-    ("lease", "address"),
-    [
-        ("OPTION_245=a83f8110\n", "168.63.129.16"),
-        ("  option unknown-245 a8:3f:81:10;\n", "168.63.129.16"),
-        ('  option unknown-245 "168.63.129.16";', "168.63.129.16"),
-        ("private_245=168.63.129.16", "168.63.129.16"),
-        ("option unknown-245 1:2:3:4;\n option unknown-245 a:b:c:d;", "10.11.12.13"),
-        ("OPTION_245=00000000", ""),
-        ("OPTION_245=999.1.1.1", ""),
-        ("OPTION_244=a83f8110\noption domain-name x;", ""),
-        ("", ""),
-    ],
-)
-def test_a_lease_tells_where_it_is(lease: str, address: str) -> None:
-    assert discovery.address_in(lease) == address
-
-
-@pytest.mark.clause("8.2")
-def test_the_usual_address_comes_first_and_dhcp_after_it(tmp_path: Path) -> None:
-    assert discovery.places([(str(tmp_path / "none"), "*")]) == (discovery.DEFAULT,)
-    (tmp_path / "2").write_text("OPTION_245=0a000001\n")
-    found = discovery.places([(str(tmp_path), "*")])
-    assert found == (discovery.DEFAULT, "http://10.0.0.1", "http://10.0.0.1:8080")
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "2").rename(tmp_path / "deep" / "x.lease")
-    assert discovery.places([(str(tmp_path), "*lease*")]) == (discovery.DEFAULT,)
-    assert discovery.places([(str(tmp_path), "**/*lease*")]) == found
 
 
 @pytest.mark.clause("8.2")

@@ -14,6 +14,7 @@ import pytest
 from forewarn.agent.wire.http import Client, HttpError, Trouble, parse_url
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
+from tests.support.certificates import certificate_in, needs_openssl
 from tests.support.scripted import Reply, close, plain, scripted
 
 pytestmark = pytest.mark.system
@@ -22,8 +23,16 @@ SOON = 300 * MILLISECOND
 TIMES = SystemClock()
 
 
-def client_of(url: str, *, ca_file: str = "") -> Client:
-    return Client(parse_url(url), clock=TIMES, ca_file=ca_file)
+def client_of(
+    url: str, *, ca_file: str = "", cert_file: str = "", key_file: str = ""
+) -> Client:
+    return Client(
+        parse_url(url),
+        clock=TIMES,
+        ca_file=ca_file,
+        cert_file=cert_file,
+        key_file=key_file,
+    )
 
 
 def trouble_of(act: Callable[[], object]) -> Trouble:
@@ -268,6 +277,33 @@ def test_tls_is_trusted_by_a_file_of_authorities(tmp_path: Path) -> None:
         stranger = client_of(url)
         found = trouble_of(lambda: stranger.get("/", timeout=5 * SECOND))
         assert found is Trouble.TLS
+
+
+@needs_openssl
+def test_a_server_that_wants_to_know_us_is_shown_a_certificate(tmp_path: Path) -> None:
+    made = certificate_in(tmp_path)
+    context = made.server()
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(made.certificate)
+    both = tmp_path / "both.pem"
+    both.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
+    trusts = {"ca_file": str(made.certificate)}
+    with scripted(plain(b"1"), plain(b"2"), context=context) as server:
+        url = server.url.replace("http:", "https:")
+        for shown in (
+            {"cert_file": str(made.certificate), "key_file": str(made.key)},
+            {"cert_file": str(both)},
+        ):
+            client = client_of(url, **trusts, **shown)
+            assert client.get("/", timeout=5 * SECOND).body in {b"1", b"2"}
+            client.close()
+        nobody = client_of(url, **trusts)
+        found = trouble_of(lambda: nobody.get("/", timeout=5 * SECOND))
+        assert found in {Trouble.TLS, Trouble.RESET}
+        for wrong in (tmp_path / "none.pem", made.certificate):
+            client = client_of(url, **trusts, cert_file=str(wrong))
+            with pytest.raises(HttpError, match="cannot use the certificate"):
+                client.get("/", timeout=5 * SECOND)
 
 
 def test_without_tls_on_the_other_side_there_is_no_answer() -> None:

@@ -1,0 +1,243 @@
+"""Builds the Debian packages: `python -m deploy.debian.build dist`.
+
+`forewarn-agent` is the agent alone, for any architecture. `forewarn` is everything,
+with what it runs on in a folder of its own: the releases that requirements/run.txt
+pins, held to their hashes, so that nothing of the system is replaced.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from deploy import bundle, manual
+from deploy.debian.stage import PROGRAM, Moment, Stage
+from forewarn import __version__
+from forewarn.agent import installing
+from forewarn.cli import completion
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ROOT / "deploy" / "debian"
+DOCS = ROOT / "docs"
+PINS = ROOT / "requirements" / "run.txt"
+
+MAINTAINER = "The forewarn maintainers <maintainers@forewarn.invalid>"
+"""Of a package that nobody has built in a name of their own (DEBFULLNAME, DEBEMAIL)."""
+
+LONG_AGO = 315532800
+"""1980-01-01: the time of a source that has none, neither by git nor by variable."""
+
+AGENT_FOLDER = "/usr/lib/forewarn-agent"
+SERVICE_FOLDER = "/usr/lib/forewarn"
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+AGENT_PAGES = ("forewarn-agent.1", "forewarn-agent.toml.5")
+SERVICE_PAGES = ("forewarn.1", "forewarn.toml.5")
+
+AGENT_LAUNCHER = f"""\
+#!{SYSTEM_PYTHON} -I
+import sys
+
+sys.path.insert(0, "{AGENT_FOLDER}")
+
+from forewarn.agent.__main__ import main
+
+sys.exit(main())
+"""
+SERVICE_LAUNCHER = f"""\
+#!{SERVICE_FOLDER}/bin/python3 -P
+import sys
+
+from forewarn.cli import main
+
+sys.exit(main())
+"""
+UNPACKERS_NOTES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
+"""What pip notes beside a distribution: it differs with the place of the build."""
+
+
+def debian_version(version: str) -> str:
+    """Return a version as Debian sorts it: 0.1.0.dev0 is before 0.1.0."""
+    for word in (".dev", "a", "b", "rc"):
+        version = version.replace(word, f"~{word.strip('.')}")
+    return version
+
+
+def source_moment() -> Moment:
+    """Return SOURCE_DATE_EPOCH, else the time of the commit that is checked out."""
+    told = os.environ.get("SOURCE_DATE_EPOCH")
+    if told:
+        return Moment(seconds=int(told))
+    git = shutil.which("git")
+    if git is not None and (ROOT / ".git").exists():
+        asked = [git, "-C", str(ROOT), "log", "-1", "--format=%ct"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return Moment(seconds=int(done.stdout))
+    return Moment(seconds=LONG_AGO)
+
+
+def maintainer() -> str:
+    """Return who answers for the package, as Debian's own tools are told it."""
+    name, mail = os.environ.get("DEBFULLNAME"), os.environ.get("DEBEMAIL")
+    return f"{name} <{mail}>" if name and mail else MAINTAINER
+
+
+def build_agent(dist: Path, work: Path) -> Path:
+    """Build the package of the agent."""
+    stage = _stage("forewarn-agent", "all", work)
+    for name, data in bundle.sources().items():
+        stage.put(f"{AGENT_FOLDER}/{name}", data)
+    stage.put("/usr/bin/forewarn-agent", AGENT_LAUNCHER, mode=PROGRAM)
+    _put_unit(
+        stage,
+        installing.unit(
+            ["/usr/bin/forewarn-agent", "--config", "/etc/forewarn/agent.toml"]
+        ).replace("StateDirectory=forewarn\n", "StateDirectory=forewarn-agent\n"),
+    )
+    stage.put_conffile("/etc/forewarn/agent.toml", stage.own("agent.toml"))
+    _put_pages(stage, AGENT_PAGES)
+    _put_completions(stage, completion.AGENT_PROGRAM)
+    pages = {*DOCS.glob("agent*.md"), *(DOCS / "integrations").glob("*.md")}
+    stage.put_documents(_changes(), dict(_documents(pages)))
+    return stage.build(dist, {})
+
+
+def build_service(dist: Path, work: Path) -> Path:
+    """Build the package of the service, for this machine's architecture and Python."""
+    stage = _stage("forewarn", _said("dpkg", "--print-architecture"), work)
+    major, minor = _python()
+    home = f"{SERVICE_FOLDER}/lib/python{major}.{minor}/site-packages"
+    _install_pins(stage.folder / home[1:], f"{major}.{minor}")
+    for file in sorted((ROOT / "src").rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            name = file.relative_to(ROOT / "src").as_posix()
+            stage.put(f"{home}/{name}", file.read_bytes())
+    # An environment as venv makes them: what forewarn starts finds the same modules.
+    stage.put(
+        f"{SERVICE_FOLDER}/pyvenv.cfg",
+        "home = /usr/bin\ninclude-system-site-packages = false\n"
+        f"version = {major}.{minor}\n",
+    )
+    stage.link(f"{SERVICE_FOLDER}/bin/python3", "../../../bin/python3")
+    stage.put(f"{SERVICE_FOLDER}/bin/forewarn", SERVICE_LAUNCHER, mode=PROGRAM)
+    stage.link("/usr/bin/forewarn", "../lib/forewarn/bin/forewarn")
+    unit = (ROOT / "deploy" / "systemd" / "forewarn.service").read_text("utf-8")
+    _put_unit(stage, unit.replace("/opt/forewarn/bin/", "/usr/bin/"))
+    stage.put_conffile("/etc/forewarn/forewarn.toml", stage.own("forewarn.toml"))
+    _put_pages(stage, SERVICE_PAGES)
+    _put_completions(stage, completion.PROGRAM)
+    stage.put_documents(_changes(), dict(_documents(DOCS.rglob("*.md"))))
+    bounds = {"python": f"{major}.{minor}", "next_python": f"{major}.{minor + 1}"}
+    return stage.build(dist, bounds)
+
+
+def _stage(name: str, architecture: str, work: Path) -> Stage:
+    return Stage(
+        name=name,
+        version=debian_version(__version__),
+        architecture=architecture,
+        maintainer=maintainer(),
+        moment=source_moment(),
+        folder=work / name,
+        texts=TEXTS,
+    )
+
+
+def _put_unit(stage: Stage, text: str) -> None:
+    stage.put(f"/lib/systemd/system/{stage.name}.service", text)
+
+
+def _put_pages(stage: Stage, names: Sequence[str]) -> None:
+    found = manual.pages()
+    for name in names:
+        stage.put_packed(f"/usr/share/man/man{name[-1]}/{name}", found[name])
+
+
+def completion_places(program: str) -> dict[str, str]:
+    """Return where each shell looks for the completions of a program."""
+    return {
+        "bash": f"/usr/share/bash-completion/completions/{program}",
+        "zsh": f"/usr/share/zsh/vendor-completions/{completion.function_of(program)}",
+        "fish": f"/usr/share/fish/vendor_completions.d/{program}.fish",
+    }
+
+
+def _put_completions(stage: Stage, program: str) -> None:
+    for shell, place in completion_places(program).items():
+        stage.put(place, completion.script(shell, program))
+
+
+def _changes() -> str:
+    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def _documents(pages: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    for page in sorted(pages):
+        yield f"docs/{page.relative_to(DOCS).as_posix()}", page.read_bytes()
+
+
+def _python() -> tuple[int, int]:
+    """Return the version of the system's Python, for which the pins are chosen."""
+    version = _said(
+        SYSTEM_PYTHON, "-c", "import sys; print(*sys.version_info[:2], sep='.')"
+    )
+    major, minor = map(int, version.split("."))
+    return major, minor
+
+
+def _install_pins(home: Path, version: str) -> None:
+    """Put what the service runs on into a folder, without what is of one build only."""
+    home.mkdir(parents=True)
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "-qq", "--no-compile"),
+            *("--disable-pip-version-check", "--no-input", "--no-warn-conflicts"),
+            *("--require-hashes", "-r", PINS, "--target", home),
+            *("--only-binary=:all:", "--implementation=cp"),
+            f"--python-version={version}",
+        ],
+        check=True,
+    )
+    shutil.rmtree(home / "bin", ignore_errors=True)
+    for notes in home.glob("*.dist-info"):
+        for name in UNPACKERS_NOTES:
+            (notes / name).unlink(missing_ok=True)
+    for file in home.rglob("*"):
+        if file.is_file():
+            file.chmod(0o644)
+
+
+def _said(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def main() -> int:
+    """Build what is asked for, and say where it is."""
+    parser = argparse.ArgumentParser(description="Build the Debian packages.")
+    parser.add_argument("dist", type=Path, help="the folder that they are put into")
+    builders = {"forewarn-agent": build_agent, "forewarn": build_service}
+    parser.add_argument("--only", choices=(*builders,), help="build this one only")
+    arguments = parser.parse_args()
+    if shutil.which("dpkg-deb") is None:
+        print("no dpkg-deb here: Debian packages are built on Debian", file=sys.stderr)
+        return 1
+    for name, build in builders.items():
+        if arguments.only in {None, name}:
+            with tempfile.TemporaryDirectory() as work:
+                try:
+                    print(build(arguments.dist, Path(work)))
+                except subprocess.CalledProcessError as error:
+                    # It has said itself what is wrong.
+                    print(f"{name} was not built: {error}", file=sys.stderr)
+                    return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

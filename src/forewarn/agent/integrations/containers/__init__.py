@@ -1,0 +1,376 @@
+"""Containers of docker or podman: stopped or paused before an event, and back after it.
+
+It waits until they are in that state. It remembers which ones it stopped or paused, by
+their ids, before it does, and starts or thaws exactly these again; a crash in between
+leaves a memory of more than was done, which does no harm. Docker and podman differ
+only in their `Flavour`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.port import Forgetful, HandlerError, Job, Result
+from forewarn.agent.integrations.commands import Commands, telling
+from forewarn.agent.integrations.containers.engine import (
+    SHORT_ID,
+    Container,
+    Engine,
+    Flavour,
+    names_of,
+    shown_containers,
+)
+from forewarn.agent.integrations.containers.keys import faults_of, keys_of
+from forewarn.agent.integrations.kind import HandlerKind
+from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.values import HandlerSettings
+from forewarn.clock import Clock
+from forewarn.instants import SECOND
+
+CHECK_SECONDS = 10.0
+"""For all questions of a check: a person waits for it."""
+
+RESERVE_SECONDS = 2.0
+"""Kept of the time that is left, for the engine to kill and to tell of it."""
+
+ROUNDS_MAX = 3
+"""How often what runs is stopped, until something else must be starting it again."""
+
+PAUSE_SECONDS = 0.25
+"""Between two looks at containers that are on their way."""
+
+STOPPED, PAUSED, GONE = "stopped", "paused", "gone"
+"""What the memo has: groups of containers, and the names of those that vanished."""
+
+_OWN_ID = re.compile(r"[0-9a-f]{12,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which containers, and what is done with them, in the words of the settings."""
+
+    containers: tuple[tuple[str, ...], ...] = ()
+    labels: tuple[str, ...] = ()
+    """With neither: all that run."""
+    keep: tuple[str, ...] = ()
+    pauses: bool = False
+    grace_seconds: float | None = None
+    """None: each container's own."""
+
+
+class ContainerWorker(Forgetful):
+    """Handles the containers of one handler."""
+
+    def __init__(
+        self, plan: Plan, *, engine: Engine, memo: Memo, clock: Clock, own_id: str
+    ) -> None:
+        """Ask nothing yet; `own_id` begins the id of the agent's own container."""
+        self._plan = plan
+        self._engine = engine
+        self._memo = memo
+        self._clock = clock
+        self._own_id = own_id
+
+    # Which ones
+
+    def _chosen(self, leash: Leash) -> list[list[Container]]:
+        """Return the containers in question, in groups; raises HandlerError."""
+        plan = self._plan
+        if not plan.containers:
+            found = self._engine.running(plan.labels, leash)
+            return [
+                [
+                    each
+                    for each in found
+                    if each.name not in plan.keep and not self._is_own(each)
+                ]
+            ]
+        groups = [self._engine.look(group, leash) for group in plan.containers]
+        _must(self._missing(groups))
+        return groups
+
+    def _missing(self, groups: Sequence[Sequence[Container]]) -> Iterator[str]:
+        known = {each.name for group in groups for each in group}
+        ids = [each.id for group in groups for each in group]
+        gone = self._memo.read().get(GONE, ())
+        for name in (name for group in self._plan.containers for name in group):
+            is_there = name in known or any(each.startswith(name) for each in ids)
+            if not is_there and name not in gone:
+                yield f"there is no container {name}"
+
+    def _is_own(self, container: Container) -> bool:
+        return bool(self._own_id) and container.id.startswith(self._own_id)
+
+    # Before the event
+
+    def prepare(self, job: Job, leash: Leash) -> Result:
+        """Stop or pause what runs; raises HandlerError.
+
+        What was started again meanwhile, or made anew, is stopped again.
+        """
+        del job
+        done: list[str] = []
+        left: list[Container] = []
+        for number in range(ROUNDS_MAX + 1):
+            groups = [self._in_the_way(group) for group in self._chosen(leash)]
+            left = [each for group in groups for each in group]
+            if not left:
+                return Result(detail=", ".join(done) or "nothing of it ran")
+            if number == ROUNDS_MAX:
+                break
+            _must(
+                f"{each.name} is the agent's own container"
+                for each in left
+                if self._is_own(each)
+            )
+            for place, group in enumerate(groups):
+                share = (leash.seconds() - RESERVE_SECONDS) / (len(groups) - place)
+                if self._plan.pauses:
+                    done += self._pause(group, leash)
+                else:
+                    done += self._stop(group, leash, seconds=max(0.0, share))
+        raise HandlerError(
+            "; ".join(
+                f"{names_of([each])} was started again after it was stopped"
+                + (f", by {each.owner}" if each.owner else "")
+                for each in left
+            )
+        )
+
+    def _in_the_way(self, group: Sequence[Container]) -> list[Container]:
+        """Return who runs; who was paused by others is left alone."""
+        return [each for each in group if each.is_up]
+
+    def _stop(
+        self, group: Sequence[Container], leash: Leash, *, seconds: float
+    ) -> list[str]:
+        """Stop a group within its share of the time."""
+        if not group:
+            return []
+        self._remember(STOPPED, [each for each in group if not each.vanishes])
+        self._remember_gone([each.name for each in group if each.vanishes])
+        words = ("stop", *self._patience(group, seconds))
+        with telling(leash, f"stopping {names_of(group)}"):
+            said = self._engine.order(words, _ids(group), leash)
+            now = self._engine.look(_ids(group), leash)
+        while left := [each for each in now if each.is_up]:
+            if said:
+                raise HandlerError(said)
+            with telling(leash, f"waiting for {shown_containers(left)} to stop"):
+                leash.pause(PAUSE_SECONDS)
+                now = self._engine.look(_ids(group), leash)
+        found = {each.id: each for each in now}
+        return [_told(each, found.get(each.id)) for each in group]
+
+    def _patience(self, group: Sequence[Container], seconds: float) -> tuple[str, ...]:
+        """Return the words that say how long the engine waits before it kills."""
+        grace = self._plan.grace_seconds
+        if grace is not None:
+            return ("-t", str(int(min(grace, seconds))))
+        if all(0 <= each.stop_seconds <= seconds for each in group):
+            return ()
+        return ("-t", str(int(seconds)))
+
+    def _pause(self, group: Sequence[Container], leash: Leash) -> list[str]:
+        if not group:
+            return []
+        self._remember(PAUSED, group)
+        with telling(leash, f"pausing {names_of(group)}"):
+            said = self._engine.order(("pause",), _ids(group), leash)
+            now = self._engine.look(_ids(group), leash)
+        left = [each for each in now if each.is_up]
+        if left:
+            raise HandlerError(said or f"{shown_containers(left)} was not paused")
+        return [f"paused {each.name}" for each in group]
+
+    # After the event
+
+    def recover(self, job: Job, leash: Leash) -> Result:
+        """Start what was stopped, thaw what was paused; raises HandlerError.
+
+        What fails keeps nothing else from being undone, and is tried again later.
+        """
+        del job
+        done: list[str] = []
+        faults: list[str] = []
+        for group in reversed(self._memory()[PAUSED]):
+            done += self._thaw(group, leash, faults)
+        for group in reversed(self._memory()[STOPPED]):
+            done += self._start(group, leash, faults)
+        _must(faults)
+        self._memo.keep({})
+        return Result(detail=", ".join(done) or "nothing had to be undone")
+
+    def _start(
+        self, group: Mapping[str, str], leash: Leash, faults: list[str]
+    ) -> list[str]:
+        """Start what was stopped; what does not run then is remembered further.
+
+        Who is no longer there is told of once, unless another has its name and runs.
+        """
+        found = self._engine.look(group, leash)
+        lost = group.keys() - {each.id for each in found}
+        made_anew = self._engine.look([group[each] for each in lost], leash)
+        running = {each.name for each in made_anew if each.is_up}
+        faults += [
+            f"{name} was removed meanwhile and is not started"
+            for name in sorted(group[each] for each in lost)
+            if name not in running
+        ]
+        idle = [each for each in found if not each.is_up and not each.is_paused]
+        with telling(leash, f"starting {names_of(idle)}"):
+            said = self._engine.order(("start",), _ids(idle), leash)
+            now = self._engine.look(_ids(idle), leash)
+        wrong = [each for each in now if not each.is_up]
+        faults += [_not_up(each, said) for each in wrong]
+        self._forget(STOPPED, group.keys() - set(_ids(wrong)))
+        down = _ids(wrong)
+        return [f"started {each.name}" for each in idle if each.id not in down]
+
+    def _thaw(
+        self, group: Mapping[str, str], leash: Leash, faults: list[str]
+    ) -> list[str]:
+        """Thaw what was paused; who was ended meanwhile was not ended here."""
+        frozen = [each for each in self._engine.look(group, leash) if each.is_paused]
+        with telling(leash, f"thawing {names_of(frozen)}"):
+            said = self._engine.order(("unpause",), _ids(frozen), leash)
+            now = self._engine.look(_ids(frozen), leash)
+        still = [each for each in now if each.is_paused]
+        if still:
+            faults.append(said or f"{names_of(still)} is still paused")
+        self._forget(PAUSED, group.keys() - set(_ids(still)))
+        held = _ids(still)
+        return [f"thawed {each.name}" for each in frozen if each.id not in held]
+
+    # What it did
+
+    def _memory(self) -> dict[str, list[dict[str, str]]]:
+        """Return groups of names by id."""
+        read = self._memo.read()
+        return {what: list(read.get(what, ())) for what in (STOPPED, PAUSED)}
+
+    def _remember(self, what: str, containers: Sequence[Container]) -> None:
+        """Remember containers that were not remembered yet, as the last group."""
+        memory = self._memory()
+        known = {each for group in memory[what] for each in group}
+        fresh = {each.id: each.name for each in containers if each.id not in known}
+        if fresh:
+            memory[what].append(fresh)
+            self._keep(memory)
+
+    def _forget(self, what: str, ids: Iterable[str]) -> None:
+        memory, gone = self._memory(), set(ids)
+        left = [
+            {each: name for each, name in group.items() if each not in gone}
+            for group in memory[what]
+        ]
+        memory[what] = [group for group in left if group]
+        self._keep(memory)
+
+    def _remember_gone(self, names: Sequence[str]) -> None:
+        known: list[str] = list(self._memo.read().get(GONE, ()))
+        fresh = [name for name in names if name not in known]
+        if fresh:
+            self._memo.keep({**self._memo.read(), GONE: [*known, *fresh]})
+
+    def _keep(self, memory: Mapping[str, Any]) -> None:
+        members = {**self._memo.read(), **memory}
+        self._memo.keep({what: each for what, each in members.items() if each})
+
+    # Is it well?
+
+    def check(self) -> Sequence[str]:
+        """Return what is wrong with the containers, and whether the engine answers."""
+        leash = leash_for(CHECK_SECONDS, self._clock)
+        try:
+            return tuple(dict.fromkeys(self._wrong(leash)))
+        except HandlerError as error:
+            return (error.message,)
+
+    def _wrong(self, leash: Leash) -> Iterator[str]:
+        chosen = self._engine.running(self._plan.labels, leash)
+        if self._plan.containers:
+            groups = [self._engine.look(g, leash) for g in self._plan.containers]
+            yield from self._missing(groups)
+            chosen = [each for group in groups for each in group]
+            for each in chosen:
+                if each.vanishes and not self._plan.pauses:
+                    yield (
+                        f"{each.name} was started with --rm: once it is stopped it is "
+                        "gone, and nobody starts it again"
+                    )
+        for each in chosen:
+            if each.owner and each.name not in self._plan.keep:
+                yield f"{each.name} belongs to {each.owner}"
+            if self._is_own(each) and self._plan.containers:
+                yield f"{each.name} is the agent's own container"
+
+
+def container_kind(flavour: Flavour) -> HandlerKind:
+    """Return the kind of handler for one of the programs."""
+    return HandlerKind(
+        make=partial(make, flavour), keys=keys_of(flavour.word), faults=faults_of
+    )
+
+
+def make(
+    flavour: Flavour,
+    settings: HandlerSettings,
+    ground: Ground,
+    *,
+    commands: Commands | None = None,
+) -> ContainerWorker:
+    """Return a handler; `commands` run the program, by themselves in the agent's name."""
+    more = settings.more
+    grace = more.get("grace")
+    host = ground.environment.get("HOSTNAME", "")
+    return ContainerWorker(
+        Plan(
+            containers=more.get("containers", ()),
+            labels=more.get("labels", ()),
+            keep=more.get("keep", ()),
+            pauses=more.get("action", "stop") == "pause",
+            grace_seconds=None if grace is None else grace / SECOND,
+        ),
+        engine=Engine(
+            commands or Commands(ground.environment),
+            flavour,
+            more.get("command", (flavour.word,)),
+        ),
+        memo=Memo(ground.memos, settings.name),
+        clock=ground.clock,
+        # In a container, the name of the host is the beginning of its id.
+        own_id=host if _OWN_ID.fullmatch(host) else "",
+    )
+
+
+def _ids(containers: Iterable[Container]) -> list[str]:
+    return [each.id for each in containers]
+
+
+def _told(before: Container, now: Container | None) -> str:
+    """Return what became of a container that was to stop."""
+    how = "killed" if now is not None and now.was_killed else "stopped"
+    # It may take the engine a moment to remove it.
+    gone = ", which is gone (--rm)" if before.vanishes else ""
+    return f"{how} {before.name}{gone}"
+
+
+def _not_up(container: Container, said: str) -> str:
+    if said:
+        return f"{container.name or container.id[:SHORT_ID]} was not started: {said}"
+    return (
+        f"{container.name} was started and has ended again with exit status "
+        f"{container.exit_code}"
+    )
+
+
+def _must(faults: Iterable[str]) -> None:
+    """Raise HandlerError with the faults, if there are any."""
+    found = list(faults)
+    if found:
+        raise HandlerError("; ".join(found))

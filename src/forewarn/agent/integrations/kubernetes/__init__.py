@@ -1,0 +1,158 @@
+"""The kind `kubernetes`: its keys, and a worker made of them.
+
+It taints, cordons and drains this VM's node, sets a condition and emits Events
+(`worker`).
+"""
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
+from forewarn.agent.integrations.kubernetes.access import find
+from forewarn.agent.integrations.kubernetes.drain import Plan
+from forewarn.agent.integrations.kubernetes.node import is_condition, parse_taint
+from forewarn.agent.integrations.kubernetes.pods import CARES, Care
+from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker, Terms
+from forewarn.agent.options import Form, Option
+from forewarn.agent.values import HandlerSettings
+from forewarn.instants import HOUR, SECOND, Micros
+
+TAINT = "forewarn/maintenance:NoSchedule"
+CONDITION = "ForewarnMaintenance"
+
+FORCE_LEAD: Micros = 30 * SECOND
+"""The usual grace of a pod: who is deleted then may end as it is used to."""
+
+GRACE_MAX: Micros = 24 * HOUR
+"""Of a setting: more than any notice leaves."""
+
+_KEYS: Mapping[str, Option] = {
+    "node": Option(
+        form=Form.TEXT,
+        text="The node's name. Absent: the variable `NODE_NAME`, or else the name of "
+        "this computer.",
+    ),
+    "kubeconfig": Option(
+        form=Form.TEXT,
+        text="A file with the cluster and a token or certificate. Absent: the service "
+        "account of the pod that the agent runs in.",
+    ),
+    "taint": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text=f"The taint that is set, `key:Effect` or `key=value:Effect`; without a "
+        f"value, it is the event's type. Empty: none. Absent: `{TAINT}`.",
+    ),
+    "cordon": Option(
+        form=Form.SWITCH,
+        text="Whether the node is made unschedulable. Absent: `true`.",
+    ),
+    "drain": Option(
+        form=Form.SWITCH,
+        text="Whether its pods are evicted, and waited for. Absent: `true`.",
+    ),
+    "condition": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="The type of the node's condition that is set. Empty: none. Absent: "
+        f"`{CONDITION}`.",
+    ),
+    "events": Option(
+        form=Form.SWITCH,
+        text="Whether Events about the node are emitted. Absent: `true`.",
+    ),
+    "empty_dir": Option(
+        form=Form.WORD,
+        words=CARES,
+        text="Pods with an emptyDir, whose data would go: `evict`; `leave` them; "
+        "`refuse`: leave them and fail. Absent: `refuse`.",
+    ),
+    "bare_pods": Option(
+        form=Form.WORD,
+        words=CARES,
+        text="Pods without a controller, which nobody would make anew: `evict`, "
+        "`leave`, `refuse`, as with `empty_dir`. Absent: `refuse`.",
+    ),
+    "selector": Option(
+        form=Form.TEXT,
+        text="Only pods with these labels are looked at, such as `tier!=batch`. "
+        "Absent: all.",
+    ),
+    "grace": Option(
+        form=Form.DURATION,
+        least=SECOND,
+        most=GRACE_MAX,
+        text="At most, for each pod to end. Absent: what it asks for. Never more "
+        "than is left.",
+    ),
+    "force": Option(
+        form=Form.SWITCH,
+        text="Whether pods that are still there near the deadline are deleted, "
+        "whatever their budgets say. Absent: `false`.",
+    ),
+    "force_lead": Option(
+        form=Form.DURATION,
+        least=SECOND,
+        most=HOUR,
+        text="So long before the deadline, and not before half of the time is over. "
+        "Absent: `30s`.",
+    ),
+}
+
+
+def _make(settings: HandlerSettings, ground: Ground) -> KubernetesWorker:
+    more, environment = settings.more, ground.environment
+    taint = more.get("taint", TAINT)
+    terms = Terms(
+        node=more.get("node", ""),
+        kubeconfig=more.get("kubeconfig", ""),
+        cordon=more.get("cordon", True),
+        taint=parse_taint(taint) if taint else None,
+        drain=_plan(more) if more.get("drain", True) else None,
+        condition=more.get("condition", CONDITION),
+        events=more.get("events", True),
+    )
+    name = terms.node or environment.get("NODE_NAME", "")
+    return KubernetesWorker(
+        terms,
+        access=lambda: find(terms.kubeconfig, environment),
+        # As the kubelet does: a node's name has no capitals.
+        name=name or socket.gethostname().lower(),
+        clock=ground.clock,
+    )
+
+
+def _plan(more: Mapping[str, Any]) -> Plan:
+    return Plan(
+        empty_dir=Care(more.get("empty_dir", Care.REFUSE.value)),
+        bare=Care(more.get("bare_pods", Care.REFUSE.value)),
+        selector=more.get("selector", ""),
+        grace=more.get("grace"),
+        force=more.get("force", False),
+        force_lead=more.get("force_lead", FORCE_LEAD),
+    )
+
+
+def _faults(entry: Entry) -> Faults:
+    taint = entry.get("taint", TAINT)
+    if taint:
+        try:
+            parse_taint(taint)
+        except ValueError as error:
+            yield "taint", str(error)
+    condition = entry.get("condition", CONDITION)
+    if condition and not is_condition(condition):
+        yield "condition", f"{condition[:80]!r} is no type such as {CONDITION}"
+    drains = entry.get("drain", True)
+    for key in ("force", "grace", "empty_dir", "bare_pods", "selector"):
+        if not drains and key in entry:
+            yield key, "is for a handler that drains, and this one has drain = false"
+    if "force_lead" in entry and not (drains and entry.get("force", False)):
+        yield "force_lead", "is for a handler with force = true"
+    if not (drains or taint or condition or entry.get("cordon", True)):
+        yield "", "it would do nothing: leave cordon, taint, drain or condition on"
+
+
+KIND = HandlerKind(make=_make, keys=_KEYS, faults=_faults)

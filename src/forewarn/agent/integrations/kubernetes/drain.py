@@ -1,0 +1,337 @@
+"""Empties a node: asks the Eviction API for each pod, and waits until they are gone.
+
+Pods of users go first, then those of the system, at the latest in the last fifth of
+the time. A disruption budget that refuses is asked again while there is time; by force,
+and only if so set, pods are deleted shortly before the deadline. Gone is who is no more
+in the list by UID: a successor of the same name is another pod.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from forewarn.agent import forms
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import HandlerError, StoppedError, TimeUpError
+from forewarn.agent.integrations.api import AGAIN, Api, ApiError, Ask
+from forewarn.agent.integrations.kubernetes.pods import Care, Fate, Pod, pod_of
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the list, which the server answers from its memory."""
+
+AGAIN_SECONDS = 5.0
+"""Between two requests for a pod whose eviction was refused for now: what a budget
+waits for is that a new pod is ready elsewhere."""
+
+SYSTEM_PART = 5
+"""The system's pods are begun when one part in so many of the time is left, though
+pods of users are still there."""
+
+FORCE_PART = 2
+"""By force at the earliest when one part in so many of the time is left: what is
+refused in a Preempt's half minute shall be asked for first as well."""
+
+SLACK_SECONDS = 2.0
+"""For the kubelet to tell that a pod is gone, once its grace is over."""
+
+PASSES = 2
+"""Over the list: who was bound to the node while it was closed is found by the second
+one. Who comes again after that tolerates anything, and would never cease to come."""
+
+NAMED_MAX = 5
+"""Pods that a sentence names, each with its reason."""
+
+_NOT_FOUND = 404
+_CONFLICT = 409
+_FORBIDDEN = 403
+_TERMINATING = "NamespaceTerminating"
+_BUDGET = "DisruptionBudget"
+
+logger = logging.getLogger("forewarn.agent.handlers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the settings say of draining."""
+
+    empty_dir: Care = Care.REFUSE
+    bare: Care = Care.REFUSE
+    selector: str = ""
+    """Of labels; empty: all pods."""
+    grace: Micros | None = None
+    """At most, of each pod; None: what it asks for."""
+    force: bool = False
+    force_lead: Micros = 0
+
+
+class Drain:
+    """One preparation's work at one node."""
+
+    def __init__(self, api: Api, node: str, plan: Plan, clock: Clock) -> None:
+        """Ask nobody yet."""
+        self._api = api
+        self._node = node
+        self._plan = plan
+        self._clock = clock
+        self._total = 0.0
+        self._as_of = ""
+        """The first list's version: no older one is of use."""
+        self._asked: dict[str, float] = {}
+        """By UID, when its eviction was last refused for now."""
+        self._taken: set[str] = set()
+        """UIDs whose eviction was granted."""
+        self._hurried: set[str] = set()
+        """UIDs that were deleted by force."""
+        self._said: dict[str, str] = {}
+        """By UID, why it is still there."""
+        self._barred: set[str] = set()
+        """UIDs whose eviction is refused for good."""
+
+    def run(self, leash: Leash) -> str:
+        """Return what was done, as a sentence; raises HandlerError."""
+        self._total = leash.seconds()
+        gone = 0
+        pods: dict[str, Pod] = {}
+        for number in range(PASSES + 1):
+            pods = self._look(leash)
+            due = self._due(pods.values())
+            if not due or number == PASSES:
+                break
+            self._empty(due, leash)
+            gone += len(due) - len(self._barred & due.keys())
+        held = [pod for pod in pods.values() if pod.is_refused]
+        barred = [pod for pod in pods.values() if pod.uid in self._barred]
+        if barred:
+            raise HandlerError(self._told(barred, "may not be evicted"))
+        if held:
+            reasons = {pod.uid: pod.fate.value for pod in held}
+            raise HandlerError(
+                _listed(held, reasons, "left where they are, as the settings want it")
+            )
+        return f"{_count(gone)} evicted{_left(pods.values())}"
+
+    def _due(self, pods: Iterable[Pod]) -> dict[str, Pod]:
+        return {
+            pod.uid: pod
+            for pod in pods
+            if pod.fate is Fate.EVICT and pod.uid not in self._barred
+        }
+
+    def _empty(self, due: Mapping[str, Pod], leash: Leash) -> None:
+        """Return when all of these are gone, or refused for good."""
+        left = dict(due)
+        while True:
+            try:
+                self._round(left, leash)
+                if left.keys() <= self._barred:
+                    return
+                if not leash.pause(LOOK_SECONDS):
+                    raise self._late(left.values(), leash)
+                there = self._look(leash, is_first=False)
+            except (TimeUpError, StoppedError):
+                raise self._late(left.values(), leash) from None
+            left = {uid: there[uid] for uid in left if uid in there}
+            if not left:
+                return
+
+    def _round(self, left: Mapping[str, Pod], leash: Leash) -> None:
+        """Ask once for each pod whose turn it is."""
+        seconds = leash.seconds()
+        users = [pod for pod in left.values() if not pod.is_system]
+        waits = any(pod.uid not in self._barred for pod in users)
+        turn = [*users]
+        if not waits or seconds <= self._total / SYSTEM_PART:
+            turn += [pod for pod in left.values() if pod.is_system]
+        lead = min(self._plan.force_lead / SECOND, self._total / FORCE_PART)
+        is_forced = self._plan.force and seconds <= lead
+        for pod in turn:
+            if leash.seconds() <= 0:
+                return
+            if pod.uid not in self._barred:
+                self._one(pod, leash, is_forced=is_forced)
+
+    def _one(self, pod: Pod, leash: Leash, *, is_forced: bool) -> None:
+        if pod.is_ending or pod.uid in self._taken:
+            if pod.uid not in self._taken:
+                self._said[pod.uid] = "ending"
+            if is_forced and self._is_too_slow(pod, leash):
+                self._delete(pod, leash)
+            return
+        now = self._clock.monotonic()
+        if not is_forced and now - self._asked.get(pod.uid, now) < 0:
+            return
+        self._asked[pod.uid] = now + AGAIN_SECONDS
+        if not self._evict(pod, leash) and is_forced and pod.uid not in self._barred:
+            self._delete(pod, leash)
+
+    # What is asked of the server
+
+    def _look(self, leash: Leash, *, is_first: bool = True) -> dict[str, Pod]:
+        """Return the node's pods by UID; raises HandlerError.
+
+        The first list is the latest; the others may come from the server's memory, if
+        they are no older.
+        """
+        query = f"fieldSelector={_quoted(f'spec.nodeName={self._node}')}"
+        if self._plan.selector:
+            query += f"&labelSelector={_quoted(self._plan.selector)}"
+        if not is_first and self._as_of:
+            version = _quoted(self._as_of)
+            query += f"&resourceVersion={version}&resourceVersionMatch=NotOlderThan"
+        found = _mapping(self._api.get(f"/api/v1/pods?{query}", leash))
+        if is_first:
+            metadata = _mapping(found.get("metadata"))
+            self._as_of = str(metadata.get("resourceVersion") or "")
+        items = found.get("items")
+        if not isinstance(items, list):
+            raise HandlerError("the API server answered with something else than pods")
+        pods = (
+            pod_of(each, empty_dir=self._plan.empty_dir, bare=self._plan.bare)
+            for each in cast("list[object]", items)
+        )
+        return {pod.uid: pod for pod in pods}
+
+    def _evict(self, pod: Pod, leash: Leash) -> bool:
+        """Tell whether a pod's eviction was granted, or it is gone."""
+        options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+        grace = self._grace(pod, leash)
+        if grace < pod.grace:
+            options["gracePeriodSeconds"] = grace
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": options,
+        }
+        return self._change(pod, "POST", f"{_path(pod)}/eviction", body, leash)
+
+    def _delete(self, pod: Pod, leash: Leash) -> None:
+        """Delete a pod with the grace that is left, whatever a budget says."""
+        if pod.uid in self._hurried:
+            return
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": self._grace(pod, leash),
+            "preconditions": {"uid": pod.uid},
+        }
+        logger.warning("pod %s is deleted by force: %s", pod, self._said.get(pod.uid))
+        if self._change(pod, "DELETE", _path(pod), body, leash):
+            self._hurried.add(pod.uid)
+
+    def _change(
+        self, pod: Pod, method: str, path: str, body: Mapping[str, Any], leash: Leash
+    ) -> bool:
+        try:
+            self._api.ask(Ask(method=method, path=path, json=body, again=False), leash)
+        except ApiError as error:
+            if error.status not in {_NOT_FOUND, _CONFLICT}:
+                self._take_refusal(pod, error)
+                return False
+            # It is gone, or another one of its name has come.
+        except (TimeUpError, StoppedError):
+            raise
+        except HandlerError as error:
+            self._say(pod, error.message)
+            return False
+        self._taken.add(pod.uid)
+        self._said[pod.uid] = "ending"
+        return True
+
+    def _take_refusal(self, pod: Pod, error: ApiError) -> None:
+        budgets, is_ending = _causes(error.body)
+        if is_ending:
+            # Its namespace goes, and takes it along.
+            self._taken.add(pod.uid)
+            self._said[pod.uid] = "ending with its namespace"
+            return
+        self._say(pod, budgets or error.message)
+        if error.status not in AGAIN:
+            self._barred.add(pod.uid)
+
+    def _say(self, pod: Pod, why: str) -> None:
+        if self._said.get(pod.uid) != why:
+            logger.info("pod %s is not evicted yet: %s", pod, why)
+        self._said[pod.uid] = why
+
+    # Time
+
+    def _grace(self, pod: Pod, leash: Leash) -> int:
+        """Return the seconds that a pod gets: never 0, which would ask no kubelet."""
+        most = pod.grace
+        if self._plan.grace is not None:
+            most = min(most, self._plan.grace // SECOND)
+        return max(1, min(most, int(leash.seconds() - SLACK_SECONDS)))
+
+    def _is_too_slow(self, pod: Pod, leash: Leash) -> bool:
+        if pod.ends_at is None:
+            return False
+        left = (pod.ends_at - self._clock.now()) / SECOND
+        return left > leash.seconds() - SLACK_SECONDS
+
+    # Words
+
+    def _late(self, left: Iterable[Pod], leash: Leash) -> HandlerError:
+        told = self._told(left, "left")
+        if leash.is_stopped:
+            return StoppedError(f"its event has gone with {told}")
+        return TimeUpError(f"its time was up with {told}")
+
+    def _told(self, pods: Iterable[Pod], what: str) -> str:
+        waits = "waits for the other pods to go first"
+        known = {pod.uid: self._said.get(pod.uid, waits) for pod in pods}
+        return _listed(list(pods), known, what)
+
+
+def _causes(body: object) -> tuple[str, bool]:
+    """Return what budgets say, and whether the namespace is being deleted."""
+    causes = _mapping(_mapping(body).get("details")).get("causes")
+    budgets: list[str] = []
+    is_ending = False
+    for found in cast("list[object]", causes) if isinstance(causes, list) else []:
+        cause = _mapping(found)
+        is_ending = is_ending or cause.get("reason") == _TERMINATING
+        if cause.get("reason") == _BUDGET and cause.get("message"):
+            budgets.append(str(cause["message"]))
+    return "; ".join(budgets), is_ending
+
+
+def _listed(pods: list[Pod], reasons: Mapping[str, str], what: str) -> str:
+    shown = [f"{pod} ({reasons[pod.uid]})" for pod in pods[:NAMED_MAX]]
+    if len(pods) > NAMED_MAX:
+        shown.append(f"{len(pods) - NAMED_MAX} more")
+    return f"{_count(len(pods))} {what}: {', '.join(shown)}"
+
+
+def _left(pods: Iterable[Pod]) -> str:
+    """Return which pods are left on purpose: `, 4 left (3 of a DaemonSet, 1 static)`."""
+    counts: dict[Fate, int] = {}
+    for pod in pods:
+        counts[pod.fate] = counts.get(pod.fate, 0) + 1
+    if not counts:
+        return ""
+    words = {Fate.EVICT: "come again meanwhile"}
+    shown = [
+        f"{number} {words.get(fate, fate.value)}"
+        for fate, number in sorted(counts.items(), key=lambda each: each[0].name)
+    ]
+    return f", {sum(counts.values())} left ({', '.join(shown)})"
+
+
+def _count(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"
+
+
+def _path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{_quoted(pod.namespace)}/pods/{_quoted(pod.name)}"
+
+
+def _quoted(text: str) -> str:
+    return forms.percent_quoted(text)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,342 @@
+"""Closes and empties this VM's node of a Kubernetes cluster, and opens it again.
+
+What it did is remembered in an annotation of the node, so that only that is undone. It
+asks the API server alone, and bears that it is away for a while. It knows no rule and
+no document.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from forewarn.agent import forms
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.port import (
+    Forgetful,
+    HandlerError,
+    Job,
+    Result,
+    StoppedError,
+    TimeUpError,
+)
+from forewarn.agent.integrations.api import Api, ApiError, Ask
+from forewarn.agent.integrations.commands import over
+from forewarn.agent.integrations.kubernetes.access import Access, warnings
+from forewarn.agent.integrations.kubernetes.drain import Drain, Plan
+from forewarn.agent.integrations.kubernetes.node import (
+    Taint,
+    condition_is_on,
+    condition_patch,
+    prepare_patch,
+    read_record,
+    recover_patch,
+)
+from forewarn.agent.integrations.kubernetes.node import event as event_body
+from forewarn.agent.integrations.kubernetes.node import reason as reason_of
+from forewarn.agent.integrations.kubernetes.node import sentence as sentence_of
+from forewarn.clock import Clock
+
+T = TypeVar("T")
+
+CHECK_SECONDS = 8.0
+"""For a check: somebody waits."""
+
+NOTE_SECONDS = 3.0
+"""For an Event: a note for people takes no more from the time for pods."""
+
+CONFLICT_SECONDS = 0.1
+"""Before a node is read again that somebody else has changed meanwhile."""
+
+_MERGE = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
+_EVENTS = "/api/v1/namespaces/default/events"
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_FORBIDDEN = 403
+_NOT_FOUND = 404
+_CONFLICT = 409
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the settings say."""
+
+    node: str
+    """Empty: NODE_NAME, or else the host's name."""
+    kubeconfig: str
+    cordon: bool
+    taint: Taint | None
+    drain: Plan | None
+    condition: str
+    events: bool
+
+    def rights(self, node: str) -> list[dict[str, str]]:
+        """Return what the API server must allow, as an access review asks for it."""
+        wanted = [{"verb": "get", "resource": "nodes", "name": node}]
+        if self.cordon or self.taint or self.condition:
+            wanted.append({"verb": "patch", "resource": "nodes", "name": node})
+        if self.condition:
+            status = {"resource": "nodes", "subresource": "status", "name": node}
+            wanted.append({"verb": "patch", **status})
+        if self.drain is not None:
+            wanted.append({"verb": "list", "resource": "pods"})
+            eviction = {"resource": "pods", "subresource": "eviction"}
+            wanted.append({"verb": "create", **eviction})
+            if self.drain.force:
+                wanted.append({"verb": "delete", "resource": "pods"})
+        if self.events:
+            event = {"resource": "events", "namespace": "default"}
+            wanted.append({"verb": "create", **event})
+        return wanted
+
+
+class KubernetesWorker(Forgetful):
+    """Works at one node; `access` is found anew for each run."""
+
+    def __init__(
+        self, terms: Terms, *, access: Callable[[], Access], name: str, clock: Clock
+    ) -> None:
+        """Ask nobody yet; `name` is the node's."""
+        self._terms = terms
+        self._access = access
+        self._node = name
+        self._clock = clock
+
+    def prepare(self, job: Job, leash: Leash) -> Result:
+        """Close the node, and empty it; raises HandlerError."""
+        api, terms = self._access().api(self._clock), self._terms
+        node = self._closed(api, job, leash)
+        if node is None:
+            raise HandlerError(f"the cluster has no node {self._node}")
+        fault = self._tell_condition(api, node, job, leash, is_on=True)
+        said = self._emit(api, node, job, leash)
+        done = [word for word, is_so in self._closing() if is_so]
+        if terms.drain is not None:
+            done.append(Drain(api, self._node, terms.drain, self._clock).run(leash))
+        if fault:
+            fault = self._tell_condition(api, node, job, leash, is_on=True)
+        if fault:
+            raise HandlerError(fault)
+        return Result(detail="; ".join([", ".join(done) or "nothing to do", *said]))
+
+    def recover(self, job: Job, leash: Leash) -> Result:
+        """Undo what it did itself; raises HandlerError."""
+        api = self._access().api(self._clock)
+        node = self._read(api, leash)
+        if node is None:
+            return Result(detail=f"there is no node {self._node} any more")
+        if job.handler not in read_record(node).deeds:
+            return Result(detail="there was nothing to undo")
+        # Before the annotation goes, so that a crash in between leaves it to be done.
+        fault = self._tell_condition(api, node, job, leash, is_on=False)
+        if fault:
+            raise HandlerError(fault)
+        opened = self._changed(
+            api, leash, lambda found: recover_patch(found, job.handler)
+        )
+        if opened is None:
+            return Result(detail=f"there is no node {self._node} any more")
+        said = self._emit(api, opened, job, leash)
+        text = "is open"
+        if others := read_record(opened).deeds:
+            text = f"stays as {' and '.join(others)} want it"
+        elif opened.get("spec", {}).get("unschedulable") is True:
+            text = "stays cordoned, as somebody else wants it"
+        return Result(detail="; ".join([f"node {self._node} {text}", *said]))
+
+    def check(self) -> Sequence[str]:
+        """Return what would fail: no way to the server, no node, missing rights."""
+        leash = leash_for(CHECK_SECONDS, self._clock)
+        found = list(warnings(self._terms.kubeconfig))
+        try:
+            access = self._access()
+        except HandlerError as error:
+            return [*found, error.message]
+        api = access.api(self._clock)
+        try:
+            api.ask(Ask(method="GET", path=self._path, again=False), leash)
+        except ApiError as error:
+            if error.status == _NOT_FOUND:
+                fault = f"the cluster has no node {self._node}: write node"
+                return [*found, fault]
+            if error.status != _FORBIDDEN:
+                return [*found, error.message]
+            # Which rights are missing is found out below.
+        except HandlerError as error:
+            return [*found, error.message]
+        for right in self._terms.rights(self._node):
+            try:
+                fault = _refused(api, right, leash, who=access.origin)
+            except HandlerError as error:
+                return [*found, error.message]
+            found += [fault] if fault else []
+        return found
+
+    # The node
+
+    @property
+    def _path(self) -> str:
+        return f"/api/v1/nodes/{forms.percent_quoted(self._node)}"
+
+    def _read(self, api: Api, leash: Leash) -> Mapping[str, Any] | None:
+        return _unless_gone(lambda: api.get(self._path, leash))
+
+    def _closed(self, api: Api, job: Job, leash: Leash) -> Mapping[str, Any] | None:
+        terms = self._terms
+        return self._changed(
+            api,
+            leash,
+            lambda node: prepare_patch(
+                node,
+                job.handler,
+                taint=terms.taint,
+                cordon=terms.cordon,
+                condition=terms.condition,
+                event_type=job.notice.event_type if job.notice else "",
+            ),
+        )
+
+    def _changed(
+        self,
+        api: Api,
+        leash: Leash,
+        change: Callable[[Mapping[str, Any]], dict[str, Any] | None],
+    ) -> Mapping[str, Any] | None:
+        """Return the node once it is changed; None: there is none.
+
+        Whoever else changes it in between, makes us look again.
+        """
+        while (node := self._read(api, leash)) is not None:
+            patch = change(node)
+            if patch is None:
+                return node
+            ask = Ask(method="PATCH", path=self._path, json=patch, content_type=_MERGE)
+            try:
+                return _unless_gone(lambda ask=ask: api.ask(ask, leash))
+            except ApiError as error:
+                if error.status != _CONFLICT:
+                    raise
+            if not leash.pause(CONFLICT_SECONDS):
+                raise over(leash, f"changing node {self._node}")
+        return None
+
+    def _closing(self) -> list[tuple[str, bool]]:
+        return [
+            ("tainted", self._terms.taint is not None),
+            ("cordoned", self._terms.cordon),
+        ]
+
+    # What others read
+
+    def _tell_condition(
+        self,
+        api: Api,
+        node: Mapping[str, Any],
+        job: Job,
+        leash: Leash,
+        *,
+        is_on: bool,
+    ) -> str:
+        """Set the condition; return why that could not be, empty: it is set.
+
+        It is asked for once, so that a status that cannot be had holds up no drain.
+        """
+        record = read_record(node)
+        if is_on:
+            kinds = [self._terms.condition] if self._terms.condition else []
+        else:
+            mine = record.deeds[job.handler].conditions
+            used = {
+                kind for each in record.others(job.handler) for kind in each.conditions
+            }
+            kinds = [
+                kind
+                for kind in mine
+                if kind not in used and condition_is_on(node, kind)
+            ]
+        for kind in kinds:
+            patch = condition_patch(
+                node, kind, job.notice, is_on=is_on, now=self._clock.now()
+            )
+            ask = Ask(
+                method="PATCH",
+                path=f"{self._path}/status",
+                json=patch,
+                content_type=_STRATEGIC,
+                again=False,
+            )
+            try:
+                _unless_gone(lambda ask=ask: api.ask(ask, leash))
+            except (StoppedError, TimeUpError):
+                raise
+            except HandlerError as error:
+                return f"the condition {kind} could not be set: {error.message}"
+        return ""
+
+    def _emit(
+        self, api: Api, node: Mapping[str, Any], job: Job, leash: Leash
+    ) -> list[str]:
+        """Emit the Event of this phase; return what to say where that could not be.
+
+        It is a note for people, and holds up nothing.
+        """
+        if not self._terms.events:
+            return []
+        is_over = job.phase is Phase.RECOVER
+        notice = job.notice
+        event_id = notice.event_id if notice is not None else job.run_id
+        body = event_body(
+            node,
+            reason=reason_of(notice, is_over=is_over),
+            message=sentence_of(notice, is_over=is_over),
+            mark=f"{event_id}.{job.phase.value}.{job.handler}",
+            is_warning=not is_over,
+            now=self._clock.now(),
+        )
+        try:
+            api.ask(
+                Ask(
+                    method="POST",
+                    path=_EVENTS,
+                    json=body,
+                    again=False,
+                    seconds=NOTE_SECONDS,
+                ),
+                leash,
+            )
+        except ApiError as error:
+            # The same Event of an earlier attempt is there.
+            return [] if error.status == _CONFLICT else [f"no Event: {error.message}"]
+        except (StoppedError, TimeUpError):
+            raise
+        except HandlerError as error:
+            return [f"no Event: {error.message}"]
+        return []
+
+
+def _refused(api: Api, right: Mapping[str, str], leash: Leash, *, who: str) -> str:
+    """Return that a right is missing; empty: it is there. Raises HandlerError."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": dict(right)},
+    }
+    answer = api.ask(Ask(method="POST", path=_REVIEWS, json=review, again=False), leash)
+    status = cast("Mapping[str, Any]", answer).get("status") if answer else None
+    if isinstance(status, dict) and cast("Mapping[str, Any]", status).get("allowed"):
+        return ""
+    what = right["resource"]
+    if "subresource" in right:
+        what = f"{what}/{right['subresource']}"
+    where = f" in namespace {right['namespace']}" if "namespace" in right else ""
+    return f"{who} may not {right['verb']} {what}{where}: the role lacks it"
+
+
+def _unless_gone(ask: Callable[[], T]) -> T | None:
+    """Return the answer; None where there is no such object."""
+    try:
+        return ask()
+    except ApiError as error:
+        if error.status == _NOT_FOUND:
+            return None
+        raise

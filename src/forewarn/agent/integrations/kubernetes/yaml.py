@@ -1,0 +1,171 @@
+"""Reads the YAML that kubectl writes: text in, mappings, lists and texts out. Pure.
+
+It knows block mappings and block lists, quoted and plain values on one line, and
+nothing else: what it does not know is refused with its line, and never guessed. It
+knows nothing of kubeconfigs.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+YAML_CHARACTERS_MAX = 1024 * 1024
+"""Of one file: a kubeconfig with the certificates of a few clusters has 20,000."""
+
+_KEY = re.compile(r'("(?:[^"\\]|\\.)*"|[A-Za-z0-9_][\w./-]*)[ ]*:(?:[ ]+(.*))?$')
+_QUOTED = re.compile(r"'((?:[^']|'')*)'")
+_COMMENT = re.compile(r"[ ]+#.*$")
+_EMPTY: Mapping[str, Any] = {
+    "null": None,
+    "~": None,
+    "true": True,
+    "false": False,
+    "{}": {},
+    "[]": [],
+}
+_SPECIAL = frozenset("&*!|>%@`{}[],?#'\"")
+"""What no plain value begins with: an anchor, a tag, a block of text and so on."""
+
+
+class YamlError(ValueError):
+    """The text is no YAML, or more of it than is known here."""
+
+
+@dataclass(slots=True)
+class _Line:
+    number: int
+    indent: int
+    text: str
+
+
+def read(text: str) -> Any:
+    """Return what a text says; None: nothing. Raises YamlError with the line."""
+    if len(text) > YAML_CHARACTERS_MAX:
+        raise YamlError(f"it has more than {YAML_CHARACTERS_MAX} characters")
+    lines = list(_lines(text))
+    if not lines:
+        return None
+    reader = _Reader(lines)
+    value = reader.block(lines[0].indent)
+    if reader.line is not None:
+        raise _fault(reader.line, "is indented otherwise than what stands above it")
+    return value
+
+
+def _lines(text: str) -> list[_Line]:
+    lines: list[_Line] = []
+    for number, raw in enumerate(text.splitlines(), start=1):
+        bare = raw.strip(" ")
+        if not bare or bare.startswith("#") or (bare == "---" and not lines):
+            continue
+        line = _Line(number, len(raw) - len(raw.lstrip(" ")), bare)
+        if bare.startswith("\t"):
+            raise _fault(line, "is indented with a tab")
+        if bare in {"---", "..."}:
+            raise _fault(line, "begins another document")
+        lines.append(line)
+    return lines
+
+
+class _Reader:
+    """Goes through the lines once."""
+
+    def __init__(self, lines: list[_Line]) -> None:
+        self._lines = lines
+        self._at = 0
+
+    @property
+    def line(self) -> _Line | None:
+        """Return the line that comes next; None: it was the last."""
+        return self._lines[self._at] if self._at < len(self._lines) else None
+
+    def block(self, indent: int) -> Any:
+        """Return the list or mapping that begins here."""
+        line = self.line
+        assert line is not None, "a block has a line"
+        return self._list(indent) if _is_item(line) else self._mapping(indent)
+
+    def _list(self, indent: int) -> list[Any]:
+        found: list[Any] = []
+        while (line := self.line) and line.indent == indent and _is_item(line):
+            inner = line.text[1:].lstrip(" ")
+            if inner and (_KEY.match(inner) or _is_item(_Line(0, 0, inner))):
+                # What stands behind the dash begins a block of its own.
+                deeper = line.indent + len(line.text) - len(inner)
+                self._lines[self._at] = _Line(line.number, deeper, inner)
+                found.append(self.block(deeper))
+                continue
+            self._at += 1
+            found.append(_scalar(line, inner) if inner else self._nested(indent))
+        return found
+
+    def _mapping(self, indent: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while (line := self.line) and line.indent == indent and not _is_item(line):
+            match = _KEY.match(line.text)
+            if match is None:
+                raise _fault(line, "is no key with its value")
+            key = json.loads(match[1]) if match[1].startswith('"') else match[1]
+            if key in found:
+                raise _fault(line, f"says {key} again")
+            self._at += 1
+            value = match[2] or ""
+            if value and not value.startswith("#"):
+                found[key] = _scalar(line, value)
+            else:
+                found[key] = self._nested(indent, may_be_list=True)
+        return found
+
+    def _nested(self, indent: int, *, may_be_list: bool = False) -> Any:
+        """Return the block below a key or a dash; None where there is none."""
+        line = self.line
+        if line is not None and line.indent > indent:
+            return self.block(line.indent)
+        # A list may stand right below its key, not indented.
+        if may_be_list and line and line.indent == indent and _is_item(line):
+            return self._list(indent)
+        return None
+
+
+def _is_item(line: _Line) -> bool:
+    return line.text == "-" or line.text.startswith("- ")
+
+
+def _scalar(line: _Line, text: str) -> Any:
+    if text.startswith('"'):
+        return _double_quoted(line, text)
+    if text.startswith("'"):
+        match = _QUOTED.match(text)
+        if match is None or not _is_over(text[match.end() :]):
+            raise _fault(line, "has a quote that does not end on it")
+        return match[1].replace("''", "'")
+    plain = _COMMENT.sub("", text)
+    if plain in _EMPTY:
+        return _EMPTY[plain]
+    if plain[0] in _SPECIAL:
+        raise _fault(line, f"has {plain[0]} where a plain or quoted text is read here")
+    if ": " in plain or plain.endswith(":"):
+        raise _fault(line, "has two colons: put the value into quotes")
+    return plain
+
+
+def _double_quoted(line: _Line, text: str) -> str:
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        raise _fault(line, "has a quoted text that is none in JSON") from None
+    if not _is_over(text[end:]):
+        raise _fault(line, "has something behind its quoted text")
+    return value
+
+
+def _is_over(rest: str) -> bool:
+    """Tell whether nothing but a comment stands behind a quoted text."""
+    return not rest.strip() or _COMMENT.fullmatch(rest) is not None
+
+
+def _fault(line: _Line, message: str) -> YamlError:
+    # Not the line itself: a token may stand on it.
+    return YamlError(f"line {line.number} {message}")

@@ -1,0 +1,93 @@
+"""Handing PostgreSQL's lead over before an event: the handler `patroni`.
+
+Here are its keys; `worker` does the work.
+"""
+
+from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.integrations.kind import HandlerKind
+from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.integrations.patroni.cluster import LAG_MAX
+from forewarn.agent.integrations.patroni.worker import (
+    CANDIDATE_WAIT,
+    URL,
+    PatroniWorker,
+    Wishes,
+)
+from forewarn.agent.options import Form, Option
+from forewarn.agent.values import HandlerSettings
+from forewarn.instants import DAY, format_duration
+
+LAG_BOUND = 1 << 40
+"""Of what the settings may say, in bytes: no log is longer."""
+
+
+def _make(settings: HandlerSettings, ground: Ground) -> PatroniWorker:
+    more = settings.more
+    wishes = Wishes(
+        url=more.get("url", URL),
+        member=more.get("member", ""),
+        candidates=more.get("candidates", ()),
+        candidate_wait=more.get("candidate_wait", CANDIDATE_WAIT),
+        lag_max=more.get("lag_max"),
+        replaces_plan=more.get("replace_scheduled", False),
+        switches_back=more.get("switch_back", False),
+        secret_file=more.get("secret_file", ""),
+        ca_file=more.get("ca_file", ""),
+    )
+    return PatroniWorker(
+        wishes, memo=Memo(ground.memos, settings.name), clock=ground.clock
+    )
+
+
+KIND = HandlerKind(
+    make=_make,
+    keys={
+        "url": Option(
+            form=Form.WEB,
+            text=f"Where the REST API of this VM's Patroni is. Absent: `{URL}`.",
+        ),
+        "member": Option(
+            form=Form.TEXT,
+            text="This VM's member. Absent: what Patroni says it is, which old ones do "
+            "not.",
+        ),
+        "candidates": Option(
+            form=Form.NAMES,
+            text="The only members that may take over, the best first. Absent: all, "
+            "synchronous standbys first, then by `failover_priority`, then who is least "
+            "behind.",
+        ),
+        "candidate_wait": Option(
+            form=Form.DURATION,
+            most=DAY,
+            text="How long to wait for a member that can take over, before that is a "
+            f"failure. Absent: `{format_duration(CANDIDATE_WAIT)}`.",
+        ),
+        "lag_max": Option(
+            form=Form.COUNT,
+            most=LAG_BOUND,
+            text="How many bytes a candidate may be behind. Absent: the cluster's "
+            f"`maximum_lag_on_failover`, which is {LAG_MAX} if nobody says.",
+        ),
+        "replace_scheduled": Option(
+            form=Form.SWITCH,
+            text="Whether a switchover that somebody has scheduled may be lost, as it "
+            "is when another one is ordered. Absent: `false`, and such a plan fails "
+            "the handler unless it comes in time.",
+        ),
+        "switch_back": Option(
+            form=Form.SWITCH,
+            text="Whether this member leads again after the event, if it did before. "
+            "Absent: `false`.",
+        ),
+        "secret_file": Option(
+            form=Form.TEXT,
+            text="A file with `USER:PASSWORD` of the REST API on its first line. "
+            "Absent: none is sent.",
+        ),
+        "ca_file": Option(
+            form=Form.TEXT,
+            text="Certificates to trust. Absent: the system's.",
+        ),
+    },
+)

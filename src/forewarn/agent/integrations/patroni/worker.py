@@ -1,0 +1,408 @@
+"""Hands PostgreSQL's lead over before an event, where this VM's Patroni has it.
+
+Patroni's REST API is asked who leads; only where this member does, and another is fit
+to, is a switchover ordered and waited for. The maintenance mode is never touched: a
+cluster that is paused is somebody's work, and is left alone. After the event the lead
+comes back if the settings say so and it was handed over by us. Who is fit is for
+`cluster`.
+"""
+
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.port import (
+    Forgetful,
+    HandlerError,
+    Job,
+    Result,
+    StoppedError,
+    TimeUpError,
+)
+from forewarn.agent.handlers.posting import PostError, read_secret
+from forewarn.agent.integrations.api import Api, ApiError, Ask
+from forewarn.agent.integrations.commands import over, telling
+from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.integrations.patroni.cluster import (
+    UP,
+    Cluster,
+    Demands,
+    Status,
+    choose,
+    demands,
+    hindrance,
+    read_cluster,
+    read_status,
+)
+from forewarn.clock import Clock
+from forewarn.instants import HOUR, MINUTE, SECOND, Micros
+
+URL = "http://127.0.0.1:8008"
+"""Where Patroni is, if the settings do not say: its own default, in this VM."""
+
+CANDIDATE_WAIT: Micros = MINUTE
+"""For somebody who can take over, if the settings do not say: a replica that lags
+catches up in seconds, and one that is broken is for people, who should hear of it."""
+
+POLL_SECONDS = 1.0
+"""Between two looks at the cluster: it changes by Patroni's loops, ten seconds each."""
+
+AGAIN_SECONDS = 5.0
+"""Before a switchover that was refused is asked for again."""
+
+ORDER_SECONDS = 120.0
+"""For the answer to a switchover: Patroni gives it twice ten seconds, or two loops."""
+
+CHECK_SECONDS = 4.0
+"""For everything that a check asks: a person waits for it."""
+
+PLAN_HORIZON: Micros = HOUR
+"""After the deadline: a switchover to this VM that is planned so soon meets the event."""
+
+_MAY_PASS = frozenset({412, 503})
+"""Refusals of a switchover that end when the cluster has changed."""
+
+_DENIED = frozenset({401, 403})
+
+_NO_CONFIG = frozenset({404, 502})
+"""What versions of Patroni answer where the cluster has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The settings of one handler."""
+
+    url: str = URL
+    member: str = ""
+    """This VM's member; empty: what Patroni calls itself."""
+    candidates: tuple[str, ...] = ()
+    candidate_wait: Micros = CANDIDATE_WAIT
+    lag_max: int | None = None
+    """Bytes; None: what the cluster allows."""
+    replaces_plan: bool = False
+    switches_back: bool = False
+    secret_file: str = ""
+    ca_file: str = ""
+
+
+class _NotYetError(HandlerError):
+    """Patroni could not be asked for something, and may be in a moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """How it stands after one look at the cluster."""
+
+    why: str = ""
+    """What is waited for."""
+    is_owed: bool = False
+    """Whether a switchover is under way, whose end must be seen."""
+    pause: float = field(default_factory=lambda: POLL_SECONDS)
+    result: Result | None = None
+    """None: it goes on."""
+
+    def told(self, doing: str) -> str:
+        """Return what was done, and what is waited for if there was a look."""
+        return f"{doing}: {self.why}" if self.why else doing
+
+    def wait(self, leash: Leash, doing: str) -> None:
+        """Let the cluster go on; raises HandlerError when the time is up."""
+        if not leash.pause(self.pause):
+            raise over(leash, self.told(doing))
+
+
+class PatroniWorker(Forgetful):
+    """Switches over in one cluster."""
+
+    def __init__(self, wishes: Wishes, *, memo: Memo, clock: Clock) -> None:
+        """Ask nobody yet."""
+        self._wishes = wishes
+        self._memo = memo
+        self._clock = clock
+        self._api = Api(
+            wishes.url, clock=clock, headers=self._headers, ca_file=wishes.ca_file
+        )
+
+    def prepare(self, job: Job, leash: Leash) -> Result:
+        """Have another member lead, where this one does; raises HandlerError."""
+        status = self._status(leash)
+        memo = self._memo.read()
+        is_owed = memo.get("leader") == self._me(status) and not memo.get("is_settled")
+        left = leash.timer(self._wishes.candidate_wait / SECOND)
+        step = _Step(is_owed=is_owed)
+        while step.result is None:
+            with telling(leash, step.told("switching over")):
+                step = self._before(status, job, leash, is_owed=step.is_owed)
+            if step.result is None:
+                if not step.is_owed and left() <= 0:
+                    raise HandlerError(step.why)
+                step.wait(leash, "switching over")
+        return step.result
+
+    def recover(self, job: Job, leash: Leash) -> Result:
+        """Take the lead back, if it is wished and was handed over by us.
+
+        Raises HandlerError; then it is tried again later.
+        """
+        del job
+        memo = self._memo.read()
+        if not memo:
+            return Result(detail="it had not switched over")
+        me, successor = str(memo.get("leader")), str(memo.get("to"))
+        if not self._wishes.switches_back:
+            self._memo.keep({})
+            return Result(detail=f"{successor} stays the leader")
+        step = _Step()
+        while step.result is None:
+            with telling(leash, step.told("switching back")):
+                step = self._after(me, successor, leash)
+            if step.result is None:
+                step.wait(leash, "switching back")
+        self._memo.keep({})
+        return step.result
+
+    def check(self) -> Sequence[str]:
+        """Return why a switchover would be refused now, as far as one can ask."""
+        leash = leash_for(CHECK_SECONDS, self._clock)
+        found: list[str] = []
+        try:
+            status = self._status(leash)
+            me = self._me(status)
+            cluster = self._cluster(leash)
+            self._raise_if_paused(cluster, status)
+            if cluster.find(me) is None:
+                found.append(f"the cluster {status.scope} has no member {me}")
+            elif cluster.leader is not None and cluster.leader.name == me:
+                asked = self._demands(status, leash)
+                name, why = choose(cluster, asked, self._wishes.candidates)
+                if not name:
+                    found.append(f"nobody could take over: {why}")
+            found += self._denied(leash)
+        except HandlerError as error:
+            found.append(error.message)
+        return found
+
+    # Before the event
+
+    def _before(
+        self, status: Status, job: Job, leash: Leash, *, is_owed: bool
+    ) -> _Step:
+        """Look once, and do what is next; raises HandlerError where nothing helps."""
+        me = self._me(status)
+        cluster = self._cluster(leash)
+        leader = cluster.leader
+        if leader is None:
+            return _Step(why="the cluster has no leader", is_owed=is_owed)
+        if leader.name != me:
+            why = _unsettled(cluster, me) if is_owed else ""
+            if why:
+                return _Step(why=why, is_owed=True)
+            return _Step(result=self._handed_over(cluster, me, job))
+        self._raise_if_paused(cluster, status)
+        if self._is_due(cluster, me, job):
+            assert cluster.plan is not None
+            return _Step(why=f"a switchover is due at {cluster.plan.at}", is_owed=True)
+        try:
+            return self._hand_over(cluster, status, job, leash)
+        except _NotYetError as error:
+            return _Step(why=error.message)
+
+    def _hand_over(
+        self, cluster: Cluster, status: Status, job: Job, leash: Leash
+    ) -> _Step:
+        """Order a switchover; raises HandlerError where nothing helps."""
+        me = self._me(status)
+        self._raise_if_planned(cluster)
+        asked = self._demands(status, leash)
+        if job.notice is not None:
+            asked = replace(asked, avoided=frozenset(job.notice.resources))
+        name, why = choose(cluster, asked, self._wishes.candidates)
+        if not name:
+            return _Step(why=f"nobody can take over: {why}")
+        self._memo.keep({"leader": me, "to": name})
+        return self._order(me, name, leash)
+
+    def _handed_over(self, cluster: Cluster, me: str, job: Job) -> Result:
+        """Return what is said when another leads."""
+        leader, plan = cluster.leader, cluster.plan
+        assert leader is not None
+        if (
+            plan is not None
+            and plan.target == me
+            and plan.instant is not None
+            and plan.instant <= job.stop_at + PLAN_HORIZON
+        ):
+            raise HandlerError(
+                f"a switchover to this member is scheduled for {plan.at}, when the "
+                "event may be under way"
+            )
+        memo = self._memo.read()
+        if memo.get("leader") != me:
+            return Result(detail=f"nothing to do: {leader.name} leads, not {me}")
+        if not memo.get("is_settled"):
+            self._memo.keep({"leader": me, "to": leader.name, "is_settled": True})
+        standby = ", in a standby cluster" if leader.role == "standby_leader" else ""
+        return Result(detail=f"{leader.name} leads in the place of {me}{standby}")
+
+    def _is_due(self, cluster: Cluster, me: str, job: Job) -> bool:
+        """Tell whether somebody's plan will do the work in time."""
+        plan = cluster.plan
+        return (
+            plan is not None
+            and plan.instant is not None
+            and self._clock.now() <= plan.instant <= job.stop_at
+            and plan.source in {me, ""}
+            and plan.target != me
+        )
+
+    # After the event
+
+    def _after(self, me: str, successor: str, leash: Leash) -> _Step:
+        """Look once, and do what is next; raises HandlerError where nothing helps."""
+        cluster = self._cluster(leash)
+        leader = cluster.leader
+        if leader is None:
+            return _Step(why="the cluster has no leader")
+        if leader.name == me:
+            if leader.is_promoted:
+                return _Step(result=Result(detail=f"{me} is the leader again"))
+            return _Step(why=f"{me} is being promoted")
+        if leader.name != successor:
+            detail = (
+                f"left as it is: {leader.name} leads, to whom it was not handed over"
+            )
+            return _Step(result=Result(detail=detail))
+        try:
+            return self._take_back(cluster, me, leash)
+        except _NotYetError as error:
+            return _Step(why=error.message)
+
+    def _take_back(self, cluster: Cluster, me: str, leash: Leash) -> _Step:
+        """Order a switchover to this member, once it is fit; raises HandlerError."""
+        status = self._status(leash)
+        self._raise_if_paused(cluster, status)
+        self._raise_if_planned(cluster)
+        mine, leader = cluster.find(me), cluster.leader
+        assert leader is not None
+        if mine is None:
+            return _Step(why=f"the cluster has no member {me}")
+        streaming = {me} if status.is_streaming else ()
+        asked = replace(self._demands(status, leash), streaming=streaming)
+        why = hindrance(mine, cluster, asked)
+        if why:
+            return _Step(why=f"{me} is not fit to lead: {why}")
+        return self._order(leader.name, me, leash)
+
+    # Asking Patroni
+
+    def _order(self, leader: str, candidate: str, leash: Leash) -> _Step:
+        """Ask for a switchover; raises HandlerError where it is no use to ask again."""
+        ask = Ask(
+            method="POST",
+            path="/switchover",
+            json={"leader": leader, "candidate": candidate},
+            again=False,
+            seconds=ORDER_SECONDS,
+        )
+        try:
+            self._api.ask(ask, leash)
+        except ApiError as error:
+            if error.status not in _MAY_PASS:
+                raise
+            why = f"a switchover to {candidate}: {error.message}"
+            return _Step(why=why, pause=AGAIN_SECONDS)
+        except (TimeUpError, StoppedError):
+            raise
+        except HandlerError as error:
+            # It may have been taken all the same: the cluster will tell.
+            why = f"a switchover to {candidate}: {error.message}"
+            return _Step(why=why, is_owed=True, pause=AGAIN_SECONDS)
+        return _Step(why="the lead has not changed", is_owed=True)
+
+    def _status(self, leash: Leash) -> Status:
+        return read_status(self._api.get("/patroni", leash))
+
+    def _cluster(self, leash: Leash) -> Cluster:
+        return read_cluster(self._api.get("/cluster", leash))
+
+    def _demands(self, status: Status, leash: Leash) -> Demands:
+        config: object = None
+        ask = Ask(method="GET", path="/config", again=False)
+        try:
+            config = self._api.ask(ask, leash)
+        except (TimeUpError, StoppedError):
+            raise
+        except HandlerError as error:
+            # Where nobody has written one, its defaults hold.
+            if not isinstance(error, ApiError) or error.status not in _NO_CONFIG:
+                raise _NotYetError(error.message) from error
+        found = demands(config, self._wishes.lag_max)
+        return replace(found, streaming=status.streams_to)
+
+    def _me(self, status: Status) -> str:
+        name = self._wishes.member or status.name
+        if not name:
+            raise HandlerError(
+                "this Patroni does not tell its member's name: write `member`"
+            )
+        return name
+
+    def _denied(self, leash: Leash) -> list[str]:
+        """Return why orders are not taken from us; nothing is ordered.
+
+        Patroni looks at who asks before it looks at what is asked: an empty order is
+        refused with 400, and does nothing.
+        """
+        ask = Ask(method="POST", path="/switchover", json={}, again=False)
+        try:
+            self._api.ask(ask, leash)
+        except ApiError as error:
+            if error.status in _DENIED:
+                how = (
+                    "is not what it takes" if self._wishes.secret_file else "is needed"
+                )
+                return [f"{error.message}; a `secret_file` {how}"]
+        return []
+
+    def _headers(self) -> Sequence[tuple[str, str]]:
+        if not self._wishes.secret_file:
+            return ()
+        try:
+            secret = read_secret(self._wishes.secret_file)
+        except PostError as error:
+            raise HandlerError(error.message) from error
+        if ":" not in secret:
+            raise HandlerError(
+                f"the secret {self._wishes.secret_file} must be USER:PASSWORD"
+            )
+        coded = binascii.b2a_base64(secret.encode(), newline=False).decode()
+        return (("Authorization", f"Basic {coded}"),)
+
+    def _raise_if_paused(self, cluster: Cluster, status: Status) -> None:
+        if cluster.is_paused:
+            raise HandlerError(
+                f"the cluster {status.scope} is paused, and is left to who paused it: "
+                "patronictl resume"
+            )
+
+    def _raise_if_planned(self, cluster: Cluster) -> None:
+        plan = cluster.plan
+        if plan is not None and not self._wishes.replaces_plan:
+            target = f" to {plan.target}" if plan.target else ""
+            raise HandlerError(
+                f"a switchover{target} is scheduled for {plan.at}, which another one "
+                "would undo"
+            )
+
+
+def _unsettled(cluster: Cluster, me: str) -> str:
+    """Return what is missing of a switchover away from this member; empty: nothing."""
+    leader, mine = cluster.leader, cluster.find(me)
+    assert leader is not None
+    if not leader.is_promoted:
+        return f"{leader.name} is being promoted"
+    if mine is None or mine.state not in UP:
+        state = "no member" if mine is None else mine.state or "in no state"
+        return f"{leader.name} leads, and {me} is {state}"
+    return ""

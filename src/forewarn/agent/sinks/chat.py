@@ -1,0 +1,117 @@
+"""Notifications to a chat's incoming webhook: a post whose URL is the secret.
+
+The URL is read from its file for each notification, and stands in no error and no log.
+What is wrong with the address waits, since the file can be mended; what is wrong with
+the message is dropped.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
+from forewarn.agent.options import Form, Option
+from forewarn.agent.sinks.keys import CA_FILE, seconds_of, timeout_key
+from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.secret import secret_faults, secret_in
+from forewarn.agent.values import NotifySettings
+from forewarn.agent.wire.urls import Url, parse_url
+from forewarn.clock import Clock
+
+URL_FILE = Option(
+    form=Form.TEXT,
+    text="A file with the webhook's URL on its first line. Whoever knows the URL can "
+    "post, so it stands in no settings.",
+)
+
+KEYS: Mapping[str, Option] = {
+    "url_file": URL_FILE,
+    "timeout": timeout_key(),
+    "ca_file": CA_FILE,
+}
+
+_ADDRESS_AT_FAULT = frozenset({401, 403, 404, 405, 410})
+"""Statuses that say that this address takes nothing, whatever is sent."""
+
+_SECRET_PART_MIN = 6
+"""Characters of a part of the URL that no error may repeat; shorter ones are words."""
+
+Shape = Callable[[Told], dict[str, Any]]
+"""Makes the JSON that a chat understands."""
+
+
+class ChatSink:
+    """Posts each notification as one message."""
+
+    def __init__(
+        self, shape: Shape, *, url_file: str, ca_file: str, seconds: float, clock: Clock
+    ) -> None:
+        """Send nothing yet."""
+        self._shape = shape
+        self._url_file = url_file
+        self._ca_file = ca_file
+        self._seconds = seconds
+        self._clock = clock
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Post it once; raises SinkError."""
+        del number
+        text, url = self._url()
+        template = Template(url=text, ca_file=self._ca_file)
+        usual = json.dumps(self._shape(told))
+        try:
+            post = Post(template, {}, usual=usual, clock=self._clock)
+            post.send(seconds=self._seconds)
+        except PostError as error:
+            may_pass = error.may_pass or error.status in _ADDRESS_AT_FAULT
+            raise SinkError(
+                _without(url, error.message), may_pass=may_pass, wait=error.wait
+            ) from None
+
+    def check(self) -> Sequence[str]:
+        """Return what is wrong with the file, or who is not there; nothing is sent."""
+        try:
+            _, url = self._url()
+        except SinkError as error:
+            return [error.message]
+        host = Template(url=f"{url.base}/", ca_file=self._ca_file)
+        return [*secret_faults(self._url_file), *unreached(host, clock=self._clock)]
+
+    def _url(self) -> tuple[str, Url]:
+        text = secret_in(self._url_file)
+        try:
+            return text, parse_url(text)
+        except ValueError:
+            # What it is may be a secret all the same.
+            raise SinkError(
+                f"the first line of {self._url_file} is no http or https URL"
+            ) from None
+
+
+def make_chat(shape: Shape) -> Callable[[NotifySettings, Clock], ChatSink]:
+    """Return what makes a receiver of its settings."""
+
+    def make(settings: NotifySettings, clock: Clock) -> ChatSink:
+        return ChatSink(
+            shape,
+            url_file=settings.more["url_file"],
+            ca_file=settings.more.get("ca_file", ""),
+            seconds=seconds_of(settings),
+            clock=clock,
+        )
+
+    return make
+
+
+def name_of(settings: NotifySettings) -> str:
+    """Return what it is called: the file, since the URL may be exchanged."""
+    return f"{settings.kind} {settings.more['url_file']}"
+
+
+def _without(url: Url, message: str) -> str:
+    """Return a message without any part of the path, which is the secret."""
+    for part in sorted(re.split(r"[/?&=]", url.target), key=len, reverse=True):
+        if len(part) >= _SECRET_PART_MIN:
+            message = message.replace(part, "…")
+    return message

@@ -1,0 +1,178 @@
+"""Notifications as letters, handed to a mail server.
+
+One connection and one letter for each, within one deadline. A letter that may have
+been taken and whose answer was lost is sent again with the same Message-ID.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
+from forewarn.agent.options import Form, Option
+from forewarn.agent.sinks.keys import CA_FILE, CHECK_SECONDS, seconds_of, timeout_key
+from forewarn.agent.sinks.letter import letter
+from forewarn.agent.sinks.line import Line
+from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.secret import secret_faults, secret_in
+from forewarn.agent.sinks.smtp import Smtp
+from forewarn.agent.values import NotifySettings
+from forewarn.agent.wire.urls import split_listener
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+from forewarn.problems import quoted
+
+logger = logging.getLogger("forewarn.agent.notify")
+
+TIMEOUT: Micros = 30 * SECOND
+"""For one letter: servers make strangers wait before they greet them."""
+
+RECIPIENTS_MAX = 50
+"""Half of what every server must take at once (RFC 5321, 4.5.3.1.8)."""
+
+LOCAL_MAX, ADDRESS_MAX = 64, 254
+"""Characters of an address before the @, and of all of it (RFC 5321, 4.5.3.1)."""
+
+IMPLICIT_PORT = 465
+
+STARTTLS, IMPLICIT, NONE = "starttls", "implicit", "none"
+
+_ADDRESS = re.compile(
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?",
+    re.ASCII,
+)
+
+KEYS: Mapping[str, Option] = {
+    "server": Option(
+        form=Form.LISTENER,
+        text="The mail server, such as `smtp.example.com:587`.",
+    ),
+    "tls": Option(
+        form=Form.WORD,
+        words=(STARTTLS, IMPLICIT, NONE),
+        text="`starttls`: after the greeting, or nothing is sent. `implicit`: from the "
+        "first byte on, as at port 465. `none`: in the clear. Absent: `starttls`.",
+    ),
+    "from": Option(form=Form.TEXT, text="The sender's address."),
+    "to": Option(form=Form.NAMES, text="The addresses that get each letter."),
+    "user": Option(form=Form.TEXT, text="Who logs in. Absent: nobody does."),
+    "password_file": Option(
+        form=Form.TEXT,
+        text="A file with the password on its first line. It is sent through TLS only.",
+    ),
+    "ca_file": CA_FILE,
+    "timeout": timeout_key(TIMEOUT),
+}
+
+
+def faults(entry: Entry) -> Faults:
+    """Find what does not fit together."""
+    for key in ("from", "to"):
+        value = entry.get(key, ())
+        for address in (value,) if isinstance(value, str) else value:
+            if not is_address(address):
+                yield key, f"{quoted(address)} is no address such as ops@example.com"
+    if entry.get("to") == () or len(entry.get("to", ())) > RECIPIENTS_MAX:
+        yield "to", f"must name 1 to {RECIPIENTS_MAX} addresses"
+    tls = entry.get("tls", STARTTLS)
+    server = split_listener(entry.get("server", "")) or ("", 0)
+    if server[1] == IMPLICIT_PORT and "tls" not in entry:
+        yield (
+            "server",
+            f'port {IMPLICIT_PORT} has TLS from the start: write tls = "implicit"',
+        )
+    if "server" in entry and not server[1]:
+        yield "server", "must name a port"
+    if ("user" in entry) is not ("password_file" in entry):
+        yield "", "user and password_file belong together"
+    elif "user" in entry and tls == NONE:
+        yield "tls", "a password is sent through TLS only"
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text is an address as letters are sent to, in ASCII."""
+    local = text.partition("@")[0]
+    is_short = len(local) <= LOCAL_MAX and len(text) <= ADDRESS_MAX
+    return is_short and _ADDRESS.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmailSink:
+    """Sends each notification as one letter."""
+
+    server: tuple[str, int]
+    sender: str
+    recipients: tuple[str, ...]
+    clock: Clock
+    seconds: float
+    tls: str = STARTTLS
+    user: str = ""
+    password_file: str = ""
+    ca_file: str = ""
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Send one letter; raises SinkError."""
+        text = letter(number, told, sender=self.sender, recipients=self.recipients)
+        with self._line(self.seconds) as line:
+            session = self._begun(line)
+            refused = session.send(self.sender, self.recipients, text)
+            session.end()
+        for each in refused:
+            logger.warning("a letter was taken, and not for %s", each)
+
+    def check(self) -> Sequence[str]:
+        """Return whether the server would hear us: it logs in, and sends nothing."""
+        found = secret_faults(self.password_file) if self.password_file else []
+        try:
+            with self._line(min(self.seconds, CHECK_SECONDS)) as line:
+                self._begun(line).end()
+        except SinkError as error:
+            if error.message not in found:
+                found.append(error.message)
+        return found
+
+    def _line(self, seconds: float) -> Line:
+        host, port = self.server
+        return Line(host, port, clock=self.clock, seconds=seconds)
+
+    def _begun(self, line: Line) -> Smtp:
+        """Return a session that may send."""
+        password = secret_in(self.password_file) if self.password_file else ""
+        if self.tls == IMPLICIT:
+            line.secure(self.ca_file)
+        session = Smtp(line)
+        session.begin()
+        if self.tls == STARTTLS:
+            session.secure(self.ca_file)
+        if password:
+            session.log_in(self.user, password)
+        return session
+
+
+def make(settings: NotifySettings, clock: Clock) -> EmailSink:
+    """Return a receiver of its settings."""
+    more = settings.more
+    server = split_listener(more["server"])
+    assert server is not None, more["server"]
+    return EmailSink(
+        server=server,
+        sender=more["from"],
+        recipients=more["to"],
+        clock=clock,
+        seconds=seconds_of(settings, TIMEOUT),
+        tls=more.get("tls", STARTTLS),
+        user=more.get("user", ""),
+        password_file=more.get("password_file", ""),
+        ca_file=more.get("ca_file", ""),
+    )
+
+
+KIND = SinkKind(
+    make=make,
+    name=lambda settings: f"email to {', '.join(settings.more['to'])}",
+    keys=KEYS,
+    needed=("server", "from", "to"),
+    faults=faults,
+)

@@ -1,0 +1,196 @@
+"""Notifications to Azure Event Hubs over HTTPS, with a shared access signature.
+
+A central log of many VMs: each posts to the same hub, with a key that may only send.
+The key is read anew for each notification; the token that is made of it serves for an
+hour. What is wrong with the key, the hub or the hour waits, since it can be mended.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from forewarn.agent import forms
+from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
+from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
+from forewarn.agent.options import Form, Option
+from forewarn.agent.sinks.keys import CA_FILE, seconds_of, timeout_key
+from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.secret import secret_faults, secret_in
+from forewarn.agent.sinks.wording import sentence
+from forewarn.agent.values import NotifySettings
+from forewarn.agent.wire.urls import parse_url
+from forewarn.clock import Clock
+from forewarn.instants import HOUR, MINUTE, SECOND, Micros, format_instant
+from forewarn.problems import quoted
+
+DOMAIN = "servicebus.windows.net"
+API_VERSION = "2014-01"
+
+TOKEN_LIFE: Micros = HOUR
+"""Long enough to be made seldom, short enough for a stolen one to be of no use soon."""
+
+RENEW_BEFORE: Micros = 10 * MINUTE
+"""The end of a token: clocks of VM and service may differ so much."""
+
+WHOLE, SAMPLE = "whole", "sample"
+
+_HUB = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254}[A-Za-z0-9])?", re.ASCII)
+_KEY_NAME = re.compile(r"[A-Za-z0-9._-]{1,256}", re.ASCII)
+_UNAUTHORISED = 401
+_SETTINGS_AT_FAULT = frozenset({_UNAUTHORISED, 403, 404, 410})
+"""Statuses that say nothing of the message: another key, or a hub that is made, helps."""
+
+KEYS: Mapping[str, Option] = {
+    "namespace": Option(
+        form=Form.TEXT,
+        text=f"The namespace, such as `contoso` for `contoso.{DOMAIN}`, or the whole host.",
+    ),
+    "hub": Option(form=Form.TEXT, text="The event hub."),
+    "key_name": Option(
+        form=Form.TEXT,
+        text="The name of the shared access policy, which needs the claim Send alone.",
+    ),
+    "key_file": Option(
+        form=Form.TEXT, text="A file with the policy's key on its first line."
+    ),
+    "shape": Option(
+        form=Form.WORD,
+        words=(WHOLE, SAMPLE),
+        text="`whole`: the JSON of all notifications. `sample`: the event with "
+        "`Hostname`, `Time`, `Msg` and `LogType`, as Azure's sample for central logging "
+        "sends it. Absent: `whole`.",
+    ),
+    "ca_file": CA_FILE,
+    "timeout": timeout_key(),
+}
+
+_SAMPLE_MESSAGES = {
+    NoteKind.SEEN: "Scheduled Event was detected",
+    NoteKind.APPROVED: "Scheduled Event was acknowledged",
+}
+
+
+def host_of(namespace: str) -> str:
+    """Return the host of a namespace."""
+    return namespace if "." in namespace else f"{namespace}.{DOMAIN}"
+
+
+def faults(entry: Entry) -> Faults:
+    """Find what is no name."""
+    if "namespace" in entry:
+        try:
+            is_host = not parse_url(f"https://{host_of(entry['namespace'])}").target
+        except ValueError:
+            is_host = False
+        if not is_host:
+            yield "namespace", f"{quoted(entry['namespace'])} is no namespace or host"
+    if "hub" in entry and not _HUB.fullmatch(entry["hub"]):
+        yield "hub", f"{quoted(entry['hub'])} is no name of an event hub"
+    if "key_name" in entry and not _KEY_NAME.fullmatch(entry["key_name"]):
+        yield "key_name", f"{quoted(entry['key_name'])} is no name of a policy"
+
+
+def signed(resource: str, *, key_name: str, key: str, expiry: int) -> str:
+    """Return a token for a resource that ends at `expiry`, in seconds since 1970."""
+    # They bring OpenSSL, which TLS needs too and nobody else.
+    import base64  # noqa: PLC0415
+    import hmac  # noqa: PLC0415
+
+    quoted_resource = forms.percent_quoted(resource)
+    text = f"{quoted_resource}\n{expiry}".encode()
+    digest = hmac.digest(key.encode(), text, "sha256")
+    signature = forms.percent_quoted(base64.b64encode(digest))
+    name = forms.percent_quoted(key_name)
+    return (
+        f"SharedAccessSignature sr={quoted_resource}&sig={signature}"
+        f"&se={expiry}&skn={name}"
+    )
+
+
+class EventHubsSink:
+    """Posts each notification as one event."""
+
+    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
+        """Send nothing yet."""
+        more = settings.more
+        self._resource = f"https://{host_of(more['namespace'])}/{more['hub']}"
+        self._key_name: str = more["key_name"]
+        self._key_file: str = more["key_file"]
+        self._shape: str = more.get("shape", WHOLE)
+        self._ca_file: str = more.get("ca_file", "")
+        self._seconds = seconds_of(settings)
+        self._clock = clock
+        self._token = ("", "", 0)
+        """The key that it was made of, itself, and when it ends."""
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Post it once; raises SinkError."""
+        body = sample(told) if self._shape == SAMPLE else told.as_json(number)
+        template = Template(
+            url=f"{self._resource}/messages?api-version={API_VERSION}",
+            headers=(
+                ("Authorization", self.token(self._clock.now())),
+                ("Content-Type", "application/json; charset=utf-8"),
+            ),
+            ca_file=self._ca_file,
+        )
+        try:
+            post = Post(template, {}, usual=json.dumps(body), clock=self._clock)
+            post.send(seconds=self._seconds)
+        except PostError as error:
+            message = error.message
+            if error.status == _UNAUTHORISED:
+                self._token = ("", "", 0)
+                message = f"{message} (are the key and this machine's clock right?)"
+            may_pass = error.may_pass or error.status in _SETTINGS_AT_FAULT
+            raise SinkError(message, may_pass=may_pass, wait=error.wait) from error
+
+    def token(self, now: Micros) -> str:
+        """Return a token that is good for a while; raises SinkError."""
+        key = secret_in(self._key_file)
+        made_of, token, ends = self._token
+        if made_of == key and now < ends - RENEW_BEFORE <= now + TOKEN_LIFE:
+            return token
+        ends = now + TOKEN_LIFE
+        token = signed(
+            self._resource, key_name=self._key_name, key=key, expiry=ends // SECOND
+        )
+        self._token = (key, token, ends)
+        return token
+
+    def check(self) -> Sequence[str]:
+        """Return what is wrong with the key's file, or who is not there.
+
+        Nothing is sent, so whether the key is the right one is not known.
+        """
+        host = Template(url=f"{self._resource}/messages", ca_file=self._ca_file)
+        return [*secret_faults(self._key_file), *unreached(host, clock=self._clock)]
+
+
+def sample(told: Told) -> dict[str, Any]:
+    """Return it as the sample for central logging has it, so that readers of it go on."""
+    note = told.note
+    event = forms.event_json(note.notice)
+    return {
+        **event,
+        "EventId": note.event_id,
+        "Resources": next(iter(event.get("Resources", ())), ""),
+        "NotBefore": event.get("NotBefore", "").replace(" ", "_"),
+        "Hostname": told.vm,
+        "Time": format_instant(note.at)[11:19],
+        "Msg": _SAMPLE_MESSAGES.get(note.kind) or sentence(told),
+        "LogType": "DEBUG",
+    }
+
+
+KIND = SinkKind(
+    make=EventHubsSink,
+    name=lambda settings: (
+        f"eventhubs {settings.more['namespace']}/{settings.more['hub']}"
+    ),
+    keys=KEYS,
+    needed=("namespace", "hub", "key_name", "key_file"),
+    faults=faults,
+)

@@ -1,0 +1,152 @@
+"""Notifications to the event log of Windows, by its command `eventcreate`.
+
+The command makes an entry with a number and a text, and nothing more: no fields. It
+registers the source when it is first used, for which it needs an administrator.
+"""
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.records import last_line
+from forewarn.agent.integrations.kind import SinkKind
+from forewarn.agent.options import Form, Option
+from forewarn.agent.sinks.keys import seconds_of, timeout_key
+from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.wording import (
+    Severity,
+    facts,
+    plain,
+    sentence,
+    severity,
+    title,
+)
+from forewarn.agent.values import NotifySettings
+from forewarn.clock import Clock
+
+COMMAND = "eventcreate"
+SOURCE = "forewarn-agent"
+LOG = "application"
+
+TEXT_CHARACTERS = 4_000
+"""Of one entry: with the rest of the command it is far below what Windows takes."""
+
+REAP_SECONDS = 2.0
+"""For a killed command to be gone."""
+
+NUMBERS: Mapping[NoteKind, int] = {
+    NoteKind.SEEN: 101,
+    NoteKind.PREPARING: 102,
+    NoteKind.HANDLER: 103,
+    NoteKind.PREPARED: 104,
+    NoteKind.WITHHELD: 105,
+    NoteKind.APPROVED: 106,
+    NoteKind.REFUSED: 107,
+    NoteKind.STARTED: 108,
+    NoteKind.CANCELLED: 109,
+    NoteKind.GONE: 110,
+    NoteKind.RECOVERING: 111,
+    NoteKind.RECOVERED: 112,
+    NoteKind.FAILED: 113,
+}
+"""The command takes 1 to 1000; these stay what they are."""
+
+_TYPES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING"}
+
+KEYS: Mapping[str, Option] = {
+    "log": Option(
+        form=Form.WORD,
+        words=("application", "system"),
+        text=f"Which log: `application` or `system`. Absent: `{LOG}`.",
+    ),
+    "source": Option(
+        form=Form.NAME, text=f"The source of the entries. Absent: `{SOURCE}`."
+    ),
+    "command": Option(
+        form=Form.TEXT,
+        text=f"The program, by its path or on the agent's PATH. Absent: `{COMMAND}`.",
+    ),
+    "timeout": timeout_key(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLogSink:
+    """Has each notification written as one entry."""
+
+    log: str
+    source: str
+    command: str
+    seconds: float
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Write one entry; raises SinkError."""
+        words = [
+            *(self.command, "/L", self.log.upper(), "/SO", self.source),
+            *("/T", _TYPES.get(severity(told), "INFORMATION")),
+            *("/ID", str(NUMBERS[told.note.kind]), "/D", text_of(number, told)),
+        ]
+        try:
+            child = subprocess.Popen(  # noqa: S603 - what the settings name
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except OSError as error:
+            raise SinkError(f"{self.command}: {error.strerror}") from error
+        try:
+            said, _ = child.communicate(timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            assert child.stdout is not None
+            # What it has started may have the other end, and is not waited for.
+            child.stdout.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(REAP_SECONDS)
+            raise SinkError(
+                f"{self.command}: it did not end within {self.seconds:g} s"
+            ) from None
+        if child.returncode != 0:
+            why = last_line(said) or f"status {child.returncode}"
+            raise SinkError(f"{self.command}: {why}")
+
+    def check(self) -> Sequence[str]:
+        """Return whether the command is there; nothing is written."""
+        if shutil.which(self.command) is None:
+            return [f"there is no program {self.command}: it is a part of Windows"]
+        return []
+
+
+def text_of(number: int, told: Told) -> str:
+    """Return the text of an entry, on one line; it never looks like an option."""
+    known = "; ".join(f"{name}: {value}" for name, value in facts(told))
+    text = f"forewarn: {title(told)}. {sentence(told)} [{known}; Number: {number}]"
+    return plain(text, TEXT_CHARACTERS)
+
+
+def make(settings: NotifySettings, clock: Clock) -> EventLogSink:
+    """Return a receiver of its settings."""
+    del clock
+    more = settings.more
+    return EventLogSink(
+        log=more.get("log", LOG),
+        source=more.get("source", SOURCE),
+        command=more.get("command", COMMAND),
+        seconds=seconds_of(settings),
+    )
+
+
+KIND = SinkKind(
+    make=make,
+    name=lambda settings: (
+        f"eventlog {settings.more.get('log', LOG)} {settings.more.get('source', SOURCE)}"
+    ),
+    keys=KEYS,
+)

@@ -1,0 +1,128 @@
+"""Notifications to systemd's journal with fields, by its native protocol.
+
+A datagram with a field on each line, in binary form where a value has several lines.
+Each kind of note has a MESSAGE_ID, so that `journalctl MESSAGE_ID=…` finds it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.agent.core.model import NoteKind
+from forewarn.agent.integrations.kind import SinkKind
+from forewarn.agent.options import Form, Option
+from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
+from forewarn.agent.sinks.local import reach_locally, send_locally
+from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.wording import cut_bytes, sentence, severity, title
+from forewarn.agent.values import NotifySettings
+from forewarn.clock import Clock
+
+SOCKET = "/run/systemd/journal/socket"
+IDENTIFIER = "forewarn-agent"
+
+VALUE_BYTES_MAX = 8 * 1024
+"""Of one value: all of them stay below the 200 KiB that a datagram may have. journald
+takes larger ones in a file of memory, which nothing that is told here is worth."""
+
+MESSAGE_IDS: Mapping[NoteKind, str] = {
+    NoteKind.SEEN: "f5321f12554b46ec921dda34a77fcc5b",
+    NoteKind.PREPARING: "85288ed4d91e49c48adcaaabc46c2a7a",
+    NoteKind.HANDLER: "1dc078e1faaa455ea44ed1008a75ba76",
+    NoteKind.PREPARED: "328547190d5b4f05abc438600b025685",
+    NoteKind.WITHHELD: "2e6c7f8c1b68493ba6500360d39a4b47",
+    NoteKind.APPROVED: "3d477a0bb59d4758974835707fe4c183",
+    NoteKind.REFUSED: "6f9d6a40669c4ab0b856353f97880531",
+    NoteKind.STARTED: "c8802e524f31443886e8909d29235269",
+    NoteKind.CANCELLED: "cf888f32b2164ba19c34b305e2381115",
+    NoteKind.GONE: "51a3482fedee42b88a03b8901219b981",
+    NoteKind.RECOVERING: "a8a9b754dfff4bdc852dc48a3874475d",
+    NoteKind.RECOVERED: "06d1f6260a454c518bece1de3a7d16d4",
+    NoteKind.FAILED: "08ed3476fe98460b85a85b990aa05a35",
+}
+"""Made once at random, as systemd wants them; they stay what they are."""
+
+KEYS: Mapping[str, Option] = {
+    "socket": Option(
+        form=Form.TEXT, text=f"Where journald listens. Absent: `{SOCKET}`."
+    ),
+    "identifier": Option(
+        form=Form.NAME,
+        text=f"What `journalctl -t` knows it by. Absent: `{IDENTIFIER}`.",
+    ),
+    "timeout": timeout_key(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournaldSink:
+    """Writes each notification as one entry."""
+
+    socket: str
+    identifier: str
+    seconds: float
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Write one entry; raises SinkError."""
+        data = entry(number, told, identifier=self.identifier)
+        send_locally(self.socket, data, seconds=self.seconds)
+
+    def check(self) -> Sequence[str]:
+        """Return whether journald is there; nothing is sent."""
+        try:
+            reach_locally(self.socket, CHECK_SECONDS).close()
+        except SinkError as error:
+            return [error.message]
+        return []
+
+
+def entry(number: int, told: Told, *, identifier: str) -> bytes:
+    """Return the datagram of one entry."""
+    note, words = told.note, told.words(number)
+    known = {
+        "MESSAGE": f"{title(told)}. {sentence(told)}",
+        "MESSAGE_ID": MESSAGE_IDS[note.kind],
+        "PRIORITY": str(int(severity(told))),
+        "SYSLOG_IDENTIFIER": identifier,
+        "FOREWARN_NUMBER": str(number),
+        "FOREWARN_AT": words["at"],
+        "FOREWARN_KIND": note.kind.value,
+        "FOREWARN_VM": told.vm,
+        "FOREWARN_HANDLER": note.handler,
+        "FOREWARN_DETAIL": note.detail,
+        "FOREWARN_EVENT_ID": note.event_id,
+    }
+    if note.notice is not None:
+        known |= {
+            f"FOREWARN_EVENT_{name.upper()}": words[f"event_{name}"]
+            for name in (
+                *("type", "status", "source", "not_before", "duration"),
+                *("resources", "description"),
+            )
+        }
+    return b"".join(field(name, value) for name, value in known.items() if value)
+
+
+def field(name: str, value: str) -> bytes:
+    """Return one field: on a line, or with its length where it has several."""
+    data = cut_bytes(value, VALUE_BYTES_MAX)
+    if b"\n" not in data:
+        return b"%s=%s\n" % (name.encode(), data)
+    return b"%s\n%s%s\n" % (name.encode(), len(data).to_bytes(8, "little"), data)
+
+
+def make(settings: NotifySettings, clock: Clock) -> JournaldSink:
+    """Return a receiver of its settings."""
+    del clock
+    more = settings.more
+    return JournaldSink(
+        socket=more.get("socket", SOCKET),
+        identifier=more.get("identifier", IDENTIFIER),
+        seconds=seconds_of(settings),
+    )
+
+
+KIND = SinkKind(
+    make=make,
+    name=lambda settings: f"journald at {settings.more.get('socket', SOCKET)}",
+    keys=KEYS,
+)

@@ -1,0 +1,162 @@
+"""Hands one letter to a mail server: the client's side of SMTP (RFC 5321) on a `Line`.
+
+Small and strict: one letter for each connection, commands one after the other, replies
+of bounded length. TLS is had where it is wanted or the letter is not sent; what was
+said before TLS is not believed after it (RFC 3207, 6). What a server refuses is a
+`SinkError` with its words; in the words about a login it might repeat the password, so
+they are left out.
+"""
+
+import binascii
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forewarn.agent.handlers.records import last_line
+from forewarn.agent.sinks.line import Line
+from forewarn.agent.sinks.port import SinkError
+
+REPLY_LINES_MAX = 100
+"""Of one reply: an EHLO has a dozen."""
+
+_REPLY = re.compile(rb"([2-5][0-9]{2})(?:([ -])(.*))?", re.DOTALL)
+_READY, _LOGGED_IN, _OK, _GO_ON, _DATA = 220, 235, 250, 334, 354
+_PERMANENT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    code: int
+    lines: tuple[str, ...]
+
+    @property
+    def is_fine(self) -> bool:
+        """Tell whether it is a 2xx."""
+        return self.code // 100 == 2  # noqa: PLR2004 - what SMTP calls success
+
+
+class Smtp:
+    """One session with a mail server."""
+
+    def __init__(self, line: Line) -> None:
+        """Say nothing yet; the line is open, with TLS where that comes first."""
+        self._line = line
+        self._offers: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Hear the greeting and say hello; raises SinkError."""
+        self._expect(self._read(), _READY, "the connection")
+        self._hello()
+
+    def secure(self, ca_file: str) -> None:
+        """Have TLS, or end; raises SinkError."""
+        if "STARTTLS" not in self._offers:
+            raise SinkError(f"{self._line.where} offers no STARTTLS: nothing is sent")
+        self._expect(self._say("STARTTLS"), _READY, "STARTTLS")
+        self._line.secure(ca_file)
+        # Whoever stood between may have changed the first answer.
+        self._offers = {}
+        self._hello()
+
+    def log_in(self, user: str, password: str) -> None:
+        """Show who we are; raises SinkError."""
+        ways = self._offers.get("AUTH", "").upper().split()
+        if "PLAIN" in ways:
+            both = f"\0{user}\0{password}"
+            reply = self._say(f"AUTH PLAIN {_base64(both)}")
+        elif "LOGIN" in ways:
+            reply = self._say("AUTH LOGIN")
+            for word in (user, password):
+                if reply.code == _GO_ON:
+                    reply = self._say(_base64(word))
+        else:
+            raise SinkError(f"{self._line.where} offers no login by PLAIN or LOGIN")
+        if reply.code != _LOGGED_IN:
+            raise SinkError(
+                f"{self._line.where} answered {reply.code} to the login of {user}"
+            )
+
+    def send(self, sender: str, recipients: Sequence[str], letter: bytes) -> list[str]:
+        """Hand a letter over; return who of the recipients was refused, and why.
+
+        Raises SinkError where nobody gets it.
+        """
+        from_us = self._say(f"MAIL FROM:<{sender}>")
+        self._expect(from_us, _OK, f"the sender {sender}", is_final=True)
+        refused: list[str] = []
+        may_pass = False
+        for recipient in recipients:
+            reply = self._say(f"RCPT TO:<{recipient}>")
+            if not reply.is_fine:
+                refused.append(f"{recipient}: {_said(reply)}")
+                may_pass = may_pass or reply.code < _PERMANENT
+        if len(refused) == len(recipients):
+            text = f"{self._line.where} refused {'; '.join(refused)}"
+            raise SinkError(text, may_pass=may_pass)
+        self._expect(self._say("DATA"), _DATA, "DATA", is_final=True)
+        self._line.write(stuffed(letter))
+        self._expect(self._read(), _OK, "the letter", is_final=True)
+        return refused
+
+    def end(self) -> None:
+        """Say goodbye; what was taken is taken, whatever is answered."""
+        try:
+            self._say("QUIT")
+        except SinkError:
+            return
+
+    def _hello(self) -> None:
+        reply = self._say(f"EHLO {self._line.here}")
+        self._expect(reply, _OK, "EHLO")
+        # The first line is a greeting.
+        for line in reply.lines[1:]:
+            name, _, rest = line.partition(" ")
+            self._offers[name.upper()] = rest
+
+    def _say(self, command: str) -> _Reply:
+        self._line.write(f"{command}\r\n".encode("ascii", "replace"))
+        return self._read()
+
+    def _read(self) -> _Reply:
+        lines: list[str] = []
+        for _ in range(REPLY_LINES_MAX):
+            found = _REPLY.fullmatch(self._line.read_line())
+            if found is None:
+                break
+            lines.append((found[3] or b"").decode("utf-8", "replace"))
+            if found[2] != b"-":
+                return _Reply(int(found[1]), tuple(lines))
+        raise SinkError(f"{self._line.where}: what it says is no SMTP")
+
+    def _expect(
+        self, reply: _Reply, code: int, what: str, *, is_final: bool = False
+    ) -> None:
+        """Go on where a reply is as it should be; raises SinkError.
+
+        Before a letter is begun, a refusal is of us or of the hour, and may pass; of a
+        letter, the server says by 5xx that it is for good.
+        """
+        if reply.code != code:
+            text = f"{self._line.where} answered {_said(reply)} to {what}"
+            raise SinkError(text, may_pass=not is_final or reply.code < _PERMANENT)
+
+
+def stuffed(letter: bytes) -> bytes:
+    """Return a letter as DATA takes it: dots doubled, and its end marked."""
+    assert b"\n" not in letter.replace(b"\r\n", b""), "lines end with CRLF"
+    assert b"\r" not in letter.replace(b"\r\n", b""), "lines end with CRLF"
+    if not letter.endswith(b"\r\n"):
+        letter += b"\r\n"
+    doubled = letter.replace(b"\r\n.", b"\r\n..")
+    if doubled.startswith(b"."):
+        doubled = b"." + doubled
+    return doubled + b".\r\n"
+
+
+def _said(reply: _Reply) -> str:
+    text = last_line("\n".join(reply.lines))
+    return f"{reply.code} {text}".rstrip()
+
+
+def _base64(text: str) -> str:
+    return binascii.b2a_base64(text.encode(), newline=False).decode()

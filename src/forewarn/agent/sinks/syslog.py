@@ -1,0 +1,243 @@
+"""Notifications to syslog as RFC 5424 has them, with structured data.
+
+To the machine's own daemon by its socket, or to another's by UDP (RFC 5426), TCP with
+counted octets (RFC 6587, 3.4.1) or TLS (RFC 5425). Syslog answers nothing: what TCP and
+TLS carried to a daemon that ended the connection in order is taken to be there, and of
+UDP nobody knows.
+"""
+
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
+from forewarn.agent.options import Form, Option
+from forewarn.agent.sinks.keys import CA_FILE, CHECK_SECONDS, seconds_of, timeout_key
+from forewarn.agent.sinks.line import Line
+from forewarn.agent.sinks.local import reach_locally, send_locally
+from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.wording import cut_bytes, plain, sentence, severity, title
+from forewarn.agent.values import NotifySettings
+from forewarn.clock import Clock
+from forewarn.instants import format_instant
+
+LOCAL_SOCKET = "/dev/log"
+SD_ID = "forewarn@32473"
+"""32473 is the number for examples (RFC 5612); who has one of their own writes it."""
+
+APP_NAME = "forewarn-agent"
+
+DATAGRAM_BYTES_MAX = 2_048
+"""That every receiver should take by UDP (RFC 5426, 3.2)."""
+
+MESSAGE_BYTES_MAX = 8_192
+"""By other ways: what daemons take unless they are told otherwise."""
+
+VALUE_SHARE = 16
+"""What part of a message one value of the structured data may be: all of them fit."""
+
+REFUSAL_SECONDS = 0.02
+"""For a refused datagram to be told by a host nearby."""
+
+FACILITIES = (
+    *("kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp"),
+    *("cron", "authpriv", "ftp", "ntp", "security", "console", "solaris-cron"),
+    *(f"local{number}" for number in range(8)),
+)
+"""By their numbers (RFC 5424, 6.2.1)."""
+
+FACILITY = "daemon"
+
+_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
+_REMOTE = re.compile(
+    r"(?P<way>udp|tcp|tls)://(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+))"
+    r"(?::(?P<port>[0-9]{1,5}))?/?",
+    re.ASCII,
+)
+_SD_ID = re.compile(r"[!#-<>-Z\\^-~]{1,26}@[0-9]+(?:\.[0-9]+)*", re.ASCII)
+_SD_ID_MAX = 32
+_PORT_MAX = 65_535
+_BOM = b"\xef\xbb\xbf"
+_WATCHES = "/run/systemd/journal/"
+
+KEYS: Mapping[str, Option] = {
+    "address": Option(
+        form=Form.TEXT,
+        text="The daemon: the path of its socket, `udp://host:514`, `tcp://host:601` or "
+        f"`tls://host:6514`. Absent: `{LOCAL_SOCKET}`.",
+    ),
+    "facility": Option(
+        form=Form.WORD,
+        words=FACILITIES,
+        text=f"The facility, such as `local3`. Absent: `{FACILITY}`.",
+    ),
+    "sd_id": Option(
+        form=Form.TEXT,
+        text="The name of the structured data, with an enterprise number of yours. "
+        f"Absent: `{SD_ID}`, the number for examples.",
+    ),
+    "ca_file": CA_FILE,
+    "timeout": timeout_key(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the daemon is."""
+
+    way: str
+    """`unix`, `udp`, `tcp` or `tls`."""
+    host: str
+    """Of `unix`, the path."""
+    port: int = 0
+
+
+def address_of(text: str) -> Address | None:
+    """Return what an address says; None: it is none."""
+    if text.startswith("/"):
+        return Address(way="unix", host=text)
+    found = _REMOTE.fullmatch(text)
+    if found is None:
+        return None
+    port = int(found["port"] or _PORTS[found["way"]])
+    if not 0 < port <= _PORT_MAX:
+        return None
+    return Address(way=found["way"], host=found["six"] or found["host"], port=port)
+
+
+def faults(entry: Entry) -> Faults:
+    """Find what cannot be used."""
+    if "address" in entry:
+        address = address_of(entry["address"])
+        if address is None:
+            yield "address", "must be a path, udp://host:514, tcp://… or tls://…"
+        elif "ca_file" in entry and address.way != "tls":
+            yield "ca_file", "is for tls:// only"
+    sd_id = entry.get("sd_id", SD_ID)
+    if not _SD_ID.fullmatch(sd_id) or len(sd_id) > _SD_ID_MAX:
+        yield "sd_id", f"must be a name with an enterprise number, such as {SD_ID}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyslogSink:
+    """Sends each notification as one message."""
+
+    address: Address
+    facility: str
+    sd_id: str
+    ca_file: str
+    seconds: float
+    clock: Clock
+
+    def deliver(self, number: int, told: Told) -> None:
+        """Send one message; raises SinkError."""
+        way = self.address.way
+        most = DATAGRAM_BYTES_MAX if way == "udp" else MESSAGE_BYTES_MAX
+        data = message(
+            number, told, facility=self.facility, sd_id=self.sd_id, bytes_max=most
+        )
+        if way == "unix":
+            send_locally(self.address.host, data, seconds=self.seconds)
+            return
+        with self._line(self.seconds) as line:
+            if way == "udp":
+                line.write(data)
+                if line.hears_refusal(REFUSAL_SECONDS):
+                    raise SinkError(f"{line.where}: nobody listens there")
+                return
+            if way == "tls":
+                line.secure(self.ca_file)
+            line.write(b"%d %s" % (len(data), data))
+            line.finish()
+
+    def check(self) -> Sequence[str]:
+        """Return whether the daemon is there; nothing is sent."""
+        place = self.address.host
+        try:
+            if self.address.way == "unix":
+                if os.path.realpath(place).startswith(_WATCHES):
+                    text = f"{place} is journald's, which does not read RFC 5424: "
+                    return [f'{text}use kind = "journald"']
+                reach_locally(place, CHECK_SECONDS).close()
+                return []
+            with self._line(min(self.seconds, CHECK_SECONDS)) as line:
+                if self.address.way == "tls":
+                    line.secure(self.ca_file)
+        except SinkError as error:
+            return [error.message]
+        return []
+
+    def _line(self, seconds: float) -> Line:
+        is_datagram = self.address.way == "udp"
+        return Line(
+            self.address.host,
+            self.address.port,
+            clock=self.clock,
+            seconds=seconds,
+            kind=socket.SOCK_DGRAM if is_datagram else socket.SOCK_STREAM,
+        )
+
+
+def message(
+    number: int, told: Told, *, facility: str, sd_id: str, bytes_max: int
+) -> bytes:
+    """Return one message (RFC 5424, 6); what is too long is cut at its end."""
+    priority = FACILITIES.index(facility) * 8 + severity(told)
+    note, words = told.note, told.words(number)
+    host = "".join(c if "!" <= c <= "~" else "-" for c in told.vm)[:255] or "-"
+    head = (
+        f"<{priority}>1 {format_instant(note.at)} {host} {APP_NAME} {os.getpid()} "
+        f"{note.kind.value} "
+    )
+    members = {
+        "number": str(number),
+        "kind": note.kind.value,
+        **{
+            name: words[f"event_{name}"]
+            for name in ("id", "type", "status", "source", "not_before", "duration")
+            if note.notice is not None or name == "id"
+        },
+        "resources": words["event_resources"],
+        "handler": note.handler,
+    }
+    data = " ".join(
+        f'{name}="{_value(text, bytes_max // VALUE_SHARE)}"'
+        for name, text in members.items()
+        if text
+    )
+    start = f"{head}[{sd_id} {data}] ".encode("utf-8", "replace")
+    text = f"{title(told)}. {sentence(told)}"
+    # A text that is more than ASCII says so by its first character (6.4).
+    start += b"" if text.isascii() else _BOM
+    return start + cut_bytes(text, max(0, bytes_max - len(start)))
+
+
+def _value(text: str, bytes_max: int) -> str:
+    """Return a value as it stands between quotes (RFC 5424, 6.3.3)."""
+    cut = cut_bytes(plain(text, bytes_max), bytes_max).decode()
+    return re.sub(r'(["\\\]])', r"\\\1", cut)
+
+
+def make(settings: NotifySettings, clock: Clock) -> SyslogSink:
+    """Return a receiver of its settings."""
+    more = settings.more
+    address = address_of(more.get("address", LOCAL_SOCKET))
+    assert address is not None, more["address"]
+    return SyslogSink(
+        address=address,
+        facility=more.get("facility", FACILITY),
+        sd_id=more.get("sd_id", SD_ID),
+        ca_file=more.get("ca_file", ""),
+        seconds=seconds_of(settings),
+        clock=clock,
+    )
+
+
+KIND = SinkKind(
+    make=make,
+    name=lambda settings: f"syslog at {settings.more.get('address', LOCAL_SOCKET)}",
+    keys=KEYS,
+    faults=faults,
+)

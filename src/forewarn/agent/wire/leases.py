@@ -1,0 +1,141 @@
+"""Reads what this machine's DHCP client has noted of the endpoint (clause 8.2).
+
+Each client has a form of its own: dhclient, systemd-networkd and older NetworkManagers
+write texts, dhcpcd keeps the server's packet, and a newer NetworkManager tells it only
+to those who ask it. Nothing is sent. On Windows and macOS there is nothing to read.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from forewarn.agent.wire import dhcp
+
+LEASES = (
+    ("/run/systemd/netif/leases", "*"),
+    ("/run/NetworkManager", "**/*leas*"),
+    ("/var/lib/NetworkManager", "*lease*"),
+    ("/var/lib/dhcp", "*lease*"),
+    ("/var/lib/dhclient", "*lease*"),
+    ("/var/lib/dhcpcd", "*lease*"),
+    ("/var/lib/dhcpcd5", "*lease*"),
+)
+"""Folders and the files in them, `**/` also in the folders of those:
+systemd-networkd, NetworkManager, dhclient, dhcpcd."""
+
+LEASE_BYTES_MAX = 1 << 20
+"""Of a lease file: dhclient appends for ever, and the newest is at its end."""
+
+FILES_MAX = 100
+"""Lease files that are read: one for each network card, and some old ones."""
+
+NMCLI_SECONDS = 5.0
+"""For NetworkManager to answer: it is on this machine."""
+
+NMCLI = (
+    *("nmcli", "--terse", "--escape", "no"),
+    *("--fields", "DHCP4", "device", "show"),
+)
+NMCLI_RUNS = "/run/NetworkManager"
+"""Is there where it runs."""
+
+_OPTION = re.compile(
+    r"(?:unknown[-_]|OPTION_|option[_-]|private_?)245[\"']?\s*[=:\s]\s*"
+    r"(?:[\"']?"
+    r"((?:0x)?[0-9A-Fa-f]{8}|[0-9A-Fa-f]{1,2}(?::[0-9A-Fa-f]{1,2}){3}"
+    r"|\d{1,3}(?:\.\d{1,3}){3})(?![0-9A-Fa-f:.])"
+    r"|\"((?:[^\"\\\n]|\\[0-7]{3}|\\.){4})\";)",
+    re.IGNORECASE | re.ASCII,
+)
+_ESCAPED = re.compile(r"\\([0-7]{3}|.)", re.ASCII)
+_BYTE_MAX = 255
+
+
+def addresses(leases: Sequence[tuple[str, str]] = LEASES) -> list[str]:
+    """Return what leases tell, the newest first. Raises nothing."""
+    files: list[tuple[float, str]] = []
+    for folder, pattern in leases:
+        for path in _files(folder, pattern):
+            # One that has gone meanwhile tells nothing.
+            with contextlib.suppress(OSError):
+                files.append((os.path.getmtime(path), path))
+    found: dict[str, None] = {}
+    for _, path in sorted(files, reverse=True)[:FILES_MAX]:
+        address = address_in(_end_of(path))
+        if address:
+            found[address] = None
+    return list(found)
+
+
+def address_in(lease: bytes) -> str:
+    """Return the address that the last option 245 of a lease tells; empty: none."""
+    with contextlib.suppress(dhcp.DhcpError):
+        return dhcp.parse(lease).endpoint
+    found = ""
+    for match in _OPTION.finditer(lease.decode("utf-8", "replace")):
+        found = _address(match[1], match[2]) or found
+    return found
+
+
+def networkmanager(runs: str = NMCLI_RUNS) -> str:
+    """Return what NetworkManager says that DHCP told it; empty: nothing.
+
+    It takes five seconds at most, where NetworkManager hangs.
+    """
+    if not os.path.isdir(runs):
+        return ""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(  # noqa: S603 - always the same words
+            NMCLI,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=NMCLI_SECONDS,
+            check=False,
+        )
+        return address_in(done.stdout[:LEASE_BYTES_MAX])
+    return ""
+
+
+def _address(text: str | None, letters: str | None) -> str:
+    if text is None:
+        # dhclient writes bytes that all happen to be letters as a text.
+        shown = _ESCAPED.sub(_unescaped, letters or "")
+        numbers = [ord(letter) for letter in shown]
+    elif "." in text:
+        numbers = [int(part) for part in text.split(".")]
+    elif ":" in text:
+        numbers = [int(part, 16) for part in text.split(":")]
+    else:
+        numbers = list(bytes.fromhex(text.removeprefix("0x").removeprefix("0X")))
+    if any(number > _BYTE_MAX for number in numbers):
+        return ""
+    return dhcp.endpoint_in(bytes(numbers))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    text = found[1]
+    return chr(int(text, 8)) if text.isdigit() else text
+
+
+def _files(folder: str, pattern: str) -> Iterator[str]:
+    """Yield the files of a folder; of one that we may not read, or is not there, none."""
+    name = pattern.removeprefix("**/")
+    for place, _, files in os.walk(folder):
+        for file in files:
+            path = os.path.join(place, file)
+            if fnmatchcase(file, name) and os.path.isfile(path):
+                yield path
+        if name == pattern:
+            return
+
+
+def _end_of(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - LEASE_BYTES_MAX, 0))
+            return file.read(LEASE_BYTES_MAX)
+    except OSError:
+        return b""

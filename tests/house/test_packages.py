@@ -1,0 +1,291 @@
+"""What packages are made of agrees: one version, one manual, texts that name what is.
+
+What needs a build is in `tests/system/test_packages.py`.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from deploy import manual, roff
+from deploy.debian import build
+from forewarn import __version__
+from forewarn.agent.settings import load_settings as load_agent
+from forewarn.cli import completion
+from forewarn.cli.commands import COMMANDS
+from forewarn.service.settings import load_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+INSTALL = ROOT / "docs" / "install.md"
+UNITS = DEPLOY / "systemd"
+
+MEASURED = "systemd 252"
+"""What docs/install.md has its figures from: others count a little otherwise."""
+
+VERSION = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.dev\d+)?\b(?!\.\d)")
+
+
+# The manual
+
+
+def test_the_manual_is_as_the_commands_and_settings(
+    request: pytest.FixtureRequest,
+) -> None:
+    if request.config.getoption("--rewrite"):
+        manual.write()
+    wanted = manual.pages()
+    found = {file.name: file.read_text("utf-8") for file in manual.FOLDER.iterdir()}
+    assert found == wanted, "renew it: pytest --rewrite tests/house"
+
+
+def test_the_manual_has_every_command() -> None:
+    text = "".join(manual.pages().values())
+    for command in COMMANDS:
+        words = f"forewarn {command.name}".replace("forewarn agent", "forewarn-agent")
+        assert f".SS {roff.literal(words)}\n" in text, words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted(manual.FOLDER.iterdir()), ids=lambda p: p.name)
+def test_the_manual_is_sound_roff(page: Path) -> None:
+    program = shutil.which("groff")
+    if program is None:
+        pytest.skip("groff is not installed (Debian: apt install groff)")
+    done = subprocess.run(
+        # Long words make poor lines, and are no fault. No colours and no overstriking.
+        [program, "-man", "-ww", "-Wbreak", "-k", "-Tutf8", "-P-cbou", page],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert "NAME" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("`--dry-run` says", "\\fB\\-\\-dry\\-run\\fR says"),
+        ("a **great** deal", "a \\fBgreat\\fR deal"),
+        ("see [push.md](push.md#x)", "see push.md"),
+        ("`a\\|b` and \\n", "\\fBa|b\\fR and \\en"),
+    ],
+)
+def test_markdown_becomes_roff(text: str, wanted: str) -> None:
+    assert roff.inline(text) == wanted
+
+
+def test_pages_of_markdown_become_roff() -> None:
+    page = (
+        "<!-- made -->\n\nOne.\n\n## The `first`\n\n### b\n\n- .x\n\n"
+        "| key | default | meaning |\n|---|---|---|\n| `a` | empty | It. |\n\n"
+        "```toml\n.a = '-'\n```\n"
+    )
+    assert list(roff.markdown(page)) == [
+        *(".PP", "One.", '.SH "THE FIRST"', '.SS "b"', ".IP \\(bu 2", "\\&.x"),
+        *(".TP", "\\fBa\\fR (default: empty)", "It."),
+        *(".PP", ".RS 4", ".nf", "\\&.a = '\\-'", ".fi", ".RE"),
+    ]
+
+
+# Completions of the agent's own program
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_agents_program_has_completions(shell: str, tmp_path: Path) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    file = tmp_path / "_forewarn_agent"
+    file.write_text(completion.script(shell, completion.AGENT_PROGRAM))
+    asking = {
+        "bash": f"source {file}; COMP_WORDS=(forewarn-agent try --a); COMP_CWORD=2\n"
+        "_forewarn_agent; echo ${COMPREPLY[@]}",
+        "zsh": f"autoload -Uz compinit; compinit -u -D; source {file}\n"
+        "setopt ksharrays; COMP_WORDS=(forewarn-agent try --a); COMP_CWORD=2\n"
+        "_forewarn_agent; echo ${COMPREPLY[@]}",
+        "fish": f"source {file}; complete -C 'forewarn-agent try --a'",
+    }[shell]
+    flags = {"bash": "--norc", "zsh": "-f", "fish": "--no-config"}[shell]
+    done = subprocess.run(
+        [program, flags, "-c", asking],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TERM": "dumb"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    # Zsh leaves it to itself to sort out what does not begin so.
+    assert "--at" in done.stdout.split()
+    assert not done.stderr
+
+
+# One version
+
+
+def test_debian_sorts_versions_as_we_do() -> None:
+    versions = ("0.1.0.dev0", "0.1.0a1", "0.1.0b2", "0.1.0rc1", "0.1.0", "0.1.1")
+    told = [build.debian_version(each) for each in versions]
+    assert told == ["0.1.0~dev0", "0.1.0~a1", "0.1.0~b2", "0.1.0~rc1", "0.1.0", "0.1.1"]
+    if shutil.which("dpkg") is None:
+        pytest.skip("dpkg is not here to say how it sorts them")
+    for less, more in zip((told[1], *told[3:]), told[4:], strict=False):
+        command = ["dpkg", "--compare-versions", less, "lt", more]
+        assert subprocess.run(command, check=False).returncode == 0, (less, more)
+
+
+def test_the_charts_have_the_packages_version() -> None:
+    for file in DEPLOY.glob("helm/*/Chart.yaml"):
+        text = file.read_text("utf-8")
+        semantic = __version__.replace(".dev", "-dev")
+        assert f"\nversion: {semantic}\n" in text, file
+        assert f'\nappVersion: "{__version__}"\n' in text, file
+
+
+def test_no_other_place_says_a_version() -> None:
+    places = [
+        *DEPLOY.glob("docker/*/Dockerfile"),
+        *DEPLOY.glob("debian/*/*"),
+        *DEPLOY.glob("helm/*/templates/*"),
+    ]
+    assert places
+    for file in places:
+        assert not VERSION.search(file.read_text("utf-8")), file
+
+
+# Debian
+
+
+def test_the_packages_settings_are_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    debian = DEPLOY / "debian"
+    service = load_settings(
+        file=debian / "forewarn" / "forewarn.toml", environ={}, flags={}
+    )
+    # Nobody but this machine is answered before somebody says so.
+    assert service.metadata.listen.startswith("127.0.0.1:")
+    assert service.admin.listen.startswith("127.0.0.1:")
+    agent_file = debian / "forewarn-agent" / "agent.toml"
+    agent = load_agent(file=str(agent_file), environ={}, flags={})
+    assert agent.watch.state == "/var/lib/forewarn-agent/agent.db"
+    # What it shows as an example can be used as it is.
+    text = agent_file.read_text("utf-8")
+    example = re.sub(r"(?m)^# ?(?=\[|[a-z]+ = )", "", text)
+    assert tomllib.loads(example)["handler"][0]["name"] == "pool"
+
+
+def test_the_maintainers_scripts_are_for_any_shell() -> None:
+    for name in ("forewarn", "forewarn-agent"):
+        for script in ("postinst", "prerm", "postrm"):
+            file = DEPLOY / "debian" / name / script
+            assert file.read_text("utf-8").startswith("#!/bin/sh\nset -e\n"), file
+            subprocess.run(["sh", "-n", file], check=True)
+            # Nothing is started but by systemd's helper, which asks policy-rc.d.
+            assert "systemctl start" not in file.read_text("utf-8")
+
+
+def test_what_the_packages_run_on_is_what_the_tests_run_on() -> None:
+    def pins(name: str) -> set[str]:
+        text = (ROOT / "requirements" / name).read_text("utf-8")
+        return set(re.findall(r"^([a-z0-9][\w.-]*==\S+)", text, re.MULTILINE))
+
+    assert pins("run.txt") < pins("server.txt") <= pins("dev.txt")
+    assert not {each for each in pins("run.txt") if each.startswith("hatchling")}
+
+
+# systemd's units
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["forewarn.service", "forewarn-agent.service"])
+def test_the_units_are_as_bounded_as_the_page_says(unit: str) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    version = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=True
+    )
+    if not version.stdout.startswith(f"{MEASURED} "):
+        pytest.skip(f"the figures are of {MEASURED}; this is another")
+    done = subprocess.run(
+        [program, "security", "--offline=true", "--no-pager", UNITS / unit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
+    assert found is not None
+    row = re.search(rf"\| `{unit}` \| ([\d.]+) \|", INSTALL.read_text("utf-8"))
+    assert row is not None
+    assert row[1] == found[1]
+
+
+def test_the_agents_unit_has_no_mounts_of_its_own() -> None:
+    """A handler that unmounts a disk does so for the whole machine."""
+    text = (UNITS / "forewarn-agent.service").read_text("utf-8")
+    keys = {line.partition("=")[0] for line in text.splitlines() if "=" in line}
+    own = {"ReadOnlyPaths", "ReadWritePaths", "InaccessiblePaths", "MountFlags"}
+    assert not {each for each in keys if each.startswith(("Protect", "Private"))}
+    assert not keys & (own | {"ProcSubset", "RestrictNamespaces", "RootDirectory"})
+
+
+@pytest.mark.slow
+def test_systemd_takes_what_the_page_adds_to_the_unit(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    unit = (UNITS / "forewarn-agent.service").read_text("utf-8")
+    shown = re.findall(r"```ini\n(.*?)```", INSTALL.read_text("utf-8"), re.DOTALL)
+    assert len(shown) > 1
+    for block in shown:
+        file = tmp_path / "forewarn-agent.service"
+        text = unit.replace("/opt/forewarn/bin/forewarn", "/bin/true")
+        file.write_text(f"{text}\n{block}")
+        done = subprocess.run(
+            [program, "verify", file], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), block
+
+
+# The page
+
+
+def test_the_page_names_files_that_are_there() -> None:
+    text = INSTALL.read_text("utf-8")
+    named = set(re.findall(r"\b(?:deploy|requirements)/[\w./-]*\w", text))
+    assert named
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_the_page_gives_targets_that_make_has() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    text = INSTALL.read_text("utf-8")
+    targets = re.findall(r"(?:^|`)make ([a-z]+)(?:`|$)", text, re.MULTILINE)
+    assert targets
+    for target in targets:
+        assert f"\n.PHONY: {target}\n" in makefile, target
+
+
+def test_the_completions_go_where_the_packages_put_them() -> None:
+    text = INSTALL.read_text("utf-8")
+    shown = re.findall(r"^forewarn completion (\w+) \| tee (\S+)$", text, re.MULTILINE)
+    assert dict(shown) == build.completion_places(completion.PROGRAM)
+
+
+def test_builders_can_be_asked_for_help() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.debian.build", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "forewarn-agent" in done.stdout

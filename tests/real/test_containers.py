@@ -1,0 +1,334 @@
+"""Containers of a real docker and a real podman, each with storage of its own."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.handled import Handled
+from tests.support.processes import PATIENCE_SECONDS, eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+POLITE = 'trap "exit 0" TERM; while :; do sleep 0.1; done'
+STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
+
+TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
+
+PATH = os.pathsep.join(
+    [
+        os.environ["PATH"],
+        *(str(TOOLS / each) for each in ("usr/bin", "usr/sbin", "bin")),
+        *("/usr/sbin", "/sbin"),
+    ]
+)
+"""With packages that were only unpacked."""
+
+IMAGE = "localhost/forewarn-test"
+
+RUNTIME = """#!/bin/sh
+export LD_LIBRARY_PATH={libraries}
+exec unshare --mount -- sh -c 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"' \\
+  sh {crun} "$@"
+"""
+"""The runtime knows one form of control groups at a time, so it sees no second one."""
+
+CONF = """
+[engine]
+conmon_path = ["{conmon}"]
+runtime = "crun"
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+[engine.runtimes]
+crun = ["{runtime}"]
+[network]
+network_config_dir = "{networks}"
+"""
+
+ASIDE = """
+mount -t tmpfs none "$ASIDE" || exit 1
+for each in etc opt run var/lib; do
+  mkdir -p "$ASIDE/$each/upper" "$ASIDE/$each/work"
+  mount -t overlay none "/$each" -o \\
+    "lowerdir=/$each,upperdir=$ASIDE/$each/upper,workdir=$ASIDE/$each/work" || exit 1
+done
+exec "$@"
+"""
+"""In a mount namespace: what an engine leaves outside of its folder is thrown away."""
+
+BOUNDS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
+"""Podman wants more than everybody may have."""
+
+
+class Engine:
+    """An engine in a folder of its own, its containers in a control group of its own."""
+
+    program: str
+    needed: tuple[tuple[str, str], ...]
+    """Programs, and the packages that have them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.words: list[str] = [self.program]
+        self.aside = ["unshare", "--mount", "--", "sh", "-c", ASIDE, "sh"]
+        (folder / "aside").mkdir()
+        self.environment = {
+            "PATH": PATH,
+            "HOME": str(folder),
+            "ASIDE": str(folder / "aside"),
+        }
+        self._groups = f"forewarn-test-{os.getpid()}"
+
+    def begin(self) -> str:
+        """Make the image and try it; return why it cannot be used."""
+        image = self.folder / "image.tar"
+        with tarfile.open(image, "w") as tar:
+            tar.add(str(which("busybox")), "bin/busybox")
+            for name in ("sh", "sleep"):
+                link = tarfile.TarInfo(f"bin/{name}")
+                link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+                tar.addfile(link)
+        done = self.ask("import", str(image), IMAGE, before=self.aside)
+        if done.returncode == 0:
+            words = ("run", "--rm", "--detach", *self._bounds(), IMAGE)
+            done = self.ask(*words, "/bin/sh", "-c", ":")
+        return "" if done.returncode == 0 else (done.stderr.splitlines() or ["?"])[-1]
+
+    def _bounds(self) -> tuple[str, ...]:
+        return (*BOUNDS, "--network=none", f"--cgroup-parent={self._groups}")
+
+    def ask(
+        self, *words: str, before: Sequence[str] = ()
+    ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*before, *self.words, *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def run(self, name: str, script: str, *words: str) -> None:
+        done = self.ask(
+            *("run", "--detach", "--name", name, *self._bounds(), *words),
+            *(IMAGE, "/bin/sh", "-c", script),
+        )
+        assert done.returncode == 0, done.stderr
+
+    def status(self, name: str) -> str:
+        asked = self.ask("container", "inspect", "--format={{.State.Status}}", name)
+        return asked.stdout.strip()
+
+    def clear(self) -> None:
+        paused = self.ask("ps", "-q", "--filter=status=paused").stdout.split()
+        if paused:
+            self.ask("unpause", *paused)
+        if left := self.ask("ps", "-a", "-q").stdout.split():
+            self.ask("rm", "--force", *left)
+
+    def end(self) -> None:
+        self.clear()
+        top = Path("/sys/fs/cgroup")
+        for group in (*top.glob(f"*/{self._groups}"), top / self._groups):
+            for path, _, _ in os.walk(group, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(path).rmdir()
+
+
+class Podman(Engine):
+    """Podman, whose settings are all in its folder."""
+
+    program = "podman"
+    needed = (("podman", "podman"), ("conmon", "conmon"), ("crun", "crun"))
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        # Where packages were only unpacked, their libraries are beside them.
+        beside = Path(str(which("podman"))).resolve().parents[1]
+        libraries = ":".join(map(str, beside.glob("lib/*-linux-gnu")))
+        runtime = folder / "crun"
+        runtime.write_text(RUNTIME.format(libraries=libraries, crun=which("crun")))
+        runtime.chmod(0o755)
+        conf = folder / "containers.conf"
+        conf.write_text(
+            CONF.format(
+                conmon=which("conmon"), runtime=runtime, networks=folder / "networks"
+            )
+        )
+        policy = folder / ".config" / "containers" / "policy.json"
+        policy.parent.mkdir(parents=True)
+        policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+        storage = folder / "storage.conf"
+        storage.write_text(
+            f'[storage]\ndriver = "vfs"\ngraphroot = "{folder / "storage"}"\n'
+            f'runroot = "{folder / "run"}"\n'
+        )
+        self.words = ["podman", "--tmpdir", str(folder / "tmp")]
+        self.environment |= {
+            "LD_LIBRARY_PATH": libraries,
+            "CONTAINERS_CONF": str(conf),
+            "CONTAINERS_STORAGE_CONF": str(storage),
+        }
+
+
+class Docker(Engine):
+    """A daemon of docker that touches no network, and its command."""
+
+    program = "docker"
+    needed = (
+        *(("docker", "docker.io"), ("dockerd", "docker.io")),
+        *(("containerd", "containerd"), ("runc", "runc")),
+    )
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.socket = f"unix://{folder}/docker.sock"
+        self.words = ["docker", "--host", self.socket]
+        settings = {
+            "data-root": str(folder / "data"),
+            "exec-root": str(folder / "exec"),
+            "pidfile": str(folder / "pid"),
+            "hosts": [self.socket],
+            "storage-driver": "vfs",
+            "bridge": "none",
+            **dict.fromkeys(("iptables", "ip6tables", "ip-forward", "ip-masq"), False),
+        }
+        (folder / "daemon.json").write_text(json.dumps(settings))
+        with (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(*self.aside, str(which("dockerd"))),
+                    *("--config-file", str(folder / "daemon.json")),
+                ],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def begin(self) -> str:
+        def is_there() -> bool:
+            return self.process.poll() is not None or not self.ask("ps").returncode
+
+        with contextlib.suppress(AssertionError):
+            eventually(is_there, bool)
+        return super().begin()
+
+    def end(self) -> None:
+        super().end()
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        # What it would use for containers that name no group.
+        for group in Path("/sys/fs/cgroup").glob("*/docker"):
+            with contextlib.suppress(OSError):
+                group.rmdir()
+
+
+def which(program: str) -> str | None:
+    return shutil.which(program, path=PATH)
+
+
+@pytest.fixture(scope="module", params=[Docker, Podman], ids=["docker", "podman"])
+def engine_here(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    kind: type[Engine] = request.param
+    for program, package in (*kind.needed, ("busybox", "busybox-static")):
+        if which(program) is None:
+            pytest.skip(f"there is no {program}: install the package {package}")
+    if os.getuid() != 0:
+        pytest.skip("only root has the control groups of containers everywhere")
+    # The sockets' paths must be short.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        engine = kind(Path(folder))
+        try:
+            if why := engine.begin():
+                pytest.skip(f"{kind.program} cannot run containers here: {why}")
+            yield engine
+        finally:
+            engine.end()
+
+
+@pytest.fixture
+def engine(engine_here: Engine) -> Iterator[Engine]:
+    yield engine_here
+    engine_here.clear()
+
+
+def handler(engine: Engine, folder: Path, settings: str) -> Handled:
+    words = ", ".join(f'"{word}"' for word in engine.words)
+    text = f"{settings}\ncommand = [{words}]"
+    return Handled(engine.program, text, folder, engine.environment)
+
+
+def test_what_ran_is_stopped_and_started_again(engine: Engine, tmp_path: Path) -> None:
+    engine.run("web", POLITE)
+    engine.run("db", STUBBORN, "--stop-timeout=1")
+    engine.run("idle", ":")
+    it = handler(engine, tmp_path, 'containers = ["web", ["db", "idle"]]')
+    assert it.check() == []
+    assert it.prepare() == "stopped web, killed db"
+    assert (engine.status("web"), engine.status("db")) == ("exited", "exited")
+    assert it.prepare() == "nothing of it ran"
+    assert it.recover() == "started db, started web"
+    assert (engine.status("web"), engine.status("db")) == ("running", "running")
+    assert engine.status("idle") in {"stopped", "exited"}
+    assert it.recover() == "nothing had to be undone"
+
+
+def test_labels_and_what_vanishes(engine: Engine, tmp_path: Path) -> None:
+    engine.run("web", POLITE, "--label=tier=web")
+    engine.run("job", POLITE, "--label=tier=web", "--rm")
+    engine.run("other", POLITE)
+    it = handler(engine, tmp_path, 'labels = "tier=web"')
+    assert set(it.prepare().split(", ")) == {
+        *("stopped web", "stopped job", "which is gone (--rm)")
+    }
+    assert engine.status("other") == "running"
+    if engine.program == "docker":
+        # Podman's own helper may find no libraries where packages are only unpacked.
+        eventually(lambda: engine.status("job"), lambda status: not status)
+    engine.ask("rm", "web")
+    assert it.fails("recover") == "web was removed meanwhile and is not started"
+    assert it.recover() == "nothing had to be undone"
+
+
+def test_all_but_one_are_paused_and_thawed(engine: Engine, tmp_path: Path) -> None:
+    engine.run("web", POLITE)
+    engine.run("keeper", POLITE)
+    settings = 'all = true\nkeep = "keeper"\naction = "pause"'
+    it = handler(engine, tmp_path, settings)
+    assert it.prepare() == "paused web"
+    assert (engine.status("web"), engine.status("keeper")) == ("paused", "running")
+    assert it.prepare() == "nothing of it ran"
+    assert it.recover() == "thawed web"
+    assert engine.status("web") == "running"
+
+
+def test_who_is_not_there_is_no_container(engine: Engine, tmp_path: Path) -> None:
+    it = handler(engine, tmp_path, 'containers = "nobody"')
+    assert it.check() == ["there is no container nobody"]
+    assert it.fails("prepare") == "there is no container nobody"
+
+
+def test_a_daemon_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    if which("docker") is None:
+        pytest.skip("there is no docker: install the package docker.io")
+    host = f"unix://{tmp_path}/docker.sock"
+    settings = f'all = true\ncommand = ["docker", "--host", "{host}"]'
+    it = Handled("docker", settings, tmp_path, {"PATH": PATH, "HOME": str(tmp_path)})
+    assert it.fails("prepare", 0.5) == (
+        "its time was up while it was asking docker: Cannot connect to the Docker "
+        f"daemon at {host}. Is the docker daemon running?"
+    )

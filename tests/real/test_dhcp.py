@@ -1,0 +1,255 @@
+"""Finding the endpoint by DHCP: real servers and clients between network namespaces.
+
+A VM without 169.254.169.254 is on a network whose dnsmasq names the endpoint in option
+245.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.namespaces import Space, missing, no_namespaces, run
+from tests.support.processes import PATIENCE_SECONDS, eventually
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.clause("8.2"),
+]
+
+SERVER = "10.7.0.1"
+
+ENDPOINT = """
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        is_name = self.path.startswith("/metadata/instance")
+        body = b'{"DocumentIncarnation":1,"Events":[]}'
+        body = b'{"compute":{"name":"web_0"}}' if is_name else body
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *words):
+        pass
+place = (sys.argv[1], int(sys.argv[2]))
+http.server.ThreadingHTTPServer(place, Handler).serve_forever()
+"""
+
+SETTINGS = """
+state = "agent.db"
+listen = ""
+poll = "100ms"
+observe = true
+first_timeout = "2s"
+"""
+
+
+class World:
+    """A network with a server, and a VM in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        prefix = f"fw{os.getpid()}"
+        self.net = Space(f"{prefix}-net")
+        self.vm = Space(f"{prefix}-vm")
+
+    def begin(self) -> None:
+        for space in (self.net, self.vm):
+            space.begin()
+        self.net.ip(f"link add lan type veth peer name eth0 netns {self.vm.name}")
+        self.net.ip(f"address add {SERVER}/24 dev lan")
+        self.net.ip("link set lan up")
+        self.vm.ip("link set eth0 up")
+        (self.folder / "agent.toml").write_text(SETTINGS)
+
+    def configure(self) -> None:
+        """Give the VM an address, as by a client that notes nothing."""
+        self.vm.ip("address add 10.7.0.2/24 dev eth0")
+        self.vm.ip(f"route add default via {SERVER}")
+        # Said at once, where another network would say nothing for seconds.
+        self.vm.ip("route add unreachable 169.254.169.254")
+
+    def end(self) -> None:
+        for space in (self.net, self.vm):
+            space.end()
+
+    @contextmanager
+    def running(
+        self, space: Space, *words: str, log: str = "log"
+    ) -> "Generator[subprocess.Popen[bytes]]":
+        """Have a program run in there for as long as the block takes."""
+        with (self.folder / log).open("wb") as output:
+            process = subprocess.Popen(
+                space.words(*words),
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_SECONDS)
+
+    @contextmanager
+    def dnsmasq(self, *more: str) -> Generator[None]:
+        """Have a DHCP server."""
+        words = (
+            *("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0"),
+            *("--interface=lan", "--bind-interfaces", "--user=root", "--no-ping"),
+            *("--pid-file", "--log-dhcp", "--log-facility=-"),
+            f"--dhcp-leasefile={self.folder}/dnsmasq.leases",
+            *("--dhcp-range=10.7.0.100,10.7.0.150,255.255.255.0", *more),
+        )
+        with self.running(self.net, *words, log="dnsmasq.log"):
+            self.wait_log("dnsmasq.log", "started")
+            yield
+
+    @contextmanager
+    def endpoint(self, port: int) -> Generator[None]:
+        """Have an endpoint at a port of the server."""
+        words = (sys.executable, "-I", "-c", ENDPOINT, SERVER, str(port))
+        with self.running(self.net, *words, log="endpoint.log"):
+            eventually(
+                lambda: self.net.run("sh", "-c", "cat /proc/net/tcp"),
+                lambda table: f":{port:04X} " in table,
+                what="a listener",
+            )
+            yield
+
+    def log(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def wait_log(self, name: str, text: str) -> str:
+        return eventually(lambda: self.log(name), lambda log: text in log, what=text)
+
+    def check(self, *before: str) -> str:
+        """Return what `agent check` prints in the VM."""
+        done = subprocess.run(
+            self.vm.words(
+                *before,
+                *(sys.executable, "-m", "forewarn.agent", "check"),
+                *("--config", "agent.toml"),
+            ),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    if why := missing("dnsmasq", "dnsmasq-base") or no_namespaces():
+        pytest.skip(why)
+    world = World(tmp_path)
+    try:
+        world.begin()
+        yield world
+    finally:
+        world.end()
+
+
+def test_the_network_is_asked_where_no_lease_tells(world: World) -> None:
+    world.configure()
+    with world.dnsmasq(f"--dhcp-option=245,{SERVER}"):
+        with world.endpoint(8080):
+            told = world.check()
+        assert f"ok   dhcp: DHCP option 245 on eth0 names {SERVER}\n" in told
+        assert f"ok   endpoint: http://{SERVER}:8080 answers with version" in told
+        assert "ok   name: web_0, by the endpoint" in told
+        words = (sys.executable, "-m", "forewarn.agent", "--config", "agent.toml")
+        with world.endpoint(80), world.running(world.vm, *words):
+            world.wait_log("log", f"the endpoint at http://{SERVER} answers")
+    # It was offered an address, and has taken none.
+    assert "DHCPOFFER" in world.log("dnsmasq.log")
+    assert "DHCPREQUEST" not in world.log("dnsmasq.log")
+    assert (world.folder / "dnsmasq.leases").read_text() == ""
+
+
+def test_what_cannot_be_found_is_told(world: World) -> None:
+    world.configure()
+    with world.dnsmasq():
+        told = world.check()
+        assert f"BAD  dhcp: DHCP on eth0: {SERVER} names no endpoint\n" in told
+        assert "BAD  endpoint: http://169.254.169.254 gave no document" in told
+        dropped = ("setpriv", "--bounding-set=-net_bind_service,-net_raw")
+        told = world.check(*dropped)
+        assert (
+            "BAD  dhcp: no DHCP request on eth0: that needs root, or "
+            "CAP_NET_BIND_SERVICE and CAP_NET_RAW\n"
+        ) in told
+        (world.folder / "agent.toml").write_text(f"dhcp = false\n{SETTINGS}")
+        assert "dhcp:" not in world.check()
+
+
+READ = """
+from forewarn.agent.wire import leases
+print(*leases.addresses())
+"""
+
+NETWORKD = "/lib/systemd/systemd-networkd"
+
+# Each has /var/lib and /run to itself, and says "bound" when it has its lease.
+CLIENTS = {
+    "dhclient": """
+        printf '#!/bin/sh\\n' >script; chmod +x script; mkdir /var/lib/dhcp
+        touch /var/lib/dhcp/dhclient.eth0.leases dhclient.conf
+        exec dhclient -d -4 -cf dhclient.conf -pf dhclient.pid -sf "$PWD/script" \
+            -lf /var/lib/dhcp/dhclient.eth0.leases eth0
+    """,
+    "dhcpcd": """
+        mkdir /var/lib/dhcpcd
+        exec dhcpcd --nobackground --ipv4only --noarp --config /dev/null \
+            --script /bin/true eth0
+    """,
+    NETWORKD: """
+        # It waits for udev where it could be there.
+        mount -o remount,ro /sys
+        mkdir -p /run/systemd/network /run/systemd/netif/leases \
+            /run/systemd/netif/links /run/systemd/netif/lldp
+        chown -R systemd-network: /run/systemd/netif
+        printf '[Match]\\nName=eth0\\n[Network]\\nDHCP=ipv4\\n' \
+            >/run/systemd/network/10-eth0.network
+        exec /lib/systemd/systemd-networkd
+    """,
+}
+PACKAGES = {
+    "dhclient": ("isc-dhcp-client", "bound to"),
+    "dhcpcd": ("dhcpcd-base", "leased "),
+    NETWORKD: ("systemd", "acquired from"),
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=["dhclient", "dhcpcd", "networkd"])
+def test_what_a_client_has_noted_is_read(client: str, world: World) -> None:
+    """And nothing is sent by us: it is there, while the client goes on."""
+    package, says = PACKAGES[client]
+    if why := missing(client, package):
+        pytest.skip(why)
+    private = "mount -t tmpfs none /var/lib && mount -t tmpfs none /run && "
+    script = f"{private}{{ {CLIENTS[client]} }}"
+    words = ("unshare", "--mount", "sh", "-c", script)
+    with (
+        world.dnsmasq(f"--dhcp-option-force=245,{SERVER}"),
+        world.running(world.vm, *words, log="client.log") as process,
+    ):
+        world.wait_log("client.log", says)
+        # Where it has its files, nobody else sees them.
+        inside = ("nsenter", f"--mount=/proc/{process.pid}/ns/mnt")
+        read = (sys.executable, "-c", READ)
+        eventually(
+            lambda: run(*inside, *read).strip(),
+            lambda found: found == SERVER,
+            what="the address",
+        )

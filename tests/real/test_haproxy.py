@@ -1,0 +1,270 @@
+"""The handler `haproxy` beside a real HAProxy: connections, a reload, a master process.
+
+HAProxy runs on loopback with two servers of this process behind it, which hold each
+connection open until the client closes it.
+"""
+
+import contextlib
+import shutil
+import signal
+import socket
+import socketserver
+import subprocess
+import threading
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.port import HandlerError, TimeUpError
+from forewarn.agent.integrations.haproxy.runtime import Runtime
+from tests.support.agents import free_port
+from tests.support.jobs import job_of, leash, worker_of
+from tests.support.processes import eventually
+
+TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
+PROGRAM = shutil.which("haproxy") or shutil.which(
+    "haproxy", path=f"/usr/sbin:/usr/local/sbin:{TOOLS}/usr/sbin"
+)
+# An unpacked one has its libraries beside it.
+ENVIRONMENT = {"LD_LIBRARY_PATH": ":".join(map(str, TOOLS.glob("usr/lib/*")))}
+
+
+def starts() -> bool:
+    """Tell whether there is a HAProxy, with all that it needs."""
+    if PROGRAM is None:
+        return False
+    words = [PROGRAM, "-v"]
+    return not subprocess.run(
+        words, env=ENVIRONMENT, capture_output=True, check=False
+    ).returncode
+
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.skipif(not starts(), reason="there is no Debian package haproxy"),
+]
+
+CONFIG = """
+global
+    stats socket FOLDER/admin.sock mode 600 level admin
+    stats socket FOLDER/operator.sock mode 600 level operator
+    stats socket ipv4@127.0.0.1:RUNTIME level admin
+    hard-stop-after 20s
+defaults
+    mode tcp
+    timeout connect 2s
+    timeout client 30s
+    timeout server 30s
+frontend in
+    bind 127.0.0.1:FRONT
+    default_backend app
+backend app
+    balance roundrobin
+    server web_0 127.0.0.1:FIRST
+    server web_1 127.0.0.1:SECOND
+    server web_2 127.0.0.1:SECOND disabled
+"""
+
+
+class Real:
+    """A running HAProxy, with clients."""
+
+    def __init__(self, folder: Path, first: int, second: int) -> None:
+        self.folder = folder
+        self.front, self.runtime = free_port(), free_port()
+        self.admin = str(folder / "admin.sock")
+        self.master = str(folder / "master.sock")
+        text = CONFIG
+        for name, value in {
+            "FOLDER": folder,
+            "RUNTIME": self.runtime,
+            "FRONT": self.front,
+            "FIRST": first,
+            "SECOND": second,
+        }.items():
+            text = text.replace(name, str(value))
+        (folder / "haproxy.cfg").write_text(text)
+        assert PROGRAM is not None
+        with (folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [PROGRAM, "-W", "-S", self.master, "-f", str(folder / "haproxy.cfg")],
+                env=ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.wait_for(1)
+
+    def wait_for(self, workers: int) -> None:
+        """Return when a worker answers, after so many have been started."""
+
+        def is_there() -> bool:
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+            with contextlib.suppress(HandlerError):
+                said = Runtime(self.master).ask("show proc", leash())
+                return said.count(" worker ") >= workers and bool(self.states())
+            return False
+
+        eventually(is_there, bool, what="a worker")
+
+    def states(self) -> dict[str, int]:
+        found = Runtime(self.admin).servers(leash())
+        return {server.name: server.admin for server in found}
+
+    def sessions(self) -> dict[str, int]:
+        found = Runtime(self.master).servers(leash())
+        return {server.name: server.sessions for server in found}
+
+    @contextlib.contextmanager
+    def client(self) -> Generator[str]:
+        """Hold a connection open; yield which server has it."""
+        with socket.create_connection(("127.0.0.1", self.front), 5) as wire:
+            wire.settimeout(5)
+            yield wire.recv(16).decode()
+
+    def reload(self) -> None:
+        """Begin with the file again; connections stay with the old worker."""
+        self.process.send_signal(signal.SIGUSR2)
+        self.wait_for(2)
+
+
+@contextlib.contextmanager
+def server_called(name: str) -> Generator[int]:
+    """Take connections, say the name, and hold them; yield the port."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):
+                self.request.sendall(name.encode())
+                self.request.recv(1)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Real]:
+    with server_called("web_0") as first, server_called("web_1") as second:
+        made = Real(tmp_path, first, second)
+        yield made
+        made.process.terminate()
+        try:
+            made.process.wait(5)
+        except subprocess.TimeoutExpired:
+            made.process.kill()
+            made.process.wait()
+
+
+class Working:
+    """A preparation or recovery that goes on in a thread."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.said: object = None
+
+        def run() -> None:
+            try:
+                self.said = work()
+            except HandlerError as error:
+                self.said = error
+
+        self.thread = threading.Thread(target=run)
+        self.thread.start()
+
+    def ended(self) -> object:
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+        return self.said
+
+
+def test_connections_end_before_it_is_prepared(real: Real, tmp_path: Path) -> None:
+    made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("*/{vm}",))
+    assert made.check() == []
+    assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
+    with contextlib.ExitStack() as clients:
+        while clients.enter_context(real.client()) != "web_0":
+            pass
+        work = Working(lambda: made.prepare(job_of(vm="web_0"), leash()).detail)
+        eventually(real.states, lambda states: states["web_0"] == 8)
+        # New ones go to the other.
+        for _ in range(4):
+            with real.client() as name:
+                assert name == "web_1"
+        assert work.thread.is_alive()
+    assert work.ended() == "app/web_0 drained; 0 sessions left"
+    detail = made.recover(job_of(Phase.RECOVER), leash()).detail
+    assert detail == "app/web_0 ready"
+    assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
+
+
+def test_what_the_file_has_disabled_stays_so(real: Real, tmp_path: Path) -> None:
+    place = f"127.0.0.1:{real.runtime}"
+    made = worker_of(
+        "haproxy", tmp_path, socket=(place,), servers=("app/*",), maint=True
+    )
+    assert made.prepare(job_of(), leash()).detail == (
+        "app/web_0, app/web_1 drained; app/web_2 was out before; 0 sessions left"
+    )
+    assert real.states() == {"web_0": 1, "web_1": 1, "web_2": 5}
+    made.recover(job_of(Phase.RECOVER), leash())
+    assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
+
+
+def test_sessions_can_be_broken_off(real: Real, tmp_path: Path) -> None:
+    made = worker_of(
+        "haproxy",
+        tmp_path,
+        socket=(real.admin,),
+        servers=("app/*",),
+        wait=200_000,
+        sessions_left="shutdown",
+    )
+    with real.client(), real.client():
+        detail = made.prepare(job_of(), leash()).detail
+    assert detail.endswith("0 sessions left")
+
+
+def test_a_reload_is_made_good_and_its_old_sessions_are_seen(
+    real: Real, tmp_path: Path
+) -> None:
+    made = worker_of("haproxy", tmp_path, socket=(real.master,), servers=("*/{vm}",))
+    assert made.check() == []
+    with contextlib.ExitStack() as clients:
+        while clients.enter_context(real.client()) != "web_0":
+            pass
+        work = Working(lambda: made.prepare(job_of(vm="web_0"), leash()).detail)
+        eventually(real.states, lambda states: states["web_0"] == 8)
+        real.reload()
+        eventually(real.states, lambda states: states["web_0"] == 8)
+        assert real.sessions()["web_0"] == 1
+        assert work.thread.is_alive()
+    assert work.ended() == "app/web_0 drained; 0 sessions left"
+    made.recover(job_of(Phase.RECOVER), leash())
+    assert real.states()["web_0"] == 0
+
+
+def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
+    operator = str(real.folder / "operator.sock")
+    made = worker_of("haproxy", tmp_path, socket=(operator,), servers=("app/web_0",))
+    assert any("has the level operator" in each for each in made.check())
+    with pytest.raises(HandlerError, match="Permission denied: its socket must have"):
+        made.prepare(job_of(), leash())
+    made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_9",))
+    assert made.check() == ["there is no server app/web_9"]
+    with pytest.raises(HandlerError, match="there is no server app/web_9"):
+        made.prepare(job_of(), leash())
+    real.process.terminate()
+    real.process.wait(5)
+    made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_0",))
+    with pytest.raises(TimeUpError, match=r"admin\.sock: "):
+        made.prepare(job_of(), leash(0.3))

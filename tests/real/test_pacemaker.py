@@ -1,0 +1,266 @@
+"""The handler `pacemaker` beside Pacemaker's own commands and scheduler.
+
+No daemon runs: the commands work on a cluster's configuration in a file (`CIB_file`),
+and before each look the real scheduler is asked what it would do, and does it
+(`crm_simulate`). What answers is Pacemaker, but for `crm_node`, which needs a daemon.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.handled import Handled
+
+TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
+PLACES = [
+    *os.environ["PATH"].split(":"),
+    *("/usr/sbin", f"{TOOLS}/usr/bin", f"{TOOLS}/usr/sbin"),
+]
+PROGRAMS = ("crm_mon", "crm_attribute", "crm_simulate")
+
+
+def find(program: str) -> str:
+    """Return where a program is; empty: nowhere."""
+    return shutil.which(program, path=":".join(PLACES)) or ""
+
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not all(map(find, PROGRAMS)),
+        reason="there is no Debian package pacemaker-cli-utils",
+    ),
+]
+
+CIB = """<cib crm_feature_set="3.7.0" validate-with="pacemaker-3.7" epoch="1"
+ num_updates="0" admin_epoch="0" have-quorum="1" dc-uuid="1">
+  <configuration>
+    <crm_config><cluster_property_set id="options">
+      <nvpair id="o1" name="stonith-enabled" value="false"/>
+    </cluster_property_set></crm_config>
+    <nodes><node id="1" uname="n1"/><node id="2" uname="n2"/></nodes>
+    <resources>
+      <primitive id="db" class="ocf" provider="pacemaker" type="Dummy"/>
+      <group id="web">
+        <primitive id="ip" class="ocf" provider="pacemaker" type="Dummy"/>
+        <primitive id="app" class="ocf" provider="pacemaker" type="Dummy"/>
+      </group>
+      <clone id="ping-clone">
+        <primitive id="ping" class="ocf" provider="pacemaker" type="Dummy"/>
+      </clone>
+      <clone id="state-clone"><meta_attributes id="m1">
+        <nvpair id="m2" name="promotable" value="true"/></meta_attributes>
+        <primitive id="state" class="ocf" provider="pacemaker" type="Stateful"/>
+      </clone>
+    </resources>
+    <constraints>
+      <rsc_location id="l1" rsc="db" node="n1" score="100"/>
+      <rsc_location id="l2" rsc="web" node="n1" score="100"/>
+      <rsc_location id="l3" rsc="state-clone" role="Promoted" node="n1" score="100"/>
+      <rsc_location id="l4" rsc="state-clone" role="Promoted" node="n2" score="50"/>
+    </constraints>
+  </configuration>
+  <status>
+    <node_state id="1" uname="n1" in_ccm="true" crmd="online" join="member"
+     expected="member"/>
+    <node_state id="2" uname="n2" in_ccm="true" crmd="online" join="member"
+     expected="member"/>
+  </status>
+</cib>
+"""
+
+
+class Real:
+    """A cluster in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cib = folder / "cluster.xml"
+        self.cib.write_text(CIB)
+        libraries = [
+            str(TOOLS / "usr/lib"),
+            *map(str, TOOLS.glob("usr/lib/*-linux-gnu")),
+        ]
+        self.environment = {
+            **os.environ,
+            "CIB_file": str(self.cib),
+            "PATH": ":".join([str(folder), *PLACES]),
+            **(
+                {
+                    "LD_LIBRARY_PATH": ":".join(libraries),
+                    "PCMK_schema_directory": str(TOOLS / "usr/share/pacemaker"),
+                }
+                if find("crm_mon").startswith(str(TOOLS))
+                else {}
+            ),
+        }
+        self.freeze = folder / "frozen"
+        # The scheduler has its way before each look, unless the test holds it up.
+        self._script(
+            "crm_mon",
+            f'[ -e "{self.freeze}" ] || env -u CIB_file "{find("crm_simulate")}" '
+            f'--simulate --xml-file "{self.cib}" --save-output "{self.cib}.new" '
+            f'>"{folder}/simulated" 2>&1 && mv "{self.cib}.new" "{self.cib}"\n'
+            f'exec "{find("crm_mon")}" "$@"',
+        )
+        self._script("crm_node", "echo n1")
+
+    def _script(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.folder / name).chmod(0o755)
+
+    def ask(self, *words: str) -> str:
+        done = subprocess.run(
+            words,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        return done.stdout
+
+    def option(self, name: str, value: str) -> None:
+        words = ("crm_attribute", "--type=crm_config", f"--name={name}")
+        self.ask(*words, f"--update={value}")
+
+    def attribute(self, node: str, name: str, value: str = "") -> None:
+        what = f"--update={value}" if value else "--delete"
+        self.ask("crm_attribute", f"--node={node}", f"--name={name}", what)
+
+    def on(self, node: str) -> list[str]:
+        """Return what runs on a node, as Pacemaker tells people."""
+        text = self.ask(
+            "crm_mon",
+            "-1",
+            "--group-by-node",
+            "--exclude=all",
+            "--include=nodes,resources",
+        )
+        mine = text.partition(f"Node {node}")[2].partition("* Node")[0]
+        return sorted(line.split()[1] for line in mine.splitlines() if "\t(" in line)
+
+    def handler(self, settings: str = "") -> Handled:
+        return Handled("pacemaker", settings, self.folder, self.environment)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Real:
+    real = Real(tmp_path)
+    real.ask("crm_mon", "--output-as=xml")
+    assert real.on("n1") == ["app", "db", "ip", "ping", "state"]
+    return real
+
+
+def test_everything_is_moved_away_and_let_back(cluster: Real) -> None:
+    handler = cluster.handler()
+    assert handler.check() == []
+    assert handler.prepare() == "moved away: db, ip, app, ping, state"
+    assert cluster.on("n1") == []
+    assert cluster.on("n2") == ["app", "db", "ip", "ping", "state"]
+    handler.again()
+    assert handler.prepare() == "n1 takes no resources, and nothing runs here"
+    assert handler.recover() == "n1 takes resources again"
+    assert "db" in cluster.on("n1")
+    assert handler.recover() == "n1 was not put into standby by forewarn"
+
+
+def test_until_the_next_start_of_the_node(cluster: Real) -> None:
+    handler = cluster.handler('lifetime = "reboot"')
+    handler.prepare()
+    assert cluster.on("n1") == []
+    assert handler.recover() == "n1 takes resources again"
+    assert "db" in cluster.on("n1")
+
+
+def test_nobody_would_take_the_resources(cluster: Real) -> None:
+    cluster.attribute("n2", "standby", "on")
+    handler = cluster.handler()
+    said = handler.fails("prepare", 1.0)
+    assert said.endswith(
+        "no other node would take the resources: db, ip, app, ping, state"
+    )
+    assert handler.recover() == "n1 was not put into standby by forewarn"
+    assert "db" in cluster.on("n1")
+    stop = cluster.handler('alone = "stop"')
+    assert stop.prepare().startswith("stopped here and taken by nobody: db")
+    assert cluster.on("n1") == []
+
+
+def test_an_operator_s_standby_stays(cluster: Real) -> None:
+    cluster.attribute("n1", "standby", "on")
+    handler = cluster.handler()
+    assert handler.prepare() == "n1 was in standby already; nothing runs here"
+    assert handler.recover() == "n1 was not put into standby by forewarn"
+    assert cluster.on("n1") == []
+
+
+def test_maintenance_mode_is_told(cluster: Real) -> None:
+    cluster.option("maintenance-mode", "true")
+    said = cluster.handler().fails("prepare", 1.0)
+    assert said.endswith("the cluster is in maintenance mode: it would move nothing")
+
+
+def test_what_is_unmanaged_is_told(cluster: Real) -> None:
+    cluster.ask(
+        *("crm_resource", "--resource=db", "--meta", "--set-parameter=is-managed"),
+        "--parameter-value=false",
+    )
+    said = cluster.handler().fails("prepare")
+    assert said == "the cluster does not move everything: db (unmanaged)"
+    assert cluster.handler('leave = "db"').prepare().startswith("n1 takes no resources")
+
+
+def test_what_runs_nowhere_is_told(cluster: Real) -> None:
+    cluster.ask("crm_resource", "--resource=db", "--ban", "--node=n2")
+    said = cluster.handler().fails("prepare", 3.0)
+    assert said.endswith("waiting for db to run on another node")
+
+
+def test_a_node_that_says_it_is_ill(cluster: Real) -> None:
+    handler = cluster.handler('mode = "health"')
+    assert "does not look at the health of its nodes" in handler.fails("prepare")
+    cluster.option("node-health-strategy", "migrate-on-red")
+    assert handler.prepare() == "moved away: db, ip, app, ping, state"
+    assert cluster.on("n1") == []
+    assert handler.recover() == "n1 takes resources again"
+    assert "db" in cluster.on("n1")
+
+
+def test_the_constraints_of_azure_events_az_go_on(cluster: Real) -> None:
+    """A rule for each resource, that looks at its attribute."""
+    cluster.option("node-health-strategy", "custom")
+    for name in ("db", "web", "ping-clone", "state-clone"):
+        rule = (
+            f'<rsc_location id="h-{name}" rsc="{name}">'
+            f'<rule id="r-{name}" score-attribute="#health-azure">'
+            f'<expression id="e-{name}" attribute="#uname" operation="defined"/>'
+            "</rule></rsc_location>"
+        )
+        cluster.ask("cibadmin", "--create", "--scope=constraints", f"--xml-text={rule}")
+    for node in ("n1", "n2"):
+        cluster.attribute(node, "#health-azure", "0")
+    handler = cluster.handler('mode = "health"\nhealth_attribute = "#health-azure"')
+    assert handler.prepare() == "moved away: db, ip, app, ping, state"
+    assert cluster.on("n1") == []
+    assert handler.recover() == "n1 takes resources again"
+    assert "db" in cluster.on("n1")
+    # Without a value, the rule would keep everything away.
+    words = ("crm_attribute", "--node=n1", "--name=#health-azure", "--query", "--quiet")
+    assert cluster.ask(*words).strip() == "0"
+
+
+def test_no_cluster_is_there(cluster: Real) -> None:
+    del cluster.environment["CIB_file"]
+    (cluster.folder / "crm_mon").unlink()
+    said = cluster.handler('node = "n1"').fails("prepare", 1.0)
+    assert "asking Pacemaker (crm_mon): " in said
+    assert "onnection" in said
+    (cluster.folder / "crm_node").unlink()
+    assert "asking Pacemaker (crm_node): " in cluster.handler().check()[0]

@@ -1,0 +1,312 @@
+"""The handler `slurm` beside a real Slurm: a controller and a node on loopback.
+
+Munge, the controller and the node's daemon run as this test's user, in a folder of
+their own. Where the packages are only unpacked, they are taken from there.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.agents import free_port
+from tests.support.handled import Handled
+from tests.support.processes import eventually
+
+TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
+PLACES = [
+    *os.environ["PATH"].split(":"),
+    *("/usr/sbin", f"{TOOLS}/usr/bin", f"{TOOLS}/usr/sbin"),
+]
+PROGRAMS = {
+    "munged": "munge",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "slurmstepd": "slurmd",
+    "scontrol": "slurm-client",
+    "squeue": "slurm-client",
+    "sbatch": "slurm-client",
+}
+
+
+def find(program: str) -> str:
+    """Return where a program is; empty: nowhere."""
+    # Debian's own name of it; the plain one is made when the package is installed.
+    names = (program, f"{program}-wlm")
+    found = (shutil.which(name, path=":".join(PLACES)) for name in names)
+    return next(filter(None, found), "")
+
+
+MISSING = sorted({package for name, package in PROGRAMS.items() if not find(name)})
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        bool(MISSING), reason=f"there is no Debian package {', '.join(MISSING)}"
+    ),
+    pytest.mark.skipif(
+        not hasattr(os, "geteuid") or os.geteuid() != 0,
+        reason="slurmd starts jobs for root alone",
+    ),
+]
+
+CONFIG = """
+ClusterName=test
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=CONTROLLER
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=FOLDER/munge/socket
+PluginDir=PLUGINS
+StateSaveLocation=FOLDER/state
+SlurmdSpoolDir=FOLDER/spool
+SlurmctldPidFile=FOLDER/slurmctld.pid
+SlurmdPidFile=FOLDER/slurmd.pid
+SlurmctldLogFile=FOLDER/slurmctld.log
+SlurmdLogFile=FOLDER/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/builtin
+JobRequeue=1
+ReturnToService=0
+KillWait=1
+SlurmdTimeout=15
+MailProg=/bin/true
+NodeName=n1 NodeAddr=127.0.0.1 NodeHostname=HOST Port=NODE CPUs=2
+NodeName=n2 NodeAddr=127.0.0.1 NodeHostname=HOST Port=CLOSED CPUs=2
+PartitionName=main Nodes=n1,n2 Default=YES State=UP
+"""
+
+
+class Real:
+    """A running cluster; one of its two nodes is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        plugins = [
+            path
+            for root in (Path("/"), TOOLS)
+            for path in sorted(root.glob("usr/lib/*/slurm-wlm"))
+        ]
+        text = CONFIG
+        for name, value in {
+            "FOLDER": folder,
+            "CONTROLLER": free_port(),
+            "NODE": free_port(),
+            "CLOSED": free_port(),
+            "HOST": os.uname().nodename.partition(".")[0],
+            "PLUGINS": plugins[0],
+        }.items():
+            text = text.replace(name, str(value))
+        for name in ("state", "spool", "munge", "jobs"):
+            (folder / name).mkdir(mode=0o700)
+        (folder / "slurm.conf").write_text(text)
+        key = folder / "munge" / "key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        libraries = [*map(str, plugins), *(str(path.parent) for path in plugins)]
+        self.environment = {
+            **os.environ,
+            "PATH": ":".join(PLACES),
+            "SLURM_CONF": str(folder / "slurm.conf"),
+            "SLURMD_NODENAME": "n1",
+            **(
+                {"LD_LIBRARY_PATH": ":".join(libraries)}
+                if find("slurmctld").startswith(str(TOOLS))
+                else {}
+            ),
+        }
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        munge = self.folder / "munge"
+        self.daemon(
+            "munged",
+            *("--foreground", "--force", f"--key-file={munge / 'key'}"),
+            *(f"--socket={munge / 'socket'}", f"--pid-file={munge / 'pid'}"),
+            *(f"--seed-file={munge / 'seed'}", "--num-threads=1"),
+        )
+        eventually((munge / "socket").exists, bool, what="munge")
+        self.daemon("slurmctld", "-D")
+        self.node()
+        self.wait_state("IDLE")
+
+    def daemon(self, program: str, *words: str) -> None:
+        with (self.folder / f"{program}.out").open("ab") as log:
+            self.daemons[program] = subprocess.Popen(
+                [find(program), *words],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def node(self) -> None:
+        """Start the node's daemon."""
+        self.daemon("slurmd", "-D", "-N", "n1", "-d", find("slurmstepd"))
+
+    def kill(self, program: str) -> None:
+        process = self.daemons.pop(program)
+        process.terminate()
+        process.wait(10)
+
+    def stop(self) -> None:
+        for program in reversed(list(self.daemons)):
+            self.kill(program)
+
+    def ask(self, *words: str) -> str:
+        done = subprocess.run(
+            words,
+            cwd=self.folder / "jobs",
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        assert done.returncode == 0, f"{words}: {done.stderr}\n{self.logs()}"
+        return done.stdout
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"== {path.name}\n{path.read_text(errors='replace')[-3000:]}"
+            for path in sorted(self.folder.glob("slurm*.log"))
+        )
+
+    def state(self) -> str:
+        words = ("scontrol", "--oneliner", "show", "node", "n1")
+        return self.ask(*words).partition(" State=")[2].split(" ")[0]
+
+    def wait_state(self, state: str) -> None:
+        eventually(self.state, lambda found: found == state, what=state)
+
+    def job(self, script: str, *words: str) -> str:
+        """Submit a batch job to the node; return its id once it runs."""
+        wrap = f"--wrap={script}"
+        made = self.ask("sbatch", "--parsable", "-n1", *words, wrap).strip()
+        eventually(lambda: self.job_state(made), lambda found: found == "RUNNING")
+        return made
+
+    def job_state(self, job: str) -> str:
+        return self.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
+
+    def handler(self, settings: str = "") -> Handled:
+        return Handled("slurm", settings, self.folder, self.environment)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Real]:
+    # The path of a socket must be short.
+    with tempfile.TemporaryDirectory(prefix="slurm") as name:
+        real = Real(Path(name))
+        try:
+            real.start()
+            yield real
+        finally:
+            real.stop()
+
+
+@pytest.fixture
+def slurm(cluster: Real) -> Iterator[Real]:
+    """Have the node as it was at first."""
+    yield cluster
+    for job in cluster.ask("squeue", "-h", "-o", "%i").split():
+        cluster.ask("scancel", job)
+    if cluster.state() != "IDLE":
+        cluster.ask("scontrol", "update", "nodename=n1", "state=resume")
+        eventually(cluster.state, lambda found: found == "IDLE", what="IDLE again")
+    shutil.rmtree(cluster.folder / "memos", ignore_errors=True)
+
+
+def test_jobs_are_waited_for(slurm: Real) -> None:
+    job = slurm.job("sleep 2")
+    handler = slurm.handler()
+    assert handler.check() == []
+    said = handler.fails("prepare", 1.0)
+    assert f"waiting for 1 job, {job} (root), on n1" in said
+    assert handler.prepare() == "n1 is drained, and no job is left"
+    assert slurm.state() == "IDLE+DRAIN"
+    assert handler.recover() == "n1 takes jobs again"
+    assert slurm.state() == "IDLE"
+
+
+def test_jobs_are_requeued_if_they_may(slurm: Real) -> None:
+    may = slurm.job("sleep 60", "--requeue")
+    must_not = slurm.job("sleep 60", "--no-requeue")
+    said = slurm.handler('jobs = "requeue"').fails("prepare", 6.0)
+    assert f"waiting for 1 job, {must_not} (root), on n1; {must_not} could not" in said
+    assert slurm.job_state(may) == "PENDING"
+    assert slurm.job_state(must_not) == "RUNNING"
+
+
+def test_suspended_jobs_and_arrays_are_seen(slurm: Real) -> None:
+    job = slurm.job("sleep 60")
+    slurm.ask("scontrol", "suspend", job)
+    slurm.ask("sbatch", "-n1", "--array=3", "--wrap=sleep 60")
+    eventually(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i"), bool)
+    said = slurm.handler().fails("prepare", 1.0)
+    assert f"{job} (root)" in said
+    assert "_3 (root)" in said
+
+
+def test_what_an_operator_holds_stays(slurm: Real) -> None:
+    words = ("scontrol", "update", "nodename=n1")
+    slurm.ask(*words, "state=drain", "reason=bad disk")
+    handler = slurm.handler()
+    assert handler.prepare() == "n1 was IDLE+DRAIN already: bad disk; no job is left"
+    assert handler.recover() == "n1 was not drained by forewarn"
+    slurm.ask(*words, "state=resume")
+    handler.prepare()
+    slurm.ask(*words, "state=drain", "reason=bad disk")
+    said = handler.recover()
+    assert said.startswith("n1 stays IDLE+DRAIN")
+    assert said.endswith(": bad disk")
+
+
+def test_the_reason_is_kept_by_slurm(slurm: Real) -> None:
+    handler = slurm.handler()
+    handler.prepare()
+    handler.memo.unlink()
+    assert handler.recover() == "n1 takes jobs again"
+
+
+def test_a_node_that_went_down_returns(slurm: Real) -> None:
+    """As after a reboot: its daemon ends, Slurm sets it DOWN, and it comes again."""
+    handler = slurm.handler()
+    handler.prepare()
+    slurm.kill("slurmd")
+    words = ("scontrol", "update", "nodename=n1", "state=down")
+    slurm.ask(*words, "reason=Node unexpectedly rebooted")
+    assert slurm.state().startswith("DOWN")
+    slurm.node()
+    assert handler.recover() == "n1 takes jobs again"
+    assert slurm.state() == "IDLE"
+
+
+def test_a_controller_that_is_away(slurm: Real) -> None:
+    handler = slurm.handler()
+    slurm.kill("slurmctld")
+    said = handler.fails("prepare", 3.0)
+    assert said.startswith("its time was up while it was asking Slurm about node n1")
+    slurm.daemon("slurmctld", "-D")
+    assert handler.prepare() == "n1 is drained, and no job is left"
+    assert handler.recover() == "n1 takes jobs again"
+
+
+def test_a_node_that_slurm_does_not_know(slurm: Real) -> None:
+    said: Any = slurm.handler('node = "n9"').fails("prepare")
+    assert said.startswith("Slurm knows no node n9: write its name as `node`")

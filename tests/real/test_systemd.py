@@ -1,0 +1,296 @@
+"""Units of a real systemd: the manager of a user, in folders of its own.
+
+Whoever is no root cannot have one beside the machine's own: it needs a folder `/run`
+that says that systemd is there, and control groups of its own.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.handlers.leash import leash_for
+from forewarn.clock import SystemClock
+from tests.support.handled import Handled
+from tests.support.processes import PATIENCE_SECONDS
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+SYSTEMD = next(
+    (
+        path
+        for path in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")
+        if os.access(path, os.X_OK)
+    ),
+    "",
+)
+
+ANSWER_SECONDS = 5.0
+"""For a manager that has just been started to answer."""
+
+UNITS = {
+    "web.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "follower.service": (
+        "[Unit]\nRequires=web.service\nAfter=web.service\n"
+        "[Service]\nExecStart=/bin/sleep infinity\n"
+    ),
+    "idle.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "app@.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "stubborn.service": (
+        "[Service]\nTimeoutStopSec=60\n"
+        "ExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 1; done'\n"
+    ),
+    "save.service": "[Service]\nType=oneshot\nExecStart=/bin/sleep 0.3\n",
+    "broken.service": "[Service]\nType=oneshot\nExecStart=/bin/false\n",
+    "needy.service": (
+        "[Unit]\nRequires=broken.service\nAfter=broken.service\n"
+        "[Service]\nType=oneshot\nExecStart=/bin/true\n"
+    ),
+    "unmet.service": (
+        "[Unit]\nConditionPathExists=/nowhere\n"
+        "[Service]\nType=oneshot\nExecStart=/bin/true\n"
+    ),
+    "shy.service": (
+        "[Unit]\nRefuseManualStop=yes\n[Service]\nExecStart=/bin/sleep infinity\n"
+    ),
+    "loud.service": (
+        "[Service]\nType=simple\nExecStart=/bin/sleep infinity\nExecReload=/bin/false\n"
+    ),
+    "woken.socket": "[Socket]\nListenStream=%t/woken\n",
+    "woken.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "drain.target": "[Unit]\nDescription=Sign off\n",
+}
+
+
+START = """
+for procs in "$@"; do echo $$ >"$procs" || exit 1; done
+for each in /sys/fs/cgroup/*/; do
+  case $each in */systemd/ | */unified/) ;; *) umount "$each" 2>/dev/null ;; esac
+done
+mount -t tmpfs none /run && mkdir -p /run/systemd/system || exit 1
+exec "$SYSTEMD" --user --unit=basic.target --log-target=console
+"""
+"""In a mount namespace: systemd believes to be the machine's, is in groups of its own,
+and sees nothing of the controllers of others."""
+
+
+class Groups:
+    """Control groups of its own, or systemd would move everybody else's processes."""
+
+    def __init__(self) -> None:
+        top = Path("/sys/fs/cgroup")
+        places = (top, top / "unified", top / "systemd")
+        self.folders: list[Path] = []
+        for place in places:
+            folder = place / f"forewarn-test-{os.getpid()}"
+            if (place / "cgroup.procs").exists() and os.access(place, os.W_OK):
+                with contextlib.suppress(OSError):
+                    folder.mkdir()
+                    self.folders.append(folder)
+
+    @property
+    def procs(self) -> list[str]:
+        return [str(folder / "cgroup.procs") for folder in self.folders]
+
+    def remove(self) -> None:
+        for folder in self.folders:
+            for path, _, _ in os.walk(folder, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(path).rmdir()
+
+
+class Manager:
+    """A manager of a user's units."""
+
+    def __init__(self, folder: Path) -> None:
+        units = folder / "config" / "systemd" / "user"
+        units.mkdir(parents=True)
+        for name, text in UNITS.items():
+            (units / name).write_text(text)
+        (units / "masked.service").symlink_to("/dev/null")
+        runtime = folder / "run"
+        runtime.mkdir(mode=0o700)
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+        }
+        self.groups = Groups()
+        with (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    *("unshare", "--mount", "--", "sh", "-c", START, "sh"),
+                    *self.groups.procs,
+                ],
+                env={**self.environment, "SYSTEMD": SYSTEMD},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def systemctl(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["systemctl", "--user", *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def answers(self) -> bool:
+        leash = leash_for(ANSWER_SECONDS, SystemClock())
+        while self.process.poll() is None and leash.pause(0.05):
+            said = self.systemctl("is-active", "basic.target").stdout
+            if said.strip() == "active":
+                return True
+        return False
+
+    def active(self, name: str) -> str:
+        return self.systemctl("is-active", name).stdout.strip()
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.systemctl("kill", "--signal=SIGKILL", "stubborn.service")
+            self.systemctl("exit")
+        try:
+            self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.groups.remove()
+
+
+@pytest.fixture(scope="module")
+def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
+    if not SYSTEMD or not shutil.which("systemctl"):
+        pytest.skip("there is no systemd: install the package systemd")
+    if os.getuid() != 0:
+        pytest.skip("only root can have a second systemd beside the machine's")
+    manager = Manager(tmp_path_factory.mktemp("systemd"))
+    try:
+        if not manager.answers():
+            pytest.skip(
+                "a second systemd cannot run here, as without mounts or cgroups"
+            )
+        yield manager
+    finally:
+        manager.end()
+
+
+def handler(manager: Manager, folder: Path, settings: str) -> Handled:
+    text = f'{settings}\nmanager = "user"'
+    return Handled("systemd", text, folder, manager.environment)
+
+
+def test_what_ran_is_stopped_and_started_again(
+    manager: Manager, tmp_path: Path
+) -> None:
+    manager.systemctl("start", "follower.service", "app@1.service", "app@2.service")
+    it = handler(
+        manager,
+        tmp_path,
+        'start = "drain.target"\nstop = ["web", ["app@*", "idle.service"]]',
+    )
+    assert it.check() == []
+    assert set(it.prepare().split(", ")) == {
+        "started drain.target",
+        *("stopped web.service", "stopped follower.service"),
+        *("stopped app@1.service", "stopped app@2.service"),
+    }
+    for name in ("web.service", "follower.service", "app@1.service"):
+        assert manager.active(name) == "inactive"
+    assert manager.active("drain.target") == "active"
+    assert it.prepare() == "nothing had to be done"
+    assert "started web.service, started follower.service" in it.recover()
+    for name in ("web.service", "follower.service", "app@1.service", "app@2.service"):
+        assert manager.active(name) == "active"
+    assert manager.active("idle.service") == "inactive"
+    assert manager.active("drain.target") == "inactive"
+    assert it.recover() == "nothing had to be undone"
+
+
+def test_what_does_not_stop_is_named_or_killed(
+    manager: Manager, tmp_path: Path
+) -> None:
+    manager.systemctl("start", "stubborn.service")
+    it = handler(manager, tmp_path, 'stop = "stubborn.service"')
+    assert it.fails("prepare", 0.5) == (
+        "its time was up while it was waiting for stubborn.service "
+        "(deactivating, stop-sigterm) to stop"
+    )
+    it = handler(manager, tmp_path, 'stop = "stubborn"\nkill_after = "200ms"')
+    # It was on its way down already, so it is the memory that knows it as ours.
+    assert it.prepare() == "killed stubborn.service"
+    assert manager.active("stubborn.service") == "failed"
+    assert it.recover() == "started stubborn.service"
+    assert it.prepare() == "killed stubborn.service"
+    manager.systemctl("stop", "stubborn.service")
+
+
+def test_a_oneshot_is_waited_for(manager: Manager, tmp_path: Path) -> None:
+    it = handler(manager, tmp_path, 'start = ["save.service", "unmet.service"]')
+    assert it.prepare() == "started save.service, started unmet.service"
+    assert manager.active("save.service") == "inactive"
+    assert it.recover() == "nothing had to be undone"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            'start = "broken"',
+            "broken.service (failed: exit-code, status 1) could not be started",
+        ),
+        (
+            'start = "needy"',
+            "needy.service was not started: A dependency job for needy.service failed.",
+        ),
+        ('start = "masked"', "masked.service is masked"),
+        ('stop = "nobody"', "there is no unit nobody.service"),
+        ('stop = "app@.service"', "app@.service is neither a valid"),
+        ('stop = "shy"', "Operation refused, unit shy.service may be requested by"),
+        ('reload = "loud"', "loud.service could not be reloaded: exit-code"),
+    ],
+)
+def test_what_is_refused_is_told(
+    manager: Manager, tmp_path: Path, settings: str, said: str
+) -> None:
+    manager.systemctl("start", "shy.service", "loud.service")
+    assert said in handler(manager, tmp_path, settings).fails("prepare")
+
+
+def test_check_tells_what_would_fail(manager: Manager, tmp_path: Path) -> None:
+    manager.systemctl("start", "shy.service", "woken.socket", "woken.service")
+    it = handler(
+        manager,
+        tmp_path,
+        'stop = ["shy", "woken", "nobody"]\nstart = "masked"\nreload = "app@1"',
+    )
+    manager.systemctl("start", "app@1.service")
+    assert it.check() == [
+        "there is no unit nobody.service",
+        "shy.service may not be stopped by hand (RefuseManualStop=)",
+        "masked.service is masked",
+        "app@1.service has no way to be reloaded (ExecReload=)",
+        (
+            "woken.service can be started again by woken.socket while it is stopped: "
+            "write that one before it"
+        ),
+    ]
+
+
+def test_a_manager_that_is_not_there_is_waited_for(
+    manager: Manager, tmp_path: Path
+) -> None:
+    environment = {**manager.environment, "XDG_RUNTIME_DIR": str(tmp_path)}
+    it = Handled("systemd", 'stop = "web"\nmanager = "user"', tmp_path, environment)
+    assert it.fails("prepare", 0.5).startswith(
+        "its time was up while it was asking systemd about web: Failed to connect to bus"
+    )

@@ -1,0 +1,90 @@
+"""A Kubernetes API server, as far as its reference describes what the agent asks for.
+
+It is a fake, which listens on loopback; what it knows and answers is in
+`fake_kubernetes_cluster`.
+"""
+
+import contextlib
+import json
+import ssl
+import threading
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from forewarn.clock import Clock
+from tests.support.fake_kubernetes_cluster import (
+    REVIEW,
+    TOKEN,
+    Budget,
+    FakeKubernetes,
+    Request,
+    Right,
+    StatusError,
+)
+
+__all__ = ["REVIEW", "TOKEN", "Budget", "FakeKubernetes", "Right", "serving"]
+
+
+@contextlib.contextmanager
+def serving(
+    clock: Clock, context: ssl.SSLContext | None = None
+) -> Generator[FakeKubernetes]:
+    """Listen on loopback until the end of the context."""
+    fake = FakeKubernetes(clock)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _do(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            content = self.rfile.read(length)
+            status = fake.script.pop(0) if fake.script else None
+            if fake.is_away or status == 0:
+                self.close_connection = True
+                return
+            if status is not None:
+                answer = StatusError(status, "Scripted", f"said {status}").body
+            else:
+                status, answer = fake.answer(self._request(content))
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def _request(self, content: bytes) -> Request:
+            parts = urlsplit(self.path)
+            return Request(
+                method=self.command,
+                path=parts.path,
+                query={key: each[0] for key, each in parse_qs(parts.query).items()},
+                body=json.loads(content) if content else None,
+                content_type=self.headers.get("Content-Type", ""),
+                token=self.headers.get("Authorization", "").removeprefix("Bearer "),
+            )
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Say nothing of who went before the answer."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    scheme = "http" if context is None else "https"
+    fake.url = f"{scheme}://127.0.0.1:{server.server_port}"
+    try:
+        yield fake
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,138 @@
+"""A fake of Nomad's agent and servers: one client node, its allocations, its drains.
+
+It answers as Nomad's HTTP API is documented to: a drain makes the node ineligible and
+ends when its allocations have, its metadata stays as the last drain, a deadline below
+zero stops what runs at once, and who may not do something gets 403. Time passes with
+each look at the allocations.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.json_api import Answered, Asked, JsonApi
+
+NODE_ID = "f7476465-4d6e-c0de-26d0-e383c49be941"
+
+
+@dataclass(slots=True)
+class Allocation:
+    """Something that runs on the node."""
+
+    name: str
+    kind: str = "service"
+    looks: int = 1
+    """How often it is looked at before it ends, in a drain; -1: it does not."""
+    status: str = "running"
+
+
+@dataclass(slots=True)
+class FakeNomad(JsonApi):
+    """An agent that is client and server."""
+
+    allocations: list[Allocation] = field(default_factory=list[Allocation])
+    token: str = ""
+    """The one that may do everything; empty: there are no ACLs."""
+    is_client: bool = True
+    is_old: bool = False
+    """It keeps no last drain, as before 1.1."""
+    drain: dict[str, Any] | None = field(default=None, init=False)
+    eligibility: str = field(default="eligible", init=False)
+    last: dict[str, Any] | None = field(default=None, init=False)
+    deadlines: list[int] = field(default_factory=list[int], init=False)
+    """Of all drains that were asked for, in nanoseconds."""
+    stops_system: bool = field(default=False, init=False)
+    """The drain is done, and system jobs are next."""
+
+    def begin_drain(
+        self, spec: dict[str, Any], meta: dict[str, str] | None = None
+    ) -> None:
+        """Drain the node, or change the drain that there is."""
+        if self.drain is None:
+            self.last = {"Status": "draining", "Meta": meta}
+        assert self.last is not None
+        if meta:
+            self.last["Meta"] = meta
+        self.drain = spec
+        self.eligibility = "ineligible"
+        self.deadlines.append(spec["Deadline"])
+        self._settle()
+
+    def end_drain(self, *, eligible: bool) -> None:
+        """End a drain before it is done, or make a drained node eligible."""
+        if self.drain is not None and self.last is not None:
+            self.last["Status"] = "canceled"
+        self.drain = None
+        if eligible:
+            self.eligibility = "eligible"
+
+    def _settle(self) -> None:
+        """Stop what is forced; end the drain when it is done."""
+        if self.drain is None:
+            return
+        ignores = self.drain["IgnoreSystemJobs"]
+        for each in self.allocations:
+            if self.drain["Deadline"] < 0 and not (ignores and each.kind == "system"):
+                each.status = "complete"
+        running = [a for a in self.allocations if a.status == "running"]
+        if all(each.kind == "system" for each in running):
+            assert self.last is not None
+            self.last["Status"] = "complete"
+            self.drain = None
+            self.stops_system = not ignores
+
+    def _pass(self) -> None:
+        for each in self.allocations:
+            is_moved = self.drain is not None and each.kind != "system"
+            is_last = self.stops_system and each.kind == "system"
+            if each.status == "running" and (is_moved or is_last) and each.looks > 0:
+                each.looks -= 1
+                each.status = "running" if each.looks else "complete"
+        self._settle()
+
+    def answer(self, asked: Asked) -> Answered:
+        if self.token and asked.headers.get("x-nomad-token") != self.token:
+            return Answered(status=403, text="Permission denied")
+        node = f"/v1/node/{NODE_ID}"
+        match (asked.method, asked.path):
+            case ("GET", "/v1/agent/self"):
+                return self.answer_self()
+            case ("GET", path) if path == node:
+                return Answered(self._node())
+            case ("GET", path) if path == f"{node}/allocations":
+                self._pass()
+                return Answered([_shown(each) for each in self.allocations])
+            case ("POST" | "PUT", path) if path == f"{node}/drain":
+                return self._change(asked.body)
+            case _:
+                return Answered(status=404, text="node not found")
+
+    def answer_self(self) -> Answered:
+        client = {"client": {"node_id": NODE_ID}} if self.is_client else {}
+        return Answered({"config": {}, "member": {}, "stats": client})
+
+    def _node(self) -> dict[str, Any]:
+        found = {
+            "ID": NODE_ID,
+            "Name": "worker-1",
+            "Status": "ready",
+            "DrainStrategy": self.drain,
+            "SchedulingEligibility": self.eligibility,
+        }
+        return found if self.is_old else {**found, "LastDrain": self.last}
+
+    def _change(self, body: dict[str, Any]) -> Answered:
+        if body["DrainSpec"] is None:
+            self.end_drain(eligible=bool(body.get("MarkEligible")))
+        else:
+            self.begin_drain(dict(body["DrainSpec"]), body.get("Meta"))
+        return Answered({"EvalIDs": None, "NodeModifyIndex": 3})
+
+
+def _shown(allocation: Allocation) -> dict[str, Any]:
+    return {
+        "ID": f"id-of-{allocation.name}",
+        "Name": allocation.name,
+        "ClientStatus": allocation.status,
+        "DesiredStatus": "run",
+        "Job": {"Type": allocation.kind},
+    }

@@ -1,0 +1,223 @@
+"""A fake of Patroni's REST API: what it answers, as its documents and version 4 have it.
+
+One node's API over a cluster that a test makes: `GET /patroni`, `/cluster`, `/config`
+and `POST /switchover`, which looks at who asks, then at what is asked, then at whether
+it is possible, and answers in plain text. What happens to PostgreSQL is not there: a
+switchover goes on by one step with each look at the cluster.
+"""
+
+import base64
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+SCOPE = "demo"
+
+
+class FakePatroni:
+    """A cluster, as the node `me` tells of it."""
+
+    def __init__(self, *names: str, me: str = "pg1") -> None:
+        """Have the first of the members lead."""
+        self.me = me
+        self.members: dict[str, dict[str, Any]] = {
+            name: {
+                "name": name,
+                "role": "replica",
+                "state": "streaming",
+                "api_url": f"http://127.0.0.1:8008/{name}",
+                "host": f"{name}.example.com",
+                "port": 5432,
+                "timeline": 4,
+                "lag": 0,
+            }
+            for name in names
+        }
+        self.config: dict[str, Any] | None = {"ttl": 30, "loop_wait": 10}
+        self.is_config_away = False
+        self.is_paused = False
+        self.plan: dict[str, str] = {}
+        self.secret = ""
+        """USER:PASSWORD; empty: anybody may ask."""
+        self.names_itself = True
+        """Older versions tell no name of the member."""
+        self.tells_streams = True
+        """Older versions have `running` as the state of a member that streams."""
+        self.url = ""
+        self.posts: list[dict[str, Any]] = []
+        self.refusals: list[tuple[int, str]] = []
+        """How the next orders are answered that are possible; 0: not at all."""
+        self.steps: list[Callable[[], None]] = []
+        """What happens at the next looks at the cluster."""
+        self.released = threading.Event()
+        self.lead(names[0])
+
+    # The cluster
+
+    def leader(self) -> str:
+        """Return who has the lock; empty: nobody has."""
+        leads = {"leader", "standby_leader", "promoted"}
+        return next((n for n, m in self.members.items() if m["role"] in leads), "")
+
+    def lead(self, name: str, role: str = "leader") -> None:
+        """Have a member lead, and all others follow."""
+        for each, member in self.members.items():
+            member["role"] = role if each == name else "replica"
+            member["state"] = "running" if each == name else "streaming"
+
+    def unlock(self) -> None:
+        """Have nobody lead."""
+        self.members[self.leader()].update(role="replica", state="stopping")
+
+    def set(self, name: str, /, **members: Any) -> None:
+        self.members[name].update(members)
+
+    def switch(self, leader: str, candidate: str) -> None:
+        """Begin a switchover: it goes on with each look."""
+        self.set(leader, role="replica", state="stopped")
+        self.set(candidate, role="promoted", state="running")
+        self.steps = [
+            lambda: self.set(candidate, role="leader"),
+            lambda: self.set(leader, state="starting"),
+            lambda: self.lead(candidate),
+        ]
+
+    # Its answers
+
+    def get(self, path: str) -> tuple[int, Any]:
+        if path == "/patroni":
+            return 200, self._patroni()
+        if path == "/cluster":
+            if self.steps:
+                self.steps.pop(0)()
+            return 200, self._cluster()
+        if path == "/config":
+            if self.is_config_away:
+                return 503, None
+            return (502, None) if self.config is None else (200, self.config)
+        return 404, None
+
+    def _patroni(self) -> dict[str, Any]:
+        mine = self.members.get(self.me, {"role": "replica", "state": "running"})
+        is_leader = self.leader() == self.me
+        about = {"version": "4.0.4", "scope": SCOPE, "name": self.me}
+        if not self.names_itself:
+            del about["name"]
+        said: dict[str, Any] = {
+            "state": "running",
+            "role": "primary" if is_leader else "replica",
+            "server_version": 160004,
+            "timeline": mine.get("timeline", 4),
+            "patroni": about,
+        }
+        if is_leader:
+            said["replication"] = [
+                {
+                    "usename": "replicator",
+                    "application_name": name,
+                    "state": "streaming",
+                    "sync_state": "async",
+                    "sync_priority": 0,
+                }
+                for name, member in self.members.items()
+                if name != self.me and member["state"] == "streaming"
+            ]
+        elif self.tells_streams:
+            said["replication_state"] = mine["state"]
+        return said
+
+    def _cluster(self) -> dict[str, Any]:
+        members = [dict(member) for member in self.members.values()]
+        for member in members:
+            if member["role"] in {"leader", "standby_leader"}:
+                del member["lag"]
+            elif not self.tells_streams and member["state"] == "streaming":
+                member["state"] = "running"
+        said: dict[str, Any] = {"members": members, "scope": SCOPE}
+        if self.is_paused:
+            said["pause"] = True
+        if self.plan:
+            said["scheduled_switchover"] = self.plan
+        return said
+
+    def post(self, authorization: str, body: bytes) -> tuple[int, str]:
+        """Take an order for a switchover."""
+        wanted = f"Basic {base64.b64encode(self.secret.encode()).decode()}"
+        if self.secret and not authorization:
+            return 401, "no auth header received"
+        if self.secret and authorization != wanted:
+            return 401, "not authenticated"
+        request = json.loads(body)
+        if not request:
+            return 400, "Bad Request"
+        self.posts.append(request)
+        leader, candidate = request.get("leader"), request.get("candidate")
+        if leader == candidate:
+            return 400, "Switchover target and source are the same"
+        if leader != self.leader():
+            return 412, "leader name does not match"
+        if candidate not in self.members:
+            return 412, "candidate does not exists"
+        if self.members[candidate].get("tags", {}).get("nofailover"):
+            return 412, "switchover is not possible: no good candidates have been found"
+        if self.refusals:
+            status, said = self.refusals.pop(0)
+            if status:
+                return status, said
+            self.switch(leader, candidate)
+            return 0, ""
+        self.plan = {}
+        self.switch(leader, candidate)
+        return 200, f'Successfully switched over to "{candidate}"'
+
+
+@contextlib.contextmanager
+def serving(patroni: FakePatroni) -> Generator[FakePatroni]:
+    """Listen until the end of the context."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.0"
+
+        def do_GET(self) -> None:
+            status, said = patroni.get(self.path)
+            self._answer(status, "" if said is None else json.dumps(said))
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path != "/switchover":
+                self._answer(501, "Unsupported method ('POST')")
+                return
+            authorization = self.headers.get("Authorization", "")
+            status, said = patroni.post(authorization, body)
+            if not status:
+                patroni.released.wait(30)
+                return
+            self._answer(status, said)
+
+        def _answer(self, status: int, said: str) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(said.encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Say nothing: who asked has gone, as a test has it."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    patroni.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield patroni
+    finally:
+        patroni.released.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,94 @@
+"""A handler of some kind, called as the agent's runner calls it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.port import HandlerError, Job
+from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.integrations.catalog import handler_kind
+from forewarn.agent.settings import load_settings
+from forewarn.agent.values import HandlerSettings
+from forewarn.clock import Clock, SystemClock
+from forewarn.instants import MINUTE
+from tests.support.agent_journals import START
+
+PATIENT_SECONDS = 60.0
+"""Of a leash whose end is no part of the story."""
+
+JOB = Job(
+    run_id="E1.1.prepare.1.it",
+    handler="it",
+    phase=Phase.PREPARE,
+    attempt=1,
+    notice=None,
+    vm="web_0",
+    stop_at=START + MINUTE,
+    kill_at=START + MINUTE,
+    now=START,
+)
+
+
+class Handled:
+    """One handler, whose memory outlives it."""
+
+    def __init__(
+        self,
+        kind: str,
+        settings: str,
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        clock: Clock | None = None,
+        make: Callable[[HandlerSettings, Ground], Any] | None = None,
+    ) -> None:
+        """Read the settings as the agent does: the lines of one `[[handler]]`.
+
+        `make`: what makes it in the place of its kind.
+        """
+        self.clock = clock or SystemClock()
+        found = handler_kind(kind)
+        assert found is not None
+        self._make = make or found.make
+        file = folder / "agent.toml"
+        file.write_text(f'[[handler]]\nname = "it"\nkind = "{kind}"\n{settings}\n')
+        (self.settings,) = load_settings(file=str(file), environ={}, flags={}).handlers
+        self._ground = Ground(
+            shelf=Shelf(folder / "runs"),
+            environment=environment,
+            clock=self.clock,
+            memos=str(folder / "memos"),
+        )
+        self.memo = folder / "memos" / "it.json"
+        self.again()
+
+    def again(self) -> None:
+        """Make it anew, as by an agent that was started again."""
+        self.worker = self._make(self.settings, self._ground)
+
+    def leash(self, seconds: float = PATIENT_SECONDS) -> Leash:
+        return leash_for(seconds, self.clock)
+
+    def prepare(self, seconds: float = PATIENT_SECONDS) -> str:
+        """Return what it said."""
+        return self.worker.prepare(JOB, self.leash(seconds)).detail
+
+    def recover(self, seconds: float = PATIENT_SECONDS) -> str:
+        """Return what it said, for an event or for none: that is all the same."""
+        job = replace(JOB, phase=Phase.RECOVER)
+        return self.worker.recover(job, self.leash(seconds)).detail
+
+    def check(self) -> list[str]:
+        return list(self.worker.check())
+
+    def fails(self, phase: str, seconds: float = PATIENT_SECONDS) -> str:
+        """Return the sentence of a run that fails."""
+        try:
+            said = getattr(self, phase)(seconds)
+        except HandlerError as error:
+            return error.message
+        raise AssertionError(f"it did not fail: {said}")

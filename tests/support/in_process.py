@@ -1,0 +1,69 @@
+"""Commands of fake programs, run in this process: a call takes a second of its clock."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.integrations.commands import (
+    COMMAND_SECONDS,
+    Commands,
+    Output,
+    over,
+    shown,
+)
+from forewarn.clock import VirtualClock
+from forewarn.instants import SECOND
+from tests.support.agent_journals import START
+
+CALL_SECONDS = 1.0
+"""What each command takes of the clock, so that a leash is a number of calls."""
+
+
+class FakeCommand(Protocol):
+    """A command that raises TimeoutError where it would never end."""
+
+    out: str
+    err: str
+
+    def run(self) -> int: ...
+
+
+class InProcess(Commands):
+    """Runs fakes, by the name of their program, as the agent runs programs."""
+
+    def __init__(
+        self, programs: Mapping[str, Callable[[list[str]], FakeCommand]]
+    ) -> None:
+        super().__init__({})
+        self.programs = dict(programs)
+        self.clock = VirtualClock(START)
+
+    def find(self, program: str) -> str:
+        return program if program in self.programs else ""
+
+    def run(
+        self,
+        words: Sequence[str],
+        leash: Leash,
+        *,
+        seconds: float = COMMAND_SECONDS,
+        text: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Output:
+        seconds = min(seconds, leash.seconds())
+        if seconds <= 0:
+            raise over(leash, f"running {shown(words)}")
+        command = self.programs[words[0]](list(words[1:]))
+        try:
+            status = command.run()
+        except TimeoutError:
+            self._spend(seconds)
+            if leash.seconds() <= 0:
+                raise over(leash, f"running {shown(words)}") from None
+            raise HandlerError(f"{shown(words)}: no answer") from None
+        self._spend(CALL_SECONDS)
+        return Output(status=status, out=command.out, err=command.err)
+
+    def _spend(self, seconds: float) -> None:
+        self.clock.advance_to(self.clock.now() + round(seconds * SECOND))

@@ -1,0 +1,123 @@
+"""The ground of fake APIs: a real HTTP server on loopback that asks a fake for answers."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """By names in lower case."""
+    body: Any = None
+    """What the JSON of it says; None: there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer: JSON, or a text that is no JSON, as of a refusal."""
+
+    body: Any = None
+    status: int = 200
+    text: str | None = None
+
+
+@dataclass(slots=True)
+class JsonApi:
+    """A fake that answers, while it is entered as a context."""
+
+    refusals: list[Answered] = field(default_factory=list[Answered], init=False)
+    """What the next requests are answered, in the place of what it would say."""
+    asked: list[Asked] = field(default_factory=list[Asked], init=False)
+    lock: threading.RLock = field(default_factory=threading.RLock, init=False)
+    _server: ThreadingHTTPServer | None = field(default=None, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+    port: int = field(default=0, init=False)
+
+    def answer(self, asked: Asked) -> Answered:
+        """Return the answer to a request; one at a time."""
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def writes(self) -> list[str]:
+        """Return the requests that changed something: method and path."""
+        return [f"{a.method} {a.path}" for a in self.asked if a.method != "GET"]
+
+    def begin(self) -> None:
+        """Listen, at the same port as before if there was one."""
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self) -> None:
+                asked = _asked(self)
+                with api.lock:
+                    api.asked.append(asked)
+                    said = api.refusals.pop(0) if api.refusals else api.answer(asked)
+                text = said.text
+                body = json.dumps(said.body) if text is None else text
+                kind = "application/json" if text is None else "text/plain"
+                self.send_response(said.status)
+                self.send_header("Content-Type", f"{kind}; charset=utf-8")
+                self.send_header("Content-Length", str(len(body.encode())))
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = _serve  # noqa: N815
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                pass
+
+        self._server = _Server(("127.0.0.1", self.port), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_port
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.01,), daemon=True
+        )
+        self._thread.start()
+
+    def end(self) -> None:
+        """Be away; it can begin again."""
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+        self._server = None
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Pass over a client that went away: its time was up."""
+
+
+def _asked(handler: BaseHTTPRequestHandler) -> Asked:
+    parts = urlsplit(handler.path)
+    length = int(handler.headers.get("Content-Length") or 0)
+    body = handler.rfile.read(length)
+    return Asked(
+        method=handler.command,
+        path=unquote(parts.path),
+        query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+        headers={name.lower(): value for name, value in handler.headers.items()},
+        body=json.loads(body) if body else None,
+    )

@@ -1,0 +1,127 @@
+"""Handlers of the kind `kubernetes` at the fake of an API server, on a turned clock."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import Job, Result, Worker
+from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.integrations.kubernetes import KIND
+from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker
+from forewarn.agent.values import HandlerSettings
+from forewarn.clock import Clock, VirtualClock
+from forewarn.instants import HOUR, SECOND, Micros
+from forewarn.protocol.notices import Notice
+from tests.support.agent_journals import START
+from tests.support.fake_kubernetes import TOKEN, FakeKubernetes
+
+NODE = "web-0"
+EVENT_ID = "4F2C8A10-3B5D-4E6F-8A9B-0C1D2E3F4A5B"
+
+
+class TurnedLeash(Leash):
+    """A leash whose pauses take no time: the clock is turned instead."""
+
+    def __init__(self, *, stop_at: Micros, clock: VirtualClock) -> None:
+        super().__init__(stop_at=stop_at, kill_at=stop_at, clock=clock)
+        self._turned = clock
+
+    def pause(self, seconds: float) -> bool:
+        left = min(seconds, self.seconds())
+        self._turned.advance_to(self._turned.now() + round(left * SECOND))
+        return self.seconds() > 0
+
+
+def notice(event_type: str = "Reboot", event_id: str = EVENT_ID, **more: Any) -> Notice:
+    usual: dict[str, Any] = {
+        "status": "Scheduled",
+        "not_before": START + HOUR,
+        "description": "Host is going to be updated.",
+    }
+    return Notice(event_id=event_id, event_type=event_type, **{**usual, **more})
+
+
+def kubeconfig(url: str, **user: str) -> str:
+    """Return a file for a cluster; without a user, with the usual token."""
+    return json.dumps(
+        {
+            "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": user or {"token": TOKEN}}],
+        }
+    )
+
+
+def make_worker(
+    url: str, folder: Path, *, clock: Clock, name: str = "node", **more: Any
+) -> KubernetesWorker:
+    """Return a handler of these keys at a server."""
+    file = folder / "kubeconfig"
+    file.write_text(kubeconfig(url), encoding="utf-8")
+    file.chmod(0o600)
+    keys = {"kubeconfig": str(file), **more}
+    settings = HandlerSettings(name=name, kind="kubernetes", more=keys)
+    ground = Ground(
+        shelf=Shelf(folder / "runs"), environment={"NODE_NAME": NODE}, clock=clock
+    )
+    made = KIND.make(settings, ground)
+    assert isinstance(made, KubernetesWorker)
+    return made
+
+
+class Cluster:
+    """A fake with a node, and handlers at it."""
+
+    def __init__(self, fake: FakeKubernetes, clock: VirtualClock, folder: Path) -> None:
+        self.fake = fake
+        self.clock = clock
+        self.folder = folder
+        self.leash: TurnedLeash | None = None
+
+    def worker(self, name: str = "node", **more: Any) -> KubernetesWorker:
+        return make_worker(
+            self.fake.url, self.folder, clock=self.clock, name=name, **more
+        )
+
+    def job(
+        self,
+        phase: Phase,
+        about: Notice | None,
+        *,
+        seconds: float = 120,
+        name: str = "",
+    ) -> Job:
+        """Return a run that begins now."""
+        now = self.clock.now()
+        stop_at = now + round(seconds * SECOND)
+        return Job(
+            run_id=f"run.{phase.value}",
+            handler=name or "node",
+            phase=phase,
+            attempt=1,
+            notice=about,
+            vm="web_0",
+            stop_at=stop_at,
+            kill_at=stop_at,
+            now=now,
+        )
+
+    def leash_of(self, job: Job) -> TurnedLeash:
+        self.leash = TurnedLeash(stop_at=job.stop_at, clock=self.clock)
+        return self.leash
+
+    def prepare(
+        self, worker: Worker, about: Notice | None = None, **more: Any
+    ) -> Result:
+        job = self.job(Phase.PREPARE, about or notice(), **more)
+        return worker.prepare(job, self.leash_of(job))
+
+    def recover(
+        self, worker: Worker, about: Notice | None = None, **more: Any
+    ) -> Result:
+        job = self.job(Phase.RECOVER, about, **more)
+        return worker.recover(job, self.leash_of(job))

@@ -1,0 +1,83 @@
+"""A real agent at a node: it drains before it approves, and opens the node again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.core.model import Stage
+from forewarn.clock import SystemClock
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import Ground, ground
+from tests.support.fake_kubernetes import Budget, FakeKubernetes, serving
+from tests.support.kubernetes_workers import kubeconfig
+from tests.support.processes import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SETTINGS = """
+[[rule]]
+handlers = ["node"]
+
+[[handler]]
+name = "node"
+kind = "kubernetes"
+node = "web-0"
+kubeconfig = "FOLDER/kubeconfig"
+timeout = "20s"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Ground]:
+    loop = LoopThread()
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
+        yield made
+    loop.close()
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeKubernetes]:
+    with serving(SystemClock()) as made:
+        made.add_node("web-0")
+        yield made
+
+
+@pytest.mark.clause("8.3", "8.5")
+def test_a_node_is_drained_before_the_approval_and_opened_after_it(
+    place: Ground, fake: FakeKubernetes, tmp_path: Path
+) -> None:
+    fake.add_pod("proxy", owner="DaemonSet")
+    fake.add_pod("web-1", labels={"app": "web"})
+    fake.budgets.append(Budget("web", "shop", {"app": "web"}, 1))
+    folder = tmp_path / "web_0"
+    folder.mkdir()
+    file = folder / "kubeconfig"
+    file.write_text(kubeconfig(fake.url), encoding="utf-8")
+    file.chmod(0o600)
+    agent = place.agent(settings=SETTINGS)
+    agent.wait_ready()
+    assert "ok   handler node: is as it should be" in agent.command("check").stdout
+
+    event = place.event()
+    eventually(lambda: fake.asked("POST", "eviction"), bool, what="an eviction")
+    # The budget holds it, and the agent holds the approval.
+    assert fake.node()["spec"]["unschedulable"] is True
+    assert place.approvals(event) == []
+    fake.budgets.clear()
+    place.wait_approved(event, "web_0")
+    assert fake.names() == ["proxy"]
+    [condition] = fake.conditions("ForewarnMaintenance")
+    assert (condition["status"], condition["reason"]) == ("True", "RebootScheduled")
+
+    place.move(event, "gone")
+    agent.wait_stage(event, Stage.OVER)
+    spec: dict[str, Any] = fake.node()["spec"]
+    assert spec == {}
+    assert condition["status"] == "False"
+    assert [each["reason"] for each in fake.events.values()] == [
+        "RebootScheduled",
+        "RebootOver",
+    ]

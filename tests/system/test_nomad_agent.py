@@ -1,0 +1,44 @@
+"""The handler `nomad` in a real agent: drained before the approval, eligible after it."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Stage
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import ground
+from tests.support.fake_nomad import Allocation, FakeNomad
+from tests.support.processes import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SETTINGS = """
+[[handler]]
+name = "node"
+kind = "nomad"
+url = "PLACE"
+
+[[rule]]
+handlers = ["node"]
+"""
+
+
+def test_it_is_drained_while_the_event_is_there(tmp_path: Path) -> None:
+    loop = LoopThread()
+    web = Allocation("web.web[0]", looks=-1)
+    with (
+        FakeNomad(allocations=[web]) as nomad,
+        ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as place,
+    ):
+        agent = place.agent(settings=SETTINGS.replace("PLACE", nomad.url)).wait_ready()
+        assert "ok   handler node" in agent.command("check").stdout
+        event = place.event()
+        eventually(lambda: nomad.drain, lambda drain: drain is not None)
+        assert not place.posts(event)
+        web.looks = 1
+        place.wait_approved(event, "web_0")
+        agent.wait_stage(event, Stage.OVER)
+        assert (nomad.drain, nomad.eligibility) == (None, "eligible")
+        assert len(nomad.writes()) == 2
+    loop.close()

@@ -1,0 +1,72 @@
+"""A node of a Pacemaker cluster with an agent, by the settings that the page shows."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import Ground, ground
+from tests.support.fake_pacemaker import FakePacemaker
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "integrations" / "pacemaker.md"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Ground]:
+    loop = LoopThread()
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
+        yield made
+    loop.close()
+
+
+def test_a_node_is_emptied_approved_and_let_back(
+    place: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakePacemaker(tmp_path, "n1", "n2")
+    cluster.resource("db", leaves=1, starts=1)
+    monkeypatch.setenv("PATH", cluster.environment["PATH"])
+    found = re.search(
+        r"^```toml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert found is not None
+    agent = place.agent(settings=found[1]).wait_ready()
+    checked = agent.command("check")
+    assert "ok   handler cluster: is as it should be" in checked.stdout, checked.stdout
+
+    event = place.event()
+    place.wait_approved(event, "web_0")
+    assert cluster.where("db") == "n2"
+    assert cluster.attributes("n1") == {
+        "standby": "on",
+        "forewarn": f"standby forever {event}",
+    }
+
+    place.move(event, "gone")
+    agent.wait(lambda agent: "recovered" in agent.told(event), "a recovery")
+    assert cluster.attributes("n1") == {}
+    assert "moved away: db" in agent.log()
+
+
+def test_an_event_of_a_node_that_stands_alone_is_not_approved(
+    place: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakePacemaker(tmp_path, "n1", "n2")
+    cluster.resource("db")
+    cluster.node("n2", online=False)
+    monkeypatch.setenv("PATH", cluster.environment["PATH"])
+    settings = (
+        '[[handler]]\nname = "cluster"\nkind = "pacemaker"\ntimeout = "3s"\n\n'
+        '[[rule]]\nhandlers = ["cluster"]\n'
+    )
+    agent = place.agent(settings=settings).wait_ready()
+    event = place.event()
+    why = "no other node would take the resources: db"
+    agent.wait(lambda agent: why in agent.log(), "a refusal")
+    agent.wait(lambda agent: "withheld" in agent.told(event), "no approval")
+    assert place.approvals(event) == []
+    assert cluster.where("db") == "n1"

@@ -1,0 +1,46 @@
+"""The handler `patroni` in a real agent: the lead goes before the event, and comes back."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Stage
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import ground
+from tests.support.fake_patroni import FakePatroni, serving
+from tests.support.processes import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SETTINGS = """
+[[handler]]
+name = "lead"
+kind = "patroni"
+url = "URL"
+switch_back = true
+
+[[rule]]
+handlers = ["lead"]
+"""
+
+
+def test_the_lead_goes_and_comes_back(tmp_path: Path) -> None:
+    loop = LoopThread()
+    patroni = FakePatroni("web_0", "web_1", "web_2", me="web_0")
+    with (
+        serving(patroni),
+        ground(loop, tmp_path, fleet=fleets.fleet_text(3)) as place,
+    ):
+        settings = SETTINGS.replace("URL", patroni.url)
+        agent = place.agent(settings=settings).wait_ready()
+        assert "ok   handler lead" in agent.command("check").stdout
+        event = place.event()
+        place.wait_approved(event, "web_0")
+        eventually(lambda: len(patroni.posts), lambda count: count >= 2)
+        agent.wait_stage(event, Stage.OVER)
+        assert patroni.posts == [
+            {"leader": "web_0", "candidate": "web_1"},
+            {"leader": "web_1", "candidate": "web_0"},
+        ]
+    loop.close()

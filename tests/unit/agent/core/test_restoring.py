@@ -1,0 +1,159 @@
+"""Recovery after a lost journal: what is `always`, once, when no event goes on."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.agent.core.model import Memory, NoteKind, StepState
+from forewarn.agent.core.policy import Handler, Policy
+from forewarn.agent.core.recovering import RETRY_FIRST
+from forewarn.instants import HOUR, MINUTE, SECOND
+from tests.unit.agent.core.support import (
+    DRAIN,
+    FLUSH,
+    START,
+    Life,
+    gone,
+    notice,
+    policy,
+    prepare,
+    started,
+)
+
+FIRST = notice("E1")
+
+ALWAYS = Handler(name="drain", always=True)
+LAST = Handler(name="flush", always=True)
+
+
+def lost(settings: Policy, name: str = "vm1") -> Life:
+    life = Life(settings, name=name, memory=Memory(lost_journal=True))
+    life.restart()
+    life.give()
+    return life
+
+
+@pytest.mark.clause("8.8")
+def test_after_a_lost_journal_what_is_always_is_recovered_once() -> None:
+    life = lost(policy(ALWAYS, LAST, Handler(name="other")))
+    assert life.runs == [], "nobody knows yet whether an event goes on"
+    life.poll()
+    assert life.begun() == [("", "recover", "flush")]
+    life.end("flush")
+    assert life.begun()[1:] == [("", "recover", "drain")]
+    life.end("drain")
+    assert not life.memory.lost_journal
+    life.restart()
+    life.poll(times=5)
+    assert len(life.runs) == 2
+
+
+def test_with_nothing_always_nothing_is_owed() -> None:
+    life = lost(policy(DRAIN, Handler(name="flush", always=True, recovers=False)))
+    life.poll()
+    assert life.runs == []
+    assert not life.memory.lost_journal
+
+
+def test_it_waits_for_the_event_in_whose_midst_it_is() -> None:
+    life = lost(policy(ALWAYS))
+    life.poll(started(FIRST))
+    life.end("drain")
+    life.sleep(HOUR)
+    assert [phase for _, phase, _ in life.begun()] == ["prepare"]
+    gone(life)
+    assert life.begun()[1][1] == "recover"
+
+
+def test_it_waits_while_it_may_be_its_own_event() -> None:
+    life = lost(policy(ALWAYS), name="")
+    life.poll(started(FIRST))
+    assert life.runs == []
+    gone(life)
+    assert life.begun() == [("", "recover", "drain")]
+
+
+def test_it_is_tried_again_and_taken_up_again() -> None:
+    life = lost(policy(ALWAYS, LAST))
+    life.poll()
+    life.end("flush", StepState.FAILED, "down")
+    assert life.told(NoteKind.HANDLER) == [(NoteKind.HANDLER, "failed: down")]
+    assert "down" in {step.detail for step in life.memory.restored}
+    assert [run.handler for run in life.running.values()] == ["drain"]
+    life.sleep(RETRY_FIRST)
+    assert len(life.runs) == 2, "one after the other"
+    life.restart()
+    (again,) = life.running.values()
+    assert again.is_again
+    life.poll()
+    life.end("drain")
+    assert life.begun()[2:] == [("", "recover", "flush")]
+    life.end("flush")
+    assert not life.memory.lost_journal
+
+
+def test_what_is_restored_is_not_restored_again_while_another_fails() -> None:
+    life = lost(policy(ALWAYS, LAST))
+    life.poll()
+    life.end("flush")
+    for _ in range(3):
+        life.end("drain", StepState.FAILED)
+        life.sleep(HOUR)
+    assert [run.handler for run in life.runs] == ["flush", *["drain"] * 4]
+    assert [run.attempt for run in life.runs] == [1, 1, 2, 3, 4]
+    first = life.runs[0]
+    assert first.run_id == f"restore.{START}.1.flush"
+
+
+def test_the_end_of_another_run_is_not_its_own() -> None:
+    life = lost(policy(FLUSH, replace(ALWAYS, prepares=False)))
+    life.poll()
+    life.poll(FIRST)
+    life.end("flush")
+    (restored,) = life.memory.restored
+    assert restored.state is StepState.RUNNING
+    life.end("drain")
+    (restored,) = life.memory.restored
+    assert restored.state is StepState.DONE
+
+
+def test_it_does_not_wait_for_what_is_not_in_its_way() -> None:
+    """Somebody else's event, and one whose preparation begins later."""
+    later = prepare(("drain",), start_before=MINUTE)
+    for shown in (started(notice(resources=("vm2",))), FIRST):
+        life = lost(policy(ALWAYS, rules=(later,)))
+        life.poll(shown)
+        assert life.begun() == [("", "recover", "drain")]
+
+
+def test_each_start_looks_first_whether_an_event_goes_on() -> None:
+    life = lost(policy(ALWAYS))
+    life.memory = replace(life.memory, has_polled=True)
+    life.restart()
+    life.give()
+    assert life.runs == []
+    life.poll()
+    assert len(life.runs) == 1
+
+
+def test_it_waits_for_the_time_of_its_next_attempt() -> None:
+    life = lost(policy(ALWAYS))
+    life.poll()
+    life.end("drain", StepState.FAILED)
+    assert life.wake == life.now + RETRY_FIRST
+    life.sleep(RETRY_FIRST)
+    assert len(life.runs) == 2
+
+
+def test_it_gives_way_too() -> None:
+    life = lost(policy(ALWAYS))
+    life.poll()
+    life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
+    (stop,) = life.stops
+    assert stop.run_id in life.running
+
+
+def test_who_only_observes_recovers_nothing() -> None:
+    life = lost(policy(ALWAYS, is_observer=True))
+    life.poll()
+    assert life.runs == []

@@ -1,0 +1,67 @@
+"""Runs of handlers: what they are called, and what is owed after them."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.agent.core import steps
+from forewarn.agent.core.model import Phase, Step, StepState, Task
+from tests.unit.agent.core.support import START, notice
+
+
+def step(handler: str, phase: Phase = Phase.PREPARE, **values: object) -> Step:
+    made = Step(
+        handler=handler,
+        phase=phase,
+        attempt=1,
+        state=StepState.DONE,
+        began=START,
+        stop_at=START,
+        kill_at=START,
+    )
+    return replace(made, **values)
+
+
+def task(*runs: Step, event_id: str = "E1") -> Task:
+    return Task(
+        event_id=event_id, notice=notice(event_id), mine=True, seen=START, steps=runs
+    )
+
+
+@pytest.mark.parametrize(
+    ("event_id", "wanted"),
+    [
+        ("E1", "E1.2.prepare.3.drain"),
+        ("A-" * 32, f"{'A-' * 32}.2.prepare.3.drain"),
+        # What is no file's name, or too long for one.
+        ("../é", "2e2e2fc3a9-84f22069.2.prepare.3.drain"),
+        ("", "-00000000.2.prepare.3.drain"),
+        ("a" * 65, f"{'61' * 32}-f33faf5d.2.prepare.3.drain"),
+    ],
+)
+def test_a_run_has_the_same_name_in_every_version(event_id: str, wanted: str) -> None:
+    """A later agent finds by it what an earlier one has begun."""
+    run = step("drain", round=2, attempt=3)
+    assert steps.run_id(task(event_id=event_id), run) == wanted
+
+
+def test_ids_that_begin_alike_have_runs_of_their_own() -> None:
+    names = {
+        steps.run_id(task(event_id="x" * 100 + end), step("drain")) for end in "ab"
+    }
+    assert len(names) == 2
+
+
+def test_who_prepared_last_is_owed_first() -> None:
+    again = step("drain", attempt=2)
+    assert steps.owed(task(step("drain"), step("flush"), again)) == ["drain", "flush"]
+    assert steps.owed(task(step("drain"), step("flush"))) == ["flush", "drain"]
+
+
+def test_only_a_recovery_that_worked_pays() -> None:
+    tried = step("drain", Phase.RECOVER, state=StepState.FAILED)
+    assert steps.owed(task(step("drain", state=StepState.FAILED), tried)) == ["drain"]
+    paid = step("drain", Phase.RECOVER)
+    assert steps.owed(task(step("drain"), paid)) == []
+    # It prepared once more afterwards.
+    assert steps.owed(task(step("drain"), paid, step("drain"))) == ["drain"]

@@ -1,0 +1,219 @@
+"""Maintenance mode of Consul, with a fake of its agent."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.handlers.port import Job, StoppedError, TimeUpError
+from forewarn.clock import SystemClock
+from forewarn.instants import SECOND
+from forewarn.protocol.notices import Notice
+from tests.support.fake_consul import NODE_CHECK, SERVICE_CHECK, FakeConsul
+from tests.support.handled import JOB, Handled
+from tests.support.json_api import Answered
+
+pytestmark = pytest.mark.slow
+
+WEB = f"{SERVICE_CHECK}web"
+
+
+@pytest.fixture
+def consul() -> Iterator[FakeConsul]:
+    with FakeConsul() as fake:
+        yield fake
+
+
+class Story:
+    """An agent of Consul, and handlers of it."""
+
+    def __init__(self, consul: FakeConsul, folder: Path) -> None:
+        self.consul = consul
+        self.folder = folder
+
+    def handler(self, settings: str = "") -> Handled:
+        url = f'url = "{self.consul.url}"\n'
+        return Handled("consul", url + settings, self.folder, {})
+
+
+@pytest.fixture
+def story(consul: FakeConsul, tmp_path: Path) -> Story:
+    return Story(consul, tmp_path)
+
+
+def reboot() -> Job:
+    notice = Notice(event_id="E1", event_type="Reboot")
+    return replace(JOB, notice=notice, now=SystemClock().now())
+
+
+def test_the_node_goes_into_maintenance_and_comes_back(story: Story) -> None:
+    handler = story.handler()
+    said = handler.worker.prepare(reboot(), handler.leash()).detail
+    assert said == "the node is in maintenance"
+    assert list(story.consul.maintained()) == [NODE_CHECK]
+    assert story.consul.maintained()[NODE_CHECK].startswith("forewarn it: Reboot since")
+    handler.again()
+    assert handler.recover() == "the node is back"
+    assert story.consul.maintained() == {}
+
+
+def test_twice_does_no_harm(story: Story) -> None:
+    handler = story.handler()
+    handler.prepare()
+    before = story.consul.maintained()
+    handler.prepare()
+    assert story.consul.maintained() == before
+    handler.recover()
+    assert handler.recover() == "nothing was in maintenance"
+    assert story.consul.writes() == ["PUT /v1/agent/maintenance"] * 2
+
+
+def test_services_are_put_there_one_by_one(story: Story) -> None:
+    handler = story.handler('services = ["web", "api/v2"]')
+    said = "service web is in maintenance; service api/v2 is in maintenance"
+    assert handler.prepare() == said
+    assert story.consul.writes()[1] == "PUT /v1/agent/service/maintenance/api/v2"
+    assert handler.recover() == "service web is back; service api/v2 is back"
+
+
+def test_what_an_operator_has_done_stays(story: Story) -> None:
+    story.consul.maintain(WEB, "a new disk")
+    handler = story.handler('services = ["web", "api/v2"]')
+    assert handler.prepare() == (
+        "service web is in maintenance by somebody else: a new disk; "
+        "service api/v2 is in maintenance"
+    )
+    assert handler.recover() == (
+        "service api/v2 is back; "
+        "service web was put into maintenance by somebody else and stays"
+    )
+    assert story.consul.maintained() == {WEB: "a new disk"}
+
+
+def test_what_another_handler_has_done_stays(story: Story) -> None:
+    story.consul.maintain(NODE_CHECK, "forewarn it2: Reboot since yesterday")
+    assert "by somebody else" in story.handler().prepare()
+    assert "stays" in story.handler().recover()
+
+
+def test_what_the_settings_name_no_more_comes_back_too(story: Story) -> None:
+    story.handler('services = "web"').prepare()
+    assert story.handler().recover() == "service web is back"
+
+
+def test_a_service_that_went_meanwhile_needs_nothing(story: Story) -> None:
+    handler = story.handler('services = "web"')
+    handler.prepare()
+    story.consul.refusals = [
+        Answered(dict(story.consul.checks)),
+        Answered(status=404, text='Unknown service ID "web"'),
+    ]
+    story.consul.checks.clear()
+    assert handler.recover() == "service web is back"
+
+
+def test_a_service_that_is_not_there_fails_it(story: Story) -> None:
+    handler = story.handler('services = ["web", "wep"]')
+    assert handler.fails("prepare") == "Consul has no service wep here"
+    assert list(story.consul.maintained()) == [WEB]
+    assert handler.recover() == "service web is back"
+    (told,) = handler.check()
+    assert told.endswith("has no service wep, or its token may not read it")
+
+
+def test_clients_are_given_time_to_forget(story: Story) -> None:
+    handler = story.handler('wait = "1h"')
+    with pytest.raises(
+        TimeUpError, match=r"for clients that remember this node \(1h\)"
+    ):
+        handler.worker.prepare(reboot(), handler.leash(0.2))
+    assert list(story.consul.maintained()) == [NODE_CHECK]
+    leash = handler.leash()
+    leash.stop(SystemClock().now())
+    with pytest.raises(StoppedError):
+        handler.worker.prepare(reboot(), leash)
+
+
+def test_who_has_waited_already_waits_no_more(story: Story) -> None:
+    """Another event, or another attempt: the clients have forgotten it by now."""
+    handler = story.handler('wait = "1m"')
+    long_ago = replace(reboot(), now=SystemClock().now() - 3_600 * SECOND)
+    for _ in range(2):
+        said = handler.worker.prepare(long_ago, handler.leash(1)).detail
+        assert said == "the node is in maintenance"
+
+
+def test_a_short_wait_is_waited(story: Story) -> None:
+    handler = story.handler('wait = "100ms"')
+    job = reboot()
+    handler.worker.prepare(job, handler.leash())
+    assert SystemClock().now() >= job.now + SECOND // 10
+
+
+def test_the_token_is_read_anew_and_never_told(story: Story, tmp_path: Path) -> None:
+    story.consul.token = "s3cret"
+    secret = tmp_path / "token"
+    handler = story.handler(f'token_file = "{secret}"')
+    assert "No such file" in handler.fails("prepare")
+    assert "No such file" in handler.check()[0]
+    secret.write_text("wrong\n")
+    told = handler.fails("prepare")
+    assert "403: ACL not found" in told
+    assert "wrong" not in told
+    secret.write_text("s3cret\n")
+    assert handler.check() == []
+    assert handler.prepare() == "the node is in maintenance"
+
+
+def test_a_right_that_is_missing_is_named(story: Story, tmp_path: Path) -> None:
+    story.consul.token, story.consul.reader = "writer", "reader"
+    secret = tmp_path / "token"
+    secret.write_text("reader\n")
+    keys = f'token_file = "{secret}"\n'
+    told = story.handler(keys).fails("prepare")
+    assert told.endswith("""; its token needs node "NAME" { policy = "write" }""")
+    told = story.handler(f'{keys}services = "web"').fails("prepare")
+    assert told.endswith("""; its token needs service "NAME" { policy = "write" }""")
+
+
+def test_maintenance_that_cannot_be_seen_is_none(story: Story) -> None:
+    handler = story.handler()
+    story.consul.refusals = [Answered({}), Answered(text=""), Answered({})]
+    told = handler.fails("prepare")
+    assert told.startswith("Consul does not show the node in maintenance")
+
+
+def test_maintenance_that_does_not_end_is_told(story: Story) -> None:
+    handler = story.handler()
+    handler.prepare()
+    shown = Answered(dict(story.consul.checks))
+    story.consul.refusals = [shown, Answered(text=""), shown]
+    assert handler.fails("recover") == "Consul still shows the node in maintenance"
+
+
+def test_an_agent_that_is_away_is_waited_for(story: Story) -> None:
+    handler = story.handler()
+    story.consul.refusals = [Answered(status=503, text="starting")] * 2
+    assert handler.prepare() == "the node is in maintenance"
+    story.consul.end()
+    told = handler.fails("recover", 0.4)
+    assert told.startswith("its time was up while it was asking again")
+    assert "nobody listens there" in told
+    assert "nobody listens there" in handler.check()[0]
+    story.consul.begin()
+    assert handler.recover() == "the node is back"
+
+
+def test_a_reason_of_its_own_that_tells_no_time_was_given_long_ago(
+    story: Story,
+) -> None:
+    story.consul.maintain(NODE_CHECK, "forewarn it: by hand")
+    handler = story.handler('wait = "1h"')
+    assert handler.prepare(5) == "the node is in maintenance"
+    story.consul.refusals = [
+        Answered(dict(story.consul.checks)),
+        Answered(status=400, text="Invalid value"),
+    ]
+    assert handler.fails("recover").endswith("was answered 400: Invalid value")
+    assert handler.recover() == "the node is back"

@@ -1,0 +1,384 @@
+"""Containers of docker and podman, with a fake of their commands."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.integrations import containers, docker, podman
+from forewarn.agent.settings import AgentSettingsError, load_settings
+from tests.support.fake_containers import HANGS, FakeContainers
+from tests.support.handled import Handled
+from tests.support.in_process import InProcess
+
+FEW_CALLS = 4.0
+"""Of a leash whose end is the story: a call takes a second of it."""
+
+DOCKER_IS_AWAY = (
+    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. "
+    "Is the docker daemon running?"
+)
+
+
+class Story:
+    """An engine, and handlers of its containers."""
+
+    def __init__(self, folder: Path, program: str) -> None:
+        self.folder = folder
+        self.program = program
+        self.engine = FakeContainers(folder, program)
+        self.commands = InProcess(
+            {
+                program: self.engine.command,
+                # A command before the command, and one that is something else.
+                "env": lambda words: self.engine.command(words[2:]),
+                "echo": Echo,
+            }
+        )
+
+    def handler(self, settings: str, **environment: str) -> Handled:
+        flavour = {"docker": docker, "podman": podman}[self.program].FLAVOUR
+        return Handled(
+            self.program,
+            settings,
+            self.folder,
+            {"HOSTNAME": "web", **environment},
+            clock=self.commands.clock,
+            make=partial(containers.make, flavour, commands=self.commands),
+        )
+
+
+class Echo:
+    """A program that prints its arguments."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.out = " ".join(words)
+        self.err = ""
+
+    def run(self) -> int:
+        return 0
+
+
+@pytest.fixture(params=["docker", "podman"])
+def story(tmp_path: Path, request: pytest.FixtureRequest) -> Story:
+    return Story(tmp_path, request.param)
+
+
+@pytest.fixture
+def on_docker(tmp_path: Path) -> Story:
+    return Story(tmp_path, "docker")
+
+
+# Stopping, and starting again
+
+
+def test_what_ran_is_stopped_in_order_and_started_in_reverse(story: Story) -> None:
+    for name in ("web", "db", "cache"):
+        story.engine.run(name)
+    story.engine.run("idle", "exited")
+    handler = story.handler('containers = ["web", ["db", "cache", "idle"]]')
+    assert handler.check() == []
+    assert handler.prepare() == "stopped web, stopped db, stopped cache"
+    assert story.engine.orders() == ["stop web", "stop db cache"]
+    story.engine.forget_orders()
+    assert handler.recover() == "started db, started cache, started web"
+    assert story.engine.orders() == ["start db cache", "start web"]
+    assert story.engine.status("idle") == "exited"
+    assert not handler.memo.exists()
+
+
+def test_twice_does_no_harm(story: Story) -> None:
+    story.engine.run("web")
+    handler = story.handler('containers = "web"')
+    assert handler.prepare() == "stopped web"
+    handler.again()
+    assert handler.prepare() == "nothing of it ran"
+    assert handler.recover() == "started web"
+    handler.again()
+    assert handler.recover() == "nothing had to be undone"
+    assert story.engine.orders() == ["stop web", "start web"]
+
+
+def test_a_crash_before_the_stop_leaves_nothing_wrong(on_docker: Story) -> None:
+    made = on_docker.engine.run("web")
+    handler = on_docker.handler("all = true")
+    handler.memo.parent.mkdir()
+    handler.memo.write_text(json.dumps({"stopped": [{made: "web"}]}))
+    assert handler.recover() == "nothing had to be undone"
+    assert on_docker.engine.orders() == []
+
+
+def test_all_that_run_but_the_agents_own_and_those_to_keep(story: Story) -> None:
+    for name in ("web", "db", "keeper"):
+        story.engine.run(name)
+    own = story.engine.run("forewarn")
+    story.engine.run("frozen", "paused")
+    handler = story.handler('all = true\nkeep = ["keeper"]', HOSTNAME=own[:12])
+    assert handler.prepare() == "stopped web, stopped db"
+    assert story.engine.orders() == ["stop web db"]
+    assert handler.recover() == "started web, started db"
+    named = story.handler('containers = "forewarn"', HOSTNAME=own[:12])
+    assert named.fails("prepare") == "forewarn is the agent's own container"
+    assert named.check() == ["forewarn is the agent's own container"]
+    paused = 'containers = "forewarn"\naction = "pause"'
+    assert story.handler(paused, HOSTNAME=own[:12]).fails("prepare") == (
+        "forewarn is the agent's own container"
+    )
+
+
+def test_those_with_all_of_the_labels(story: Story) -> None:
+    story.engine.run("web", Labels={"tier": "web", "stage": "prod"})
+    story.engine.run("test", Labels={"tier": "web", "stage": "test"})
+    handler = story.handler('labels = ["tier=web", "stage=prod"]')
+    assert handler.prepare() == "stopped web"
+    assert handler.recover() == "started web"
+    assert story.handler('labels = "nobody"').prepare() == "nothing of it ran"
+
+
+def test_who_crashes_again_and_again_is_stopped_too(on_docker: Story) -> None:
+    on_docker.engine.run("web", "restarting")
+    assert on_docker.handler("all = true").prepare() == "stopped web"
+
+
+def test_a_container_is_called_by_its_id_too(on_docker: Story) -> None:
+    made = on_docker.engine.run("web")
+    assert on_docker.handler(f'containers = "{made[:12]}"').prepare() == "stopped web"
+
+
+# How long it may take
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "seconds", "order"),
+    [
+        ("", {}, 60.0, "stop web"),
+        ("", {"StopTimeout": 60}, 90.0, "stop web"),
+        ("", {"StopTimeout": 60}, 60.0, "stop -t 57 web"),
+        ("", {"StopTimeout": -1}, 60.0, "stop -t 57 web"),
+        ("", {}, 4.0, "stop -t 1 web"),
+        ('grace = "3s"', {"StopTimeout": 60}, 60.0, "stop -t 3 web"),
+        ('grace = "1h"', {}, 60.0, "stop -t 57 web"),
+    ],
+)
+def test_the_engines_patience_fits_the_time_that_is_left(
+    on_docker: Story, settings: str, own: dict[str, int], seconds: float, order: str
+) -> None:
+    on_docker.engine.run("web", "running", **own)
+    on_docker.handler(f'containers = "web"\n{settings}').prepare(seconds)
+    assert on_docker.engine.orders() == [order]
+
+
+def test_who_was_killed_is_told_of(story: Story) -> None:
+    story.engine.run("db", takes=30)
+    story.engine.run("hog", takes=30, OOMKilled=True)
+    handler = story.handler('containers = [["db", "hog"]]')
+    assert handler.prepare() == "killed db, stopped hog"
+
+
+def test_a_stop_that_hangs_ends_with_the_leash(story: Story) -> None:
+    story.engine.run("web", takes=HANGS)
+    handler = story.handler('containers = "web"')
+    assert handler.fails("prepare", FEW_CALLS) == (
+        "its time was up while it was stopping web"
+    )
+
+
+def test_who_is_on_its_way_is_waited_for(story: Story) -> None:
+    story.engine.run("web", lingers=3)
+    handler = story.handler('containers = "web"')
+    assert handler.prepare() == "stopped web"
+    story.engine.change("web", status="running", lingers=99)
+    assert handler.fails("prepare", FEW_CALLS + 2) == (
+        "its time was up while it was waiting for web (stopping) to stop"
+    )
+
+
+# What is no longer as it was
+
+
+def test_a_container_of_rm_is_gone_and_told_of(story: Story) -> None:
+    story.engine.run("job", AutoRemove=True)
+    handler = story.handler('containers = "job"')
+    assert handler.check() == [
+        (
+            "job was started with --rm: once it is stopped it is gone, and nobody starts "
+            "it again"
+        )
+    ]
+    assert handler.prepare() == "stopped job, which is gone (--rm)"
+    # The next event finds nothing to stop, which is no mistake in the settings.
+    assert handler.prepare() == "nothing of it ran"
+    assert handler.recover() == "nothing had to be undone"
+    assert handler.fails("prepare") == "there is no container job"
+
+
+def test_who_was_removed_meanwhile_is_told_of_once(story: Story) -> None:
+    story.engine.run("web")
+    story.engine.run("db")
+    handler = story.handler('containers = [["web", "db"]]')
+    handler.prepare()
+    story.engine.remove("web")
+    said = "web was removed meanwhile and is not started"
+    assert handler.fails("recover") == said
+    assert story.engine.status("db") == "running"
+    assert handler.recover() == "nothing had to be undone"
+
+
+def test_who_was_made_anew_meanwhile_is_left_alone(story: Story) -> None:
+    story.engine.run("web")
+    handler = story.handler('containers = "web"')
+    handler.prepare()
+    story.engine.remove("web")
+    story.engine.run("web")
+    assert handler.recover() == "nothing had to be undone"
+
+
+def test_a_name_that_comes_back_is_stopped_again(story: Story) -> None:
+    story.engine.run("web", respawns=1)
+    handler = story.handler('containers = "web"')
+    assert handler.prepare() == "stopped web, stopped web"
+
+
+def test_a_name_that_comes_back_for_ever_is_a_failure(story: Story) -> None:
+    story.engine.run("web", respawns=9, Labels={"PODMAN_SYSTEMD_UNIT": "web.service"})
+    handler = story.handler("all = true")
+    by = "a unit of systemd, which would start it again: stop that"
+    assert handler.check() == [f"web belongs to {by}"]
+    assert handler.fails("prepare") == (
+        f"web was started again after it was stopped, by {by}"
+    )
+
+
+def test_who_does_not_come_up_is_tried_again(story: Story) -> None:
+    story.engine.run("web", start_to="exited")
+    story.engine.run("db")
+    handler = story.handler('containers = ["db", "web"]')
+    handler.prepare()
+    assert handler.fails("recover") == (
+        "web was started and has ended again with exit status 3"
+    )
+    assert story.engine.status("db") == "running"
+    story.engine.change("web", refuse="driver failed")
+    assert handler.fails("recover") == (
+        f"web was not started: {story.program} start: "
+        "Error response from daemon: driver failed"
+    )
+    story.engine.change("web", refuse="", start_to="running")
+    assert handler.recover() == "started web"
+
+
+# Pausing
+
+
+def test_a_pause_is_undone(story: Story) -> None:
+    story.engine.run("web")
+    story.engine.run("frozen", "paused")
+    story.engine.run("idle", "exited")
+    handler = story.handler(
+        'containers = [["web", "frozen", "idle"]]\naction = "pause"'
+    )
+    assert handler.prepare() == "paused web"
+    assert handler.prepare() == "nothing of it ran"
+    assert handler.recover() == "thawed web"
+    assert story.engine.status("frozen") == "paused"
+    assert story.engine.orders() == ["pause web", "unpause web"]
+
+
+def test_who_was_ended_while_it_was_paused_was_not_ended_here(story: Story) -> None:
+    story.engine.run("web")
+    handler = story.handler('all = true\naction = "pause"')
+    handler.prepare()
+    story.engine.change("web", status="exited")
+    assert handler.recover() == "nothing had to be undone"
+    assert not handler.memo.exists()
+
+
+def test_a_pause_that_is_refused_is_told(on_docker: Story) -> None:
+    on_docker.engine.run("web", refuse="cgroup freezer is not there")
+    handler = on_docker.handler('all = true\naction = "pause"')
+    assert handler.fails("prepare") == (
+        "docker pause: Error response from daemon: cgroup freezer is not there"
+    )
+    on_docker.engine.change("web", status="paused")
+    assert "cgroup freezer" in handler.fails("recover")
+    on_docker.engine.change("web", refuse="")
+    assert handler.recover() == "thawed web"
+
+
+# The engine
+
+
+def test_an_engine_that_is_away_is_asked_again(on_docker: Story) -> None:
+    on_docker.engine.run("web")
+    handler = on_docker.handler('containers = "web"')
+    on_docker.engine.away(1, DOCKER_IS_AWAY)
+    assert handler.prepare() == "stopped web"
+    on_docker.engine.away(1_000, DOCKER_IS_AWAY)
+    said = handler.fails("recover", FEW_CALLS)
+    assert said == (f"its time was up while it was asking docker: {DOCKER_IS_AWAY}")
+
+
+def test_who_may_not_use_the_engine_is_told_at_once(on_docker: Story) -> None:
+    on_docker.engine.run("web")
+    handler = on_docker.handler("all = true")
+    on_docker.engine.away(
+        2,
+        "permission denied while trying to connect to the Docker daemon socket at "
+        "unix:///var/run/docker.sock",
+    )
+    (said,) = handler.check()
+    assert said.startswith("docker ps: permission denied while trying")
+    assert said.endswith("(the agent runs as root, or its user may use the engine)")
+    assert handler.fails("prepare") == said
+
+
+def test_a_refusal_is_told(story: Story) -> None:
+    story.engine.run("web", refuse="it is stuck")
+    handler = story.handler('containers = "web"')
+    assert handler.fails("prepare") == (
+        f"{story.program} stop: Error response from daemon: it is stuck"
+    )
+
+
+def test_who_is_not_there_is_no_container_that_is_stopped(story: Story) -> None:
+    story.engine.run("web")
+    handler = story.handler('containers = ["web", "wbe"]')
+    assert handler.fails("prepare") == "there is no container wbe"
+    assert handler.check() == ["there is no container wbe"]
+    assert story.engine.orders() == []
+
+
+def test_another_program_is_used_if_it_is_named(on_docker: Story) -> None:
+    on_docker.engine.run("web")
+    handler = on_docker.handler('all = true\ncommand = ["env", "A=1", "docker"]')
+    assert handler.prepare() == "stopped web"
+    assert on_docker.handler('all = true\ncommand = "nerdctl"').check() == [
+        "there is no program nerdctl"
+    ]
+    strange = on_docker.handler('containers = "web"\ncommand = ["echo", "hello"]')
+    assert strange.fails("prepare") == (
+        "echo hello container inspect: hello container inspect web"
+    )
+
+
+# The settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("", "it names no containers: write containers, labels or all"),
+        ("all = false", "it names no containers"),
+        ('containers = "a"\nall = true', "is one choice too many: containers is there"),
+        ('containers = "a"\nkeep = "b"', "leave them out of containers"),
+        ('all = true\naction = "pause"\ngrace = "1s"', "what is paused does not stop"),
+        ('containers = "-a"', "is no name of a container"),
+        ('all = true\naction = "kill"', "must be one of stop, pause"),
+    ],
+)
+def test_settings_that_make_no_sense(tmp_path: Path, settings: str, said: str) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(f'[[handler]]\nname = "it"\nkind = "docker"\n{settings}\n')
+    with pytest.raises(AgentSettingsError, match=said):
+        load_settings(file=str(file), environ={}, flags={})

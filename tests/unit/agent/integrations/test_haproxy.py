@@ -1,0 +1,449 @@
+"""Draining servers at HAProxy: what is set, waited for, left alone and put back."""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.port import (
+    HandlerError,
+    LostError,
+    StoppedError,
+    TimeUpError,
+    Worker,
+)
+from forewarn.agent.integrations.haproxy import worker as haproxy_worker
+from forewarn.agent.settings import AgentSettingsError, load_settings
+from tests.support.fake_haproxy import FakeHaproxy, Server, serving
+from tests.support.jobs import CLOCK, job_of, leash, prepare, recover, worker_of
+
+SERVERS = ("app/{vm}", "api/{vm}")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(haproxy_worker, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(haproxy_worker, "AWAY_SECONDS", 0.005)
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[FakeHaproxy]:
+    fake = FakeHaproxy("app/web_1", "app/web_2", "api/web_1", "api/web_10")
+    with serving(fake, tmp_path / "admin.sock") as made:
+        yield made
+
+
+def worker(proxy: FakeHaproxy, tmp_path: Path, **more: Any) -> Worker:
+    given = {"socket": (proxy.place,), "servers": SERVERS, **more}
+    return worker_of("haproxy", tmp_path, **given)
+
+
+def admins(proxy: FakeHaproxy) -> dict[str, int]:
+    return {label: server.admin for label, server in proxy.servers.items()}
+
+
+def untouched(count: int) -> list[Callable[[], None]]:
+    """Have so many commands be answered as they should be."""
+    return [lambda: None] * count
+
+
+READY = {"app/web_1": 0, "app/web_2": 0, "api/web_1": 0, "api/web_10": 0}
+DRAINED = {**READY, "app/web_1": 8, "api/web_1": 8}
+
+
+def test_it_drains_waits_for_sessions_and_makes_ready(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.servers["app/web_1"].sessions = [3, 2, 1, 0]
+    proxy.servers["app/web_2"].sessions = [7]
+    made = worker(proxy, tmp_path)
+    assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
+    assert admins(proxy) == DRAINED
+    assert recover(made) == "app/web_1 ready, api/web_1 ready"
+    assert admins(proxy) == READY
+    assert recover(made) == "it had drained nothing"
+
+
+def test_two_events_overlap(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    made = worker(proxy, tmp_path)
+    prepare(made)
+    assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
+    assert len(proxy.orders()) == 2
+    recover(made)
+    assert admins(proxy) == READY
+
+
+@pytest.mark.parametrize("flag", [0x01, 0x02, 0x08, 0x10, 0x20])
+def test_what_was_out_before_stays_out(
+    proxy: FakeHaproxy, tmp_path: Path, flag: int
+) -> None:
+    proxy.servers["api/web_1"].admin = flag
+    made = worker(proxy, tmp_path)
+    assert (
+        prepare(made) == "app/web_1 drained; api/web_1 was out before; 0 sessions left"
+    )
+    assert recover(made) == "app/web_1 ready"
+    assert admins(proxy) == {**READY, "api/web_1": flag}
+
+
+def test_what_is_disabled_in_the_file_and_was_made_ready_since_is_drained(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.servers["api/web_1"].admin = 0x04
+    prepare(worker(proxy, tmp_path))
+    assert admins(proxy) == {**DRAINED, "api/web_1": 0x0C}
+
+
+def test_sessions_of_servers_that_were_out_are_waited_for_too(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    for label in ("app/web_1", "api/web_1"):
+        proxy.servers[label].admin = 0x01
+        proxy.servers[label].sessions = [1, 1, 0]
+    made = worker(proxy, tmp_path)
+    assert prepare(made) == "app/web_1, api/web_1 were out before; 0 sessions left"
+    assert proxy.orders() == []
+
+
+def test_maintenance_that_somebody_has_ordered_since_is_left(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    made = worker(proxy, tmp_path)
+    prepare(made)
+    proxy.servers["app/web_1"].admin = 0x01
+    assert recover(made) == (
+        "app/web_1 left in maintenance, where somebody has put it, api/web_1 ready"
+    )
+    assert admins(proxy) == {**READY, "app/web_1": 0x01}
+
+
+def test_a_few_sessions_may_be_left(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.servers["app/web_1"].sessions = [9, 2]
+    proxy.servers["api/web_1"].queued = 1
+    made = worker(proxy, tmp_path, sessions_max=3)
+    assert prepare(made) == "app/web_1, api/web_1 drained; 3 sessions left"
+
+
+def test_sessions_that_do_not_end_fail_it(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.servers["app/web_1"].sessions = [2]
+    proxy.servers["api/web_1"].sessions = [1]
+    made = worker(proxy, tmp_path, wait=20_000)
+    with pytest.raises(TimeUpError) as raised:
+        prepare(made)
+    assert raised.value.message == (
+        "after 1 s: 3 sessions are left: app/web_1 2, api/web_1 1"
+    )
+    proxy.servers["app/web_1"].sessions = [0]
+    with pytest.raises(TimeUpError, match="1 session is left: api/web_1 1"):
+        prepare(made)
+    # They stay drained: the event comes all the same, and its end makes them ready.
+    assert admins(proxy) == DRAINED
+
+
+def test_it_never_waits_longer_than_there_is_time(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.servers["app/web_1"].sessions = [2]
+    made = worker(proxy, tmp_path, wait=3_600_000_000, sessions_left="leave")
+    made.prepare(job_of(), leash(0.5))
+
+
+def test_sessions_may_be_left_over(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.servers["app/web_1"].sessions = [2]
+    made = worker(proxy, tmp_path, wait=20_000, sessions_left="leave")
+    assert prepare(made) == "app/web_1, api/web_1 drained; 2 sessions left"
+
+
+def test_sessions_may_be_broken_off(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.servers["app/web_1"].sessions = [2]
+    made = worker(proxy, tmp_path, wait=20_000, sessions_left="shutdown")
+    assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
+    assert proxy.orders()[2:] == ["shutdown sessions server app/web_1"]
+
+
+def test_sessions_that_cannot_be_broken_off_fail_it(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.servers["app/web_1"].sessions = [2]
+    made = worker(proxy, tmp_path, wait=1_000, sessions_left="shutdown")
+    prepare(made)
+    proxy.servers["app/web_1"].sessions = [2]
+    proxy.is_obeying = False
+    with pytest.raises(TimeUpError, match="waiting: 2 sessions are left"):
+        prepare(made, looks=3)
+
+
+def test_maintenance_follows_where_it_is_wished(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.servers["api/web_1"].admin = 0x08
+    proxy.servers["app/web_1"].sessions = [1, 1, 0]
+    made = worker(proxy, tmp_path, maint=True)
+    prepare(made)
+    # What somebody else had drained is not put into maintenance.
+    assert admins(proxy) == {**READY, "app/web_1": 0x01, "api/web_1": 0x08}
+    assert proxy.orders() == [
+        "set server app/web_1 state drain",
+        "set server app/web_1 state maint",
+    ]
+    prepare(made)
+    assert recover(made) == "app/web_1 ready"
+    assert admins(proxy) == {**READY, "api/web_1": 0x08}
+
+
+def test_a_proxy_that_goes_before_the_maintenance_is_waited_for(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    made = worker(proxy, tmp_path, maint=True, servers=("app/web_1",))
+    # It answers seven times: two looks of three questions, and the order between.
+    proxy.answers = [*untouched(7), ""]
+    prepare(made)
+    assert admins(proxy)["app/web_1"] == 0x01
+
+
+def test_a_reload_in_the_middle_is_made_good(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.servers["app/web_1"].sessions = [1]
+    done = threading.Event()
+
+    def reload() -> None:
+        proxy.reload()
+        done.set()
+
+    proxy.answers = [*untouched(11), reload]
+    made = worker(proxy, tmp_path)
+    prepare(made)
+    assert done.is_set()
+    assert admins(proxy) == DRAINED
+    recover(made)
+    assert admins(proxy) == READY
+
+
+def test_after_a_reload_there_is_nothing_to_undo(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    made = worker(proxy, tmp_path)
+    prepare(made)
+    proxy.reload(**{"app/web_1": Server(op=0)})
+    ordered = len(proxy.orders())
+    assert recover(made) == (
+        "app/web_1 ready, and still down by its health check, "
+        "api/web_1 is not there any more"
+    )
+    assert len(proxy.orders()) == ordered
+
+
+def test_a_crash_between_the_memo_and_the_order_does_no_harm(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.level = "operator"
+    made = worker(proxy, tmp_path)
+    with pytest.raises(HandlerError, match="Permission denied"):
+        prepare(made)
+    proxy.level = "admin"
+    assert recover(worker(proxy, tmp_path)) == "app/web_1 ready, api/web_1 ready"
+    assert admins(proxy) == READY
+
+
+# -- who may not, and who is not there ----------------------------------------------
+
+
+def test_a_level_that_is_too_low_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.level = "operator"
+    with pytest.raises(HandlerError) as raised:
+        prepare(worker(proxy, tmp_path))
+    assert raised.value.message == (
+        f"{proxy.place}: set server app/web_1 state drain: Permission denied: its "
+        "socket must have `level admin`"
+    )
+
+
+def test_a_server_that_is_not_there_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    made = worker(proxy, tmp_path, servers=("app/web_1", "www/{vm}"))
+    with pytest.raises(HandlerError, match="there is no server www/web_1 at /"):
+        prepare(made)
+    # What was there is drained nevertheless: the event comes in any case.
+    assert admins(proxy)["app/web_1"] == 8
+
+
+def test_servers_may_be_patterns(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    prepare(worker(proxy, tmp_path, servers=("*/web_1",)))
+    assert admins(proxy) == DRAINED
+
+
+def test_a_name_with_a_star_is_no_pattern(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    with pytest.raises(HandlerError, match="there is no server"):
+        prepare(worker(proxy, tmp_path), vm="*")
+    assert admins(proxy) == READY
+
+
+def test_this_computer_has_a_name_too(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    host = socket.gethostname().partition(".")[0]
+    proxy.servers = {f"app/{host}": Server()}
+    prepare(worker(proxy, tmp_path, servers=("app/{host}",)))
+    assert admins(proxy) == {f"app/{host}": 8}
+
+
+def test_a_vm_without_a_name_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    with pytest.raises(HandlerError, match="this VM's name is not known"):
+        prepare(worker(proxy, tmp_path), vm="")
+    prepare(worker(proxy, tmp_path, servers=("app/web_1",)), vm="")
+
+
+def test_of_two_proxies_one_is_away(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    other = tmp_path / "other.sock"
+    made = worker(proxy, tmp_path, socket=(str(other), proxy.place))
+    with pytest.raises(TimeUpError) as raised:
+        prepare(made, looks=3)
+    assert f"{other}: No such file or directory" in raised.value.message
+    assert admins(proxy) == DRAINED
+    with serving(FakeHaproxy("app/web_1"), other) as second:
+        detail = prepare(made)
+        assert f"app/web_1 at {other}, app/web_1 at {proxy.place}, api/web_1" in detail
+        assert admins(second) == {"app/web_1": 8}
+        second.servers["app/web_1"].sessions = [4]
+        with pytest.raises(TimeUpError, match=f"app/web_1 4 at {other}"):
+            prepare(made, looks=3)
+    other.unlink()
+    with pytest.raises(TimeUpError, match=r"waiting: .*No such file or directory"):
+        recover(made, looks=3)
+    # The one that was there is ready, and is not asked again.
+    assert admins(proxy) == READY
+    asked = len(proxy.asked)
+    with serving(second, other):
+        recover(made)
+    assert admins(second) == {"app/web_1": 0}
+    assert len(proxy.asked) == asked
+
+
+def test_of_two_proxies_one_refuses(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    with serving(FakeHaproxy("app/web_1")) as second:
+        made = worker(proxy, tmp_path, socket=(second.place, proxy.place))
+        prepare(made)
+        second.level = "operator"
+        with pytest.raises(HandlerError, match="must have `level admin`"):
+            recover(made)
+        assert (admins(second), admins(proxy)) == ({"app/web_1": 8}, READY)
+        second.level = "admin"
+        assert recover(made) == "app/web_1 ready"
+
+
+def test_what_does_not_drain_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.is_obeying = False
+    with pytest.raises(TimeUpError, match="app/web_1 is not drained yet"):
+        prepare(worker(proxy, tmp_path), looks=3)
+
+
+def test_what_does_not_become_ready_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    made = worker(proxy, tmp_path)
+    prepare(made)
+    proxy.is_obeying = False
+    with pytest.raises(HandlerError, match="app/web_1 is not ready"):
+        recover(made)
+
+
+def test_an_event_that_goes_ends_it(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    held = leash()
+    proxy.servers["app/web_1"].sessions = [1]
+    proxy.answers = [*untouched(12), lambda: held.stop(CLOCK.now())]
+    with pytest.raises(StoppedError, match="its event has gone"):
+        worker(proxy, tmp_path).prepare(job_of(), held)
+    proxy.answers = []
+    held = leash()
+    proxy.answers = [lambda: None, "hang"]
+    timer = threading.Timer(0.05, held.stop, (CLOCK.now(),))
+    timer.start()
+    with pytest.raises(StoppedError):
+        worker(proxy, tmp_path).prepare(job_of(), held)
+    timer.join()
+    proxy.answers = []
+    proxy.servers["app/web_1"].sessions = [0]
+    prepare(worker(proxy, tmp_path))
+    with pytest.raises(StoppedError):
+        worker(proxy, tmp_path).recover(job_of(Phase.RECOVER), held)
+    with pytest.raises(StoppedError):
+        worker(proxy, tmp_path).prepare(job_of(), held)
+
+
+# -- before it is needed ------------------------------------------------------------
+
+
+def test_a_check_finds_nothing_and_changes_nothing(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    assert worker(proxy, tmp_path).check() == []
+    assert proxy.orders() == []
+    assert not (tmp_path / "agent.db.memos").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda proxy: setattr(proxy, "level", "operator"), "has the level operator"),
+        (lambda proxy: proxy.servers.clear(), r"there is no server app/\*"),
+        (lambda proxy: setattr(proxy, "answers", ["?"]), "no whole answer"),
+    ],
+)
+def test_a_check_says_what_would_fail(
+    proxy: FakeHaproxy,
+    tmp_path: Path,
+    change: Callable[[FakeHaproxy], None],
+    why: str,
+) -> None:
+    change(proxy)
+    [found, *_] = worker(proxy, tmp_path).check()
+    assert re.search(why, found), found
+
+
+def test_an_old_haproxy_tells_no_level(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.answers = [lambda: None, "Unknown command. Please enter one of …\n"]
+    assert worker(proxy, tmp_path).check() == []
+
+
+def test_a_run_that_the_agent_did_not_survive_is_lost(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    with pytest.raises(LostError):
+        worker(proxy, tmp_path).resume(job_of(), leash())
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('servers = ["app/web"]', "socket is missing"),
+        ('socket = "/s"', "servers is missing"),
+        ('socket = "s"\nservers = "app/web"', "neither a path such as"),
+        ('socket = []\nservers = "app/web"', "must not be empty"),
+        ('socket = "/s"\nservers = "web"', "'web' is no BACKEND/SERVER"),
+        ('socket = "/s"\nservers = "app/a; quit"', "is no BACKEND/SERVER"),
+        ('socket = "/s"\nservers = "app/{name}"', "{name} is nothing that is known"),
+        ('socket = "/s"\nservers = "a/b"\nsessions_left = "keep"', "must be one of"),
+    ],
+)
+def test_settings_that_cannot_work_are_told(
+    tmp_path: Path, line: str, fault: str
+) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(f'[[handler]]\nname = "h"\nkind = "haproxy"\n{line}\n')
+    with pytest.raises(AgentSettingsError) as raised:
+        load_settings(file=str(file), environ={}, flags={})
+    assert fault in str(raised.value)
+
+
+def test_a_memo_that_is_broken_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    made = worker(proxy, tmp_path)
+    prepare(made)
+    memo = tmp_path / "agent.db.memos" / "h.json"
+    assert json.loads(memo.read_text()) == {
+        proxy.place: {"app/web_1": "drain", "api/web_1": "drain"}
+    }
+    memo.write_text("{")
+    with pytest.raises(HandlerError, match="cannot be read"):
+        recover(made)

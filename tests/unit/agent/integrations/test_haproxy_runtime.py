@@ -1,0 +1,188 @@
+"""HAProxy's runtime API: answers that are none, ports, a master and its workers."""
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.handlers.port import HandlerError, TimeUpError, Worker
+from forewarn.agent.integrations.haproxy import runtime as haproxy_runtime
+from forewarn.agent.integrations.haproxy import worker as haproxy_worker
+from tests.support.fake_haproxy import FakeHaproxy, serving
+from tests.support.jobs import leash, prepare, recover, worker_of
+
+SERVERS = ("app/{vm}", "api/{vm}")
+READY = {"app/web_1": 0, "api/web_1": 0}
+DRAINED = {"app/web_1": 8, "api/web_1": 8}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(haproxy_worker, "POLL_SECONDS", 0.005)
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[FakeHaproxy]:
+    fake = FakeHaproxy("app/web_1", "api/web_1")
+    with serving(fake, tmp_path / "admin.sock") as made:
+        yield made
+
+
+def worker(proxy: FakeHaproxy, tmp_path: Path, **more: Any) -> Worker:
+    given = {"socket": (proxy.place,), "servers": SERVERS, **more}
+    return worker_of("haproxy", tmp_path, **given)
+
+
+def admins(proxy: FakeHaproxy) -> dict[str, int]:
+    return {label: server.admin for label, server in proxy.servers.items()}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("", "the answer was cut off"),
+        (f"1\n# {'be_id be_name srv_id'}\n3 app 1", "the answer was cut off"),
+        ("hang", "no answer within 0 s"),
+    ],
+)
+def test_an_answer_that_is_none_is_asked_for_again(
+    proxy: FakeHaproxy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    why: str,
+) -> None:
+    monkeypatch.setattr(haproxy_runtime, "EXCHANGE_SECONDS", 0.1)
+    runtime = haproxy_runtime.Runtime(proxy.place)
+    proxy.answers = ["Unknown command: 'show proc'\n", said]
+    with pytest.raises(haproxy_runtime.AwayError, match=why):
+        runtime.servers(leash())
+    proxy.answers = ["Unknown command: 'show proc'\n", said]
+    prepare(worker(proxy, tmp_path))
+    assert admins(proxy) == DRAINED
+
+
+def test_what_is_no_haproxy_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.answers = ["Unknown command\n", "Go away.\n"]
+    with pytest.raises(HandlerError, match="show stat -1 4 -1: Go away"):
+        prepare(worker(proxy, tmp_path))
+    proxy.answers = ["-ERR unknown command\n"] * 1000
+    with pytest.raises(TimeUpError, match="no whole answer to show proc"):
+        prepare(worker(proxy, tmp_path), looks=3)
+
+
+def test_an_answer_without_end_is_cut(
+    proxy: FakeHaproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(haproxy_runtime, "ANSWER_BYTES_MAX", 100)
+    with pytest.raises(HandlerError, match="the answer has no end"):
+        prepare(worker(proxy, tmp_path))
+
+
+def test_it_talks_to_a_port_as_well(tmp_path: Path) -> None:
+    with serving(FakeHaproxy("app/web_1", "api/web_1")) as proxy:
+        made = worker(proxy, tmp_path)
+        prepare(made)
+        assert set(admins(proxy).values()) == {8}
+        recover(made)
+        nobody = proxy.place
+    made = worker_of("haproxy", tmp_path, socket=(nobody,), servers=SERVERS)
+    with pytest.raises(TimeUpError, match="Connection refused"):
+        prepare(made, looks=3)
+    made = worker_of(
+        "haproxy", tmp_path, socket=("nowhere.invalid:9999",), servers=SERVERS
+    )
+    with pytest.raises(TimeUpError, match=r"nowhere\.invalid"):
+        prepare(made, looks=3)
+
+
+def test_a_master_is_asked_for_its_workers(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    proxy.is_master = True
+    made = worker(proxy, tmp_path)
+    prepare(made)
+    assert "@!5000 set server app/web_1 state drain" in proxy.asked
+    assert admins(proxy) == DRAINED
+    recover(made)
+    assert admins(proxy) == READY
+
+
+def test_sessions_that_a_reload_has_left_behind_are_waited_for(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.is_master = True
+    proxy.servers["app/web_1"].sessions = [5, 0]
+    proxy.reload()
+    old = proxy.left_behind[4000]
+    old["app/web_1"].sessions = [5, 5, 1, 1, 0]
+    made = worker(proxy, tmp_path)
+    prepare(made)
+    assert old["app/web_1"].sessions == [0]
+    old["app/web_1"].sessions = [5]
+    with pytest.raises(TimeUpError, match="5 sessions are left: app/web_1 5"):
+        prepare(made, looks=3)
+    made = worker(proxy, tmp_path, wait=1_000, sessions_left="shutdown")
+    prepare(made)
+    assert "@!4000 shutdown sessions server app/web_1" in proxy.asked
+
+
+def test_a_worker_that_ends_meanwhile_has_no_sessions(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.is_master = True
+    proxy.reload()
+    proxy.left_behind[4000]["app/web_1"].sessions = [5]
+    proxy.answers = [lambda: None, proxy.left_behind.clear]
+    prepare(worker(proxy, tmp_path))
+
+
+def test_a_master_without_workers_is_asked_again(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    proxy.is_master = True
+    proxy.answers = ["#<PID> <type>\n1 master\n# workers\n# programs\n\n"]
+    prepare(worker(proxy, tmp_path))
+    assert admins(proxy) == DRAINED
+
+
+def test_of_a_name_with_several_addresses_the_first_that_answers_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = socket.getaddrinfo
+
+    def both(host: str, port: int, **more: Any) -> list[Any]:
+        if host != "proxies.example.com":
+            return real(host, port, **more)
+        if more.get("flags"):
+            raise OSError("it is a name")
+        found = real("127.0.0.1", port, type=socket.SOCK_STREAM)
+        # Nobody is at the first.
+        return [*real("127.0.0.1", 9, type=socket.SOCK_STREAM), *found]
+
+    monkeypatch.setattr(socket, "getaddrinfo", both)
+    with serving(FakeHaproxy("app/web_1", "api/web_1")) as proxy:
+        port = proxy.place.rpartition(":")[2]
+        place = f"proxies.example.com:{port}"
+        prepare(worker(proxy, tmp_path, socket=(place,)))
+        assert admins(proxy) == DRAINED
+
+
+def test_a_system_without_paths_for_sockets_says_so(
+    proxy: FakeHaproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(socket, "AF_UNIX")
+    [found] = worker(proxy, tmp_path).check()
+    assert found.endswith("this system has no sockets with a path")
+
+
+def test_an_exchange_that_has_no_time_left_is_not_begun(
+    proxy: FakeHaproxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(haproxy_runtime, "EXCHANGE_SECONDS", 1e-9)
+    runtime = haproxy_runtime.Runtime(proxy.place)
+    with pytest.raises(haproxy_runtime.AwayError, match="no answer within 0 s"):
+        runtime.ask("show proc", leash())
+    with pytest.raises(TimeUpError, match=re.escape(f"asking {proxy.place}")):
+        runtime.ask("show proc", leash(0))

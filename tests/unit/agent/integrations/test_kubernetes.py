@@ -1,0 +1,456 @@
+"""A node that is closed before an event, and opened again by whoever closed it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.port import (
+    HandlerError,
+    LostError,
+    StoppedError,
+    TimeUpError,
+)
+from forewarn.agent.integrations.kubernetes.node import ANNOTATION
+from forewarn.agent.settings import AgentSettingsError, load_settings
+from forewarn.clock import VirtualClock
+from forewarn.instants import format_instant
+from tests.support.agent_journals import START
+from tests.support.fake_kubernetes import Right, serving
+from tests.support.kubernetes_workers import EVENT_ID, Cluster, notice
+
+OURS = {"key": "forewarn/maintenance", "value": "Reboot", "effect": "NoSchedule"}
+THEIRS = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    clock = VirtualClock(START)
+    with serving(clock) as fake:
+        fake.add_node("web-0", taints=[THEIRS])
+        yield Cluster(fake, clock, tmp_path)
+
+
+def closes(cluster: Cluster, name: str = "node", **more: Any) -> Any:
+    return cluster.worker(name, drain=False, **more)
+
+
+def test_it_closes_the_node_and_opens_it_again(cluster: Cluster) -> None:
+    worker, node = closes(cluster), cluster.fake.node()
+    assert cluster.prepare(worker).detail == "tainted, cordoned"
+    assert node["spec"] == {"unschedulable": True, "taints": [THEIRS, OURS]}
+    assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {
+        "cordoned": True,
+        "handlers": {
+            "node": {
+                "cordon": True,
+                "taints": ["forewarn/maintenance:NoSchedule"],
+                "conditions": ["ForewarnMaintenance"],
+            }
+        },
+    }
+    assert cluster.recover(worker, notice()).detail == "node web-0 is open"
+    assert node["spec"] == {"taints": [THEIRS]}
+    assert ANNOTATION not in node["metadata"]["annotations"]
+
+
+def test_twice_changes_nothing_more(cluster: Cluster) -> None:
+    worker, fake = closes(cluster), cluster.fake
+    cluster.prepare(worker)
+    first = json.dumps(fake.node()["spec"])
+    assert cluster.prepare(worker).detail == "tainted, cordoned"
+    assert json.dumps(fake.node()["spec"]) == first
+    assert len([each for each in fake.asked("PATCH") if "status" not in each.path]) == 1
+    cluster.recover(worker, notice())
+    assert cluster.recover(worker).detail == "there was nothing to undo"
+    assert len(fake.events) == 2
+
+
+def test_an_operators_cordon_stays(cluster: Cluster) -> None:
+    node, worker = cluster.fake.node(), closes(cluster)
+    node["spec"]["unschedulable"] = True
+    cluster.prepare(worker)
+    detail = cluster.recover(worker, notice()).detail
+    assert detail == "node web-0 stays cordoned, as somebody else wants it"
+    assert node["spec"] == {"unschedulable": True, "taints": [THEIRS]}
+
+
+def test_an_operators_taint_stays_as_it_is(cluster: Cluster) -> None:
+    node, worker = cluster.fake.node(), closes(cluster, cordon=False)
+    mine = {**OURS, "value": "by-hand"}
+    node["spec"]["taints"] = [mine]
+    cluster.prepare(worker)
+    assert node["spec"]["taints"] == [mine]
+    cluster.recover(worker, notice())
+    assert node["spec"]["taints"] == [mine]
+
+
+def test_what_an_operator_undid_is_not_missed(cluster: Cluster) -> None:
+    node, worker = cluster.fake.node(), closes(cluster)
+    cluster.prepare(worker)
+    node["spec"] = {"taints": [THEIRS]}
+    assert cluster.recover(worker, notice()).detail == "node web-0 is open"
+    assert node["spec"] == {"taints": [THEIRS]}
+    assert ANNOTATION not in node["metadata"]["annotations"]
+
+
+def test_two_handlers_share_a_node(cluster: Cluster) -> None:
+    """A Freeze only taints, a Reboot closes it all: each undoes what no other wants."""
+    node = cluster.fake.node()
+    freeze, reboot = closes(cluster, "freeze", cordon=False), closes(cluster)
+    cluster.prepare(freeze, notice("Freeze", "E1"), name="freeze")
+    assert node["spec"] == {"taints": [THEIRS, {**OURS, "value": "Freeze"}]}
+    cluster.prepare(reboot)
+    assert node["spec"] == {"unschedulable": True, "taints": [THEIRS, OURS]}
+    detail = cluster.recover(freeze, notice("Freeze", "E1"), name="freeze").detail
+    assert detail == "node web-0 stays as node want it"
+    assert node["spec"] == {"unschedulable": True, "taints": [THEIRS, OURS]}
+    [condition] = cluster.fake.conditions("ForewarnMaintenance")
+    assert condition["status"] == "True"
+    cluster.recover(reboot, notice())
+    assert node["spec"] == {"taints": [THEIRS]}
+    assert condition["status"] == "False"
+
+
+def test_another_handlers_cordon_is_not_undone(cluster: Cluster) -> None:
+    node = cluster.fake.node()
+    one, two = closes(cluster, "one"), closes(cluster, "two")
+    cluster.prepare(one, name="one")
+    cluster.prepare(two, name="two")
+    cluster.recover(one, notice(), name="one")
+    assert node["spec"]["unschedulable"]
+    cluster.recover(two, notice(), name="two")
+    assert node["spec"] == {"taints": [THEIRS]}
+
+
+def test_what_changed_in_the_settings_meanwhile_is_undone_too(cluster: Cluster) -> None:
+    node = cluster.fake.node()
+    cluster.prepare(closes(cluster, condition="Old", taint="old=x:NoExecute"))
+    worker = closes(cluster, cordon=False)
+    cluster.prepare(worker)
+    assert len(node["spec"]["taints"]) == 3
+    cluster.recover(worker, notice())
+    assert node["spec"] == {"taints": [THEIRS]}
+    assert [each["status"] for each in cluster.fake.conditions("Old")] == ["False"]
+
+
+def test_a_node_that_somebody_else_changes_is_read_again(cluster: Cluster) -> None:
+    fake = cluster.fake
+
+    def someone(node: dict[str, Any]) -> None:
+        node["spec"]["taints"].append({**THEIRS, "key": "new"})
+
+    fake.before_patch = someone
+    cluster.prepare(closes(cluster))
+    keys = [each["key"] for each in fake.node()["spec"]["taints"]]
+    assert keys == ["gpu", "new", "forewarn/maintenance"]
+
+
+def test_an_annotation_that_somebody_wrote_over_undoes_nothing(
+    cluster: Cluster,
+) -> None:
+    node, worker = cluster.fake.node(), closes(cluster)
+    cluster.prepare(worker)
+    for text in (
+        "no JSON",
+        '["node"]',
+        '{"handlers": {"node": 1, "x": {"taints": 2}}}',
+    ):
+        node["metadata"]["annotations"][ANNOTATION] = text
+        assert cluster.recover(worker, notice()).detail
+        assert node["spec"]["unschedulable"]
+
+
+def test_the_condition_and_events_tell_of_the_event(cluster: Cluster) -> None:
+    worker, fake = closes(cluster), cluster.fake
+    cluster.prepare(worker)
+    [condition] = fake.conditions("ForewarnMaintenance")
+    text = (
+        "Reboot of this VM, not before 2026-11-21T11:00:00Z: "
+        "Host is going to be updated."
+    )
+    since = format_instant(START)
+    assert condition == {
+        "type": "ForewarnMaintenance",
+        "status": "True",
+        "reason": "RebootScheduled",
+        "message": text,
+        "lastHeartbeatTime": since,
+        "lastTransitionTime": since,
+    }
+    cluster.clock.advance_to(START + 90_500_000)
+    cluster.prepare(worker, notice(status="Started"))
+    [condition] = fake.conditions("ForewarnMaintenance")
+    assert condition["reason"] == "RebootStarted"
+    assert condition["lastTransitionTime"] == since
+    assert condition["lastHeartbeatTime"] == format_instant(START + 90_000_000)
+    cluster.recover(worker, notice())
+    [condition] = fake.conditions("ForewarnMaintenance")
+    assert (condition["status"], condition["reason"]) == ("False", "NoMaintenance")
+    scheduled, over = fake.events.values()
+    assert scheduled["metadata"]["name"] == f"web-0.{EVENT_ID.lower()}-prepare-node"
+    assert scheduled["involvedObject"]["uid"] == "uid-web-0"
+    assert (scheduled["reason"], scheduled["type"]) == ("RebootScheduled", "Warning")
+    assert scheduled["message"] == text
+    assert (over["reason"], over["type"]) == ("RebootOver", "Normal")
+
+
+@pytest.mark.parametrize(
+    ("about", "reason", "value"),
+    [
+        (notice("Über Nacht!", not_before=None), "berNachtScheduled", "ber-Nacht"),
+        (notice("", description=""), "EventScheduled", ""),
+        (notice("x" * 300, description="y" * 4000), f"{'x' * 100}", "x" * 63),
+    ],
+)
+def test_words_that_no_version_knows_are_taken(
+    cluster: Cluster, about: Any, reason: str, value: str
+) -> None:
+    cluster.prepare(closes(cluster), about)
+    [condition] = cluster.fake.conditions("ForewarnMaintenance")
+    assert condition["reason"].startswith(reason)
+    assert cluster.fake.node()["spec"]["taints"][1]["value"] == value
+    assert len(cluster.fake.events) == 1
+
+
+def test_each_part_can_be_left_out(cluster: Cluster) -> None:
+    node, fake = cluster.fake.node(), cluster.fake
+    only: dict[str, Any] = {
+        "cordon": False,
+        "taint": "",
+        "condition": "",
+        "events": False,
+    }
+    cluster.prepare(cluster.worker("node", **only))
+    assert (node["spec"], node["metadata"]["annotations"]) == ({"taints": [THEIRS]}, {})
+    assert not fake.asked("PATCH")
+    assert not fake.events
+    cluster.prepare(
+        closes(cluster, "node", **only | {"taint": "a/b=c:PreferNoSchedule"})
+    )
+    mine = {"key": "a/b", "value": "c", "effect": "PreferNoSchedule"}
+    assert node["spec"] == {"taints": [THEIRS, mine]}
+    assert not fake.conditions("ForewarnMaintenance")
+
+
+def test_recovery_after_a_lost_journal(cluster: Cluster) -> None:
+    worker = closes(cluster)
+    cluster.prepare(worker)
+    assert cluster.recover(worker, None).detail == "node web-0 is open"
+    assert cluster.recover(worker, None).detail == "there was nothing to undo"
+    assert "EventOver" in [each["reason"] for each in cluster.fake.events.values()]
+
+
+def test_a_node_that_is_gone(cluster: Cluster) -> None:
+    worker = closes(cluster)
+    del cluster.fake.nodes["web-0"]
+    with pytest.raises(HandlerError, match="the cluster has no node web-0"):
+        cluster.prepare(worker)
+    assert cluster.recover(worker).detail == "there is no node web-0 any more"
+
+
+@pytest.mark.parametrize("trouble", [0, 500, 503, 429])
+def test_a_server_that_is_away_is_asked_again(cluster: Cluster, trouble: int) -> None:
+    worker = closes(cluster)
+    cluster.fake.script = [trouble] * 6
+    assert cluster.prepare(worker).detail == "tainted, cordoned"
+    cluster.fake.script = [trouble] * 2
+    assert cluster.recover(worker, notice()).detail == "node web-0 is open"
+
+
+def test_a_server_that_stays_away_fails_in_time(cluster: Cluster) -> None:
+    cluster.fake.is_away = True
+    with pytest.raises(HandlerError, match="its time was up while it was asking again"):
+        cluster.prepare(closes(cluster))
+    assert cluster.clock.now() <= START + 120_000_000
+    assert cluster.leash is not None
+    cluster.leash.stop(0)
+    with pytest.raises(StoppedError):
+        closes(cluster)._read(
+            closes(cluster)._access().api(cluster.clock), cluster.leash
+        )
+
+
+def test_a_lost_answer_is_no_second_change(cluster: Cluster) -> None:
+    """The patch was taken and its answer lost: the node is read again, and is ours."""
+    worker, fake = closes(cluster, events=False), cluster.fake
+    real = fake.answer
+
+    def losing(request: Any) -> tuple[int, Any]:
+        status, answer = real(request)
+        if request.method == "PATCH" and "status" not in request.path:
+            fake.answer = real
+            return 504, {"message": "lost"}
+        return status, answer
+
+    fake.answer = losing
+    assert cluster.prepare(worker).detail == "tainted, cordoned"
+    assert len(fake.asked("PATCH", "web-0")) == 3
+    cluster.recover(worker, notice())
+    assert fake.node()["spec"] == {"taints": [THEIRS]}
+
+
+def allow(cluster: Cluster, *, but: tuple[str, str] = ("", "")) -> None:
+    all_ = [
+        ("get", "nodes"),
+        ("patch", "nodes"),
+        ("patch", "nodes/status"),
+        ("list", "pods"),
+        ("create", "pods/eviction"),
+        ("delete", "pods"),
+        ("create", "events"),
+    ]
+    cluster.fake.allowed = {
+        Right(verb, "", what) for verb, what in all_ if (verb, what) != but
+    }
+
+
+@pytest.mark.parametrize(
+    ("but", "wrong"),
+    [
+        (("get", "nodes"), "nodes"),
+        (("patch", "nodes"), "nodes"),
+        (("patch", "nodes/status"), "nodes/status"),
+        (("list", "pods"), "pods"),
+    ],
+)
+def test_a_missing_right_withholds_the_approval(
+    cluster: Cluster, but: tuple[str, str], wrong: str
+) -> None:
+    allow(cluster, but=but)
+    worker = cluster.worker(force=True)
+    with pytest.raises(HandlerError, match=f'cannot {but[0]} resource "{wrong}"'):
+        cluster.prepare(worker)
+    [fault] = worker.check()
+    assert fault.endswith(f"may not {but[0]} {wrong}: the role lacks it")
+
+
+def test_an_event_that_may_not_be_emitted_holds_up_nothing(cluster: Cluster) -> None:
+    allow(cluster, but=("create", "events"))
+    worker = closes(cluster)
+    assert "no Event: POST" in cluster.prepare(worker).detail
+    assert "no Event: POST" in cluster.recover(worker, notice()).detail
+    [fault] = worker.check()
+    assert fault.endswith(
+        "may not create events in namespace default: the role lacks it"
+    )
+
+
+def test_a_status_that_cannot_be_had_does_not_hold_up_a_drain(
+    cluster: Cluster,
+) -> None:
+    allow(cluster, but=("patch", "nodes/status"))
+    cluster.fake.add_pod("web-1")
+    with pytest.raises(HandlerError, match=r"the condition .* could not be set"):
+        cluster.prepare(cluster.worker())
+    assert cluster.fake.names() == []
+
+
+def test_check_finds_what_would_fail(cluster: Cluster) -> None:
+    allow(cluster)
+    worker, fake = cluster.worker(force=True), cluster.fake
+    assert worker.check() == []
+    changed = [each for each in fake.came if each.method not in {"GET", "POST"}]
+    assert not changed
+    fake.allowed = {Right("get", "", "nodes")}
+    assert len(worker.check()) == 6
+    fake.allowed = None
+    fake.tokens = {"another"}
+    assert worker.check() == ["GET /api/v1/nodes/web-0 was answered 401: Unauthorized"]
+    del fake.nodes["web-0"]
+    fake.tokens = {"a-token"}
+    assert worker.check() == ["the cluster has no node web-0: write node"]
+    fake.script = [200, 0]
+    assert len(worker.check()) == 1
+    fake.is_away = True
+    [fault] = worker.check()
+    assert "the connection ended" in fault
+    (cluster.folder / "kubeconfig").chmod(0o644)
+    assert worker.check()[0].endswith("can be read by other users: chmod 600")
+    (cluster.folder / "kubeconfig").unlink()
+    [fault] = worker.check()
+    assert fault.startswith("the kubeconfig cannot be read: ")
+
+
+def test_a_node_that_goes_while_it_is_opened(cluster: Cluster) -> None:
+    worker, fake = closes(cluster, condition=""), cluster.fake
+    cluster.prepare(worker)
+    real = fake.answer
+
+    def vanishing(request: Any) -> tuple[int, Any]:
+        if request.method == "PATCH":
+            fake.nodes.clear()
+        return real(request)
+
+    fake.answer = vanishing
+    detail = cluster.recover(worker, notice()).detail
+    assert detail == "there is no node web-0 any more"
+
+
+def test_who_is_always_slower_than_somebody_else_gives_up_in_time(
+    cluster: Cluster,
+) -> None:
+    real = cluster.fake.answer
+
+    def faster(request: Any) -> tuple[int, Any]:
+        cluster.fake.before_patch = lambda _: None
+        return real(request)
+
+    cluster.fake.answer = faster
+    with pytest.raises(TimeUpError, match="while it was changing node web-0"):
+        cluster.prepare(closes(cluster), seconds=5)
+
+
+def test_a_change_that_the_server_finds_wrong_is_told(cluster: Cluster) -> None:
+    cluster.fake.before_patch = lambda node: node["spec"].update(taints=[OURS, OURS])
+    node = cluster.fake.node()
+    node["spec"]["taints"] = [OURS, OURS]
+    with pytest.raises(HandlerError, match=r"answered 4\d\d"):
+        cluster.prepare(closes(cluster, taint="a:NoSchedule"))
+
+
+def test_an_event_whose_answer_is_lost_holds_up_nothing(cluster: Cluster) -> None:
+    cluster.fake.script = [None, None, None, 0]
+    detail = cluster.prepare(closes(cluster)).detail
+    assert detail.startswith("tainted, cordoned; no Event: ")
+
+
+def test_a_run_is_lost_with_the_agent(cluster: Cluster) -> None:
+    worker = closes(cluster)
+    job = cluster.job(Phase.PREPARE, notice())
+    with pytest.raises(LostError):
+        worker.resume(job, cluster.leash_of(job))
+
+
+def settings(folder: Path, *lines: str) -> Any:
+    file = folder / "agent.toml"
+    head = ["[[handler]]", 'name = "node"', 'kind = "kubernetes"']
+    file.write_text("\n".join([*head, *lines]), encoding="utf-8")
+    return load_settings(file=str(file), environ={}, flags={})
+
+
+def test_the_usual_needs_no_key(tmp_path: Path) -> None:
+    assert settings(tmp_path).handlers[0].more == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('taint = "maintenance"', "is no taint such as"),
+        ('taint = "a/b:Never"', "is no taint such as"),
+        ('condition = "two words"', "is no type such as"),
+        ('empty_dir = "delete"', "must be one of refuse, leave, evict"),
+        ('force_lead = "10s"', "is for a handler with force = true"),
+        ("drain = false\nforce = true", "this one has drain = false"),
+        (
+            'drain = false\ncordon = false\ntaint = ""\ncondition = ""',
+            "it would do nothing",
+        ),
+    ],
+)
+def test_mistakes_are_told(tmp_path: Path, line: str, told: str) -> None:
+    with pytest.raises(AgentSettingsError, match=told):
+        settings(tmp_path, line)

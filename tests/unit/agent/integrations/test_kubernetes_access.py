@@ -1,0 +1,279 @@
+"""The way to an API server: a pod's service account, or a kubeconfig."""
+
+import base64
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.integrations.kubernetes import access
+from forewarn.agent.integrations.kubernetes import yaml as kubernetes_yaml
+from forewarn.clock import SystemClock
+from tests.support.certificates import certificate_in, needs_openssl
+from tests.support.fake_kubernetes import serving
+
+CLOCK = SystemClock()
+
+# As `kubectl config` writes it.
+WRITTEN = """\
+apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: {ca}
+    server: https://127.0.0.1:6443
+  name: here
+- cluster:
+    server: https://192.0.2.1
+  name: elsewhere
+contexts:
+- context:
+    cluster: here
+    namespace: shop
+    user: agent
+  name: agent@here
+current-context: agent@here
+kind: Config
+preferences: {}
+users:
+- name: agent
+  user:
+    token: eyJhbGciOi.JSUzI1NiIs-ImtpZCI_6IkE
+"""
+CA = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+CA_DATA = base64.b64encode(CA.encode()).decode()
+
+
+def file_of(folder: Path, text: str) -> str:
+    file = folder / "kubeconfig"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def told(found: access.Access) -> str:
+    """Return the token of a way."""
+    assert found.token is not None
+    return found.token()
+
+
+def config(folder: Path, *, cluster: Any = None, user: Any = None) -> str:
+    """Return a file as JSON, with another cluster or user."""
+    whole = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": cluster or {"server": "https://k"}}],
+        "users": [{"name": "u", "user": user or {"token": "t"}}],
+    }
+    return file_of(folder, json.dumps(whole))
+
+
+def test_what_kubectl_writes_is_read(tmp_path: Path) -> None:
+    path = file_of(tmp_path, WRITTEN.replace("{ca}", CA_DATA))
+    found = access.find(path, {"KUBERNETES_SERVICE_HOST": "192.0.2.9"})
+    assert found.server == "https://127.0.0.1:6443"
+    assert told(found) == "eyJhbGciOi.JSUzI1NiIs-ImtpZCI_6IkE"
+    assert (found.ca_text, found.ca_file, found.origin) == (CA, "", path)
+
+
+def test_a_file_with_the_token_is_read_anew(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first\n")
+    (tmp_path / "ca.crt").write_text(CA)
+    path = config(
+        tmp_path,
+        cluster={"server": "https://k", "certificate-authority": "ca.crt"},
+        user={"tokenFile": "token", "token": "never"},
+    )
+    found = access.find(path, {})
+    assert found.ca_file == str(tmp_path / "ca.crt")
+    assert told(found) == "first"
+    (tmp_path / "token").write_text("second")
+    assert told(found) == "second"
+    (tmp_path / "token").write_text(" \n")
+    with pytest.raises(HandlerError, match="is empty"):
+        told(found)
+    (tmp_path / "token").unlink()
+    with pytest.raises(HandlerError, match=r"the token cannot be read: .*No such file"):
+        told(found)
+
+
+def test_the_account_of_a_pod(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("of-the-pod")
+    (tmp_path / "ca.crt").write_text(CA)
+    environment = {
+        "KUBERNETES_SERVICE_HOST": "fd00::1",
+        "KUBERNETES_SERVICE_PORT": "6443",
+    }
+    found = access.find("", environment, folder=str(tmp_path))
+    assert found.server == "https://[fd00::1]:6443"
+    assert told(found) == "of-the-pod"
+    assert found.origin == "the service account of this pod"
+    (tmp_path / "ca.crt").unlink()
+    with pytest.raises(HandlerError, match="the authorities of the service account"):
+        access.find("", environment, folder=str(tmp_path))
+    with pytest.raises(HandlerError, match="it does not run in a pod"):
+        access.find("", {})
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "told"),
+    [
+        (None, {"exec": {"command": "kubelogin"}}, "does not log in with exec"),
+        (None, {"client-key-data": "x"}, "does not log in with client-key-data"),
+        (None, {"client-key": "k.pem"}, "neither a token nor a tokenFile"),
+        (None, {"username": "u", "password": "p"}, "does not log in with username"),
+        (None, {"extensions": []}, "neither a token nor a tokenFile"),
+        ({"server": "k:6443"}, None, "is not a URL"),
+        ({"server": "http://k:6443"}, None, "http://k:6443, is no https"),
+        ({"certificate-authority": "none.crt"}, None, "certificate-authority cannot"),
+        ({"certificate-authority-data": "%%"}, None, "no certificate in base64"),
+        ({"insecure-skip-tls-verify": True}, None, "would give the token to anybody"),
+        ({"proxy-url": "http://p"}, None, "does not know proxy-url"),
+        ({"tls-server-name": "k"}, None, "does not know tls-server-name"),
+    ],
+)
+def test_what_is_not_known_is_refused(
+    tmp_path: Path, cluster: Any, user: Any, told: str
+) -> None:
+    with pytest.raises(HandlerError, match=told) as error:
+        access.find(config(tmp_path, cluster=cluster, user=user), {})
+    assert "password" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "has no current-context"),
+        ("- a\n", "has no current-context"),
+        ("current-context: x\n", "has no context 'x' in contexts"),
+        ("{", "line 1: "),
+        ("a: &b c\n", "line 1 has & where"),
+        ("current-context: x\ncontexts:\n- name: x\n", "has no cluster '' in clusters"),
+    ],
+)
+def test_a_file_that_is_none(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(HandlerError, match=told):
+        access.find(file_of(tmp_path, text), {})
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "none")
+    with pytest.raises(HandlerError, match="the kubeconfig cannot be read: "):
+        access.find(path, {})
+    assert access.warnings(path) == ()
+    assert access.warnings("") == ()
+
+
+@pytest.mark.slow
+@needs_openssl
+def test_a_client_may_have_a_certificate_in_the_place_of_a_token(
+    tmp_path: Path,
+) -> None:
+    made = certificate_in(tmp_path)
+    context = made.server()
+    # Nobody is let in without one.
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(made.certificate)
+    user = {"client-certificate": made.certificate.name, "client-key": made.key.name}
+    with serving(CLOCK, context) as fake:
+        fake.add_node("web-0")
+        fake.tokens = {""}
+        cluster = {"server": fake.url, "certificate-authority": made.certificate.name}
+        way = access.find(config(tmp_path, cluster=cluster, user=user), {})
+        assert way.token is None
+        api = way.api(CLOCK)
+        assert api.get("/api/v1/nodes/web-0", leash_for(5, CLOCK))["kind"] == "Node"
+
+
+# The YAML that is read
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("# nothing\n---\n", None),
+        (
+            "a: b # c\nd: 'it''s' # e\nf: \"g\\u00e9\"  # h\n",
+            {"a": "b", "d": "it's", "f": "gé"},
+        ),
+        ("a:\nb: null\nc: ~\nd: # e\n", {"a": None, "b": None, "c": None, "d": None}),
+        ("a: true\nb: false\nc: 12\n", {"a": True, "b": False, "c": "12"}),
+        ('a: {}\nb: []\n"c d": x#y\n', {"a": {}, "b": [], "c d": "x#y"}),
+        ("- a\n-\n- - b\n  - c\n", ["a", None, ["b", "c"]]),
+        (
+            "a:\n- b: c\n  d:\n  - e\n-   f: g\n",
+            {"a": [{"b": "c", "d": ["e"]}, {"f": "g"}]},
+        ),
+        ("a:\n  - b\n  -\n    c: d\n", {"a": ["b", {"c": "d"}]}),
+        ("a: http://b:80/c\n", {"a": "http://b:80/c"}),
+        ("  a:\n      b: c\n", {"a": {"b": "c"}}),
+    ],
+)
+def test_yaml_as_kubectl_writes_it(text: str, value: Any) -> None:
+    assert kubernetes_yaml.read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: b\n\tc: d\n", "line 2 is indented with a tab"),
+        ("a: b\n---\nc: d\n", "line 2 begins another document"),
+        ("a: b\n  c: d\n", "line 2 is indented otherwise"),
+        ("a: b\nc\n", "line 2 is no key"),
+        ("a: b\na: c\n", "line 2 says a again"),
+        ("a: |\n  b\n", r"line 1 has \| where"),
+        ("a: {b: c}\n", "line 1 has { where"),
+        ("a: *b\n", r"line 1 has \* where"),
+        ("a: b: c\n", "line 1 has two colons"),
+        ("a: 'b\n", "line 1 has a quote that does not end"),
+        ("a: 'b' c\n", "line 1 has a quote that does not end"),
+        ('a: "b\n', "line 1 has a quoted text that is none"),
+        ('a: "b" c\n', "line 1 has something behind"),
+        ("a: b\n- c\n", "line 2 is indented otherwise"),
+        ("a" * (kubernetes_yaml.YAML_CHARACTERS_MAX + 1), "it has more than"),
+    ],
+)
+def test_other_yaml_is_refused_with_its_line(text: str, told: str) -> None:
+    with pytest.raises(kubernetes_yaml.YamlError, match=told):
+        kubernetes_yaml.read(text)
+
+
+# A server with a certificate
+
+
+@pytest.mark.slow
+@needs_openssl
+def test_the_server_is_trusted_by_its_authority_alone(tmp_path: Path) -> None:
+    made = certificate_in(tmp_path)
+    certificate = made.certificate
+    (tmp_path / "ca.crt").write_bytes(certificate.read_bytes())
+    (tmp_path / "token").write_text("old")
+    with serving(CLOCK, made.server()) as fake:
+        fake.add_node("web-0")
+        port = fake.url.rpartition(":")[2]
+        environment = {
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": port,
+        }
+        api = access.find("", environment, folder=str(tmp_path)).api(CLOCK)
+        fake.tokens = {"new"}
+        with pytest.raises(HandlerError, match="was answered 401"):
+            api.get("/api/v1/nodes/web-0", leash_for(5, CLOCK))
+        # The kubelet has brought a new token; the same way has it at once.
+        (tmp_path / "token").write_text("new")
+        assert api.get("/api/v1/nodes/web-0", leash_for(5, CLOCK))["kind"] == "Node"
+
+        cluster = {"server": fake.url}
+        data = base64.b64encode(certificate.read_bytes()).decode()
+        known = {**cluster, "certificate-authority-data": data}
+        path = config(tmp_path, cluster=known, user={"token": "new"})
+        api = access.find(path, {}).api(CLOCK)
+        assert api.get("/api/v1/nodes/web-0", leash_for(5, CLOCK))["kind"] == "Node"
+        path = config(tmp_path, cluster=cluster, user={"token": "new"})
+        with pytest.raises(HandlerError, match=r"no trusted connection|asking again"):
+            access.find(path, {}).api(CLOCK).get(
+                "/api/v1/nodes/web-0", leash_for(1, CLOCK)
+            )

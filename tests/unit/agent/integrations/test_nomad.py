@@ -1,0 +1,321 @@
+"""Drains of a Nomad node, with a fake of Nomad."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.integrations import nomad as module
+from forewarn.protocol.notices import Notice
+from tests.support.fake_nomad import NODE_ID, Allocation, FakeNomad
+from tests.support.handled import JOB, Handled
+from tests.support.json_api import Answered
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 1_000_000_000
+"""Of Nomad's durations."""
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
+
+
+@pytest.fixture
+def nomad() -> Iterator[FakeNomad]:
+    with FakeNomad() as fake:
+        yield fake
+
+
+class Story:
+    """A node of Nomad, and handlers of it."""
+
+    def __init__(self, nomad: FakeNomad, folder: Path) -> None:
+        self.nomad = nomad
+        self.folder = folder
+
+    def handler(self, settings: str = "") -> Handled:
+        url = f'url = "{self.nomad.url}"\n'
+        return Handled("nomad", url + settings, self.folder, {})
+
+    def recover(self, handler: Handled) -> str:
+        """Recover from an event, not from a journal that was lost."""
+        job = replace(JOB, notice=Notice(event_id="E1"))
+        return handler.worker.recover(job, handler.leash()).detail
+
+
+@pytest.fixture
+def story(nomad: FakeNomad, tmp_path: Path) -> Story:
+    return Story(nomad, tmp_path)
+
+
+def test_it_drains_waits_and_is_eligible_again(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("web.web[0]", looks=2), Allocation("b.b[0]")]
+    nomad.allocations.append(Allocation("log.log[0]", kind="system"))
+    handler = story.handler()
+    job = replace(JOB, notice=Notice(event_id="E1", event_type="Reboot"))
+    assert handler.worker.prepare(job, handler.leash(120)).detail == (
+        "node worker-1 is drained"
+    )
+    assert [each.status for each in nomad.allocations] == [
+        *("complete", "complete"),
+        "running",
+    ]
+    (deadline,) = nomad.deadlines
+    assert 95 * SECONDS < deadline <= 100 * SECONDS
+    assert nomad.last == {
+        "Status": "complete",
+        "Meta": {
+            "forewarn": JOB.run_id,
+            "forewarn_was": "eligible",
+            "message": "Reboot, by forewarn's handler it",
+        },
+    }
+    assert nomad.eligibility == "ineligible"
+    handler.again()
+    assert story.recover(handler) == "node worker-1 is eligible again"
+    assert nomad.eligibility == "eligible"
+    assert not handler.memo.exists()
+    assert story.recover(handler) == "it drained nothing"
+
+
+def test_twice_does_no_harm(story: Story) -> None:
+    story.nomad.allocations = [Allocation("web.web[0]")]
+    handler = story.handler()
+    handler.prepare()
+    assert handler.prepare() == "node worker-1 is drained"
+    assert story.recover(handler) == "node worker-1 is eligible again"
+    assert story.nomad.eligibility == "eligible"
+
+
+def test_an_operators_drain_is_waited_for_and_stays(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("web.web[0]", looks=2)]
+    nomad.begin_drain({"Deadline": 0, "IgnoreSystemJobs": False}, {"why": "disk"})
+    handler = story.handler()
+    said = "node worker-1 is drained; the drain is somebody else's"
+    assert handler.prepare() == said
+    assert nomad.writes() == []
+    assert story.recover(handler) == "it drained nothing"
+    # Nor is it taken for ours where nobody knows what was done.
+    assert handler.recover() == (
+        "the last drain of node worker-1 is not its own, or was ended"
+    )
+    assert nomad.eligibility == "ineligible"
+
+
+def test_a_drain_that_began_after_ours_stays(story: Story) -> None:
+    handler = story.handler()
+    handler.prepare()
+    story.nomad.allocations = [Allocation("web.web[0]", looks=-1)]
+    story.nomad.begin_drain({"Deadline": 0, "IgnoreSystemJobs": True})
+    assert "not its own" in story.recover(handler)
+    assert story.nomad.drain is not None
+    assert not handler.memo.exists()
+
+
+def test_a_node_that_was_ineligible_stays_so(story: Story) -> None:
+    nomad = story.nomad
+    nomad.eligibility = "ineligible"
+    nomad.allocations = [Allocation("web.web[0]")]
+    handler = story.handler()
+    assert handler.prepare() == "node worker-1 is drained"
+    handler.prepare()
+    assert story.recover(handler) == "node worker-1 was ineligible before, and stays"
+    assert nomad.eligibility == "ineligible"
+
+
+def test_an_event_that_goes_early_ends_the_drain(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
+    handler = story.handler("force = false")
+    assert handler.fails("prepare", 0.2) == (
+        "its time was up while it was waiting for 1 allocation: b.b[0]"
+    )
+    assert nomad.deadlines == [0]
+    assert nomad.drain is not None
+    assert story.recover(handler) == "node worker-1 is eligible again"
+    assert nomad.drain is None
+    assert nomad.allocations[0].status == "running"
+
+
+def test_a_drain_of_an_ineligible_node_only_ends(story: Story) -> None:
+    story.nomad.eligibility = "ineligible"
+    story.nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
+    handler = story.handler("force = false")
+    handler.fails("prepare", 0.2)
+    assert story.recover(handler) == "the drain ended; node worker-1 stays ineligible"
+    assert (story.nomad.drain, story.nomad.eligibility) == (None, "ineligible")
+
+
+def test_what_does_not_end_is_stopped_in_time(story: Story) -> None:
+    nomad = story.nomad
+    names = [f"b.b[{number}]" for number in range(6)]
+    nomad.allocations = [Allocation(each, kind="batch", looks=-1) for each in names]
+    handler = story.handler('force_before = "9s"')
+    # Nomad's own clock does not reach its deadline here: it is told when it is time.
+    assert handler.prepare(9.1) == (
+        "node worker-1 is drained; stopped by force: "
+        "6 allocations: b.b[0], b.b[1], b.b[2], b.b[3], b.b[4], …"
+    )
+    assert 0 < nomad.deadlines[0] < SECONDS
+    assert nomad.deadlines[1:] == [-1_000]
+
+
+def test_with_no_time_left_all_is_stopped_at_once(story: Story) -> None:
+    story.nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
+    handler = story.handler()
+    assert handler.prepare(2) == "node worker-1 is drained"
+    assert story.nomad.deadlines == [-1_000]
+
+
+def test_system_jobs_end_last_where_that_is_wanted(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("log.log[0]", kind="system", looks=3)]
+    handler = story.handler("system_jobs = true")
+    assert handler.prepare() == "node worker-1 is drained"
+    assert nomad.allocations[0].status == "complete"
+    (drained,) = [a.body["DrainSpec"] for a in nomad.asked if a.method == "POST"]
+    assert drained["IgnoreSystemJobs"] is False
+
+
+def test_somebody_ends_our_drain(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("web.web[0]", looks=-1)]
+    handler = story.handler("force = false")
+    handler.fails("prepare", 0.1)
+    nomad.end_drain(eligible=False)
+    assert "or was ended" in story.recover(handler)
+    assert nomad.eligibility == "ineligible", "that was their will"
+
+
+def test_a_drain_that_is_ended_under_our_eyes_fails_it(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("web.web[0]", looks=-1)]
+    ended = nomad._node() | {"LastDrain": {"Status": "canceled", "Meta": None}}
+    # The agent itself, the node, our order; and then the node again.
+    nomad.refusals = [
+        Answered({"stats": {"client": {"node_id": NODE_ID}}}),
+        Answered(nomad._node()),
+        Answered({}),
+        Answered(ended),
+    ]
+    told = story.handler().fails("prepare")
+    assert told == "somebody has ended the drain of node worker-1"
+
+
+def test_after_somebody_ended_ours_the_next_is_a_new_one(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("web.web[0]", looks=-1)]
+    handler = story.handler("force = false")
+    handler.fails("prepare", 0.1)
+    nomad.end_drain(eligible=False)
+    nomad.allocations = []
+    handler.prepare()
+    assert nomad.last is not None
+    assert nomad.last["Meta"]["forewarn_was"] == "ineligible"
+
+
+def test_a_crash_before_the_drain_undoes_nothing(story: Story) -> None:
+    handler = story.handler()
+    handler.memo.parent.mkdir()
+    handler.memo.write_text(json.dumps({"mark": "E1.1.prepare.1.it"}))
+    assert "not its own" in story.recover(handler)
+    assert story.nomad.writes() == []
+
+
+def test_with_a_lost_memory_the_mark_tells(story: Story) -> None:
+    handler = story.handler()
+    handler.prepare()
+    handler.memo.unlink()
+    assert story.recover(handler) == "it drained nothing"
+    assert handler.recover() == "node worker-1 is eligible again"
+
+
+def test_a_right_that_is_missing_is_named(story: Story, tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    story.nomad.token = "s3cret"
+    handler = story.handler(f'token_file = "{secret}"')
+    assert "No such file" in handler.check()[0]
+    secret.write_text("wrong\n")
+    told = handler.fails("prepare")
+    assert "403: Permission denied; its token needs a policy with agent" in told
+    assert "wrong" not in told
+    secret.write_text("s3cret\n")
+    assert handler.check() == []
+    assert handler.prepare() == "node worker-1 is drained"
+
+
+def test_what_is_no_node_is_told(story: Story) -> None:
+    nomad, handler = story.nomad, story.handler()
+    nomad.is_client = False
+    (told,) = handler.check()
+    assert told.endswith("is no client: it has no node")
+    nomad.is_client, nomad.is_old = True, True
+    assert "1.1 is the first" in handler.fails("prepare")
+    nomad.is_old = False
+    nomad.refusals = [nomad.answer_self(), Answered(status=404, text="node not found")]
+    assert "has the node left the cluster?" in handler.fails("prepare")
+    nomad.refusals = [nomad.answer_self(), Answered([])]
+    assert handler.fails("prepare").endswith("is no node")
+    nomad.refusals = [nomad.answer_self(), Answered(status=400, text="no")]
+    assert handler.fails("prepare").endswith("was answered 400: no")
+
+
+def test_servers_that_are_away_are_waited_for(story: Story) -> None:
+    nomad, handler = story.nomad, story.handler()
+    nomad.refusals = [Answered(status=500, text="No cluster leader")] * 2
+    assert handler.prepare() == "node worker-1 is drained"
+    nomad.end()
+    told = handler.fails("recover", 0.4)
+    assert told.startswith("its time was up while it was asking again")
+    assert handler.memo.exists()
+    nomad.begin()
+    assert story.recover(handler) == "node worker-1 is eligible again"
+
+
+def test_what_was_left_is_told_also_where_the_servers_went(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("web.web[0]", looks=-1)]
+    handler = story.handler("force = false")
+    away = [Answered(status=500, text="No cluster leader")] * 99
+    first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
+    listed = [Answered(nomad._node()), Answered([{"Name": "web.web[0]"}])]
+    nomad.refusals = [*first, *listed, *away]
+    assert handler.fails("prepare", 0.5) == (
+        "its time was up while it was waiting for 1 allocation: web.web[0]"
+    )
+
+
+def test_eligibility_that_does_not_come_is_told(story: Story) -> None:
+    nomad, handler = story.nomad, story.handler()
+    handler.prepare()
+    stuck = Answered(nomad._node())
+    nomad.refusals = [nomad.answer_self(), *[stuck, Answered({})] * 99]
+    assert handler.fails("recover", 0.2) == (
+        "its time was up while it was waiting for node worker-1 to be eligible"
+    )
+
+
+def test_a_drain_that_nomad_never_calls_done_is_told(story: Story) -> None:
+    nomad, handler = story.nomad, story.handler("force = false")
+    draining = nomad._node() | {"DrainStrategy": {"Deadline": 0}}
+    first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
+    nomad.refusals = [*first, *[Answered(draining), Answered([])] * 99]
+    assert handler.fails("prepare", 0.2) == (
+        "its time was up while it was waiting for Nomad to call the drain done"
+    )
+
+
+def test_a_refusal_while_it_waits_fails_it_at_once(story: Story) -> None:
+    nomad = story.nomad
+    nomad.allocations = [Allocation("web.web[0]", looks=-1)]
+    first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
+    listed = [Answered(nomad._node()), Answered([{"Name": "web.web[0]"}])]
+    refused = Answered(status=403, text="Permission denied")
+    nomad.refusals = [*first, *listed, refused]
+    assert "403: Permission denied" in story.handler("force = false").fails("prepare")

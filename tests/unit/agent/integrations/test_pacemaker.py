@@ -1,0 +1,500 @@
+"""A node of a Pacemaker cluster, with a fake of the cluster's commands."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.integrations import waiting
+from forewarn.agent.settings import AgentSettingsError
+from tests.support.fake_pacemaker import NEVER, FakePacemaker
+from tests.support.handled import PATIENT_SECONDS
+from tests.support.turned import Turned
+
+pytestmark = pytest.mark.slow
+
+
+class Story:
+    """A cluster of two nodes, and handlers of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cluster = FakePacemaker(folder, "n1", "n2")
+
+    def handler(self, settings: str = "", **environment: str) -> Turned:
+        environ = {**self.cluster.environment, **environment}
+        return Turned("pacemaker", settings, self.folder, environ)
+
+
+@pytest.fixture
+def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
+    # Four looks fit into a run.
+    monkeypatch.setattr(waiting, "LOOK_SECONDS_MIN", PATIENT_SECONDS / 4)
+    monkeypatch.setattr(waiting, "LOOK_SECONDS_MAX", PATIENT_SECONDS / 4)
+    return Story(tmp_path)
+
+
+# Away and back
+
+
+def test_everything_is_moved_away_and_let_back(story: Story) -> None:
+    story.cluster.resource("db", leaves=1, starts=1)
+    story.cluster.resource("ip")
+    handler = story.handler()
+    assert handler.prepare() == "moved away: db, ip"
+    assert story.cluster.where("db") == story.cluster.where("ip") == "n2"
+    assert story.cluster.attributes("n1") == {
+        "standby": "on",
+        "forewarn": "standby forever -",
+    }
+    assert json.loads(handler.memo.read_text())["needs"] == [
+        ["db", False],
+        ["ip", False],
+    ]
+    assert handler.recover() == "n1 takes resources again"
+    assert story.cluster.attributes("n1") == {}
+    assert not handler.memo.exists()
+    name = "--node=n1 --name"
+    assert story.cluster.orders() == [
+        # The mark comes first and goes last, so that nothing is set without it.
+        f"{name}=forewarn --lifetime=forever --update=standby forever -",
+        f"{name}=standby --lifetime=forever --update=on",
+        f"{name}=standby --lifetime=forever --delete",
+        f"{name}=forewarn --lifetime=forever --delete",
+    ]
+
+
+def test_a_node_where_nothing_runs_takes_nothing(story: Story) -> None:
+    story.cluster.node("n2", online=False)
+    story.cluster.set(quorum=False)
+    assert story.handler().prepare() == "n1 takes no resources, and nothing runs here"
+    assert "standby" in story.cluster.attributes("n1")
+
+
+def test_twice_does_no_harm(story: Story) -> None:
+    story.cluster.resource("db")
+    handler = story.handler()
+    handler.prepare()
+    handler.again()
+    assert handler.prepare() == "n1 takes no resources, and nothing runs here"
+    handler.recover()
+    handler.again()
+    assert handler.recover() == "n1 was not put into standby by forewarn"
+    assert story.cluster.attributes("n1") == {}
+
+
+def test_a_crash_between_mark_and_standby(story: Story) -> None:
+    story.cluster.resource("db")
+    story.cluster.attribute("n1", "forewarn", "standby forever E1")
+    handler = story.handler()
+    assert handler.prepare() == "moved away: db"
+    story.cluster.attribute("n1", "standby")
+    assert handler.recover() == "n1 takes resources again"
+    assert story.cluster.attributes("n1") == {}
+
+
+def test_the_mark_is_enough_when_the_disk_is_lost(story: Story) -> None:
+    story.cluster.attribute("n1", "forewarn", "standby forever E1")
+    story.cluster.attribute("n1", "standby", "on")
+    assert story.handler().recover() == "n1 takes resources again"
+    assert story.cluster.attributes("n1") == {}
+
+
+def test_what_was_set_is_taken_back_though_the_settings_changed(story: Story) -> None:
+    story.cluster.set(options={"node-health-strategy": "migrate-on-red"})
+    story.handler('mode = "health"').prepare()
+    assert story.handler('lifetime = "reboot"').recover() == "n1 takes resources again"
+    assert story.cluster.attributes("n1") == {}
+
+
+def test_what_was_begun_in_one_way_goes_on_in_that_way(story: Story) -> None:
+    story.cluster.set(options={"node-health-strategy": "migrate-on-red"})
+    story.handler('lifetime = "reboot"').prepare()
+    story.handler('mode = "health"').prepare()
+    assert story.cluster.attributes("n1") == {
+        "forewarn": "standby reboot -",
+        "standby": "on",
+    }
+    assert story.handler().recover() == "n1 takes resources again"
+    assert story.cluster.attributes("n1") == {}
+
+
+def test_a_mark_that_somebody_wrote_means_a_standby(story: Story) -> None:
+    story.cluster.attribute("n1", "forewarn", "yes")
+    story.cluster.attribute("n1", "standby", "on")
+    assert story.handler().recover() == "n1 takes resources again"
+
+
+def test_until_the_next_start_of_the_node(story: Story) -> None:
+    handler = story.handler('lifetime = "reboot"')
+    handler.prepare()
+    assert story.cluster.attributes("n1")["forewarn"] == "standby reboot -"
+    # As the cluster does when the node joins again.
+    story.cluster.attribute("n1", "standby")
+    assert handler.recover() == "n1 takes resources again"
+    assert (
+        story.cluster.orders()[2]
+        == "--node=n1 --name=standby --lifetime=reboot --delete"
+    )
+
+
+def test_a_node_that_joins_again_is_waited_for(story: Story) -> None:
+    handler = story.handler()
+    handler.prepare()
+    story.cluster.node("n1", pending=True)
+    said = handler.fails("recover")
+    assert said == "its time was up while it was waiting for n1 to be online"
+    # It is owed as long as the mark is there.
+    assert story.cluster.attributes("n1") == {"forewarn": "standby forever -"}
+    story.cluster.node("n1", pending=False)
+    assert handler.recover() == "n1 takes resources again"
+
+
+# What others set stays
+
+
+def test_an_operator_s_standby_stays(story: Story) -> None:
+    story.cluster.attribute("n1", "standby", "on")
+    handler = story.handler()
+    assert handler.prepare() == "n1 was in standby already; nothing runs here"
+    assert handler.recover() == "n1 was not put into standby by forewarn"
+    assert story.cluster.attributes("n1") == {"standby": "on"}
+    assert story.cluster.orders() == []
+
+
+def test_an_operator_keeps_it_by_removing_the_mark(story: Story) -> None:
+    handler = story.handler()
+    handler.prepare()
+    story.cluster.attribute("n1", "forewarn")
+    assert handler.recover() == "n1 was not put into standby by forewarn"
+    assert story.cluster.attributes("n1") == {"standby": "on"}
+    assert not handler.memo.exists()
+
+
+def test_a_standby_of_another_kind_is_told(story: Story) -> None:
+    story.cluster.attribute("n1", "forewarn", "standby reboot E1")
+    story.cluster.attribute("n1", "standby", "on")
+    assert story.handler().recover() == "n1 stays in standby, which somebody else set"
+
+
+# When it refuses
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        (
+            {"quorum": False},
+            "the cluster has no quorum: it would start nothing elsewhere",
+        ),
+        ({"dc": False}, "the cluster has no designated controller: nobody would move "),
+        (
+            {"options": {"maintenance-mode": "true"}},
+            "the cluster is in maintenance mode: it would move nothing",
+        ),
+    ],
+)
+def test_a_cluster_that_would_move_nothing(
+    story: Story, trouble: dict[str, Any], why: str
+) -> None:
+    story.cluster.resource("db")
+    story.cluster.set(**trouble)
+    for settings in ("", 'alone = "stop"'):
+        said = story.handler(settings).fails("prepare")
+        assert said.startswith(
+            f"its time was up while it was waiting for this to pass: {why}"
+        )
+    assert story.cluster.orders() == []
+
+
+def test_quorum_that_nobody_asks_for(story: Story) -> None:
+    story.cluster.resource("db", node="n1", unhealthy=True)
+    story.cluster.set(options={"no-quorum-policy": "ignore"})
+    assert story.handler().prepare() == "moved away: db"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"online": False},
+        {"maintenance": True},
+        {"pending": True},
+        {"unclean": True},
+        {"type": "guest"},
+        {"attributes": {"standby": {"value": "on", "lifetime": "forever"}}},
+    ],
+)
+def test_nobody_would_take_the_resources(story: Story, other: dict[str, Any]) -> None:
+    story.cluster.resource("db")
+    story.cluster.resource("ip")
+    story.cluster.node("n2", **other)
+    said = story.handler().fails("prepare")
+    assert said == (
+        "its time was up while it was waiting for this to pass: no other node would take the "
+        "resources: db, ip"
+    )
+    assert story.cluster.orders() == []
+    assert story.handler().recover() == "n1 was not put into standby by forewarn"
+
+
+def test_what_stands_in_the_way_may_pass(story: Story) -> None:
+    """As when the other node's own event is just over."""
+    story.cluster.resource("db")
+    story.cluster.node("n2", online=False)
+    handler = story.handler()
+    handler.fails("prepare")
+    story.cluster.node("n2", online=True)
+    assert handler.prepare() == "moved away: db"
+
+
+def test_resources_are_stopped_where_nobody_takes_them_if_so_set(story: Story) -> None:
+    story.cluster.resource("db")
+    story.cluster.node("n2", online=False)
+    said = story.handler('alone = "stop"').prepare()
+    assert said == "stopped here and taken by nobody: db"
+    assert story.cluster.where("db") == ""
+
+
+def test_two_nodes_that_go_at_once_do_not_stop_everything(story: Story) -> None:
+    """The other one's standby is seen only after this one's was set."""
+    story.cluster.resource("db")
+    both = {"standby": "on", "forewarn": "standby forever E1"}
+    # A look by prepare, a look before, and then the look after.
+    story.cluster.then({}, {}, {"n2": both})
+    said = story.handler().fails("prepare")
+    assert said.endswith("no other node would take the resources: db")
+    assert story.cluster.attributes("n1") == {}
+    deletes = [each for each in story.cluster.orders() if each.endswith("--delete")]
+    assert len(deletes) == 2
+    story.cluster.attribute("n2", "standby")
+    story.cluster.attribute("n2", "forewarn")
+    assert story.handler().prepare() == "moved away: db"
+
+
+def test_an_operator_s_standby_meanwhile_is_no_rival(story: Story) -> None:
+    story.cluster.resource("db")
+    story.cluster.then({}, {}, {"n2": {"standby": "on"}})
+    said = story.handler().fails("prepare")
+    assert said.endswith("waiting for db to run on another node")
+
+
+# What does not move
+
+
+def test_what_is_left_is_named(story: Story) -> None:
+    story.cluster.resource("db", leaves=NEVER)
+    story.cluster.resource("ip")
+    said = story.handler().fails("prepare")
+    assert said == "its time was up while it was waiting for db to leave n1"
+
+
+def test_of_many_some_are_named(story: Story) -> None:
+    for number in range(10):
+        story.cluster.resource(f"r{number}", leaves=NEVER)
+    said = story.handler().fails("prepare")
+    assert said.endswith(
+        "waiting for r0, r1, r2, r3, r4, r5, r6, r7 and 2 more to leave n1"
+    )
+
+
+def test_what_the_cluster_will_not_move_is_told_at_once(story: Story) -> None:
+    story.cluster.resource("db", managed=False)
+    story.cluster.resource("fs", blocked=True)
+    story.cluster.resource("ip", leaves=1)
+    said = story.handler().fails("prepare")
+    assert said == "the cluster does not move everything: db (unmanaged), fs (blocked)"
+    assert story.cluster.where("ip") == ""
+
+
+def test_what_may_stay_is_not_waited_for(story: Story) -> None:
+    story.cluster.resource("db")
+    story.cluster.resource("events", managed=False)
+    assert story.handler('leave = ["events"]').prepare() == "moved away: db"
+
+
+def test_where_only_that_is_left_nothing_is_in_the_way(story: Story) -> None:
+    story.cluster.resource("events", managed=False)
+    story.cluster.node("n2", online=False)
+    assert story.handler('leave = "events"').prepare() == (
+        "n1 takes no resources, and nothing runs here"
+    )
+
+
+def test_what_runs_nowhere_withholds_the_approval(story: Story) -> None:
+    story.cluster.resource("db", starts=NEVER)
+    handler = story.handler()
+    said = handler.fails("prepare")
+    assert said == "its time was up while it was waiting for db to run on another node"
+    # Nothing runs here any more, and the next attempt knows what did.
+    handler.again()
+    assert handler.fails("prepare") == said
+
+
+def test_an_instance_of_a_clone_is_only_stopped(story: Story) -> None:
+    story.cluster.resource("ping:0", cloned=True)
+    assert story.handler().prepare() == "moved away: ping"
+
+
+def test_who_is_promoted_must_be_so_elsewhere(story: Story) -> None:
+    story.cluster.resource("db", promoted=True, starts=NEVER)
+    said = story.handler().fails("prepare")
+    assert said.endswith("waiting for db to run on another node")
+
+
+def test_a_cluster_that_goes_away_hides_nothing(story: Story) -> None:
+    story.cluster.resource("db", leaves=NEVER)
+    handler = story.handler()
+    worker: Any = handler.worker
+    worker._pacemaker.commands = _Leaving(worker, story.cluster)
+    said = handler.fails("prepare")
+    assert said.endswith("waiting for db to leave n1")
+
+
+class _Leaving:
+    """Commands whose cluster goes away at the sixth look."""
+
+    def __init__(self, worker: Any, cluster: FakePacemaker) -> None:
+        self._commands = worker._pacemaker.commands
+        self._cluster = cluster
+        self._looks = 0
+
+    def patiently(self, words: list[str], *more: Any, **named: Any) -> Any:
+        self._looks += words[0] == "crm_mon"
+        if self._looks == 6:
+            self._cluster.set(away=1000)
+        return self._commands.patiently(words, *more, **named)
+
+
+# Health
+
+
+@pytest.mark.parametrize(
+    ("strategy", "value"), [("migrate-on-red", "red"), ("custom", "-1000000")]
+)
+def test_a_node_that_says_it_is_ill(story: Story, strategy: str, value: str) -> None:
+    story.cluster.set(options={"node-health-strategy": strategy})
+    story.cluster.resource("db")
+    story.cluster.resource("agent", unhealthy=True)
+    handler = story.handler(
+        'mode = "health"\nhealth_attribute = "#health-azure"\nleave = ["agent"]'
+    )
+    assert handler.prepare() == "moved away: db"
+    assert story.cluster.attributes("n1") == {
+        "forewarn": "#health-azure forever -",
+        "#health-azure": value,
+    }
+    assert story.cluster.where("agent") == "n1"
+    assert handler.recover() == "n1 takes resources again"
+    assert story.cluster.attributes("n1") == {}
+
+
+def test_the_health_that_it_had_is_given_back(story: Story) -> None:
+    story.cluster.set(options={"node-health-strategy": "custom"})
+    story.cluster.attribute("n1", "#health-forewarn", "0")
+    handler = story.handler('mode = "health"')
+    handler.prepare()
+    handler.again()
+    handler.prepare()
+    assert story.cluster.attributes("n1")["forewarn"] == "#health-forewarn forever - 0"
+    assert handler.recover() == "n1 takes resources again"
+    assert story.cluster.attributes("n1") == {"#health-forewarn": "0"}
+
+
+def test_a_node_that_was_ill_stays_so(story: Story) -> None:
+    story.cluster.set(options={"node-health-strategy": "custom"})
+    story.cluster.attribute("n1", "#health-forewarn", "-1000000")
+    handler = story.handler('mode = "health"')
+    assert handler.prepare() == "n1 was ill already; nothing runs here"
+    assert handler.recover() == "n1 was not put into standby by forewarn"
+    assert story.cluster.orders() == []
+
+
+def test_nobody_well_would_take_the_resources(story: Story) -> None:
+    story.cluster.set(options={"node-health-strategy": "custom"})
+    story.cluster.resource("db")
+    story.cluster.attribute("n2", "#health-forewarn", "-1000000")
+    said = story.handler('mode = "health"').fails("prepare")
+    assert said.endswith("no other node would take the resources: db")
+
+
+def test_a_cluster_that_does_not_look_at_health(story: Story) -> None:
+    said = story.handler('mode = "health"').fails("prepare")
+    assert said == (
+        "the cluster does not look at the health of its nodes: set its "
+        'node-health-strategy, or write mode = "standby"'
+    )
+    assert story.handler('mode = "health"').check() == [said]
+
+
+# What the commands say
+
+
+@pytest.mark.parametrize("status", [102, 105])
+def test_a_cluster_that_does_not_answer_is_asked_again(
+    story: Story, status: int
+) -> None:
+    """Some commands say then that there is no such thing, which is no answer."""
+    story.cluster.set(away=2, away_status=status)
+    assert story.handler().prepare() == "n1 takes no resources, and nothing runs here"
+    story.cluster.set(away=1000)
+    for phase in ("prepare", "recover"):
+        assert story.handler().fails(phase) == (
+            "its time was up while it was asking Pacemaker (crm_node): "
+            "Could not connect to the CIB: Connection refused"
+        )
+
+
+def test_errors_are_read_where_they_are_xml(story: Story) -> None:
+    story.cluster.set(away=1000)
+    assert story.handler('node = "n1"').fails("prepare") == (
+        "its time was up while it was asking Pacemaker (crm_mon): "
+        "crm_mon: Connection to cluster failed: Connection refused"
+    )
+
+
+def test_a_refusal_is_told_at_once(story: Story) -> None:
+    story.cluster.set(denied=True)
+    assert story.handler().fails("prepare") == (
+        "forewarn of n1 could not be set: Error performing operation: Permission denied"
+    )
+
+
+def test_a_node_that_the_cluster_does_not_know(story: Story) -> None:
+    said = story.handler('node = "web_0"').fails("prepare")
+    assert said == (
+        "the cluster knows no node web_0: write its name as `node`, one of these: n1, n2"
+    )
+
+
+# Settings and check
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ('health_attribute = "#health-a"', "means something only with mode"),
+        ('mode = "health"\nhealth_attribute = "ill"', "must begin with #health"),
+    ],
+)
+def test_an_attribute_that_means_nothing_is_a_fault(
+    story: Story, settings: str, fault: str
+) -> None:
+    with pytest.raises(AgentSettingsError, match=fault):
+        story.handler(settings)
+
+
+def test_check_tells_what_would_fail(story: Story) -> None:
+    assert story.handler().check() == []
+    missing = story.handler(PATH="/nowhere").check()
+    assert missing[0] == (
+        "there is no program crm_node: it comes with Pacemaker (pacemaker-cli-utils)"
+    )
+    assert len(missing) == 3
+    assert "knows no node web_0" in story.handler('node = "web_0"').check()[0]
+    story.cluster.node("n2", online=False)
+    assert story.handler().check() == [
+        "no node but n1 could take resources now: a preparation would be refused"
+    ]
+    assert story.handler('alone = "stop"').check() == []
+    assert story.cluster.orders() == []

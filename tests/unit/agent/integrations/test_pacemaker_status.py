@@ -1,0 +1,41 @@
+"""What crm_mon says of a cluster, as several versions say it."""
+
+import pytest
+
+from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.integrations.pacemaker.status import cluster_of
+
+OLD = """<pacemaker-result api-version="2.0" request="crm_mon --output-as=xml">
+  <summary><current_dc present="true" with_quorum="true"/></summary>
+  <nodes>
+    <node name="n1" online="true" standby="false" type="member"/>
+    <node name="n2" online="true" standby="false" health="red" type="member"/>
+  </nodes>
+  <resources>
+    <clone id="c" multi_state="true"><resource id="db:0" role="Master" active="true"
+      managed="true" blocked="false" failed="false" nodes_running_on="1">
+      <node name="n1" id="1" cached="true"/></resource></clone>
+    <bundle id="b"><replica id="0"><resource id="web" role="Started" active="true"
+      managed="true" failed="true"><node name="n2"/></resource></replica></bundle>
+  </resources>
+  <node_history><node name="n1"><resource_history id="db"/></node></node_history>
+</pacemaker-result>"""
+
+
+def test_old_words_and_missing_ones_are_understood() -> None:
+    cluster = cluster_of(OLD)
+    assert cluster.has_quorum
+    assert not cluster.is_maintained
+    [database] = cluster.on("n1")
+    assert database.need == ("db", True)
+    assert cluster.others("n1") == ()
+    assert cluster.others("n2") == ("n1",)
+    # What has failed does not run.
+    assert cluster.lacks([("web", False)], "n1") == ("web",)
+    assert cluster.lacks([("db", True)], "n2") == ()
+
+
+@pytest.mark.parametrize("text", ["", "<pacemaker-result>", "<a/>", "Cluster Summary:"])
+def test_what_is_not_understood_is_said(text: str) -> None:
+    with pytest.raises(HandlerError, match="what crm_mon says is not understood"):
+        cluster_of(text)

@@ -1,0 +1,433 @@
+"""Handing PostgreSQL's lead over: to whom, when not, and back again."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.port import (
+    HandlerError,
+    LostError,
+    StoppedError,
+    TimeUpError,
+    Worker,
+)
+from forewarn.agent.integrations.api import ApiError
+from forewarn.agent.integrations.patroni import worker as patroni_worker
+from forewarn.instants import HOUR, MILLISECOND, MINUTE, SECOND, format_instant
+from tests.support.agent_journals import notice_of
+from tests.support.fake_patroni import FakePatroni, serving
+from tests.support.jobs import CLOCK, job_of, leash, prepare, recover, worker_of
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patroni_worker, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(patroni_worker, "AGAIN_SECONDS", 0.01)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakePatroni]:
+    with serving(FakePatroni("pg1", "pg2", "pg3")) as fake:
+        yield fake
+
+
+def worker(cluster: FakePatroni, tmp_path: Path, **more: Any) -> Worker:
+    given = {"url": cluster.url, "candidate_wait": 50 * MILLISECOND, **more}
+    return worker_of("patroni", tmp_path, **given)
+
+
+def test_a_leader_hands_over_and_stays_a_replica(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path)
+    assert prepare(made) == "pg2 leads in the place of pg1"
+    assert cluster.posts == [{"leader": "pg1", "candidate": "pg2"}]
+    # It has waited for all of it: the old leader runs as a replica.
+    assert cluster.steps == []
+    assert recover(made) == "pg2 stays the leader"
+    assert recover(made) == "it had not switched over"
+    assert cluster.leader() == "pg2"
+
+
+def test_a_replica_has_nothing_to_do(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.me = "pg2"
+    cluster.is_paused = True
+    cluster.set("pg2", state="stopped")
+    made = worker(cluster, tmp_path, switch_back=True)
+    assert prepare(made) == "nothing to do: pg1 leads, not pg2"
+    assert recover(made) == "it had not switched over"
+    assert cluster.posts == []
+
+
+def test_two_events_overlap_and_the_lead_comes_back_once(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path, switch_back=True)
+    prepare(made)
+    assert prepare(made) == "pg2 leads in the place of pg1"
+    assert recover(made) == "pg1 is the leader again"
+    assert cluster.posts == [
+        {"leader": "pg1", "candidate": "pg2"},
+        {"leader": "pg2", "candidate": "pg1"},
+    ]
+    assert recover(made) == "it had not switched over"
+
+
+# -- when not -----------------------------------------------------------------------
+
+
+def test_a_paused_cluster_is_left_alone(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.is_paused = True
+    made = worker(cluster, tmp_path, switch_back=True)
+    with pytest.raises(HandlerError) as raised:
+        prepare(made)
+    assert raised.value.message == (
+        "the cluster demo is paused, and is left to who paused it: patronictl resume"
+    )
+    assert cluster.posts == []
+    cluster.is_paused = False
+    prepare(made)
+    cluster.is_paused = True
+    with pytest.raises(HandlerError, match="is paused"):
+        recover(made)
+    cluster.is_paused = False
+    assert recover(made) == "pg1 is the leader again"
+
+
+def at(micros: int) -> str:
+    return format_instant(CLOCK.now() // SECOND * SECOND + micros)
+
+
+def test_a_plan_for_later_is_not_undone(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.plan = {"at": at(HOUR), "from": "pg1", "to": "pg3"}
+    with pytest.raises(HandlerError, match="a switchover to pg3 is scheduled for"):
+        prepare(worker(cluster, tmp_path))
+    assert cluster.posts == []
+    made = worker(cluster, tmp_path, replace_scheduled=True, switch_back=True)
+    assert prepare(made).startswith("pg2 ")
+    cluster.plan = {"at": "soon"}
+    made = worker(cluster, tmp_path, switch_back=True)
+    with pytest.raises(HandlerError, match="a switchover is scheduled for soon"):
+        recover(made)
+
+
+def test_a_plan_that_is_due_does_the_work(cluster: FakePatroni, tmp_path: Path) -> None:
+    def happen() -> None:
+        cluster.plan = {}
+        cluster.lead("pg3")
+
+    cluster.plan = {"at": at(10 * SECOND), "from": "pg1", "to": "pg3"}
+    cluster.steps = [*[lambda: None] * 30, happen]
+    made = worker(cluster, tmp_path, candidate_wait=0, switch_back=True)
+    assert prepare(made) == "nothing to do: pg3 leads, not pg1"
+    assert cluster.posts == []
+    # It was not handed over by us, so it is not taken back.
+    assert recover(made) == "it had not switched over"
+
+
+def test_a_plan_to_make_this_one_the_leader_is_told(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    cluster.me = "pg2"
+    cluster.plan = {"at": at(30 * MINUTE), "from": "pg1", "to": "pg2"}
+    made = worker(cluster, tmp_path)
+    with pytest.raises(HandlerError, match="a switchover to this member is scheduled"):
+        prepare(made)
+    cluster.plan["at"] = at(2 * HOUR)
+    assert prepare(made).startswith("nothing to do")
+
+
+def test_a_cluster_without_a_leader_is_waited_for(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    cluster.unlock()
+    made = worker(cluster, tmp_path)
+    with pytest.raises(HandlerError, match="the cluster has no leader"):
+        prepare(made)
+    cluster.steps = [lambda: None, lambda: cluster.lead("pg2")]
+    assert prepare(made) == "nothing to do: pg2 leads, not pg1"
+
+
+# -- what Patroni refuses -----------------------------------------------------------
+
+
+def test_what_may_pass_is_asked_for_again(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.refusals = [(503, "Switchover failed"), (412, "leader name does not match")]
+    made = worker(cluster, tmp_path, candidate_wait=10 * SECOND)
+    assert prepare(made).startswith("pg2 ")
+    assert len(cluster.posts) == 3
+
+
+def test_a_refusal_that_stays_is_told(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.refusals = [(503, "failed to write failover key into DCS")] * 1000
+    with pytest.raises(HandlerError) as raised:
+        prepare(worker(cluster, tmp_path))
+    assert raised.value.message == (
+        "a switchover to pg2: POST /switchover was answered 503: failed to write "
+        "failover key into DCS"
+    )
+    with pytest.raises(TimeUpError, match="a switchover to pg2: "):
+        prepare(worker(cluster, tmp_path, candidate_wait=MINUTE), looks=6)
+
+
+def test_a_request_that_is_wrong_is_not_repeated(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    cluster.refusals = [(400, "no")]
+    with pytest.raises(ApiError, match="was answered 400: no"):
+        prepare(worker(cluster, tmp_path))
+    assert len(cluster.posts) == 1
+
+
+def test_an_answer_that_is_lost_is_looked_for_in_the_cluster(
+    cluster: FakePatroni, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patroni_worker, "ORDER_SECONDS", 0.1)
+    cluster.refusals = [(0, "")]
+    assert prepare(worker(cluster, tmp_path, candidate_wait=0)).startswith("pg2 ")
+    assert len(cluster.posts) == 1
+
+
+def test_another_than_the_candidate_may_win(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    switch = cluster.switch
+    cluster.switch = lambda leader, _: switch(leader, "pg3")  # pyright: ignore[reportAttributeAccessIssue]
+    made = worker(cluster, tmp_path, switch_back=True)
+    assert prepare(made) == "pg3 leads in the place of pg1"
+    cluster.switch = switch
+    assert recover(made) == "pg1 is the leader again"
+
+
+def test_a_switchover_that_does_not_end_is_told(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path)
+
+    def stuck(leader: str, candidate: str) -> None:
+        cluster.set(leader, role="replica", state="start failed")
+        cluster.set(candidate, role="leader", state="running")
+
+    cluster.switch = stuck
+    with pytest.raises(TimeUpError, match="pg2 leads, and pg1 is start failed"):
+        prepare(made, looks=6)
+    # It was handed over nevertheless, and the next attempt waits for the rest of it.
+    with pytest.raises(TimeUpError, match="pg2 leads, and pg1 is start failed"):
+        prepare(made, looks=6)
+    del cluster.members["pg1"]
+    with pytest.raises(TimeUpError, match="pg1 is no member"):
+        prepare(made, looks=6)
+    assert len(cluster.posts) == 1
+
+
+def test_a_promotion_that_hangs_is_told(cluster: FakePatroni, tmp_path: Path) -> None:
+    def half(leader: str, candidate: str) -> None:
+        cluster.set(leader, role="replica")
+        cluster.set(candidate, role="promoted", state="running")
+
+    cluster.switch = half
+    with pytest.raises(TimeUpError, match="pg2 is being promoted"):
+        prepare(worker(cluster, tmp_path), looks=6)
+
+
+def test_a_leader_that_does_not_change_is_told(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    cluster.switch = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
+    made = worker(cluster, tmp_path)
+    with pytest.raises(TimeUpError, match="the lead has not changed"):
+        prepare(made, looks=6)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ([], "is no Patroni"),
+        ({"status": "ok"}, "is no Patroni"),
+    ],
+)
+def test_what_is_no_patroni_is_told(
+    cluster: FakePatroni, tmp_path: Path, said: object, why: str
+) -> None:
+    cluster._patroni = lambda: said  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(HandlerError, match=why):
+        prepare(worker(cluster, tmp_path))
+
+
+def test_what_tells_of_no_cluster_is_told(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster._cluster = dict
+    with pytest.raises(HandlerError, match="tells of no cluster"):
+        prepare(worker(cluster, tmp_path))
+
+
+def test_a_patroni_that_is_away_is_asked_until_the_end(tmp_path: Path) -> None:
+    with serving(FakePatroni("pg1")) as cluster:
+        pass
+    with pytest.raises(TimeUpError, match="nobody listens there"):
+        prepare(worker(cluster, tmp_path), looks=6)
+
+
+def test_an_event_that_goes_ends_it(cluster: FakePatroni, tmp_path: Path) -> None:
+    held = leash()
+    cluster.switch = lambda *_: held.stop(CLOCK.now())  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(StoppedError, match="its event has gone"):
+        worker(cluster, tmp_path).prepare(job_of(), held)
+
+
+# -- back again ---------------------------------------------------------------------
+
+
+def test_it_is_taken_back_when_this_member_is_fit(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path, switch_back=True)
+    prepare(made)
+    cluster.set("pg1", state="starting")
+    cluster.steps = [lambda: None, lambda: cluster.set("pg1", state="streaming")]
+    assert recover(made) == "pg1 is the leader again"
+    cluster.lead("pg1")
+    prepare(made)
+    cluster.set("pg1", lag=5 << 20)
+    with pytest.raises(TimeUpError, match=r"pg1 is not fit to lead: it is 5\.0 MiB"):
+        recover(made, looks=6)
+    mine = cluster.members.pop("pg1")
+    with pytest.raises(TimeUpError, match="the cluster has no member pg1"):
+        recover(made, looks=6)
+    cluster.members["pg1"] = {**mine, "lag": 0}
+    assert recover(made) == "pg1 is the leader again"
+
+
+def test_a_cluster_that_has_moved_on_is_left_as_it_is(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path, switch_back=True)
+    prepare(made)
+    cluster.lead("pg3")
+    assert recover(made) == ("left as it is: pg3 leads, to whom it was not handed over")
+    assert recover(made) == "it had not switched over"
+
+
+def test_the_way_back_waits_for_a_leader(cluster: FakePatroni, tmp_path: Path) -> None:
+    made = worker(cluster, tmp_path, switch_back=True)
+    prepare(made)
+    cluster.unlock()
+    with pytest.raises(TimeUpError, match="the cluster has no leader"):
+        recover(made, looks=6)
+    cluster.lead("pg1")
+    assert recover(made) == "pg1 is the leader again"
+
+
+def test_the_way_back_that_is_refused_is_told(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path, switch_back=True)
+    prepare(made)
+    cluster.refusals = [(503, "Switchover status unknown")] * 1000
+    with pytest.raises(TimeUpError, match="a switchover to pg1: "):
+        recover(made, looks=6)
+    cluster.refusals = []
+    assert recover(made) == "pg1 is the leader again"
+
+
+def test_it_is_promoted_before_it_is_the_leader_again(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path, switch_back=True)
+    prepare(made)
+
+    def half(leader: str, candidate: str) -> None:
+        cluster.set(leader, role="replica")
+        cluster.set(candidate, role="promoted", state="running")
+
+    cluster.switch = half
+    with pytest.raises(TimeUpError, match="pg1 is being promoted"):
+        recover(made, looks=6)
+
+
+# -- who asks, and before it is needed ----------------------------------------------
+
+
+def test_it_shows_its_password(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.secret = "admin:geheim"
+    with pytest.raises(ApiError, match="was answered 401: no auth header received"):
+        prepare(worker(cluster, tmp_path))
+    file = tmp_path / "secret"
+    made = worker(cluster, tmp_path, secret_file=str(file))
+    with pytest.raises(HandlerError, match="No such file"):
+        prepare(made)
+    file.write_text("geheim\n")
+    with pytest.raises(HandlerError, match="must be USER:PASSWORD"):
+        prepare(made)
+    file.write_text("admin:falsch\n")
+    with pytest.raises(ApiError, match="401: not authenticated"):
+        prepare(made)
+    [found] = made.check()
+    assert found.endswith(
+        "401: not authenticated; a `secret_file` is not what it takes"
+    )
+    [found] = worker(cluster, tmp_path).check()
+    assert found.endswith("401: no auth header received; a `secret_file` is needed")
+    file.write_text("admin:geheim\n")
+    assert made.check() == []
+    assert prepare(made).startswith("pg2 ")
+    assert "geheim" not in json.dumps(cluster.posts)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda c: setattr(c, "is_paused", True), "the cluster demo is paused"),
+        (lambda c: setattr(c, "me", "pg9"), "the cluster demo has no member pg9"),
+        (
+            lambda c: [c.set(n, state="stopped") for n in ("pg2", "pg3")],
+            "nobody could take over: pg2: it is stopped; pg3: it is stopped",
+        ),
+        (lambda c: setattr(c, "names_itself", False), "write `member`"),
+    ],
+)
+def test_a_check_says_what_would_fail(
+    cluster: FakePatroni,
+    tmp_path: Path,
+    change: Callable[[FakePatroni], None],
+    why: str,
+) -> None:
+    made = worker(cluster, tmp_path)
+    assert made.check() == []
+    change(cluster)
+    [found] = made.check()
+    assert why in found
+    assert cluster.posts == []
+
+
+def test_a_check_of_a_replica_asks_for_no_candidate(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    cluster.me = "pg2"
+    cluster.set("pg3", state="stopped")
+    assert worker(cluster, tmp_path).check() == []
+
+
+def test_a_recovery_without_an_event_does_what_is_remembered(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path, switch_back=True)
+    # Also a preparation may know no event; then nobody else is known to be hit.
+    made.prepare(replace(job_of(), notice=None), leash())
+    job = replace(job_of(Phase.RECOVER), notice=None)
+    assert made.recover(job, leash()).detail == "pg1 is the leader again"
+
+
+def test_a_run_that_the_agent_did_not_survive_is_lost(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    with pytest.raises(LostError):
+        worker(cluster, tmp_path).resume(job_of(), leash())
+
+
+def test_the_event_names_who_is_avoided() -> None:
+    assert "web_1" in notice_of().resources

@@ -1,0 +1,177 @@
+"""To whom PostgreSQL's lead is handed over, and to whom not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.handlers.port import HandlerError, Worker
+from forewarn.agent.integrations.patroni import worker as patroni_worker
+from forewarn.instants import MILLISECOND, SECOND
+from tests.support.fake_patroni import FakePatroni, serving
+from tests.support.jobs import prepare, recover, worker_of
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patroni_worker, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(patroni_worker, "AGAIN_SECONDS", 0.01)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakePatroni]:
+    with serving(FakePatroni("pg1", "pg2", "pg3")) as fake:
+        yield fake
+
+
+def worker(cluster: FakePatroni, tmp_path: Path, **more: Any) -> Worker:
+    given = {"url": cluster.url, "candidate_wait": 50 * MILLISECOND, **more}
+    return worker_of("patroni", tmp_path, **given)
+
+
+UNFIT: list[tuple[dict[str, Any], str]] = [
+    ({"tags": {"nofailover": True}}, "its tags forbid it"),
+    ({"tags": {"failover_priority": 0}}, "its tags forbid it"),
+    ({"state": "stopped"}, "it is stopped"),
+    ({"state": ""}, "it is in no state"),
+    ({"state": "in archive recovery"}, "it does not stream"),
+    ({"state": "running"}, "it does not stream"),
+    ({"lag": 2 << 20}, "it is 2.0 MiB behind"),
+    ({"lag": "unknown"}, "nobody knows how far it is behind"),
+    ({"timeline": 3}, "it is on timeline 3, not 4"),
+    ({"name": "web_1"}, "the event is about it too"),
+    ({"host": "web_1"}, "the event is about it too"),
+]
+
+
+@pytest.mark.parametrize(("members", "why"), UNFIT)
+def test_who_is_not_fit_is_passed_over(
+    cluster: FakePatroni, tmp_path: Path, members: dict[str, Any], why: str
+) -> None:
+    cluster.set("pg2", **members)
+    made = worker(cluster, tmp_path)
+    assert prepare(made) == "pg3 leads in the place of pg1"
+    cluster.lead("pg1")
+    cluster.set("pg2", **members)
+    cluster.set("pg3", state="crashed")
+    name = members.get("name", "pg2")
+    with pytest.raises(HandlerError) as raised:
+        prepare(made)
+    assert raised.value.message == (
+        f"nobody can take over: {name}: {why}; pg3: it is crashed"
+    )
+
+
+def test_who_is_least_behind_and_of_a_high_rank_comes_first(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    cluster.set("pg2", lag=1000)
+    made = worker(cluster, tmp_path)
+    assert prepare(made).startswith("pg3 ")
+    cluster.lead("pg1")
+    cluster.set("pg2", tags={"failover_priority": 2})
+    assert prepare(made).startswith("pg2 ")
+
+
+@pytest.mark.parametrize("mode", [True, "on", "Quorum"])
+def test_only_synchronous_standbys_take_over_where_that_is_the_mode(
+    cluster: FakePatroni, tmp_path: Path, mode: object
+) -> None:
+    cluster.config = {"synchronous_mode": mode}
+    made = worker(cluster, tmp_path)
+    with pytest.raises(HandlerError, match="pg3: it is no synchronous standby"):
+        prepare(made)
+    role = "quorum_standby" if mode == "Quorum" else "sync_standby"
+    cluster.set("pg3", role=role)
+    assert prepare(made).startswith("pg3 ")
+
+
+def test_how_far_behind_is_for_the_cluster_or_the_settings_to_say(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    cluster.config = {"maximum_lag_on_failover": 100}
+    cluster.set("pg2", lag=101)
+    cluster.set("pg3", lag=101)
+    with pytest.raises(HandlerError, match=r"pg2: it is 0\.0 MiB behind"):
+        prepare(worker(cluster, tmp_path))
+    assert prepare(worker(cluster, tmp_path, lag_max=101)).startswith("pg2 ")
+    cluster.lead("pg1")
+    # A cluster whose configuration was never written has Patroni's own bound.
+    cluster.config = None
+    assert prepare(worker(cluster, tmp_path)).startswith("pg2 ")
+
+
+def test_what_is_demanded_is_never_guessed(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    made = worker(cluster, tmp_path, switch_back=True)
+    cluster.is_config_away = True
+    with pytest.raises(HandlerError, match="GET /config was answered 503"):
+        prepare(made)
+    assert cluster.posts == []
+    cluster.steps = [lambda: setattr(cluster, "is_config_away", False)]
+    assert prepare(made).startswith("pg2 ")
+    cluster.is_config_away = True
+    cluster.steps = [
+        lambda: None,
+        lambda: setattr(cluster, "is_config_away", False),
+    ]
+    assert recover(made) == "pg1 is the leader again"
+
+
+def test_candidates_may_be_named(cluster: FakePatroni, tmp_path: Path) -> None:
+    made = worker(cluster, tmp_path, candidates=("pg3", "pg2"))
+    assert prepare(made).startswith("pg3 ")
+    cluster.lead("pg1")
+    cluster.set("pg3", state="stopped")
+    assert prepare(made).startswith("pg2 ")
+    cluster.lead("pg1")
+    made = worker(cluster, tmp_path, candidates=("pg4",))
+    with pytest.raises(HandlerError, match="pg4: there is no such member"):
+        prepare(made)
+
+
+def test_a_cluster_of_one_cannot_switch_over(tmp_path: Path) -> None:
+    nobody = "there is no other member"
+    with (
+        serving(FakePatroni("pg1")) as cluster,
+        pytest.raises(HandlerError, match=nobody),
+    ):
+        prepare(worker(cluster, tmp_path))
+
+
+def test_a_replica_that_catches_up_is_waited_for(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    for name in ("pg2", "pg3"):
+        cluster.set(name, lag="unknown")
+    cluster.steps = [lambda: None, lambda: None, lambda: cluster.set("pg3", lag=5)]
+    made = worker(cluster, tmp_path, candidate_wait=10 * SECOND)
+    assert prepare(made).startswith("pg3 ")
+
+
+def test_an_old_patroni_knows_less(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.names_itself = False
+    cluster.tells_streams = False
+    with pytest.raises(HandlerError, match=r"write `member`"):
+        prepare(worker(cluster, tmp_path))
+    made = worker(cluster, tmp_path, member="pg1", switch_back=True)
+    assert prepare(made).startswith("pg2 ")
+    assert recover(made) == "pg1 is the leader again"
+
+
+def test_the_leader_of_a_standby_cluster_is_told(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    cluster.lead("pg1", "standby_leader")
+    made = worker(cluster, tmp_path)
+    # Whoever takes over leads the same kind of cluster.
+    switch = cluster.switch
+
+    def as_standby(leader: str, candidate: str) -> None:
+        switch(leader, candidate)
+        cluster.steps = [lambda: cluster.lead(candidate, "standby_leader")]
+
+    cluster.switch = as_standby
+    assert prepare(made) == "pg2 leads in the place of pg1, in a standby cluster"

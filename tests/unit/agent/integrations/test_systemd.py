@@ -1,0 +1,460 @@
+"""Units of systemd, with a fake of its manager."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.handlers.port import StoppedError
+from forewarn.agent.integrations import systemd
+from forewarn.agent.integrations.systemd.units import own_units, units_in
+from forewarn.agent.settings import AgentSettingsError, load_settings
+from tests.support.fake_systemctl import NEVER, FakeSystemd
+from tests.support.handled import JOB, Handled
+from tests.support.in_process import FakeCommand, InProcess
+
+FEW_CALLS = 6.0
+"""Of a leash whose end is the story: a call of systemctl takes a second of it."""
+
+
+class Story:
+    """A manager, and handlers of its units."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.systemd = FakeSystemd(folder)
+        self.commands = InProcess({"systemctl": self.systemd.command})
+
+    def handler(self, settings: str) -> Handled:
+        return Handled(
+            "systemd",
+            settings,
+            self.folder,
+            {},
+            clock=self.commands.clock,
+            make=partial(systemd.make, commands=self.commands),
+        )
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path)
+
+
+# Stopping, and starting again
+
+
+def test_what_ran_is_stopped_in_order_and_started_in_reverse(story: Story) -> None:
+    for name in ("web.service", "db.service"):
+        story.systemd.unit(name, stop=2, start=1)
+    story.systemd.unit("idle.service", "inactive")
+    handler = story.handler('stop = ["web", ["db.service", "idle.service"]]')
+    assert handler.prepare() == "stopped web.service, stopped db.service"
+    assert story.systemd.orders() == ["stop web.service", "stop db.service"]
+    assert json.loads(handler.memo.read_text())["stopped"] == [
+        ["web.service"],
+        ["db.service"],
+    ]
+    story.systemd.forget_orders()
+    assert handler.recover() == "started db.service, started web.service"
+    assert story.systemd.orders() == ["start db.service", "start web.service"]
+    assert story.systemd.active("idle.service") == "inactive"
+    assert not handler.memo.exists()
+
+
+def test_twice_does_no_harm(story: Story) -> None:
+    story.systemd.unit("web.service")
+    handler = story.handler('stop = "web.service"')
+    assert handler.prepare() == "stopped web.service"
+    handler.again()
+    assert handler.prepare() == "nothing had to be done"
+    assert handler.recover() == "started web.service"
+    handler.again()
+    assert handler.recover() == "nothing had to be undone"
+    assert story.systemd.orders() == ["stop web.service", "start web.service"]
+
+
+def test_a_crash_before_the_stop_leaves_nothing_wrong(story: Story) -> None:
+    story.systemd.unit("web.service")
+    handler = story.handler('stop = "web.service"')
+    handler.memo.parent.mkdir()
+    handler.memo.write_text('{"stopped": [["web.service"]], "started": []}')
+    assert handler.recover() == "nothing had to be undone"
+    assert story.systemd.orders() == []
+
+
+def test_what_stops_along_with_a_unit_is_started_again(story: Story) -> None:
+    story.systemd.unit("db.service", RequiredBy="web.service", ConsistsOf="off.service")
+    story.systemd.unit("web.service", BoundBy="cache.service", stop=2)
+    story.systemd.unit("cache.service")
+    story.systemd.unit("off.service", "inactive")
+    handler = story.handler('stop = ["db.service"]')
+    assert handler.prepare() == (
+        "stopped db.service, stopped web.service, stopped cache.service"
+    )
+    handler.recover()
+    assert story.systemd.active("web.service") == "active"
+    assert story.systemd.active("cache.service") == "active"
+    assert story.systemd.active("off.service") == "inactive"
+
+
+def test_a_pattern_stands_for_what_runs(story: Story) -> None:
+    story.systemd.unit("app@1.service")
+    story.systemd.unit("app@2.service", "inactive")
+    handler = story.handler('stop = "app@*"')
+    assert handler.prepare() == "stopped app@1.service"
+    assert story.handler('stop = "other@*"').prepare() == "nothing had to be done"
+
+
+def test_what_does_not_stop_in_time_is_named(story: Story) -> None:
+    story.systemd.unit("web.service")
+    story.systemd.unit("db.service", stop=NEVER)
+    handler = story.handler('stop = [["web.service", "db.service"]]')
+    assert handler.fails("prepare", FEW_CALLS) == (
+        "its time was up while it was waiting for db.service "
+        "(deactivating, stop-sigterm) to stop"
+    )
+    # It may stop later on, and is started again nevertheless.
+    story.systemd.change("db.service", looks=0)
+    assert handler.recover() == "started web.service, started db.service"
+
+
+def test_what_hangs_is_killed_if_that_is_wanted(story: Story) -> None:
+    story.systemd.unit("web.service", stop=NEVER)
+    story.systemd.unit("db.service", stop=1)
+    handler = story.handler('stop = ["web.service", "db.service"]\nkill_after = "4s"')
+    assert handler.prepare() == "killed web.service, stopped db.service"
+    assert handler.recover() == "started db.service, started web.service"
+    assert "reset-failed web.service" in story.systemd.orders()
+
+
+def test_what_was_on_its_way_down_before_is_not_ours(story: Story) -> None:
+    story.systemd.unit("web.service", "deactivating", to="inactive", looks=3)
+    handler = story.handler('stop = "web.service"')
+    assert handler.prepare() == "nothing had to be done"
+    assert story.systemd.active("web.service") == "inactive"
+    assert handler.recover() == "nothing had to be undone"
+
+
+def test_what_is_started_again_by_others_is_stopped_again(story: Story) -> None:
+    story.systemd.unit("web.service", again=1)
+    assert story.handler('stop = "web.service"').prepare() == "stopped web.service"
+    assert story.systemd.orders() == ["stop web.service"] * 2
+
+
+def test_what_runs_again_in_the_end_is_a_failure(story: Story) -> None:
+    story.systemd.unit("web.service", TriggeredBy="web.socket")
+    story.systemd.unit("web.socket")
+    story.systemd.unit("db.service", wakes="web.service")
+    handler = story.handler('stop = ["web.service", "db.service"]')
+    assert handler.check() == [
+        (
+            "web.service can be started again by web.socket while it is stopped: write "
+            "that one before it"
+        )
+    ]
+    assert handler.fails("prepare") == (
+        "web.service was started again after it was stopped: look at web.socket"
+    )
+    assert story.handler('stop = ["web.socket", "web.service"]').check() == []
+
+
+def test_its_event_goes_while_it_waits(story: Story) -> None:
+    story.systemd.unit("web.service", stop=NEVER)
+    handler = story.handler('stop = "web.service"')
+    leash = handler.leash()
+    ask = story.systemd.command
+
+    def ask_until_it_waits(words: list[str]) -> FakeCommand:
+        if story.systemd.orders():
+            leash.stop(handler.clock.now())
+        return ask(words)
+
+    story.commands.programs["systemctl"] = ask_until_it_waits
+    with pytest.raises(StoppedError, match="has gone while it was waiting for web"):
+        handler.worker.prepare(JOB, leash)
+
+
+# What does not come up again
+
+
+def test_a_unit_that_fails_is_tried_again_and_keeps_no_other(story: Story) -> None:
+    story.systemd.unit("web.service")
+    story.systemd.unit("db.service", start_to="failed")
+    handler = story.handler('stop = ["web.service", "db.service"]')
+    handler.prepare()
+    assert handler.fails("recover") == (
+        "db.service (failed: exit-code) could not be started"
+    )
+    assert story.systemd.active("web.service") == "active"
+    story.systemd.change("db.service", start_to="active")
+    handler.again()
+    assert handler.recover() == "started db.service"
+
+
+def test_a_unit_that_hangs_has_its_share_of_the_time(story: Story) -> None:
+    story.systemd.unit("web.service")
+    story.systemd.unit("db.service", start=NEVER)
+    handler = story.handler('stop = ["web.service", "db.service"]')
+    handler.prepare()
+    assert handler.fails("recover") == (
+        "db.service (activating, start) has not started yet"
+    )
+    assert story.systemd.active("web.service") == "active"
+
+
+def test_a_unit_that_ends_at_once_does_not_run(story: Story) -> None:
+    story.systemd.unit("web.service", start_to="inactive")
+    story.systemd.unit("once.service", start_to="inactive", Type="oneshot")
+    handler = story.handler('stop = [["web.service", "once.service"]]')
+    handler.prepare()
+    assert handler.fails("recover") == (
+        "web.service (inactive, dead) was started and has ended again"
+    )
+    assert json.loads(handler.memo.read_text())["stopped"] == [["web.service"]]
+
+
+def test_a_unit_that_needs_longer_than_its_job_is_waited_for(story: Story) -> None:
+    story.systemd.unit("web.service", later=3)
+    handler = story.handler('stop = "web.service"')
+    handler.prepare()
+    assert handler.recover() == "started web.service"
+
+
+@pytest.mark.parametrize("how", ["masked", "removed"])
+def test_who_was_forbidden_meanwhile_is_told_of_once(story: Story, how: str) -> None:
+    story.systemd.unit("web.service")
+    handler = story.handler('stop = "web.service"')
+    handler.prepare()
+    if how == "masked":
+        story.systemd.change("web.service", LoadState="masked")
+    else:
+        story.systemd.remove("web.service")
+    said = handler.fails("recover")
+    assert said == f"web.service was {how} meanwhile and stays stopped"
+    assert handler.recover() == "nothing had to be undone"
+
+
+def test_a_unit_whose_condition_is_not_met_does_not_run(story: Story) -> None:
+    story.systemd.unit("web.service", start_to="inactive", ConditionResult="no")
+    handler = story.handler('stop = "web.service"')
+    handler.prepare()
+    assert handler.fails("recover") == "web.service has a condition that is not met"
+
+
+# Starting before the event
+
+
+def test_a_target_is_started_and_stopped_afterwards(story: Story) -> None:
+    story.systemd.unit("drain.target", "inactive", start=2)
+    story.systemd.unit("ready.target", "active")
+    story.systemd.unit("web.service")
+    handler = story.handler(
+        'start = [["drain.target", "ready.target"]]\nstop = "web.service"'
+    )
+    assert handler.prepare() == "started drain.target, stopped web.service"
+    assert handler.recover() == "started web.service, stopped drain.target"
+    assert story.systemd.active("drain.target") == "inactive"
+    assert story.systemd.active("ready.target") == "active"
+    assert not handler.memo.exists()
+
+
+def test_a_oneshot_that_did_its_work_is_done(story: Story) -> None:
+    story.systemd.unit(
+        "save.service", "inactive", start_to="inactive", Type="oneshot", start=1
+    )
+    handler = story.handler('start = "save.service"')
+    assert handler.prepare() == "started save.service"
+    assert handler.recover() == "nothing had to be undone"
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ({"start_to": "failed"}, "drain.service (failed: exit-code) could not be"),
+        ({"LoadState": "masked"}, "drain.service is masked"),
+        ({"refuse": "Access denied"}, "Access denied (the agent runs as root"),
+        ({"LoadState": "bad-setting"}, "drain.service cannot be loaded: bad-setting"),
+        (
+            {"dependency": True},
+            "drain.service was not started: A dependency job for drain.service failed.",
+        ),
+    ],
+)
+def test_what_cannot_be_started_ends_the_preparation(
+    story: Story, unit: dict[str, object], said: str
+) -> None:
+    story.systemd.unit("web.service")
+    story.systemd.unit("drain.service", "inactive", **unit)
+    handler = story.handler('start = "drain.service"\nstop = "web.service"')
+    assert said in handler.fails("prepare")
+    assert story.systemd.active("web.service") == "active"
+
+
+def test_a_start_that_hangs_ends_with_the_leash(story: Story) -> None:
+    story.systemd.unit("drain.service", "inactive", start=NEVER)
+    handler = story.handler('start = "drain.service"')
+    assert handler.fails("prepare", FEW_CALLS) == (
+        "its time was up while it was asking systemd to start drain.service"
+    )
+
+
+# Reloading
+
+
+def test_what_runs_is_reloaded_before_and_after(story: Story) -> None:
+    story.systemd.unit("web.service", reload=2)
+    story.systemd.unit("idle.service", "inactive")
+    handler = story.handler(
+        'reload = ["web.service", "idle.service"]\nreload_after = "web.service"'
+    )
+    assert handler.prepare() == "reloaded web.service"
+    assert handler.recover() == "reloaded web.service"
+    assert story.systemd.orders() == ["reload web.service"] * 2
+
+
+def test_a_reload_that_fails_is_told(story: Story) -> None:
+    story.systemd.unit("web.service", ReloadResult="exit-code")
+    handler = story.handler('reload = "web.service"')
+    assert handler.fails("prepare") == "web.service could not be reloaded: exit-code"
+    story.systemd.change("web.service", reload=NEVER)
+    assert "waiting for web.service (reloading, reload) to reload" in handler.fails(
+        "prepare", FEW_CALLS
+    )
+
+
+# The manager, and what it refuses
+
+
+def test_a_manager_that_is_away_is_asked_again(story: Story) -> None:
+    story.systemd.unit("web.service")
+    handler = story.handler('stop = "web.service"')
+    story.systemd.away(1)
+    assert handler.prepare() == "stopped web.service"
+    story.systemd.away(1_000)
+    assert handler.fails("recover", 3.0) == (
+        "its time was up while it was asking systemd about web.service: "
+        "Failed to connect to bus: Connection refused"
+    )
+
+
+def test_where_there_is_no_systemd_nobody_waits_for_it(story: Story) -> None:
+    handler = story.handler('stop = "web.service"')
+    story.systemd.away(
+        1_000,
+        "Host is down\nSystem has not been booted with systemd as init system (PID 1).",
+    )
+    assert "asking systemd about web.service: " in handler.fails("prepare")
+    assert len(handler.check()) == 1
+    nowhere = Handled("systemd", 'stop = "a"', story.folder, {"PATH": "/nowhere"})
+    assert nowhere.check() == ["there is no program systemctl"]
+    starting = Handled("systemd", 'start = "a"', story.folder, {"PATH": "/nowhere"})
+    assert starting.fails("prepare") == "there is no program systemctl"
+
+
+def test_a_unit_that_may_not_be_stopped_keeps_no_other(story: Story) -> None:
+    story.systemd.unit("shy.service", refuse="Operation refused")
+    story.systemd.unit("web.service")
+    handler = story.handler('stop = [["shy.service", "web.service"]]')
+    assert handler.fails("prepare") == (
+        "asking systemd to stop shy.service: Failed to stop shy.service: "
+        "Operation refused"
+    )
+    assert story.systemd.orders()[-1] == "stop web.service"
+
+
+def test_a_unit_that_is_not_there_is_no_unit_that_is_stopped(story: Story) -> None:
+    story.systemd.unit("web.service")
+    handler = story.handler('stop = ["web.service", "wbe.service"]')
+    assert handler.fails("prepare") == "there is no unit wbe.service"
+    assert handler.check() == ["there is no unit wbe.service"]
+    assert story.systemd.orders() == []
+
+
+def test_it_does_not_stop_the_agent(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.systemd.unit("all.target", ConsistsOf="forewarn-agent.service")
+    story.systemd.unit("forewarn-agent.service")
+    monkeypatch.setattr(
+        systemd, "_own", lambda: frozenset({"forewarn-agent.service", "system.slice"})
+    )
+    handler = story.handler('stop = "all.target"')
+    said = "to stop forewarn-agent.service would stop the agent, which is in it"
+    assert handler.fails("prepare") == said
+    assert handler.check() == [said]
+    assert story.systemd.orders() == []
+
+
+def test_check_tells_what_systemd_would_refuse(story: Story) -> None:
+    story.systemd.unit("a.service", CanStop="no")
+    story.systemd.unit("b.service", "inactive", CanStart="no")
+    story.systemd.unit("c.service", CanReload="no")
+    story.systemd.unit("d.service", "inactive", LoadState="masked")
+    story.systemd.unit(
+        "e.service",
+        LoadState="error",
+        LoadError='org.freedesktop.DBus.Error.InvalidArgs "Unit e.service is odd."',
+    )
+    handler = story.handler(
+        'stop = ["a.service", "e.service"]\nstart = ["b.service", "d.service"]\n'
+        'reload = "c.service"'
+    )
+    assert handler.check() == [
+        "e.service cannot be loaded: Unit e.service is odd.",
+        "a.service may not be stopped by hand (RefuseManualStop=)",
+        "b.service may not be started by hand (RefuseManualStart=)",
+        "d.service is masked",
+        "c.service has no way to be reloaded (ExecReload=)",
+    ]
+    assert story.handler('stop = "app@.service"').check() == [
+        (
+            "asking systemd about app@.service: Unit name app@.service is neither a valid "
+            "invocation ID nor unit name."
+        )
+    ]
+
+
+# The settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("", "it does nothing: write stop, start, reload or reload_after"),
+        ('start = "a"\nkill_after = "5s"', "there is nothing to kill: write stop"),
+        ('stop = "-a"', "is no name of a unit"),
+        ('stop = "a b"', "is no name of a unit"),
+        ('reload = "/etc/a"', "is no name of a unit"),
+        ('start = "a@*"', "stands for nothing that does not run"),
+        ('start = "a"\nstop = [["a"]]', "is to be stopped too"),
+        ('stop = "a"\nmanager = "users"', "must be one of system, user"),
+    ],
+)
+def test_settings_that_make_no_sense(tmp_path: Path, settings: str, said: str) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(f'[[handler]]\nname = "it"\nkind = "systemd"\n{settings}\n')
+    with pytest.raises(AgentSettingsError, match=said.replace("(", r"\(")):
+        load_settings(file=str(file), environ={}, flags={})
+
+
+def test_the_manager_of_the_user_is_asked(story: Story) -> None:
+    story.systemd.unit("web.service")
+    handler = story.handler('stop = "web.service"\nmanager = "user"')
+    assert handler.prepare() == "stopped web.service"
+
+
+def test_what_systemctl_prints_is_read() -> None:
+    first, second = units_in("Id=a.service\nJob=\nX=a=b\n\nId=b.target\nJob=12\n")
+    assert (first.name, first.has_job, first.value("X")) == ("a.service", False, "a=b")
+    assert (second.name, second.has_job) == ("b.target", True)
+    assert units_in("") == []
+
+
+def test_the_agents_own_units_are_read() -> None:
+    text = "1:name=systemd:/system.slice/forewarn-agent.service\n0::/a.slice/b.scope\n"
+    assert own_units(text) == {
+        *("system.slice", "forewarn-agent.service", "a.slice", "b.scope")
+    }
+    assert own_units("0::/\n") == frozenset()

@@ -1,0 +1,119 @@
+"""Whatever the platform or a handler says, what is sent keeps its form."""
+
+import email
+import email.policy
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.agent.core.model import Note, NoteKind
+from forewarn.agent.sinks import eventlog, journald, slack, syslog, teams
+from forewarn.agent.sinks.letter import letter
+from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.smtp import stuffed
+from forewarn.protocol.notices import Notice
+from tests.support import fake_hooks
+from tests.support.fake_hooks import Request
+from tests.support.notes import AT
+
+pytestmark = pytest.mark.slow
+
+BITS = ["\r\n", "\n", ".", "]", '"', "\\", "=", "<!here>", "[a](b)", "\0", "\ud800"]
+TEXTS = st.text(max_size=40) | st.lists(st.sampled_from(BITS)).map("".join)
+LONG = TEXTS | TEXTS.map(lambda text: text * 400)
+INSTANTS = st.none() | st.integers(1, 4 * 10**15)
+
+NOTICES = st.builds(
+    Notice,
+    event_id=TEXTS,
+    event_type=TEXTS,
+    status=TEXTS,
+    source=TEXTS,
+    resources=st.lists(LONG, max_size=15).map(tuple),
+    not_before=INSTANTS,
+    duration_seconds=st.integers(-1, 10**6),
+    description=LONG,
+)
+TOLD = st.builds(
+    Told,
+    vm=LONG,
+    note=st.builds(
+        Note,
+        at=st.just(AT),
+        kind=st.sampled_from(NoteKind),
+        event_id=TEXTS,
+        handler=TEXTS,
+        detail=LONG,
+        notice=st.none() | NOTICES,
+    ),
+)
+
+_SYSLOG = re.compile(
+    rb"<\d{1,3}>1 [0-9TZ:.-]+ [!-~]{1,255} forewarn-agent \d+ [a-z]{1,32} "
+    rb"\[forewarn@32473( [a-z_]+=\"([^\"\\\]]|\\.)*\")+\] [^\r\n\0]*"
+)
+_HEADERS = [
+    *("From", "To", "Subject", "Date", "Message-ID", "References"),
+    *("Auto-Submitted", "X-Forewarn-Kind", "X-Forewarn-Event-Id", "MIME-Version"),
+    *("Content-Type", "Content-Transfer-Encoding"),
+]
+
+
+@given(TOLD)
+def test_a_letter_has_its_headers_and_one_end(told: Told) -> None:
+    data = letter(1, told, sender="a@b.example", recipients=["c@d.example"])
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    assert message.keys() == _HEADERS
+    assert not message.defects
+    wire = stuffed(data)
+    assert wire.index(b"\r\n.\r\n") == len(wire) - len(b"\r\n.\r\n")
+    assert max(map(len, data.split(b"\r\n"))) <= 998
+
+
+@given(TOLD, st.sampled_from([2_048, 8_192]))
+def test_a_message_of_syslog_has_its_parts(told: Told, most: int) -> None:
+    data = syslog.message(
+        1, told, facility="daemon", sd_id=syslog.SD_ID, bytes_max=most
+    )
+    assert _SYSLOG.fullmatch(data), data
+    assert len(data) <= 2 * most
+    data.decode()
+
+
+@given(TOLD)
+def test_an_entry_of_the_journal_has_the_fields_that_it_should(told: Told) -> None:
+    data = journald.entry(1, told, identifier="x")
+    names: list[bytes] = []
+    while data:
+        line, _, rest = data.partition(b"\n")
+        name, is_text, _ = line.partition(b"=")
+        if not is_text:
+            size = int.from_bytes(rest[:8], "little")
+            assert rest[8 + size : 9 + size] == b"\n"
+            rest = rest[9 + size :]
+        names.append(name)
+        data = rest
+    assert all(re.fullmatch(rb"[A-Z_]+", name) for name in names)
+    assert len(names) == len(set(names))
+
+
+@given(TOLD)
+def test_a_chat_takes_it(told: Told) -> None:
+    path = fake_hooks.SLACK_PATH
+    body = json.dumps(slack.message(told)).encode()
+    assert fake_hooks.slack(Request(path, {}, body))[0] == 200
+    assert "<" not in slack.message(told)["text"]
+    path = fake_hooks.TEAMS_PATH
+    body = json.dumps(teams.message(told)).encode()
+    assert fake_hooks.teams(Request(path, {}, body))[0] == 202
+
+
+@given(TOLD)
+def test_an_entry_of_the_event_log_is_one_line(told: Told) -> None:
+    text = eventlog.text_of(1, told)
+    assert text.isprintable()
+    assert len(text) <= 4_000
+    assert text.startswith("forewarn: ")

@@ -1,0 +1,180 @@
+"""Slack and Teams: what they are sent, and what their answers do."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import NoteKind
+from forewarn.agent.integrations.catalog import sink_kind
+from forewarn.agent.sinks import slack, teams
+from forewarn.agent.sinks.port import Sink, SinkError
+from forewarn.agent.values import NotifySettings
+from forewarn.clock import SystemClock
+from forewarn.instants import SECOND
+from tests.support import fake_hooks
+from tests.support.fake_hooks import Hook, hook
+from tests.support.notes import REBOOT, told_of
+
+pytestmark = pytest.mark.system
+
+HOOKS = {
+    "slack": (fake_hooks.slack, fake_hooks.SLACK_PATH),
+    "teams": (fake_hooks.teams, fake_hooks.TEAMS_PATH),
+}
+HOSTILE = replace(
+    REBOOT,
+    description="<!channel> [a](http://b) *" + "x" * 9_000,
+    resources=tuple(f"vm_{number}<!here>" for number in range(500)),
+)
+
+
+@pytest.fixture(params=HOOKS)
+def word(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def there(word: str) -> Iterator[Hook]:
+    with hook(HOOKS[word][0]) as made:
+        yield made
+
+
+@pytest.fixture
+def url_file(word: str, there: Hook, tmp_path: Path) -> Path:
+    file = tmp_path / "url"
+    file.write_text(f"http://127.0.0.1:{there.port}{HOOKS[word][1]}\n")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def sink(word: str, url_file: Path) -> Sink:
+    kind = sink_kind(word)
+    assert kind is not None
+    more = {"url_file": str(url_file), "timeout": 5 * SECOND}
+    settings = NotifySettings(kind=word, more=more)
+    assert kind.name(settings) == f"{word} {url_file}"
+    return kind.make(settings, SystemClock())
+
+
+@pytest.mark.parametrize("kind", NoteKind)
+def test_each_kind_is_a_message_that_is_taken(
+    sink: Sink, there: Hook, kind: NoteKind
+) -> None:
+    sink.deliver(1, told_of(kind, "why", handler="drain"))
+    sink.deliver(2, told_of(kind, notice=None))
+    sink.deliver(3, told_of(kind, "<!channel> " + "y" * 9_000, notice=HOSTILE))
+    assert len(there.taken) == 3
+    assert there.came[0].headers["Content-Type"] == "application/json"
+
+
+def test_what_others_said_has_no_mark_up() -> None:
+    told = told_of(NoteKind.FAILED, "<!channel> & [a](http://b)", notice=HOSTILE)
+    message = slack.message(told)
+    assert "<" not in slack.message(replace(told, vm="<!here>"))["text"]
+    texts = [
+        text
+        for block in message["blocks"]
+        for text in (*block.get("fields", ()), block.get("text"))
+        if text
+    ]
+    assert {text["type"] for text in texts} == {"plain_text"}
+    assert any("<!channel>" in text["text"] for text in texts)
+    card = teams.message(told)["attachments"][0]["content"]
+    assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
+
+
+def test_a_message_shows_how_grave_it_is() -> None:
+    bad, good = told_of(NoteKind.WITHHELD), told_of(NoteKind.PREPARED)
+    assert slack.message(bad)["text"].startswith(":red_circle: web_0: Reboot not prep")
+    assert slack.message(good)["text"].startswith(":white_circle:")
+    card = teams.message(bad)["attachments"][0]["content"]
+    assert card["body"][0]["inlines"][0]["color"] == "Attention"
+
+
+def test_facts_are_names_above_values() -> None:
+    fields = slack.message(told_of())["blocks"][2]["fields"]
+    assert fields[0]["text"] == "VM\nweb_0"
+    assert {"type": "plain_text", "text": "VMs\nweb_0, web_1", "emoji": False} in fields
+
+
+def test_too_many_is_waited_for_as_long_as_is_said(sink: Sink, there: Hook) -> None:
+    there.script = [(429, "rate_limited", {"Retry-After": "30"})]
+    with pytest.raises(SinkError) as raised:
+        sink.deliver(1, told_of())
+    assert (raised.value.may_pass, raised.value.wait) == (True, 30 * SECOND)
+    sink.deliver(1, told_of())
+
+
+@pytest.mark.parametrize(
+    ("status", "may_pass"),
+    [
+        (400, False),
+        (413, False),
+        (401, True),
+        (403, True),
+        (404, True),
+        (410, True),
+        (500, True),
+        (503, True),
+        (301, False),
+    ],
+)
+def test_a_refusal_of_the_address_waits_and_one_of_the_message_does_not(
+    sink: Sink, there: Hook, status: int, *, may_pass: bool
+) -> None:
+    there.script = [(status, "channel_is_archived", {})]
+    with pytest.raises(SinkError, match=f"the answer was {status}") as raised:
+        sink.deliver(1, told_of())
+    assert raised.value.may_pass is may_pass
+
+
+def test_the_url_is_read_anew(sink: Sink, url_file: Path, there: Hook) -> None:
+    good = url_file.read_text()
+    url_file.write_text(good.replace("/services", "/s").replace("/workflows", "/w"))
+    with pytest.raises(SinkError, match="404"):
+        sink.deliver(1, told_of())
+    url_file.write_text(good)
+    sink.deliver(1, told_of())
+    assert len(there.taken) == 1
+
+
+def test_no_error_has_a_part_of_the_url(
+    sink: Sink, word: str, url_file: Path, there: Hook
+) -> None:
+    path = HOOKS[word][1]
+    there.script = [(404, f"no such page: {path}", {})]
+    found: list[str] = []
+    for text in ("", f"ftp://127.0.0.1{path}", f"http://127.0.0.1:1{path}"):
+        if text:
+            url_file.write_text(text)
+        with pytest.raises(SinkError) as raised:
+            sink.deliver(1, told_of())
+        found += [raised.value.message, *sink.check()]
+    url_file.unlink()
+    with pytest.raises(SinkError, match="No such file") as raised:
+        sink.deliver(1, told_of())
+    assert raised.value.may_pass
+    for secret in ("XXXXXX", "B00000000", "S3CR3T", "0123456789abcdef"):
+        assert not any(secret in text for text in found), found
+
+
+def test_a_check_looks_and_sends_nothing(
+    sink: Sink, url_file: Path, there: Hook
+) -> None:
+    assert list(sink.check()) == []
+    url_file.chmod(0o644)
+    assert list(sink.check()) == [f"{url_file} can be read by other users: chmod 600"]
+    url_file.chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    url_file.write_text(f"http://127.0.0.1:{port}/x")
+    assert list(sink.check()) == [f"http://127.0.0.1:{port}: nobody listens there"]
+    url_file.write_text("hello")
+    assert "is no http or https URL" in sink.check()[0]
+    url_file.write_text("\n")
+    assert list(sink.check()) == [f"the secret {url_file} is empty"]
+    assert not there.came

@@ -1,0 +1,125 @@
+"""A connection with one deadline: whatever the other side does, it ends in words."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Generator
+
+import pytest
+
+from forewarn.agent.sinks.line import Line
+from forewarn.agent.sinks.port import SinkError
+from forewarn.clock import SystemClock
+from tests.support.certificates import needs_openssl
+
+pytestmark = pytest.mark.system
+
+CLOCK = SystemClock()
+
+
+@contextlib.contextmanager
+def peer(act: Callable[[socket.socket], None]) -> Generator[int]:
+    """Have somebody at a port who does this with a connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        wire, _ = listener.accept()
+        with contextlib.suppress(OSError), wire:
+            act(wire)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        thread.join(10)
+        listener.close()
+
+
+def line_to(port: int, host: str = "127.0.0.1", seconds: float = 5.0) -> Line:
+    return Line(host, port, clock=CLOCK, seconds=seconds)
+
+
+def reset(wire: socket.socket) -> None:
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+def test_a_name_that_nobody_has_is_told() -> None:
+    with (
+        pytest.raises(SinkError, match=r"nowhere\.invalid") as raised,
+        line_to(25, "nowhere.invalid"),
+    ):
+        pass
+    assert raised.value.may_pass
+
+
+def test_without_time_nothing_is_begun() -> None:
+    with (
+        pytest.raises(SinkError, match="no whole answer in time"),
+        line_to(25, seconds=0.0),
+    ):
+        pass
+
+
+def test_this_end_is_written_as_mail_servers_want_it() -> None:
+    with peer(lambda wire: None) as port, line_to(port) as line:
+        assert line.here == "[127.0.0.1]"
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with listener, line_to(listener.getsockname()[1], "::1") as line:
+        assert line.here == "[IPv6:::1]"
+        assert line.where.startswith("[::1]:")
+
+
+def test_a_connection_that_breaks_is_told() -> None:
+    with peer(reset) as port, line_to(port) as line:
+        with pytest.raises(SinkError, match="the connection ended while waiting"):
+            line.read_line()
+        with pytest.raises(SinkError, match=r"connection ended while sending"):
+            line.write(b"x" * 1_000_000)
+
+
+def test_a_peer_that_says_nothing_is_left() -> None:
+    def act(wire: socket.socket) -> None:
+        wire.recv(1)
+
+    with peer(act) as port:
+        line = line_to(port, seconds=0.1)
+        with line, pytest.raises(SinkError, match="no time left while waiting"):
+            line.read_line()
+
+
+@needs_openssl
+@pytest.mark.parametrize("said", [b"", b"220 hello\r\n"])
+def test_who_has_no_tls_is_told_so(said: bytes) -> None:
+    def act(wire: socket.socket) -> None:
+        wire.recv(1)
+        wire.sendall(said)
+
+    with peer(act) as port, line_to(port) as line, pytest.raises(SinkError) as raised:
+        line.secure("")
+    assert "no trusted connection" in raised.value.message or (
+        "while beginning TLS" in raised.value.message
+    )
+
+
+def test_an_end_that_goes_wrong_is_told() -> None:
+    def act(wire: socket.socket) -> None:
+        wire.recv(1)
+        reset(wire)
+
+    with peer(act) as port, line_to(port) as line:
+        line.write(b"xy")
+        with pytest.raises(SinkError, match="the connection ended while ending"):
+            line.finish()
+
+
+def test_what_follows_the_end_is_passed_over() -> None:
+    def act(wire: socket.socket) -> None:
+        wire.sendall(b"and one more thing")
+        wire.recv(1)
+
+    with peer(act) as port, line_to(port) as line:
+        line.finish()

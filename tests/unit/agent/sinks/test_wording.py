@@ -1,0 +1,93 @@
+"""What happened, in words for people."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.agent.core.model import NoteKind
+from forewarn.agent.sinks import eventlog, journald, wording
+from forewarn.agent.sinks.wording import Severity, facts, sentence, severity, title
+from tests.support.notes import REBOOT, told_of
+
+
+@pytest.mark.parametrize("kind", NoteKind)
+@pytest.mark.parametrize("has_event", [True, False])
+def test_each_kind_has_words(kind: NoteKind, *, has_event: bool) -> None:
+    told = told_of(kind, "why", handler="drain", notice=REBOOT if has_event else None)
+    assert title(told).startswith("web_0: Reboot " if has_event else "web_0: event ")
+    assert sentence(told).endswith(": why")
+    assert "{" not in title(told) + sentence(told)
+    assert severity(told) in Severity
+    assert dict(facts(told))["VM"] == "web_0"
+
+
+def test_numbers_of_kinds_are_their_own() -> None:
+    assert set(journald.MESSAGE_IDS) == set(eventlog.NUMBERS) == set(NoteKind)
+    assert len(set(journald.MESSAGE_IDS.values())) == len(NoteKind)
+    assert all(len(bytes.fromhex(each)) == 16 for each in journald.MESSAGE_IDS.values())
+    assert len(set(eventlog.NUMBERS.values())) == len(NoteKind)
+    assert all(1 <= each <= 1000 for each in eventlog.NUMBERS.values())
+
+
+def test_an_announcement_says_when_and_for_how_long() -> None:
+    told = told_of()
+    assert title(told) == "web_0: Reboot announced"
+    assert sentence(told) == (
+        "It was announced for 2026-11-21T22:15:00Z, in 15 m, for 9 s."
+    )
+    unknown = replace(REBOOT, not_before=None, duration_seconds=-1)
+    assert sentence(told_of(notice=unknown)) == "It was announced without a time."
+    past = replace(REBOOT, not_before=1, duration_seconds=-1)
+    assert (
+        sentence(told_of(notice=past)) == "It was announced for 1970-01-01T00:00:00Z."
+    )
+
+
+def test_what_is_withheld_is_an_error_and_says_that_it_comes_all_the_same() -> None:
+    told = told_of(NoteKind.WITHHELD, "drain failed: no route")
+    assert title(told) == "web_0: Reboot not prepared"
+    assert severity(told) is Severity.ERROR
+    assert "it starts at 2026-11-21T22:15:00Z all the same" in sentence(told)
+    assert sentence(told).endswith(": drain failed: no route")
+
+
+@pytest.mark.parametrize(
+    ("detail", "ending", "grave"),
+    [
+        ("prepare: done: saved", "handler drain done", Severity.INFO),
+        ("prepare: failed: no route", "handler drain failed", Severity.WARNING),
+        ("recover: lost", "handler drain lost", Severity.WARNING),
+        ("failed: after a redeploy", "handler drain failed", Severity.WARNING),
+        ("prepare: stopped", "handler drain stopped", Severity.INFO),
+        ("what", "handler drain", Severity.INFO),
+    ],
+)
+def test_the_end_of_a_handler_is_as_grave_as_it_ended(
+    detail: str, ending: str, grave: Severity
+) -> None:
+    told = told_of(NoteKind.HANDLER, detail, handler="drain")
+    assert title(told) == f"web_0: Reboot {ending}"
+    assert severity(told) is grave
+    assert sentence(told) == f"The handler drain ended: {detail}"
+
+
+def test_an_event_of_others_names_them() -> None:
+    others = replace(REBOOT, resources=tuple(f"db_{number}" for number in range(12)))
+    assert title(told_of(notice=others)).startswith("web_0: Reboot of db_0, db_1, ")
+    assert "db_9 and 2 more announced" in title(told_of(notice=others))
+
+
+def test_nothing_breaks_a_line_and_nothing_is_endless() -> None:
+    hostile = replace(
+        REBOOT, event_type="Re\r\nboot\x1b[31m", description="x\n" * 9_000
+    )
+    told = told_of(NoteKind.FAILED, "a\r\nBcc: b\x00" + "y" * 9_000, notice=hostile)
+    for text in (title(told), sentence(told), *(value for _, value in facts(told))):
+        assert text.isprintable()
+        assert len(text) <= 1_000
+    assert dict(facts(told))["Description"].endswith("…")
+
+
+def test_bytes_are_cut_between_characters() -> None:
+    assert wording.cut_bytes("aé", 2) == b"a"
+    assert wording.cut_bytes("aé", 3) == "aé".encode()

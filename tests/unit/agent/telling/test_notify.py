@@ -1,0 +1,151 @@
+"""Notifications that are held up, and those that must not be held up by them."""
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from forewarn.agent.core.model import Memory
+from forewarn.agent.journal.memory import MemoryJournal
+from forewarn.agent.journal.port import Outgoing
+from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.telling import notify
+from forewarn.agent.telling.notify import HELD_TRIES, Notifier
+from forewarn.instants import SECOND
+from tests.support.agent_journals import note_of
+from tests.support.processes import eventually
+
+
+class FakeSink:
+    """Takes what the test does not have it refuse."""
+
+    def __init__(self) -> None:
+        self.refuses: dict[str, Exception] = {}
+        """By the detail of a note."""
+        self.offered: list[str] = []
+        self.taken: list[str] = []
+
+    def deliver(self, number: int, told: Told) -> None:
+        detail = told.note.detail
+        self.offered.append(detail)
+        error = self.refuses.get(detail) or self.refuses.get("*")
+        if error is not None:
+            raise error
+        self.taken.append(detail)
+
+    def check(self) -> Sequence[str]:
+        return ()
+
+
+class Waits(threading.Event):
+    """Notes how long is waited for, and waits no time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0.0)
+        return super().wait(0.001)
+
+
+class Scene:
+    """A notifier with one receiver and a journal."""
+
+    def __init__(self) -> None:
+        self.sink = FakeSink()
+        self.notifier = Notifier({"there": (self.sink, frozenset())})
+        self.waits = self.notifier._stopping = Waits()
+        self.journal = MemoryJournal(teller=self.notifier.make)
+
+    def tell(self, *details: str) -> None:
+        notes = [note_of("E1", detail=detail) for detail in details]
+        self.journal.save(Memory(name="web_0"), notes)
+        self.notifier.ring()
+
+    def wait_empty(self) -> None:
+        eventually(lambda: self.journal.queued("there", limit=9), lambda rows: not rows)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    made = Scene()
+    made.notifier.attach(made.journal)
+    return made
+
+
+def later() -> SinkError:
+    return SinkError("the answer was 500")
+
+
+def test_one_that_is_never_taken_does_not_hold_up_those_behind_it(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.sink.refuses = {"bad": later()}
+    scene.tell("bad", "b", "c")
+    scene.wait_empty()
+    scene.notifier.stop()
+    assert scene.sink.taken == ["b", "c"]
+    # It was offered once more after the one behind it was taken.
+    assert scene.sink.offered == ["bad"] * HELD_TRIES + ["b", "bad", "c"]
+    assert "is dropped: the answer was 500 (10 times, while the next" in caplog.text
+
+
+def test_where_the_receiver_is_ill_nothing_is_dropped(scene: Scene) -> None:
+    scene.sink.refuses = {"*": later()}
+    scene.tell("a", "b")
+    eventually(lambda: scene.sink.offered.count("b"), lambda count: count > 3)
+    assert len(scene.journal.queued("there", limit=9)) == 2
+    scene.sink.refuses = {}
+    scene.wait_empty()
+    scene.notifier.stop()
+    assert sorted(scene.sink.taken) == ["a", "b"]
+
+
+def test_the_last_one_is_offered_for_ever(scene: Scene) -> None:
+    scene.sink.refuses = {"a": later()}
+    scene.tell("a")
+    eventually(lambda: len(scene.sink.offered), lambda count: count > 3 * HELD_TRIES)
+    scene.sink.refuses = {}
+    scene.wait_empty()
+    scene.notifier.stop()
+    assert scene.sink.taken == ["a"]
+
+
+def test_the_receiver_s_own_wait_is_kept_within_bounds(scene: Scene) -> None:
+    scene.sink.refuses = {"a": SinkError("the answer was 429", wait=30 * SECOND)}
+    scene.tell("a")
+    eventually(lambda: len(scene.waits.seconds), lambda count: count > 1)
+    assert scene.waits.seconds[:2] == [30.0, 30.0]
+    scene.sink.refuses = {"a": SinkError("the answer was 429", wait=86_400 * SECOND)}
+    eventually(lambda: notify.WAIT_MOST_SECONDS in scene.waits.seconds, bool)
+    scene.sink.refuses = {}
+    scene.wait_empty()
+    scene.notifier.stop()
+
+
+def test_a_bug_with_one_costs_only_that_one(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.sink.refuses = {"a": KeyError("secret")}
+    scene.tell("a", "b")
+    scene.wait_empty()
+    scene.notifier.stop()
+    assert scene.sink.taken == ["b"]
+    assert "a notification for there is dropped: a bug: KeyError" in caplog.text
+
+
+def test_one_that_cannot_be_read_is_dropped() -> None:
+    scene = Scene()
+    scene.journal = MemoryJournal(
+        teller=lambda note, memory: (
+            [Outgoing(sink="there", body="{}")]
+            if note.detail == "bad"
+            else scene.notifier.make(note, memory)
+        )
+    )
+    scene.notifier.attach(scene.journal)
+    scene.tell("bad", "b")
+    scene.wait_empty()
+    scene.notifier.stop()
+    assert scene.sink.taken == ["b"]

@@ -1,0 +1,77 @@
+"""Where `agent check` looks for the endpoint, and what it says of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.checking import Finding, findings
+from forewarn.agent.settings import load_settings
+from forewarn.agent.wire.endpoint import Endpoint
+from forewarn.clock import SystemClock
+from tests.support.scripted import Scripted, plain, scripted
+
+pytestmark = pytest.mark.clause("8.2")
+
+DOCUMENT = plain(b'{"DocumentIncarnation":1,"Events":[]}')
+NAME = plain(b'{"compute":{"name":"web_0"}}')
+MISSING = plain(b"", status="404 Not Found")
+
+
+def at(server: Scripted) -> Endpoint:
+    return Endpoint(lambda: (server.url,), clock=SystemClock())
+
+
+def told(
+    folder: Path, first: Scripted, others: Sequence[Scripted], heard: Sequence[str]
+) -> list[Finding]:
+    """Return what is found of the endpoint where others may be it."""
+    endpoints = [at(each) for each in (first, *others)]
+    environ = {"FOREWARN_AGENT_STATE": f"{folder}/agent.db"}
+    environ["FOREWARN_AGENT_LISTEN"] = ""
+    found = list(
+        findings(
+            load_settings(environ=environ, flags={}),
+            endpoint=endpoints[0],
+            elsewhere=lambda: (endpoints[1:], heard),
+            checks=(),
+        )
+    )
+    for each in endpoints:
+        each.close()
+    return [each for each in found if each.what in {"endpoint", "dhcp", "name"}]
+
+
+def test_elsewhere_is_looked_for_where_nobody_answers(tmp_path: Path) -> None:
+    with (
+        scripted(MISSING) as first,
+        scripted(MISSING) as second,
+        scripted(DOCUMENT, NAME) as third,
+        scripted() as fourth,
+    ):
+        found = told(tmp_path, first, [second, third, fourth], ["option 245"])
+        assert all(each.is_well for each in found)
+        assert [f"{each.what}: {each.text}" for each in found] == [
+            "dhcp: option 245",
+            f"endpoint: {third.url} answers with version 2020-07-01: 0 events",
+            "name: web_0, by the endpoint",
+        ]
+        assert not fourth.requests
+
+
+def test_nobody_answers_anywhere(tmp_path: Path) -> None:
+    with scripted(MISSING) as first, scripted(MISSING) as second:
+        found = told(tmp_path, first, [second], ["no server"])
+        assert not any(each.is_well for each in found)
+        assert [f"{each.what}: {each.text}" for each in found] == [
+            "dhcp: no server",
+            f"endpoint: {first.url} gave no document: status 404",
+            f"endpoint: {second.url} gave no document: status 404",
+        ]
+
+
+def test_whoever_answers_is_enough(tmp_path: Path) -> None:
+    with scripted(DOCUMENT, NAME) as first, scripted() as second:
+        found = told(tmp_path, first, [second], ["not to be heard"])
+        assert [each.what for each in found] == ["endpoint", "name"]
+        assert not second.requests

@@ -1,0 +1,195 @@
+"""Where an agent looks for its endpoint, and whom it asks."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent import assembly
+from forewarn.agent.settings import load_settings
+from forewarn.agent.wire import discovery, leases
+from forewarn.agent.wire.asking import Heard
+from forewarn.agent.wire.discovery import DEFAULT, Discovery
+from forewarn.clock import Clock, VirtualClock
+from forewarn.instants import MINUTE
+from tests.support.agent_journals import START
+
+pytestmark = pytest.mark.clause("8.2")
+
+TOLD = ("http://10.0.0.1", "http://10.0.0.1:8080")
+
+
+class Network:
+    """Somebody who answers, or does not, and counts how often."""
+
+    def __init__(self, *answers: Heard) -> None:
+        self._answers = iter(answers)
+        self.asked = 0
+
+    def seek(self, clock: Clock) -> Heard:
+        self.asked += 1
+        return next(self._answers, Heard(told=("no DHCP server answers on eth0",)))
+
+
+class Story:
+    """An agent that looks for its endpoint on a machine with no lease."""
+
+    def __init__(self, folder: Path, *answers: Heard) -> None:
+        self.clock = VirtualClock(START)
+        self.network = Network(*answers)
+        self.folder = folder
+        self.finder = Discovery(
+            clock=self.clock,
+            known=[(str(folder), "*.lease")],
+            seek=self.network.seek,
+        )
+
+    def places(self) -> tuple[str, ...]:
+        """Return what it tries next, when whoever was asked has answered."""
+        found = self.finder.places()
+        if self.finder._thread is not None:
+            self.finder._thread.join()
+        return found
+
+
+def test_the_usual_address_comes_first_and_dhcp_after_it(tmp_path: Path) -> None:
+    known = [(str(tmp_path), "*")]
+    assert discovery.places(known) == (DEFAULT,)
+    (tmp_path / "2").write_text("OPTION_245=0a000001\n")
+    assert discovery.places(known) == (DEFAULT, *TOLD)
+
+
+def test_nobody_is_asked_before_the_usual_address_was_tried(tmp_path: Path) -> None:
+    story = Story(tmp_path, Heard(addresses=("10.0.0.1",), told=("eth0",)))
+    assert story.places() == (DEFAULT,)
+    assert story.network.asked == 0
+    # It did not answer: now they are asked, while it is tried again.
+    assert story.places() == (DEFAULT,)
+    assert story.network.asked == 1
+    assert story.places() == (DEFAULT, *TOLD)
+    assert story.network.asked == 1
+
+
+def test_nobody_is_asked_where_a_lease_tells(tmp_path: Path) -> None:
+    (tmp_path / "x.lease").write_text("OPTION_245=0a000001\n")
+    story = Story(tmp_path)
+    for _ in range(3):
+        assert story.places() == (DEFAULT, *TOLD)
+    assert story.network.asked == 0
+
+
+def test_no_server_is_asked_where_the_settings_forbid_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask(*, clock: Clock) -> Heard:
+        asked.append("the network")
+        return Heard()
+
+    monkeypatch.setattr(discovery.asking, "ask", ask)
+    monkeypatch.setattr(leases, "networkmanager", lambda: asked.append("here") or "")
+    monkeypatch.setattr(assembly, "places", lambda: (DEFAULT,))
+    found: list[list[str]] = []
+    for text in ("true", "false"):
+        wanted = load_settings(environ={"FOREWARN_AGENT_DHCP": text}, flags={})
+        assert assembly.elsewhere_of(wanted, VirtualClock(START)) == ([], ())
+        found.append(asked.copy())
+        asked.clear()
+    assert found == [["here", "the network"], ["here"]]
+    named = load_settings(environ={"FOREWARN_ENDPOINT": "http://a"}, flags={})
+    assert assembly.elsewhere_of(named, VirtualClock(START)) == ((), ())
+    assert not asked
+
+
+def test_check_is_told_of_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = load_settings(environ={}, flags={})
+    monkeypatch.setattr(assembly, "places", lambda: (DEFAULT, *TOLD))
+    endpoints, told = assembly.elsewhere_of(wanted, VirtualClock(START))
+    assert ([each.url for each in endpoints], told) == ([*TOLD], ())
+    heard = Heard(addresses=("10.0.0.1",), told=("eth0",))
+    monkeypatch.setattr(assembly, "places", lambda: (DEFAULT,))
+    monkeypatch.setattr(assembly, "seek", lambda _: heard)
+    endpoints, told = assembly.elsewhere_of(wanted, VirtualClock(START))
+    assert ([each.url for each in endpoints], told) == ([*TOLD], ("eth0",))
+
+
+def test_who_does_not_answer_is_asked_ever_more_rarely(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "forewarn.agent.discovery")
+    story = Story(tmp_path)
+    story.places()
+    waits: list[int] = []
+    for minute in range(60):
+        before = story.network.asked
+        story.places()
+        if story.network.asked > before:
+            waits.append(minute)
+        story.clock.advance_to(START + (minute + 1) * MINUTE)
+    assert waits == [0, 1, 3, 7, 15, 30, 45]
+    assert [each.message for each in caplog.records] == [
+        "no DHCP server answers on eth0"
+    ]
+
+
+def test_asking_delays_nothing(tmp_path: Path) -> None:
+    released = threading.Event()
+
+    def hang(clock: Clock) -> Heard:
+        released.wait()
+        return Heard(addresses=("10.0.0.1",))
+
+    clock = VirtualClock(START)
+    finder = Discovery(clock=clock, known=[], seek=hang)
+    for _ in range(3):
+        assert finder.places() == (DEFAULT,)
+        clock.advance_to(clock.now() + 20 * MINUTE)
+    released.set()
+    assert finder._thread is not None
+    finder._thread.join()
+    assert finder.places() == (DEFAULT, *TOLD)
+
+
+def test_a_fault_of_ours_leaves_the_usual_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(clock: Clock) -> Heard:
+        raise ZeroDivisionError
+
+    finder = Discovery(clock=VirtualClock(START), known=[], seek=fail)
+    finder.places()
+    finder.places()
+    assert finder._thread is not None
+    finder._thread.join()
+    assert finder.places() == (DEFAULT,)
+    assert "could not be looked for" in caplog.text
+
+
+def test_a_thread_that_cannot_be_had_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    story = Story(tmp_path)
+    assert [story.places() for _ in range(3)] == [(DEFAULT,)] * 3
+
+
+def test_networkmanager_is_asked_before_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = VirtualClock(START)
+    heard = Heard(told=("nobody",))
+
+    def ask(*, clock: Clock) -> Heard:
+        return heard
+
+    monkeypatch.setattr(discovery.asking, "ask", ask)
+    monkeypatch.setattr(leases, "networkmanager", str)
+    assert discovery.seek(clock) is heard
+    monkeypatch.setattr(leases, "networkmanager", lambda: "10.0.0.1")
+    found = discovery.seek(clock)
+    assert found.told == ("NetworkManager says that DHCP option 245 names 10.0.0.1",)
+    assert discovery.urls_of(found) == TOLD

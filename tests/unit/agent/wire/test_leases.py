@@ -1,0 +1,109 @@
+"""What DHCP clients have noted, each in its own form."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.wire import leases
+from tests.support.dhcp_servers import ACK, END, named, offer, reply
+
+pytestmark = pytest.mark.clause("8.2")
+
+DHCLIENT = """
+lease {{
+  interface "eth0";
+  fixed-address 10.0.0.4;
+  option dhcp-lease-time 4294967295;
+  option unknown-245 {};
+  option rfc3442-classless-static-routes 0,10,0,0,1,32,168,63,129,16,10,0,0,1;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lease", "address"),
+    [
+        ("OPTION_245=a83f8110\n", "168.63.129.16"),
+        ("  option unknown-245 a8:3f:81:10;\n", "168.63.129.16"),
+        ('  option unknown-245 "168.63.129.16";', "168.63.129.16"),
+        ("private_245=168.63.129.16", "168.63.129.16"),
+        ("DHCP4.OPTION[9]:private_245 = a8:3f:81:10", "168.63.129.16"),
+        ("option unknown-245 a:2:3:4;\n option unknown-245 a:b:c:d;", "10.11.12.13"),
+        (DHCLIENT.format("a8:3f:81:10") * 2, "168.63.129.16"),
+        # Four bytes that are letters, as dhclient writes them.
+        (DHCLIENT.format('"d@AB"'), "100.64.65.66"),
+        (DHCLIENT.format(r'"dx\"\\"'), "100.120.34.92"),
+        (DHCLIENT.format(r'"d\100\101B"'), "100.64.65.66"),
+        (DHCLIENT.format('"d@ABC"'), ""),
+        (DHCLIENT.format(r'"d\777AB"'), ""),
+        ("OPTION_245=00000000", ""),
+        ("OPTION_245=08080808", ""),
+        ("OPTION_245=999.1.1.1", ""),
+        ("OPTION_244=a83f8110\noption domain-name x;", ""),
+        ("", ""),
+    ],
+)
+def test_a_lease_tells_where_it_is(lease: str, address: str) -> None:
+    assert leases.address_in(lease.encode()) == address
+
+
+def test_dhcpcd_keeps_the_packet_itself() -> None:
+    assert leases.address_in(reply(ACK, named(), END)) == "10.1.2.3"
+    assert leases.address_in(reply(ACK, END)) == ""
+    assert leases.address_in(offer()[:-1]) == ""
+
+
+def test_the_newest_lease_comes_first(tmp_path: Path) -> None:
+    for age, name in enumerate(("a.lease", "b.lease", "c.lease")):
+        file = tmp_path / name
+        file.write_text(f"OPTION_245=0a00000{age % 2}\n")
+        os.utime(file, (1_000 - age, 1_000 - age))
+    (tmp_path / "broken.lease").symlink_to("nowhere")
+    assert leases.addresses([(str(tmp_path), "*.lease")]) == ["10.0.0.0", "10.0.0.1"]
+    assert leases.addresses([(str(tmp_path / "none"), "*")]) == []
+
+
+def test_folders_of_folders_are_looked_at_where_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "x.lease").write_text("OPTION_245=0a000001\n")
+    assert leases.addresses([(str(tmp_path), "*lease*")]) == []
+    assert leases.addresses([(str(tmp_path), "**/*lease*")]) == ["10.0.0.1"]
+
+
+def nmcli(folder: Path, script: str) -> str:
+    """Put a program of that name there; return a PATH."""
+    program = folder / "nmcli"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return f"{folder}:/usr/bin:/bin"
+
+
+def test_networkmanager_is_asked_where_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = r"DHCP4.OPTION[1]:dhcp_lease_time = 600\nDHCP4.OPTION[2]:private_245 = "
+    path = nmcli(
+        tmp_path, f"printf '{lines}a8:3f:81:10\\n'; echo \"$*\" >'{tmp_path}/did'"
+    )
+    monkeypatch.setenv("PATH", path)
+    assert leases.networkmanager(str(tmp_path)) == "168.63.129.16"
+    words = "--terse --escape no --fields DHCP4 device show"
+    assert (tmp_path / "did").read_text().strip() == words
+    assert leases.networkmanager(str(tmp_path / "none")) == ""
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo nothing", "exec sleep 9"])
+def test_networkmanager_may_know_nothing(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "NMCLI_SECONDS", 0.3)
+    monkeypatch.setenv("PATH", nmcli(tmp_path, script))
+    assert leases.networkmanager(str(tmp_path)) == ""
+
+
+def test_networkmanager_may_have_no_such_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert leases.networkmanager(str(tmp_path)) == ""
