@@ -21,6 +21,8 @@ COLOUR := $(if $(MAKE_TERMOUT),yes,no)
 CODE := src tests $(wildcard examples bench deploy)
 # The packages that decide and do no I/O: every branch of theirs is tested.
 PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*,src/forewarn/agent/core/*
+# Half of the tests wait for something: more of them at once than there are cores.
+WORKERS := $(shell echo $$(( ($$(nproc 2>/dev/null || echo 2) * 3 + 1) / 2 )))
 # Programs of Debian that some tests need, and where the unpacked ones are kept.
 PACKAGES := nft=nftables ip=iproute2
 UNPACKED := promtool=prometheus
@@ -95,7 +97,7 @@ cover: .venv/dev.stamp ## Run every test under coverage.
 	@echo "== tests"
 	@mkdir -p .build
 	@rm -f .build/coverage*
-	@PATH="$(CURDIR)/$(TOOLS)/usr/bin:$$PATH" $(BIN)/coverage run -m pytest -n auto --color=$(COLOUR) | tee .build/pytest.log
+	@PATH="$(CURDIR)/$(TOOLS)/usr/bin:$$PATH" $(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal --color=$(COLOUR) | tee .build/pytest.log
 	@echo "== coverage"
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report

@@ -1,5 +1,9 @@
 """Options and settings that all tests share."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import coverage
 import hypothesis
 import pytest
 
@@ -15,6 +19,28 @@ hypothesis.settings.register_profile(
     "deep", max_examples=2_000, deadline=None, print_blob=True
 )
 hypothesis.settings.load_profile("quick")
+
+
+TESTS = Path(__file__).parent
+
+UNMEASURED = frozenset({"fuzz", "property", "real", "search", "system"})
+"""Folders whose tests are not there to go through every line, and go through some of
+them a million times: coverage would make them twice as slow, and their programs too."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def measured(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Measure coverage where that is what a test is for."""
+    measuring = coverage.Coverage.current()
+    folder = request.path.relative_to(TESTS).parts[0]
+    if measuring is None or folder not in UNMEASURED:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        measuring.stop()
+        yield
+        measuring.start()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -58,7 +58,7 @@ def test_nothing_is_found_in_random_lives() -> None:
     run_state_machine_as_test(
         CheckedLives,
         settings=settings(
-            max_examples=25,
+            max_examples=10,
             stateful_step_count=30,
             suppress_health_check=SLOW,
         ),

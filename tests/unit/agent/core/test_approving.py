@@ -340,6 +340,16 @@ def test_a_leader_that_lives_is_not_overtaken_between_two_questions() -> None:
 
 
 @pytest.mark.clause("8.6")
+def test_a_leader_is_left_its_time_also_where_nothing_is_prepared() -> None:
+    rule = Rule(name="it", approve=Approve.AT_ONCE, approver=Approver.LEADER)
+    life = Life(Policy(rules=(rule,)), name="vm2")
+    life.poll(BOTH)
+    assert life.sent == []
+    life.sleep(30 * SECOND)
+    assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.6")
 def test_each_waits_for_all_before_it_that_live() -> None:
     waits = {"vm1": 60, "vm2": 30}
     for alive, seconds in waits.items():

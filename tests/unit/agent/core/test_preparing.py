@@ -1,5 +1,7 @@
 """Preparation: groups, retries, what is required, and what was lost."""
 
+from dataclasses import replace
+
 import pytest
 
 from forewarn.agent.core.model import NoteKind, Stage, StepState
@@ -162,6 +164,24 @@ def test_who_waits_for_a_busy_handler_waits_till_its_time_is_over() -> None:
     assert life.stage("E2") is Stage.WITHHELD
     assert life.task("E2").withheld == "there was no time left for drain"
     assert len(life.runs) == 1
+
+
+def test_who_waits_for_a_busy_handler_may_have_no_end() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice("E1", not_before=None), notice("E2", not_before=None))
+    assert life.begun() == [("E1", "prepare", "drain")]
+    life.end("drain")
+    assert life.begun()[1:] == [("E2", "prepare", "drain")]
+
+
+def test_the_next_attempt_of_any_in_a_group_wakes_it() -> None:
+    again = [replace(each, retries=1) for each in (DRAIN, FLUSH)]
+    life = Life(policy(*again, rules=(prepare(("drain", "flush")),)))
+    life.poll(notice())
+    life.end("drain", StepState.FAILED)
+    life.now += SECOND // 2
+    life.end("flush", StepState.FAILED)
+    assert life.wake == life.now + SECOND // 2
 
 
 def test_two_that_hurry_for_one_handler() -> None:
