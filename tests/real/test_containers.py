@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -14,22 +13,12 @@ import pytest
 
 from tests.support.handled import Handled
 from tests.support.processes import PATIENCE_SECONDS, eventually
+from tests.support.unpacked import environment, find, libraries, needing, needs
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 POLITE = 'trap "exit 0" TERM; while :; do sleep 0.1; done'
 STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
-
-TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
-
-PATH = os.pathsep.join(
-    [
-        os.environ["PATH"],
-        *(str(TOOLS / each) for each in ("usr/bin", "usr/sbin", "bin")),
-        *("/usr/sbin", "/sbin"),
-    ]
-)
-"""With packages that were only unpacked."""
 
 IMAGE = "localhost/forewarn-test"
 
@@ -71,26 +60,24 @@ class Engine:
     """An engine in a folder of its own, its containers in a control group of its own."""
 
     program: str
-    needed: tuple[tuple[str, str], ...]
-    """Programs, and the packages that have them."""
+    needed: tuple[str, ...]
+    """The programs of which it consists."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.words: list[str] = [self.program]
         self.aside = ["unshare", "--mount", "--", "sh", "-c", ASIDE, "sh"]
         (folder / "aside").mkdir()
-        self.environment = {
-            "PATH": PATH,
-            "HOME": str(folder),
-            "ASIDE": str(folder / "aside"),
-        }
+        self.environment = environment(
+            self.program, HOME=str(folder), ASIDE=str(folder / "aside")
+        )
         self._groups = f"forewarn-test-{os.getpid()}"
 
     def begin(self) -> str:
         """Make the image and try it; return why it cannot be used."""
         image = self.folder / "image.tar"
         with tarfile.open(image, "w") as tar:
-            tar.add(str(which("busybox")), "bin/busybox")
+            tar.add(find("busybox"), "bin/busybox")
             for name in ("sh", "sleep"):
                 link = tarfile.TarInfo(f"bin/{name}")
                 link.type, link.linkname = tarfile.SYMTYPE, "busybox"
@@ -147,20 +134,19 @@ class Podman(Engine):
     """Podman, whose settings are all in its folder."""
 
     program = "podman"
-    needed = (("podman", "podman"), ("conmon", "conmon"), ("crun", "crun"))
+    needed = ("podman", "conmon", "crun")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        # Where packages were only unpacked, their libraries are beside them.
-        beside = Path(str(which("podman"))).resolve().parents[1]
-        libraries = ":".join(map(str, beside.glob("lib/*-linux-gnu")))
         runtime = folder / "crun"
-        runtime.write_text(RUNTIME.format(libraries=libraries, crun=which("crun")))
+        runtime.write_text(
+            RUNTIME.format(libraries=":".join(libraries()), crun=find("crun"))
+        )
         runtime.chmod(0o755)
         conf = folder / "containers.conf"
         conf.write_text(
             CONF.format(
-                conmon=which("conmon"), runtime=runtime, networks=folder / "networks"
+                conmon=find("conmon"), runtime=runtime, networks=folder / "networks"
             )
         )
         policy = folder / ".config" / "containers" / "policy.json"
@@ -173,7 +159,6 @@ class Podman(Engine):
         )
         self.words = ["podman", "--tmpdir", str(folder / "tmp")]
         self.environment |= {
-            "LD_LIBRARY_PATH": libraries,
             "CONTAINERS_CONF": str(conf),
             "CONTAINERS_STORAGE_CONF": str(storage),
         }
@@ -183,10 +168,7 @@ class Docker(Engine):
     """A daemon of docker that touches no network, and its command."""
 
     program = "docker"
-    needed = (
-        *(("docker", "docker.io"), ("dockerd", "docker.io")),
-        *(("containerd", "containerd"), ("runc", "runc")),
-    )
+    needed = ("docker", "dockerd", "containerd", "runc")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -205,7 +187,7 @@ class Docker(Engine):
         with (folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [
-                    *(*self.aside, str(which("dockerd"))),
+                    *(*self.aside, find("dockerd")),
                     *("--config-file", str(folder / "daemon.json")),
                 ],
                 env=self.environment,
@@ -237,16 +219,11 @@ class Docker(Engine):
                 group.rmdir()
 
 
-def which(program: str) -> str | None:
-    return shutil.which(program, path=PATH)
-
-
 @pytest.fixture(scope="module", params=[Docker, Podman], ids=["docker", "podman"])
 def engine_here(request: pytest.FixtureRequest) -> Iterator[Engine]:
     kind: type[Engine] = request.param
-    for program, package in (*kind.needed, ("busybox", "busybox-static")):
-        if which(program) is None:
-            pytest.skip(f"there is no {program}: install the package {package}")
+    if why := needs(*kind.needed, "busybox"):
+        pytest.skip(why)
     if os.getuid() != 0:
         pytest.skip("only root has the control groups of containers everywhere")
     # The sockets' paths must be short.
@@ -322,12 +299,12 @@ def test_who_is_not_there_is_no_container(engine: Engine, tmp_path: Path) -> Non
     assert it.fails("prepare") == "there is no container nobody"
 
 
+@needing("docker")
 def test_a_daemon_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
-    if which("docker") is None:
-        pytest.skip("there is no docker: install the package docker.io")
     host = f"unix://{tmp_path}/docker.sock"
     settings = f'all = true\ncommand = ["docker", "--host", "{host}"]'
-    it = Handled("docker", settings, tmp_path, {"PATH": PATH, "HOME": str(tmp_path)})
+    own = environment("docker", HOME=str(tmp_path))
+    it = Handled("docker", settings, tmp_path, own)
     assert it.fails("prepare", 0.5) == (
         "its time was up while it was asking docker: Cannot connect to the Docker "
         f"daemon at {host}. Is the docker daemon running?"

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.namespaces import Space, missing, no_namespaces, run
+from tests.support.namespaces import Space, no_namespaces, run
 from tests.support.processes import PATIENCE_SECONDS, eventually
+from tests.support.unpacked import environment, find, needs
 
 pytestmark = [
     pytest.mark.real,
@@ -82,13 +83,17 @@ class World:
 
     @contextmanager
     def running(
-        self, space: Space, *words: str, log: str = "log"
+        self, space: Space, *words: str, log: str = "log", real: str = ""
     ) -> "Generator[subprocess.Popen[bytes]]":
-        """Have a program run in there for as long as the block takes."""
+        """Have a program run in there for as long as the block takes.
+
+        `real` is what it runs of the programs that may only be unpacked.
+        """
         with (self.folder / log).open("wb") as output:
             process = subprocess.Popen(
                 space.words(*words),
                 cwd=self.folder,
+                env={**os.environ, **environment(real)} if real else None,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -103,13 +108,18 @@ class World:
     def dnsmasq(self, *more: str) -> Generator[None]:
         """Have a DHCP server."""
         words = (
-            *("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0"),
+            *(
+                find("dnsmasq"),
+                "--keep-in-foreground",
+                "--conf-file=/dev/null",
+                "--port=0",
+            ),
             *("--interface=lan", "--bind-interfaces", "--user=root", "--no-ping"),
             *("--pid-file", "--log-dhcp", "--log-facility=-"),
             f"--dhcp-leasefile={self.folder}/dnsmasq.leases",
             *("--dhcp-range=10.7.0.100,10.7.0.150,255.255.255.0", *more),
         )
-        with self.running(self.net, *words, log="dnsmasq.log"):
+        with self.running(self.net, *words, log="dnsmasq.log", real="dnsmasq"):
             self.wait_log("dnsmasq.log", "started")
             yield
 
@@ -150,7 +160,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    if why := missing("dnsmasq", "dnsmasq-base") or no_namespaces():
+    if why := needs("dnsmasq") or no_namespaces():
         pytest.skip(why)
     world = World(tmp_path)
     try:
@@ -224,27 +234,26 @@ CLIENTS = {
         exec /lib/systemd/systemd-networkd
     """,
 }
-PACKAGES = {
-    "dhclient": ("isc-dhcp-client", "bound to"),
-    "dhcpcd": ("dhcpcd-base", "leased "),
-    NETWORKD: ("systemd", "acquired from"),
+SAYS = {
+    "dhclient": "bound to",
+    "dhcpcd": "leased ",
+    NETWORKD: "acquired from",
 }
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=["dhclient", "dhcpcd", "networkd"])
 def test_what_a_client_has_noted_is_read(client: str, world: World) -> None:
     """And nothing is sent by us: it is there, while the client goes on."""
-    package, says = PACKAGES[client]
-    if why := missing(client, package):
+    if why := needs(client):
         pytest.skip(why)
     private = "mount -t tmpfs none /var/lib && mount -t tmpfs none /run && "
     script = f"{private}{{ {CLIENTS[client]} }}"
     words = ("unshare", "--mount", "sh", "-c", script)
     with (
         world.dnsmasq(f"--dhcp-option-force=245,{SERVER}"),
-        world.running(world.vm, *words, log="client.log") as process,
+        world.running(world.vm, *words, log="client.log", real=client) as process,
     ):
-        world.wait_log("client.log", says)
+        world.wait_log("client.log", SAYS[client])
         # Where it has its files, nobody else sees them.
         inside = ("nsenter", f"--mount=/proc/{process.pid}/ns/mnt")
         read = (sys.executable, "-c", READ)

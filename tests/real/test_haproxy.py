@@ -5,7 +5,6 @@ connection open until the client closes it.
 """
 
 import contextlib
-import shutil
 import signal
 import socket
 import socketserver
@@ -22,30 +21,13 @@ from forewarn.agent.integrations.haproxy.runtime import Runtime
 from tests.support.agents import free_port
 from tests.support.jobs import job_of, leash, worker_of
 from tests.support.processes import eventually
-
-TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
-PROGRAM = shutil.which("haproxy") or shutil.which(
-    "haproxy", path=f"/usr/sbin:/usr/local/sbin:{TOOLS}/usr/sbin"
-)
-# An unpacked one has its libraries beside it.
-ENVIRONMENT = {"LD_LIBRARY_PATH": ":".join(map(str, TOOLS.glob("usr/lib/*")))}
-
-
-def starts() -> bool:
-    """Tell whether there is a HAProxy, with all that it needs."""
-    if PROGRAM is None:
-        return False
-    words = [PROGRAM, "-v"]
-    return not subprocess.run(
-        words, env=ENVIRONMENT, capture_output=True, check=False
-    ).returncode
-
+from tests.support.unpacked import environment, find, needing
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.system,
     pytest.mark.slow,
-    pytest.mark.skipif(not starts(), reason="there is no Debian package haproxy"),
+    needing("haproxy"),
 ]
 
 CONFIG = """
@@ -88,11 +70,13 @@ class Real:
         }.items():
             text = text.replace(name, str(value))
         (folder / "haproxy.cfg").write_text(text)
-        assert PROGRAM is not None
         with (folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [PROGRAM, "-W", "-S", self.master, "-f", str(folder / "haproxy.cfg")],
-                env=ENVIRONMENT,
+                [
+                    *(find("haproxy"), "-W", "-S", self.master),
+                    *("-f", str(folder / "haproxy.cfg")),
+                ],
+                env=environment("haproxy"),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

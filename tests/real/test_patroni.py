@@ -1,8 +1,8 @@
 """The handler `patroni` beside a real Patroni: two nodes of PostgreSQL on loopback.
 
-`sh tests/real/patroni.sh` installs Patroni into an environment of its own, where its
-nodes agree by themselves (raft), and runs this; PostgreSQL is Debian's. PostgreSQL
-refuses root, so that for root the nodes run as `nobody`.
+`make real` installs Patroni into an environment of its own, where its nodes agree by
+themselves (raft); PostgreSQL is Debian's. PostgreSQL refuses root, so that for root the
+nodes run as `nobody`.
 """
 
 import contextlib
@@ -26,20 +26,14 @@ from forewarn.instants import HOUR, format_instant
 from tests.support.agents import free_port
 from tests.support.jobs import CLOCK, job_of, leash, worker_of
 from tests.support.processes import eventually, http
-
-ROOT = Path(__file__).resolve().parents[2]
-PATRONI = ROOT / ".build" / "patroni" / "bin" / "patroni"
-BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+from tests.support.unpacked import environment, find, needing
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.system,
     pytest.mark.slow,
     pytest.mark.timeout(120),
-    pytest.mark.skipif(not BINARIES, reason="there is no Debian package postgresql"),
-    pytest.mark.skipif(
-        not PATRONI.exists(), reason="there is no Patroni: sh tests/real/patroni.sh"
-    ),
+    needing("patroni", "postgres"),
 ]
 
 SECRET = "forewarn:geheim"
@@ -77,7 +71,7 @@ def config_of(name: str, folder: Path, ports: dict[str, dict[str, int]]) -> str:
                 "listen": f"127.0.0.1:{mine['postgres']}",
                 "connect_address": f"127.0.0.1:{mine['postgres']}",
                 "data_dir": str(folder / name),
-                "bin_dir": str(BINARIES[-1].parent),
+                "bin_dir": str(Path(find("postgres")).resolve().parent),
                 "pg_hba": [
                     "local all all trust",
                     "host all all 127.0.0.1/32 trust",
@@ -118,9 +112,9 @@ class Real:
             as_nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []}
         with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen[bytes](
-                [str(PATRONI), str(file)],
+                [find("patroni"), str(file)],
                 cwd=self.folder,
-                env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder)},
+                env=environment("postgres", HOME=str(self.folder)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -17,40 +17,13 @@ import pytest
 from tests.support.agents import free_port
 from tests.support.handled import Handled
 from tests.support.processes import eventually
-
-TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
-PLACES = [
-    *os.environ["PATH"].split(":"),
-    *("/usr/sbin", f"{TOOLS}/usr/bin", f"{TOOLS}/usr/sbin"),
-]
-PROGRAMS = {
-    "munged": "munge",
-    "slurmctld": "slurmctld",
-    "slurmd": "slurmd",
-    "slurmstepd": "slurmd",
-    "scontrol": "slurm-client",
-    "squeue": "slurm-client",
-    "sbatch": "slurm-client",
-}
-
-
-def find(program: str) -> str:
-    """Return where a program is; empty: nowhere."""
-    # Debian's own name of it; the plain one is made when the package is installed.
-    names = (program, f"{program}-wlm")
-    found = (shutil.which(name, path=":".join(PLACES)) for name in names)
-    return next(filter(None, found), "")
-
-
-MISSING = sorted({package for name, package in PROGRAMS.items() if not find(name)})
+from tests.support.unpacked import TOOLS, environment, find, is_unpacked, needing
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.system,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        bool(MISSING), reason=f"there is no Debian package {', '.join(MISSING)}"
-    ),
+    needing("munged", "slurmctld", "slurmd", "sbatch"),
     pytest.mark.skipif(
         not hasattr(os, "geteuid") or os.geteuid() != 0,
         reason="slurmd starts jobs for root alone",
@@ -80,35 +53,32 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/builtin
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
 JobRequeue=1
 ReturnToService=0
 KillWait=1
 SlurmdTimeout=15
 MailProg=/bin/true
 NodeName=n1 NodeAddr=127.0.0.1 NodeHostname=HOST Port=NODE CPUs=2
-NodeName=n2 NodeAddr=127.0.0.1 NodeHostname=HOST Port=CLOSED CPUs=2
-PartitionName=main Nodes=n1,n2 Default=YES State=UP
+PartitionName=main Nodes=n1 Default=YES State=UP
 """
 
 
 class Real:
-    """A running cluster; one of its two nodes is there."""
+    """A running cluster of one node."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        plugins = [
-            path
-            for root in (Path("/"), TOOLS)
-            for path in sorted(root.glob("usr/lib/*/slurm-wlm"))
-        ]
+        # A library that they all need is among the plugins.
+        root = TOOLS if is_unpacked("slurmctld") else Path("/")
+        [plugins] = root.glob("usr/lib/*/slurm-wlm")
         text = CONFIG
         for name, value in {
             "FOLDER": folder,
             "CONTROLLER": free_port(),
             "NODE": free_port(),
-            "CLOSED": free_port(),
             "HOST": os.uname().nodename.partition(".")[0],
-            "PLUGINS": plugins[0],
+            "PLUGINS": plugins,
         }.items():
             text = text.replace(name, str(value))
         for name in ("state", "spool", "munge", "jobs"):
@@ -117,18 +87,13 @@ class Real:
         key = folder / "munge" / "key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        libraries = [*map(str, plugins), *(str(path.parent) for path in plugins)]
         self.environment = {
             **os.environ,
-            "PATH": ":".join(PLACES),
-            "SLURM_CONF": str(folder / "slurm.conf"),
+            **environment("slurmctld", SLURM_CONF=str(folder / "slurm.conf")),
             "SLURMD_NODENAME": "n1",
-            **(
-                {"LD_LIBRARY_PATH": ":".join(libraries)}
-                if find("slurmctld").startswith(str(TOOLS))
-                else {}
-            ),
         }
+        if is_unpacked("slurmctld"):
+            self.environment["LD_LIBRARY_PATH"] += f":{plugins}"
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
@@ -247,7 +212,7 @@ def test_jobs_are_waited_for(slurm: Real) -> None:
 def test_jobs_are_requeued_if_they_may(slurm: Real) -> None:
     may = slurm.job("sleep 60", "--requeue")
     must_not = slurm.job("sleep 60", "--no-requeue")
-    said = slurm.handler('jobs = "requeue"').fails("prepare", 6.0)
+    said = slurm.handler('jobs = "requeue"').fails("prepare", 4.0)
     assert f"waiting for 1 job, {must_not} (root), on n1; {must_not} could not" in said
     assert slurm.job_state(may) == "PENDING"
     assert slurm.job_state(must_not) == "RUNNING"

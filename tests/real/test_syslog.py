@@ -1,6 +1,5 @@
 """Syslog beside a real rsyslog: by UDP, TCP, TLS and its socket."""
 
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -18,15 +17,13 @@ from tests.support.agents import free_port
 from tests.support.certificates import certificate_in, needs_openssl
 from tests.support.notes import REBOOT, told_of
 from tests.support.processes import eventually
-
-TOOLS = Path(__file__).resolve().parents[2] / ".build" / "tools"
-PROGRAM = shutil.which("rsyslogd", path=f"/usr/sbin:{TOOLS}/usr/sbin")
+from tests.support.unpacked import environment, find, needing
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.system,
     pytest.mark.slow,
-    pytest.mark.skipif(PROGRAM is None, reason="there is no Debian package rsyslog"),
+    needing("rsyslogd"),
 ]
 
 CONFIG = """
@@ -66,8 +63,8 @@ class Real:
     """An rsyslogd that writes what it understands."""
 
     def __init__(self, folder: Path) -> None:
-        assert PROGRAM is not None
-        root = Path(PROGRAM).parents[2]
+        program = Path(find("rsyslogd"))
+        root = program.parents[2]
         [modules] = {each.parent for each in root.glob("usr/lib/**/rsyslog/imudp.so")}
         self.has_tls = (modules / "lmnsd_ossl.so").exists()
         self.folder = folder
@@ -76,14 +73,13 @@ class Real:
         for name, port in self.ports.items():
             config = config.replace(f'"{name}"', f'"{port}"')
         (folder / "rsyslog.conf").write_text(config.replace("FOLDER", str(folder)))
-        libraries = f"{modules.parent}:{root}/lib/{modules.parent.name}"
         with (folder / "errors").open("wb") as errors:
             self.process = subprocess.Popen(
                 [
-                    *(PROGRAM, "-n", "-i", "NONE", "-M", str(modules)),
+                    *(str(program), "-n", "-i", "NONE", "-M", str(modules)),
                     *("-f", str(folder / "rsyslog.conf")),
                 ],
-                env={"LD_LIBRARY_PATH": libraries},
+                env=environment("rsyslogd"),
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
@@ -148,7 +144,7 @@ def test_rsyslog_understands_it_by_its_socket(real: Real) -> None:
 @needs_openssl
 def test_rsyslog_understands_it_through_tls(real: Real) -> None:
     if not real.has_tls:
-        pytest.skip("there is no Debian package rsyslog-openssl")
+        pytest.skip("needs the Debian package rsyslog-openssl: make real")
     address = "tls://localhost:TLS"
     tell(real, real.sink(address, ca_file=str(real.folder / "certificate.pem")))
     with pytest.raises(SinkError, match="no trusted connection"):

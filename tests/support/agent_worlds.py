@@ -22,6 +22,7 @@ from forewarn.agent.core.model import (
     Send,
     StepState,
     Stop,
+    Tighten,
 )
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.journal.port import JournalError
@@ -162,6 +163,10 @@ class Hands:
         program = self._machine.programs[stop.run_id]
         if program.state is StepState.RUNNING:
             program.state = StepState.STOPPED
+
+    def tighten(self, tighten: Tighten) -> None:
+        program = self._machine.programs[tighten.run_id]
+        program.ends_at = min(program.ends_at, tighten.stop_at)
 
     def look(self) -> None:
         """Tell of what has ended."""

@@ -20,6 +20,12 @@ from forewarn.testing.client import HttpClient
 from tests.support.processes import PATIENCE_SECONDS, eventually, http
 from tests.support.simulators import ANYWHERE, Simulation, simulation
 
+WHOLE_LIFE = [
+    *("seen", "preparing", "handler", "prepared", "approved", "started", "gone"),
+    *("recovering", "handler", "recovered"),
+]
+"""What is told of an event that is prepared for, approved and recovered from."""
+
 SPEED = 3_000.0
 """Of the simulator: a recovery of ten minutes takes a fifth of a second. Notice that
 is given by hand is as it is written."""

@@ -27,7 +27,6 @@ UNKNOWN = (
 )
 STATES = {"ready": 0x00, "drain": 0x08, "maint": 0x01}
 FORCED = 0x01 | 0x08
-LEVELS = ("user", "operator", "admin")
 
 
 @dataclass(slots=True)

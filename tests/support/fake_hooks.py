@@ -10,12 +10,13 @@ import hashlib
 import hmac
 import json
 import ssl
-import threading
 import urllib.parse
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.loopback import Quiet, answering
 
 Answer = tuple[int, str, dict[str, str]]
 
@@ -52,7 +53,7 @@ def hook(
     """Listen until the end of the context."""
     made = Hook(judge)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             body = self.rfile.read(length)
@@ -70,33 +71,9 @@ def hook(
             self.end_headers()
             self.wfile.write(text.encode())
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    class Server(ThreadingHTTPServer):
-        def get_request(self) -> tuple[Any, Any]:
-            wire, address = super().get_request()
-            if tls is not None:
-                wire = tls.wrap_socket(
-                    wire, server_side=True, do_handshake_on_connect=False
-                )
-            return wire, address
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            # A client that only connects, or does not trust us, is nothing to tell.
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    made.port = server.server_port
-    try:
+    with answering(Answers, tls=tls) as port:
+        made.port = port
         yield made
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 # Slack: docs.slack.dev, "Sending messages using incoming webhooks" and "Block Kit".

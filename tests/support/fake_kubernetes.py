@@ -7,9 +7,8 @@ It is a fake, which listens on loopback; what it knows and answers is in
 import contextlib
 import json
 import ssl
-import threading
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
 from forewarn.clock import Clock
@@ -22,6 +21,7 @@ from tests.support.fake_kubernetes_cluster import (
     Right,
     StatusError,
 )
+from tests.support.loopback import Quiet, answering
 
 __all__ = ["REVIEW", "TOKEN", "Budget", "FakeKubernetes", "Right", "serving"]
 
@@ -33,7 +33,7 @@ def serving(
     """Listen on loopback until the end of the context."""
     fake = FakeKubernetes(clock)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(Quiet, BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def _do(self) -> None:
@@ -67,24 +67,7 @@ def serving(
 
         do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, request: object, client_address: object) -> None:
-            """Say nothing of who went before the answer."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    scheme = "http" if context is None else "https"
-    fake.url = f"{scheme}://127.0.0.1:{server.server_port}"
-    try:
+    with answering(Answers, tls=context) as port:
+        scheme = "http" if context is None else "https"
+        fake.url = f"{scheme}://127.0.0.1:{port}"
         yield fake
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

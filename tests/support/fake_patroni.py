@@ -11,8 +11,10 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.loopback import Quiet, answering
 
 SCOPE = "demo"
 
@@ -178,7 +180,7 @@ class FakePatroni:
 def serving(patroni: FakePatroni) -> Generator[FakePatroni]:
     """Listen until the end of the context."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(Quiet, BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.0"
 
         def do_GET(self) -> None:
@@ -202,22 +204,9 @@ def serving(patroni: FakePatroni) -> Generator[FakePatroni]:
             self.end_headers()
             self.wfile.write(said.encode())
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, request: object, client_address: object) -> None:
-            """Say nothing: who asked has gone, as a test has it."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    patroni.url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield patroni
-    finally:
-        patroni.released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(Answers) as port:
+        patroni.url = f"http://127.0.0.1:{port}"
+        try:
+            yield patroni
+        finally:
+            patroni.released.set()

@@ -16,9 +16,7 @@ from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import MINUTE
 from tests.support.agent_journals import START
-
-PATIENT_SECONDS = 60.0
-"""Of a leash whose end is no part of the story."""
+from tests.support.jobs import PATIENT_SECONDS, TurnedLeash
 
 JOB = Job(
     run_id="E1.1.prepare.1.it",
@@ -92,3 +90,10 @@ class Handled:
         except HandlerError as error:
             return error.message
         raise AssertionError(f"it did not fail: {said}")
+
+
+class Turned(Handled):
+    """A handler whose waiting takes no time."""
+
+    def leash(self, seconds: float = PATIENT_SECONDS) -> Leash:
+        return TurnedLeash(seconds)

@@ -11,8 +11,10 @@ import struct
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.loopback import Quiet, answering
 
 KEY = bytes(range(32))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
@@ -62,7 +64,7 @@ class Hook:
         return list({each.public_id: each.what for each in self.came}.values())
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hook: Hook
 
@@ -116,32 +118,16 @@ class _Handler(BaseHTTPRequestHandler):
             while not self.hook.released.is_set():
                 self.wfile.write(bytes(65536))
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Log nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of callers that were killed."""
-
 
 @contextlib.contextmanager
 def receiving(port: int = 0, *, tls: ssl.SSLContext | None = None) -> Generator[Hook]:
     """Receive at a loopback port."""
     hook = Hook()
     handler = type("Handler", (_Handler,), {"hook": hook})
-    with _Server(("127.0.0.1", port), handler) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
+    with answering(handler, port=port, tls=tls) as at:
         scheme = "http" if tls is None else "https"
-        hook.url = f"{scheme}://localhost:{server.server_address[1]}/"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+        hook.url = f"{scheme}://localhost:{at}/"
         try:
             yield hook
         finally:
             hook.released.set()
-            server.shutdown()
-            thread.join()

@@ -9,9 +9,9 @@ from forewarn.agent.integrations.commands import (
     COMMAND_SECONDS,
     Commands,
     Output,
-    over,
     shown,
 )
+from forewarn.agent.integrations.waiting import over
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
 from tests.support.agent_journals import START
@@ -48,8 +48,6 @@ class InProcess(Commands):
         leash: Leash,
         *,
         seconds: float = COMMAND_SECONDS,
-        text: str = "",
-        environment: Mapping[str, str] | None = None,
     ) -> Output:
         seconds = min(seconds, leash.seconds())
         if seconds <= 0:

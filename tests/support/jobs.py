@@ -1,4 +1,8 @@
-"""Runs for the handlers of integrations: what they are about, and how long they may take."""
+"""Runs for handlers: what they are about, and how long they may take.
+
+Leashes are on the machine's clock, or end after so many pauses, or turn a clock of
+their own, so that waiting takes no time.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,15 +14,20 @@ from forewarn.agent.handlers.making import memos_beside, shelf_beside
 from forewarn.agent.handlers.port import Job, Worker
 from forewarn.agent.integrations import catalog
 from forewarn.agent.values import HandlerSettings
-from forewarn.clock import SystemClock
+from forewarn.clock import Clock, SystemClock, VirtualClock
 from forewarn.instants import SECOND
 from forewarn.protocol.notices import Notice
-from tests.support.agent_journals import notice_of
+from tests.support.agent_journals import START, notice_of
 
 CLOCK = SystemClock()
 
+NOTICE = notice_of()
+
 SOON_SECONDS = 20.0
 """For what ends by itself long before."""
+
+PATIENT_SECONDS = 60.0
+"""Of a leash whose end is no part of the story."""
 
 
 def worker_of(kind: str, folder: Path, **more: Any) -> Worker:
@@ -38,19 +47,21 @@ def worker_of(kind: str, folder: Path, **more: Any) -> Worker:
 def job_of(
     phase: Phase = Phase.PREPARE,
     *,
+    handler: str = "h",
     vm: str = "web_1",
     seconds: float = SOON_SECONDS,
-    notice: Notice | None = None,
+    notice: Notice | None = NOTICE,
+    clock: Clock = CLOCK,
 ) -> Job:
-    """Return a run that is to end within so many seconds."""
-    now = CLOCK.now()
+    """Return a run that begins now and is to end within so many seconds."""
+    now = clock.now()
     stop_at = now + round(seconds * SECOND)
     return Job(
-        run_id="r1",
-        handler="h",
+        run_id=f"run.{phase.value}",
+        handler=handler,
         phase=phase,
         attempt=1,
-        notice=notice or notice_of(),
+        notice=notice,
         vm=vm,
         stop_at=stop_at,
         kill_at=stop_at,
@@ -73,6 +84,27 @@ class CountedLeash(Leash):
     def pause(self, seconds: float) -> bool:
         self._pauses -= 1
         return self.seconds() > 0
+
+
+class TurnedLeash(Leash):
+    """Each pause turns its clock, and nothing else does.
+
+    Commands and requests take what they take, and none of it counts: where a deadline
+    is met, it is met between two looks.
+    """
+
+    def __init__(self, seconds: float, clock: VirtualClock | None = None) -> None:
+        self._turned = clock or VirtualClock(START)
+        end = self._turned.now() + round(seconds * SECOND)
+        super().__init__(stop_at=end, kill_at=end, clock=self._turned)
+
+    def pause(self, seconds: float) -> bool:
+        if self.is_stopped:
+            return False
+        waited = round(min(seconds, self.seconds()) * SECOND)
+        self._turned.advance_to(self._turned.now() + waited)
+        # What is less than a microsecond is nothing.
+        return self.seconds() * SECOND > 1
 
 
 def leash(seconds: float = SOON_SECONDS) -> Leash:

@@ -1,12 +1,15 @@
 """The ground of fake APIs: a real HTTP server on loopback that asks a fake for answers."""
 
+import contextlib
 import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.support.loopback import Quiet, answering
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,9 @@ class JsonApi:
     """What the next requests are answered, in the place of what it would say."""
     asked: list[Asked] = field(default_factory=list[Asked], init=False)
     lock: threading.RLock = field(default_factory=threading.RLock, init=False)
-    _server: ThreadingHTTPServer | None = field(default=None, init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
+    _held: contextlib.ExitStack = field(
+        default_factory=contextlib.ExitStack, init=False
+    )
     port: int = field(default=0, init=False)
 
     def answer(self, asked: Asked) -> Answered:
@@ -59,7 +63,7 @@ class JsonApi:
         """Listen, at the same port as before if there was one."""
         api = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Answers(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def _serve(self) -> None:
@@ -78,24 +82,11 @@ class JsonApi:
 
             do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = _serve  # noqa: N815
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                pass
-
-        self._server = _Server(("127.0.0.1", self.port), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_port
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
-        self._thread.start()
+        self.port = self._held.enter_context(answering(Answers, port=self.port))
 
     def end(self) -> None:
         """Be away; it can begin again."""
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._thread.join()
-            self._server.server_close()
-        self._server = None
+        self._held.close()
 
     def __enter__(self) -> Self:
         self.begin()
@@ -103,11 +94,6 @@ class JsonApi:
 
     def __exit__(self, *_: object) -> None:
         self.end()
-
-
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Pass over a client that went away: its time was up."""
 
 
 def _asked(handler: BaseHTTPRequestHandler) -> Asked:

@@ -6,33 +6,20 @@ from typing import Any
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import Job, Result, Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.integrations.kubernetes import KIND
 from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock, VirtualClock
-from forewarn.instants import HOUR, SECOND, Micros
+from forewarn.instants import HOUR, SECOND
 from forewarn.protocol.notices import Notice
 from tests.support.agent_journals import START
 from tests.support.fake_kubernetes import TOKEN, FakeKubernetes
+from tests.support.jobs import TurnedLeash, job_of
 
 NODE = "web-0"
 EVENT_ID = "4F2C8A10-3B5D-4E6F-8A9B-0C1D2E3F4A5B"
-
-
-class TurnedLeash(Leash):
-    """A leash whose pauses take no time: the clock is turned instead."""
-
-    def __init__(self, *, stop_at: Micros, clock: VirtualClock) -> None:
-        super().__init__(stop_at=stop_at, kill_at=stop_at, clock=clock)
-        self._turned = clock
-
-    def pause(self, seconds: float) -> bool:
-        left = min(seconds, self.seconds())
-        self._turned.advance_to(self._turned.now() + round(left * SECOND))
-        return self.seconds() > 0
 
 
 def notice(event_type: str = "Reboot", event_id: str = EVENT_ID, **more: Any) -> Notice:
@@ -88,30 +75,15 @@ class Cluster:
         )
 
     def job(
-        self,
-        phase: Phase,
-        about: Notice | None,
-        *,
-        seconds: float = 120,
-        name: str = "",
+        self, phase: Phase, about: Notice | None, *, name: str = "node", **more: Any
     ) -> Job:
         """Return a run that begins now."""
-        now = self.clock.now()
-        stop_at = now + round(seconds * SECOND)
-        return Job(
-            run_id=f"run.{phase.value}",
-            handler=name or "node",
-            phase=phase,
-            attempt=1,
-            notice=about,
-            vm="web_0",
-            stop_at=stop_at,
-            kill_at=stop_at,
-            now=now,
-        )
+        more = {"seconds": 120, "vm": "web_0", **more}
+        return job_of(phase, handler=name, notice=about, clock=self.clock, **more)
 
     def leash_of(self, job: Job) -> TurnedLeash:
-        self.leash = TurnedLeash(stop_at=job.stop_at, clock=self.clock)
+        seconds = (job.stop_at - self.clock.now()) / SECOND
+        self.leash = TurnedLeash(seconds, self.clock)
         return self.leash
 
     def prepare(

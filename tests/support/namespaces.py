@@ -1,9 +1,10 @@
 """Network namespaces of a test's own: the machine's network is never touched."""
 
 import os
-import shutil
 import subprocess
 from typing import Any
+
+from tests.support.unpacked import needs
 
 
 def run(*words: str, **options: Any) -> str:
@@ -44,19 +45,11 @@ class Space:
         self.run("sh", "-c", f"echo {text} > /proc/sys/net/{key}")
 
 
-def missing(program: str, package: str) -> str:
-    """Return that a program is not here; nothing if it is."""
-    # Where these are, an ordinary user does not look.
-    if not (shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")):
-        return f"needs {program}, of Debian's package {package}"
-    return ""
-
-
 def no_namespaces(*trial: str) -> str:
     """Return why there can be none, or a trial in one fails; nothing if all is well."""
     if os.geteuid():
         return "needs root, for network namespaces"
-    if why := missing("ip", "iproute2"):
+    if why := needs("ip"):
         return why
     space = Space(f"fw{os.getpid()}-try")
     made = ["ip", "netns", "add", space.name]

@@ -4,7 +4,9 @@ import contextlib
 import threading
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.support.loopback import Quiet, answering
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def receiving() -> Generator[Receiver]:
     """Listen until the end of the context."""
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             body = self.rfile.read(length).decode()
@@ -51,18 +53,9 @@ def receiving() -> Generator[Receiver]:
 
         do_PUT = do_POST  # noqa: N815
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    receiver.url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield receiver
-    finally:
-        receiver.released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(Answers) as port:
+        receiver.url = f"http://127.0.0.1:{port}"
+        try:
+            yield receiver
+        finally:
+            receiver.released.set()

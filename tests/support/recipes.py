@@ -27,12 +27,21 @@ def settings_text(block: str) -> str:
     return "\n".join([block, *missing])
 
 
+def toml_blocks(text: str) -> list[str]:
+    """Return the settings that a page shows, or a part of one."""
+    return re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def integration_settings(word: str) -> str:
+    """Return the settings that an integration's page shows first."""
+    page = ROOT / "docs" / "integrations" / f"{word}.md"
+    return toml_blocks(page.read_text(encoding="utf-8"))[0]
+
+
 def recipe(heading: str, folder: Path) -> Policy:
     """Return what the recipe below a heading of the agent's page makes."""
     text = AGENT_PAGE.read_text(encoding="utf-8")
     section = text.partition(f"### {heading}\n")[2]
-    found = re.search(r"^```toml\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    assert found is not None, heading
     file = folder / "agent.toml"
-    file.write_text(settings_text(found[1]))
+    file.write_text(settings_text(toml_blocks(section)[0]))
     return load_settings(file=str(file), environ={}, flags={}).policy

@@ -4,9 +4,15 @@
 elsewhere. A failure prints the seed and the round.
 """
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import Ground, ground
 
 KILLS = 10
 """Of a usual run: half a minute at most, on a slow machine."""
@@ -77,3 +83,18 @@ def soak_seconds(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session")
 def kill_seed(request: pytest.FixtureRequest) -> int:
     return _option(request.config, "--kill-seed", SEED)
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    """Run the simulators of one module."""
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+    """Have a simulator with one VM, for an agent in it."""
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
+        yield made

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.namespaces import Space, missing, no_namespaces
+from tests.support.namespaces import Space, no_namespaces
 from tests.support.processes import PATIENCE_SECONDS, eventually
+from tests.support.unpacked import needs
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -222,7 +223,7 @@ class World:
 
 def lacking() -> str:
     """Return why these tests cannot run here; nothing if they can."""
-    if why := missing("nft", "nftables"):
+    if why := needs("nft"):
         return why
     try_nft = ("nft", "add table inet try; add table bridge try")
     if why := no_namespaces(*try_nft):

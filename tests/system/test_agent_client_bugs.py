@@ -48,13 +48,6 @@ directory = "FOLDER"
 """
 
 
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
-
-
 @pytest.fixture
 def place(
     loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -22,13 +22,6 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.6")]
 VMS = ("web_0", "web_1", "web_2")
 
 
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
-
-
 @pytest.fixture
 def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
     """Have three VMs on one host."""

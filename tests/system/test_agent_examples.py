@@ -20,19 +20,13 @@ from forewarn.sim.loop import LoopThread
 from tests.support.agents import Ground, free_port, ground
 from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.support.receivers import receiving
+from tests.support.recipes import toml_blocks
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "agent"
 HANDLERS_PAGE = ROOT / "docs" / "agent-handlers.md"
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
 
 
 @pytest.fixture
@@ -157,15 +151,14 @@ def test_the_request_that_is_shown_is_sent(place: Ground, tmp_path: Path) -> Non
     """The page's webhook, to a balancer that is busy at first."""
     text = HANDLERS_PAGE.read_text(encoding="utf-8")
     section = text.partition("## A request")[2]
-    found = re.search(r"^```toml\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    assert found is not None
+    shown = toml_blocks(section)[0]
     folder = tmp_path / "etc"
     folder.mkdir()
     (folder / "balancer.key").write_text("s3cret\n")
     (folder / "balancer.key").chmod(0o600)
     with receiving() as balancer:
         balancer.script = [503, 200]
-        settings = found[1].replace("https://lb.example.com", balancer.url)
+        settings = shown.replace("https://lb.example.com", balancer.url)
         reader = Reader(folder, place.world.url("web_0"), settings)
         checked = reader.forewarn("check")
         assert checked.returncode == 0, checked.stdout

@@ -26,13 +26,6 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.1")]
 VM = "web_0"
 
 
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
-
-
 @pytest.fixture
 def place(
     loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

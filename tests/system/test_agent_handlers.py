@@ -2,99 +2,25 @@
 
 import json
 import os
-import queue
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from forewarn.agent.core.model import Finished, Phase, Run, StepState, Stop
+from forewarn.agent.core.model import Finished, StepState, Stop, Tighten
 from forewarn.agent.handlers import records
 from forewarn.agent.handlers.exec import ExecWorker, Program
 from forewarn.agent.handlers.leash import Leash
-from forewarn.agent.handlers.making import Ground, make_workers, shelf_beside
-from forewarn.agent.handlers.port import Job, Result, Worker
+from forewarn.agent.handlers.port import Job, Result
 from forewarn.agent.handlers.records import RUNS_KEPT
-from forewarn.agent.handlers.runner import Runner
-from forewarn.agent.values import HandlerSettings
-from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND, Micros
-from tests.support.agent_journals import task_of
+from tests.support.handler_bench import CLOCK, ENVIRONMENT, Bench
 from tests.support.processes import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.system
-
-CLOCK = SystemClock()
-ENVIRONMENT = {"PATH": os.environ["PATH"], "OWN": "agent's"}
-
-
-class Bench:
-    """A runner, and what it tells."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.shelf = shelf_beside(folder / "agent.db")
-        self.inbox: queue.SimpleQueue[Finished] = queue.SimpleQueue()
-        self.workers: dict[str, Worker] = {}
-        self.runner = Runner(
-            self.workers,
-            finish=self.inbox.put,
-            vm=lambda: "web_1",
-            clock=CLOCK,
-            shelf=self.shelf,
-        )
-
-    def add(self, script: str, **more: object) -> None:
-        """Have handler `h` be a script of the shell."""
-        words = ("/bin/sh", "-c", script)
-        program = Program(name="h", prepare=words, recover=words)
-        self.workers["h"] = ExecWorker(
-            replace(program, **more),
-            shelf=self.shelf,
-            environment=ENVIRONMENT,
-        )
-
-    def run(
-        self,
-        *,
-        run_id: str = "r1",
-        seconds: float = PATIENCE_SECONDS,
-        grace: float = PATIENCE_SECONDS,
-        is_again: bool = False,
-    ) -> Run:
-        now = CLOCK.now()
-        stop_at = now + round(seconds * SECOND)
-        run = Run(
-            run_id=run_id,
-            handler="h",
-            phase=Phase.PREPARE,
-            attempt=1,
-            task=task_of("E1"),
-            stop_at=stop_at,
-            kill_at=stop_at + round(grace * SECOND),
-            is_again=is_again,
-        )
-        self.runner.start(run)
-        return run
-
-    def end(self) -> Finished:
-        return self.inbox.get(timeout=PATIENCE_SECONDS)
-
-    def result(self, script: str, **more: float) -> Finished:
-        self.add(script)
-        self.run(**more)  # pyright: ignore[reportArgumentType]
-        return self.end()
-
-    def saw(self, name: str) -> str:
-        """Return what a handler has written into a file of that name, once it has."""
-        file = self.folder / name
-        return eventually(
-            lambda: file.read_text() if file.exists() else "", lambda text: "\n" in text
-        ).strip()
 
 
 @pytest.fixture
@@ -184,6 +110,26 @@ def test_when_its_time_is_up_it_has_failed_whatever_it_says(bench: Bench) -> Non
     assert done.detail == (
         "its time was up, and it ended when asked; its last words: tidied"
     )
+
+
+def test_who_gets_less_time_meanwhile_has_failed_and_was_not_stopped(
+    bench: Bench,
+) -> None:
+    """NotBefore has come nearer while it worked."""
+    bench.add("sleep 100")
+    run = bench.run()
+    eventually(lambda: bench.shelf.folder(run.run_id).claimed() is not None)
+    now = CLOCK.now()
+    bench.runner.tighten(
+        Tighten(run_id=run.run_id, stop_at=now + SECOND, kill_at=now + 2 * SECOND)
+    )
+    assert bench.runner.running() == (run.run_id,)
+    finished = bench.end()
+    assert SECOND <= CLOCK.now() - now < 20 * SECOND
+    assert finished.state is StepState.FAILED
+    assert finished.detail.startswith("its time was up")
+    # One that has ended is left alone.
+    bench.runner.tighten(Tighten(run_id=run.run_id, stop_at=now, kill_at=now))
 
 
 def test_who_does_not_end_is_killed_with_its_whole_group(bench: Bench) -> None:
@@ -284,7 +230,7 @@ def test_a_bug_in_a_handler_is_a_failure(bench: Bench) -> None:
 AGENT = """
 import queue, sys
 from pathlib import Path
-from tests.system.test_agent_handlers import Bench
+from tests.support.handler_bench import Bench
 bench = Bench(Path(sys.argv[1]))
 bench.add(sys.argv[2])
 bench.run()
@@ -392,51 +338,6 @@ class TestAfterKill9:
             bench.run()
             assert bench.end().state is StepState.DONE
         assert bench.saw("ran") == "ran"
-
-
-class TestPython:
-    def worker(self, bench: Bench, entry: str) -> Worker:
-        (bench.folder / "mine.py").write_text(
-            "import os\n"
-            "def good(event):\n"
-            "    print(os.environ['FOREWARN_PHASE'], event['EventType'])\n"
-            "def bad(event):\n"
-            "    return False\n"
-            "def worse(event):\n"
-            "    raise ValueError('no such pool')\n"
-            "word = 'x'\n"
-        )
-        settings = HandlerSettings(
-            name="h", kind="python", prepare=(entry,), directory=str(bench.folder)
-        )
-        ground = Ground(shelf=bench.shelf, environment=ENVIRONMENT, clock=CLOCK)
-        bench.workers.update(make_workers([settings], ground))
-        return bench.workers["h"]
-
-    @pytest.mark.parametrize(
-        ("entry", "state", "detail"),
-        [
-            ("mine:good", StepState.DONE, "prepare Reboot"),
-            ("mine:bad", StepState.FAILED, "exit status 1"),
-            ("mine:worse", StepState.FAILED, "exit status 1: ValueError: no such pool"),
-            (
-                "mine:word",
-                StepState.FAILED,
-                "exit status 1: mine:word cannot be called",
-            ),
-        ],
-    )
-    def test_a_function_prepares(
-        self, bench: Bench, entry: str, state: StepState, detail: str
-    ) -> None:
-        self.worker(bench, entry)
-        bench.run()
-        assert bench.end() == Finished(run_id="r1", state=state, detail=detail)
-
-    def test_what_cannot_be_imported_is_found_by_the_check(self, bench: Bench) -> None:
-        assert not self.worker(bench, "mine:good").check()
-        [fault] = self.worker(bench, "mine:nobody").check()
-        assert "has no attribute 'nobody'" in fault
 
 
 def test_a_check_says_what_is_wrong(bench: Bench) -> None:

@@ -93,11 +93,9 @@ class Mortal(AgentProcess):
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Ground]:
-    loop = LoopThread()
+def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
     with ground(loop, tmp_path, fleet=FLEET) as made:
         yield made
-    loop.close()
 
 
 @pytest.mark.timeout(120)
@@ -158,12 +156,12 @@ def judge(place: Ground, agent: AgentProcess, death: Death, event: str) -> None:
 
 
 def test_a_program_that_was_killed_with_its_agent_is_run_again(
-    loop_place: Ground,
+    lone_place: Ground,
 ) -> None:
     """As a VM does that goes down: nobody knows how far it had come."""
-    agent = loop_place.agent().wait_ready()
+    agent = lone_place.agent().wait_ready()
     agent.hold("drain.prepare")
-    event = loop_place.event()
+    event = lone_place.event()
     agent.wait_did("begun prepare drain")
     agent.kill()
     [folder] = (agent.folder / "agent.db.runs").iterdir()
@@ -179,36 +177,34 @@ def test_a_program_that_was_killed_with_its_agent_is_run_again(
         ("begun", "recover"),
         ("done", "recover"),
     ]
-    assert loop_place.approvals(event) == ["web_0"]
+    assert lone_place.approvals(event) == ["web_0"]
 
 
 @pytest.fixture
-def loop_place(tmp_path: Path) -> Iterator[Ground]:
-    loop = LoopThread()
+def lone_place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
     fleet = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
     with ground(loop, tmp_path, fleet=fleet) as made:
         yield made
-    loop.close()
 
 
 def test_a_journal_that_was_lost_has_what_is_always_recovered_once(
-    loop_place: Ground,
+    lone_place: Ground,
 ) -> None:
     """As after a redeploy, where the VM's disk is a new one."""
     settings = handler("mount", always="-").replace('"-"', "true") + DRAIN
-    agent = loop_place.agent(settings=settings)
+    agent = lone_place.agent(settings=settings)
     agent.wait_did("done recover mount")
     agent.wait(lambda agent: not agent.memory().lost_journal)
     agent.kill()
     agent.again()
     agent.wait(lambda agent: len(agent.log().split("watching ")) == 3)
-    event = loop_place.event()
+    event = lone_place.event()
     agent.wait_stage(event, Stage.OVER)
     assert [each for each in agent.did("begun") if not each.event_id] == [
         ("begun", "recover", "mount", "")
     ]
     # The disk goes, and the VM with it, while it is prepared.
-    following = loop_place.event()
+    following = lone_place.event()
     agent.hold("drain.prepare")
     agent.wait_did("begun prepare drain", "begun prepare drain")
     agent.kill()
@@ -216,7 +212,7 @@ def test_a_journal_that_was_lost_has_what_is_always_recovered_once(
         if file.is_file():
             file.unlink()
     assert agent.memory() == Memory()
-    loop_place.move(following, "gone")
+    lone_place.move(following, "gone")
     agent.release("drain.prepare")
     agent.again()
     agent.wait(lambda agent: len([d for d in agent.did("done") if not d.event_id]) == 2)

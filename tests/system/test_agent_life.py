@@ -32,13 +32,6 @@ approve = "at once"
 )
 
 
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
-
-
 @pytest.fixture
 def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
     """Have three VMs, each on a host of its own."""

@@ -3,15 +3,12 @@
 import json
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from forewarn.agent.core.model import Consent, Stage
-from forewarn.sim import fleets
-from forewarn.sim.loop import LoopThread
-from tests.support.agents import DRAIN, AgentProcess, Ground, ground, handler
+from tests.support.agents import DRAIN, WHOLE_LIFE, AgentProcess, Ground, handler
 from tests.support.processes import eventually
 from tests.support.receivers import Receiver, receiving
 
@@ -22,33 +19,6 @@ NEVER = """
 begins = "00:00"
 ends = "24:00"
 """
-
-TOLD = [
-    "seen",
-    "preparing",
-    "handler",
-    "prepared",
-    "approved",
-    "started",
-    "gone",
-    "recovering",
-    "handler",
-    "recovered",
-]
-"""Of an event that is prepared for, approved and recovered from."""
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
-
-
-@pytest.fixture
-def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
-        yield made
 
 
 @pytest.fixture
@@ -76,6 +46,7 @@ def test_a_dry_run_tells_all_and_does_nothing(place: Ground) -> None:
     eventually(agent.log, lambda log: "Reboot recovered" in log)
     assert "dry run: drain would prepare now" in agent.log()
     assert "dry run: the approval would be sent now" in agent.log()
+    assert "Reboot approved: dry run: it would be approved" in agent.log()
     assert agent.did() == []
     assert place.posts(event) == []
     left = {file.name for file in agent.folder.iterdir()}
@@ -225,10 +196,10 @@ def test_notifications_reach_a_file_and_a_webhook_in_order(
 ) -> None:
     agent = place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
     event = place.event()
-    eventually(lambda: notified(agent), lambda found: len(found) == len(TOLD))
-    eventually(lambda: receiver.came, lambda came: len(came) == len(TOLD))
+    eventually(lambda: notified(agent), lambda found: len(found) == len(WHOLE_LIFE))
+    eventually(lambda: receiver.came, lambda came: len(came) == len(WHOLE_LIFE))
     for told in (notified(agent), [json.loads(each.body) for each in receiver.came]):
-        assert [each["kind"] for each in told] == TOLD
+        assert [each["kind"] for each in told] == WHOLE_LIFE
         assert {each["event"]["EventId"] for each in told} == {event}
         assert {each["vm"] for each in told} == {"web_0"}
         numbers = [each["id"] for each in told]
@@ -247,13 +218,15 @@ def test_notifications_wait_for_their_receiver_through_a_restart(
     receiver.usual = 200
     refused = len(receiver.came)
     agent.again()
-    eventually(lambda: receiver.came[refused:], lambda came: len(came) == len(TOLD))
+    eventually(
+        lambda: receiver.came[refused:], lambda came: len(came) == len(WHOLE_LIFE)
+    )
     told = [json.loads(each.body) for each in receiver.came[refused:]]
-    assert [each["kind"] for each in told] == TOLD
+    assert [each["kind"] for each in told] == WHOLE_LIFE
     assert {json.loads(each.body)["id"] for each in receiver.came[:refused]} == {
         told[0]["id"]
     }
-    assert [each["kind"] for each in notified(agent)] == TOLD
+    assert [each["kind"] for each in notified(agent)] == WHOLE_LIFE
 
 
 # A journal that cannot be written for a while

@@ -61,13 +61,6 @@ ENDS = {
 """How a poll ends that a fault has hit."""
 
 
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
-
-
 @pytest.fixture
 def fleet(loop: LoopThread) -> Iterator[StagedFleet]:
     with staged_fleet(loop) as fleet:

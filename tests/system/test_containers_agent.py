@@ -1,7 +1,6 @@
 """An agent that stops containers for an event, and starts them after it."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ from tests.support.fake_containers import FakeContainers
 from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
 
 
 @pytest.mark.parametrize("program", ["docker", "podman"])

@@ -1,13 +1,9 @@
 """The handler `haproxy` in a real agent: drained before the approval, ready after it."""
 
-from pathlib import Path
-
 import pytest
 
 from forewarn.agent.core.model import Stage
-from forewarn.sim import fleets
-from forewarn.sim.loop import LoopThread
-from tests.support.agents import ground
+from tests.support.agents import Ground
 from tests.support.fake_haproxy import FakeHaproxy, serving
 from tests.support.processes import eventually
 
@@ -25,14 +21,10 @@ handlers = ["rotation"]
 """
 
 
-def test_it_is_drained_while_the_event_is_there(tmp_path: Path) -> None:
-    loop = LoopThread()
+def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
     haproxy = FakeHaproxy("app/web_0", "app/web_1")
     haproxy.servers["app/web_0"].sessions = [1]
-    with (
-        serving(haproxy),
-        ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as place,
-    ):
+    with serving(haproxy):
         settings = SETTINGS.replace("PLACE", haproxy.place)
         agent = place.agent(settings=settings).wait_ready()
         assert "ok   handler rotation" in agent.command("check").stdout
@@ -46,4 +38,3 @@ def test_it_is_drained_while_the_event_is_there(tmp_path: Path) -> None:
             "set server app/web_0 state drain",
             "set server app/web_0 state ready",
         ]
-    loop.close()

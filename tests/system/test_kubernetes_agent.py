@@ -8,9 +8,7 @@ import pytest
 
 from forewarn.agent.core.model import Stage
 from forewarn.clock import SystemClock
-from forewarn.sim import fleets
-from forewarn.sim.loop import LoopThread
-from tests.support.agents import Ground, ground
+from tests.support.agents import Ground
 from tests.support.fake_kubernetes import Budget, FakeKubernetes, serving
 from tests.support.kubernetes_workers import kubeconfig
 from tests.support.processes import eventually
@@ -28,14 +26,6 @@ node = "web-0"
 kubeconfig = "FOLDER/kubeconfig"
 timeout = "20s"
 """
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Ground]:
-    loop = LoopThread()
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
-        yield made
-    loop.close()
 
 
 @pytest.fixture

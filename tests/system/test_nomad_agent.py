@@ -1,13 +1,9 @@
 """The handler `nomad` in a real agent: drained before the approval, eligible after it."""
 
-from pathlib import Path
-
 import pytest
 
 from forewarn.agent.core.model import Stage
-from forewarn.sim import fleets
-from forewarn.sim.loop import LoopThread
-from tests.support.agents import ground
+from tests.support.agents import Ground
 from tests.support.fake_nomad import Allocation, FakeNomad
 from tests.support.processes import eventually
 
@@ -24,13 +20,9 @@ handlers = ["node"]
 """
 
 
-def test_it_is_drained_while_the_event_is_there(tmp_path: Path) -> None:
-    loop = LoopThread()
+def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
     web = Allocation("web.web[0]", looks=-1)
-    with (
-        FakeNomad(allocations=[web]) as nomad,
-        ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as place,
-    ):
+    with FakeNomad(allocations=[web]) as nomad:
         agent = place.agent(settings=SETTINGS.replace("PLACE", nomad.url)).wait_ready()
         assert "ok   handler node" in agent.command("check").stdout
         event = place.event()
@@ -41,4 +33,3 @@ def test_it_is_drained_while_the_event_is_there(tmp_path: Path) -> None:
         agent.wait_stage(event, Stage.OVER)
         assert (nomad.drain, nomad.eligibility) == (None, "eligible")
         assert len(nomad.writes()) == 2
-    loop.close()

@@ -1,27 +1,14 @@
 """A node of a Pacemaker cluster with an agent, by the settings that the page shows."""
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from forewarn.sim import fleets
-from forewarn.sim.loop import LoopThread
-from tests.support.agents import Ground, ground
+from tests.support.agents import Ground
 from tests.support.fake_pacemaker import FakePacemaker
+from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "integrations" / "pacemaker.md"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Ground]:
-    loop = LoopThread()
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
-        yield made
-    loop.close()
 
 
 def test_a_node_is_emptied_approved_and_let_back(
@@ -30,11 +17,7 @@ def test_a_node_is_emptied_approved_and_let_back(
     cluster = FakePacemaker(tmp_path, "n1", "n2")
     cluster.resource("db", leaves=1, starts=1)
     monkeypatch.setenv("PATH", cluster.environment["PATH"])
-    found = re.search(
-        r"^```toml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL
-    )
-    assert found is not None
-    agent = place.agent(settings=found[1]).wait_ready()
+    agent = place.agent(settings=integration_settings("pacemaker")).wait_ready()
     checked = agent.command("check")
     assert "ok   handler cluster: is as it should be" in checked.stdout, checked.stdout
 

@@ -25,8 +25,7 @@ handlers = ["lead"]
 """
 
 
-def test_the_lead_goes_and_comes_back(tmp_path: Path) -> None:
-    loop = LoopThread()
+def test_the_lead_goes_and_comes_back(loop: LoopThread, tmp_path: Path) -> None:
     patroni = FakePatroni("web_0", "web_1", "web_2", me="web_0")
     with (
         serving(patroni),
@@ -43,4 +42,3 @@ def test_the_lead_goes_and_comes_back(tmp_path: Path) -> None:
             {"leader": "web_0", "candidate": "web_1"},
             {"leader": "web_1", "candidate": "web_0"},
         ]
-    loop.close()

@@ -17,7 +17,6 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
 from forewarn.protocol.events import EventType
-from forewarn.sim import replay
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.recording import (
     Answer,
@@ -30,7 +29,7 @@ from forewarn.sim.recording import (
     Writer,
 )
 from forewarn.sim.recording_reader import read_recording
-from forewarn.sim.replay import Replay
+from forewarn.sim.replay import Replay, load
 from forewarn.testing.asking import Asker
 from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.support.stages import StagedFleet, staged_fleet
@@ -396,16 +395,13 @@ def test_a_program_can_serve_a_recording(loop: LoopThread, tmp_path: Path) -> No
         writer.end(SECOND, "enough"),
     ]
     file.write_text("".join(lines))
-    playing = loop.wait(
-        replay.serve(replay.load(file), {"web_0": ("127.0.0.1", 0)}, speed=100)
-    )
-    host, port = playing.server.addresses()["web_0"]
+    playing = loop.call(lambda: Replay(load(file), speed=100))
+    host, port = loop.wait(playing.open("web_0", host="127.0.0.1", port=0))
+    loop.call(playing.start)
     asker = Asker(f"http://{host}:{port}", api_version="2020-07-01")
     assert asker.ask(etag=None, timeout_seconds=5) == answer
     assert asker.name(timeout_seconds=5) == "web_0"
     eventually(lambda: playing.is_over, bool)
-    with pytest.raises(OSError, match="in use"):
-        loop.wait(replay.serve(playing.recording, {"web_0": (host, port)}))
     loop.wait(playing.stop())
     assert len(playing.journal) == 2
 

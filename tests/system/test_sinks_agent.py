@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import Stage
-from forewarn.sim import fleets
-from forewarn.sim.loop import LoopThread
-from tests.support.agents import DRAIN, Ground, ground
+from tests.support.agents import DRAIN, WHOLE_LIFE, Ground
 from tests.support.certificates import Certificate, certificate_in, needs_openssl
 from tests.support.fake_smtp import FakeSmtp, fake_smtp
 from tests.support.processes import eventually
@@ -36,24 +34,6 @@ password_file = "FOLDER/password"
 ca_file = "CERTIFICATE"
 on = ["seen", "approved", "recovered"]
 """
-
-LIFE = [
-    *("seen", "preparing", "handler", "prepared", "approved", "started", "gone"),
-    *("recovering", "handler", "recovered"),
-]
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
-
-
-@pytest.fixture
-def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(2)) as made:
-        yield made
 
 
 @pytest.fixture
@@ -120,10 +100,10 @@ def test_a_life_is_told_to_all_and_nobody_is_waited_for(
     event = place.event()
     place.wait_approved(event, "web_0")
     agent.wait_stage(event, Stage.OVER)
-    eventually(heard.kinds, lambda kinds: len(kinds) >= len(LIFE))
+    eventually(heard.kinds, lambda kinds: len(kinds) >= len(WHOLE_LIFE))
     # It may have started before the answer to the approval was there.
-    assert sorted(heard.kinds()) == sorted(LIFE)
-    assert (heard.kinds()[0], heard.kinds()[-1]) == (LIFE[0], LIFE[-1])
+    assert sorted(heard.kinds()) == sorted(WHOLE_LIFE)
+    assert (heard.kinds()[0], heard.kinds()[-1]) == (WHOLE_LIFE[0], WHOLE_LIFE[-1])
     assert all(f'id="{event}"' in line for line in heard.lines)
     assert not mail.letters
 
@@ -142,5 +122,5 @@ def test_a_life_is_told_to_all_and_nobody_is_waited_for(
     assert {letter.user for letter in mail.letters} == {"fore"}
     assert all(letter.was_secret for letter in mail.letters)
     eventually(lambda: "takes notifications again" in agent.log(), bool)
-    assert len(heard.kinds()) == len(LIFE)
+    assert len(heard.kinds()) == len(WHOLE_LIFE)
     assert "pässw0rd" not in agent.log()

@@ -1,7 +1,6 @@
 """An agent that stops units of systemd for an event, and starts them after it."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,13 +23,6 @@ stop = ["web.service", ["db.service", "queue@*.service"]]
 [[rule]]
 handlers = ["units"]
 """
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[LoopThread]:
-    loop = LoopThread()
-    yield loop
-    loop.close()
 
 
 def test_units_are_stopped_before_the_approval_and_started_after_the_event(

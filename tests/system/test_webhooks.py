@@ -1,8 +1,6 @@
 """Webhooks of a real service: receivers that fail, hang and lie, and `kill -9`."""
 
 import json
-import shutil
-import ssl
 import subprocess
 import sys
 import time
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.certificates import certificate_in, needs_openssl
 from tests.support.hooks import SECRET, Hook, receiving
 from tests.support.processes import PATIENCE_SECONDS, Serving, eventually
 
@@ -189,32 +188,15 @@ def test_a_bad_secret_stops_the_start(start: Start, hook: Hook, tmp_path: Path) 
     assert "my secret" not in service.log()
 
 
-def _certificate(folder: Path) -> ssl.SSLContext:
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-nodes", "-days", "2"),
-            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-            *("-keyout", "tls.key", "-out", "tls.crt", "-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=DNS:localhost"),
-        ],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        timeout=PATIENCE_SECONDS,
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    return context
-
-
+@needs_openssl
 def test_only_a_certificate_that_is_known_is_believed(
     start: Start, tmp_path: Path
 ) -> None:
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
-    with receiving(tls=_certificate(tmp_path)) as secure:
+    made = certificate_in(tmp_path)
+    with receiving(tls=made.server()) as secure:
         service = start(
-            webhook("strict", secure) + webhook("known", secure, 'ca_file = "tls.crt"')
+            webhook("strict", secure)
+            + webhook("known", secure, f'ca_file = "{made.certificate.name}"')
         )
         status, said = forewarn(service, "webhook", "test", "strict")
         assert (status, "certificate verify failed" in said) == (1, True), said

@@ -23,7 +23,7 @@ from forewarn.addresses.model import (
 from forewarn.fleet.lines import Lines
 from forewarn.fleet.model import Vm
 from forewarn.fleet.values import split_listener
-from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, quoted
+from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, not_toml, quoted
 from forewarn.protocol.errors import ForewarnError
 
 TABLE_MAX = 0x7FFF_0000
@@ -36,7 +36,6 @@ _NEEDED = ("vm", "interface")
 # What `nft` and `ip` take without quoting, and no wildcard.
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}", re.ASCII)
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
-_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 _ANY = ipaddress.IPv4Address(0)
 
 
@@ -46,7 +45,6 @@ class AddressFileError(ForewarnError):
     def __init__(self, problems: list[Problem]) -> None:
         """Tell of the problems in the order of their lines."""
         told = sorted(problems[:PROBLEMS_MAX], key=lambda each: each.line)
-        self.problems = tuple(told)
         super().__init__("\n".join(str(problem) for problem in told))
 
 
@@ -57,19 +55,8 @@ def read_plan(text: str, *, name: str, vms: Mapping[str, Vm] | None = None) -> P
     """
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        sentence = str(error)
-        at = _AT_LINE.search(sentence)
-        raise AddressFileError(
-            [
-                Problem(
-                    file=name,
-                    line=int(at[1]) if at else 0,
-                    key="",
-                    message=f"this is not TOML: {_AT_LINE.sub('', sentence)}",
-                )
-            ]
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise AddressFileError([not_toml(error, file=name, text=text)]) from error
     return _Reader(tables, text=text, name=name, vms=vms).plan()
 
 

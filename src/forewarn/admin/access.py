@@ -19,7 +19,8 @@ from forewarn.admin.pace import Pace
 from forewarn.admin.problems import ForbiddenError, UnauthorizedError
 from forewarn.control import tokens
 from forewarn.control.desk import Health, OperatorDesk
-from forewarn.control.sight import Sight, speaker
+from forewarn.control.share import speaker
+from forewarn.control.sight import Sight
 from forewarn.control.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText

@@ -18,7 +18,11 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from forewarn.admin.limits import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
+from forewarn.admin.limits import (
+    FLEET_BYTES_MAX,
+    NAME_CHARACTERS_MAX,
+    TEXT_CHARACTERS_MAX,
+)
 from forewarn.control.tokens import DEFAULT_NAME
 from forewarn.control.verbs import TARGETS_MAX, Wishes
 from forewarn.instants import (
@@ -314,7 +318,12 @@ class FleetText(Order):
     name: Name = Field(
         default="fleet.toml", description="The file's name, for messages."
     )
-    text: str = Field(description="The file's text: TOML.")
+    text: str = Field(
+        # Its bytes are counted where they come in; a bound makes sure that it is text,
+        # since JSON can bring half a character, which no answer could tell.
+        max_length=FLEET_BYTES_MAX,
+        description="The file's text: TOML.",
+    )
 
 
 class WebhookTest(BaseModel):

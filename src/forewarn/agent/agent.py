@@ -37,6 +37,7 @@ from forewarn.agent.core.model import (
     Send,
     StepState,
     Stop,
+    Tighten,
 )
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.journal.port import Journal, JournalError
@@ -64,6 +65,10 @@ class Hands(Protocol):
 
     def stop(self, stop: Stop) -> None:
         """Ask a run to end; never waits."""
+        ...
+
+    def tighten(self, tighten: Tighten) -> None:
+        """Give a run less time; never waits."""
         ...
 
 
@@ -228,6 +233,8 @@ class Agent:
                 self._hands.start(command)
             case Stop():
                 self._hands.stop(command)
+            case Tighten():
+                self._hands.tighten(command)
             case Send():
                 self._voice.approve(command)
             case AskPeers():

@@ -1,8 +1,9 @@
 """One running agent, put together from its settings.
 
-Everything is made before anything begins, so that what is wrong with the machine (an
-address that is taken, a journal that is another's) is told at once. The end leaves
-handlers at work: the next start takes them up.
+Everything is made before anything begins, so that what is wrong with the machine (a
+journal that is another's, a token that is missing) is told at once; an address that
+is taken is told, waited for, and no reason not to watch. The end leaves handlers at
+work: the next start takes them up.
 """
 
 import contextlib
@@ -47,7 +48,7 @@ from forewarn.agent.wire.sender import Sender
 from forewarn.clock import Clock, SystemClock
 from forewarn.logs import Log, logging_to
 from forewarn.protocol.errors import ForewarnError
-from forewarn.supervisor import supervisor_of
+from forewarn.supervisor import supervisor_of, unsupervised
 
 logger = logging.getLogger("forewarn.agent")
 
@@ -180,14 +181,10 @@ class Parts:
     ) -> Hands:
         if shelf is None:
             return DryRun(self._inbox.put)
-        ground = Ground(
-            shelf=shelf,
-            environment=dict(environ),
-            clock=clock,
-            memos=memos_beside(self._settings.watch.state),
-        )
         return Runner(
-            make_workers(self._settings.handlers, ground),
+            make_workers(
+                self._settings.handlers, ground_of(self._settings, environ, clock)
+            ),
             finish=self._inbox.put,
             vm=lambda: self.agent.standing.memory.name,
             clock=clock,
@@ -231,22 +228,29 @@ class Parts:
         found = list(self._settings.warnings)
         if self._opened.fault:
             found.append(f"nothing is remembered: {self._opened.fault}")
+        found += self._server.faults.values()
         for name, fault in self._notifier.faults().items():
             found.append(f"{name} takes no notifications: {fault}")
         return found
 
     def _listen(self) -> str:
-        """Listen at all addresses; return where the pages are, HOST:PORT."""
+        """Listen at all addresses; return where the pages are, HOST:PORT.
+
+        Where it cannot, it still prepares for what comes. To other agents it is as one
+        that has not prepared, as it would be if it ended.
+        """
         watch, peers = self._settings.watch, self._settings.peers
-        address = ""
+        listen, place = self._server.listen_when_free, None
         if watch.listen:
-            host, port = self._server.listen(watch.listen, self.pages.answer)
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            place = listen(watch.listen, self.pages.answer)
         if peers.listen:
             token = token_in(self._settings, peers)
             pages = PeerPages(lambda: self.agent.standing, token=token)
-            self._server.listen(peers.listen, pages.answer)
-        return address
+            listen(peers.listen, pages.answer)
+        if place is None:
+            return ""
+        host, port = place
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_dry(settings: Settings) -> bool:
@@ -301,18 +305,24 @@ def pace_of(settings: Settings) -> Pace:
     )
 
 
+def ground_of(settings: Settings, environ: Mapping[str, str], clock: Clock) -> Ground:
+    """Return what handlers stand on."""
+    return Ground(
+        shelf=shelf_beside(settings.watch.state),
+        environment=unsupervised(environ),
+        clock=clock,
+        memos=memos_beside(settings.watch.state),
+    )
+
+
 def checks_of(
     settings: Settings, environ: Mapping[str, str]
 ) -> Sequence[tuple[str, Callable[[], Sequence[str]]]]:
     """Return the check of each handler, and of those who are notified."""
     clock = SystemClock()
-    ground = Ground(
-        shelf=shelf_beside(settings.watch.state),
-        environment=dict(environ),
-        clock=clock,
-        memos=memos_beside(settings.watch.state),
+    workers: Mapping[str, Worker] = make_workers(
+        settings.handlers, ground_of(settings, environ, clock)
     )
-    workers: Mapping[str, Worker] = make_workers(settings.handlers, ground)
     found = [(f"handler {name}", worker.check) for name, worker in workers.items()]
     if settings.notify:
         found.append(("notify", make_notifier(settings.notify, clock=clock).check))
@@ -382,17 +392,22 @@ def _peers(
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Generator[None]:
-    """Stop at the first signal, and end at once at the second."""
+    """Stop at the first signal, and end at once at the second.
+
+    That its terminal has gone is one, unless whoever started it meant it to be none
+    (`nohup`).
+    """
 
     def heard(number: int, frame: object) -> None:
         del frame
         signal.signal(number, signal.SIG_DFL)
         stop()
 
-    before = {
-        number: signal.signal(number, heard)
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        numbers.append(hangup)
+    before = {number: signal.signal(number, heard) for number in numbers}
     try:
         yield
     finally:

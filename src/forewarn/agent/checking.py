@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from forewarn.agent.core.polling import NAME_TIMEOUT
 from forewarn.agent.core.rules import default_rules
+from forewarn.agent.handlers.secret import SECRET_BYTES_MAX, exposure
 from forewarn.agent.naming import named
 from forewarn.agent.values import Settings
 from forewarn.agent.watcher import Port
@@ -23,8 +24,6 @@ ENDPOINT_TIMEOUT: Micros = 10 * SECOND
 """For the endpoint here: somebody waits. The first answer of all may take longer."""
 
 NOTHING = "nothing is run and nothing approved"
-
-_OTHERS = 0o077
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +90,7 @@ def _settings(settings: Settings) -> Finding:
 
 
 def _state(path: str) -> Finding:
-    folder = os.path.dirname(os.path.abspath(path))
+    folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         parent = os.path.dirname(folder)
         if os.access(parent, os.W_OK | os.X_OK):
@@ -177,14 +176,12 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
 def _secret(key: str, path: str) -> Finding:
     try:
         with open(path, "rb") as opened:
-            is_empty = not opened.readline(4_096).strip()
-            mode = os.fstat(opened.fileno()).st_mode
+            is_empty = not opened.readline(SECRET_BYTES_MAX).strip()
     except OSError as error:
         text = f"{path} cannot be read: {error.strerror}"
         return Finding(is_well=False, what=key, text=text)
     if is_empty:
         return Finding(is_well=False, what=key, text=f"{path} has nothing in it")
-    if os.name == "posix" and mode & _OTHERS:
-        text = f"{path} can be read by other users: chmod 600"
-        return Finding(is_well=False, what=key, text=text)
+    if exposed := exposure(path):
+        return Finding(is_well=False, what=key, text=exposed)
     return Finding(is_well=True, what=key, text=f"{path} can be read")

@@ -192,7 +192,7 @@ class Judge:
         if not entry.get("mine", True):
             if approve not in {None, Approve.NEVER.value}:
                 yield "approve", "events of other VMs are not approved: see [standby]"
-        elif approve is None and not has_handlers and "handlers" not in entry:
+        elif approve is None and not has_handlers:
             yield "", 'without handlers it must say approve = "at once" or "never"'
         elif approve == Approve.AT_ONCE.value and has_handlers:
             yield "approve", 'preparation comes first: write "when prepared"'

@@ -7,7 +7,7 @@ Both front doors use them: the command line and the single file. A command print
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from forewarn.agent import checking, installing, trying
@@ -97,6 +97,8 @@ def try_document(order: Order, file: str, *, name: str = "", at: str = "") -> in
         order.say_json(trying.document_of(trial, reading.notices, name=name))
         return 0
     order.say(f"as {name}")
+    if settings.watch.dry_run:
+        order.say("dry_run is set: the agent says what it would do, and does nothing")
     for oddity in reading.oddities:
         order.say(f"odd: {oddity}")
     for line in trying.words_of(trial, reading.notices, name=name, now=now):
@@ -179,24 +181,71 @@ def approve(order: Order, event_id: str) -> int:
     from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
 
     settings = order.settings()
-    path = settings.watch.state
+    path, shown = settings.watch.state, _shown(settings)
+    if mode := _idle_mode(settings, shown):
+        raise CommandFailedError(
+            FAILED,
+            f"the agent {mode}: it approves nothing, ordered or not",
+            hint="change that in its settings, or approve at the endpoint itself",
+        )
     try:
         task = desk.read_memory(path).find(event_id.upper())
         if task is None or not task.is_live:
-            raise CommandFailedError(
-                FAILED,
-                f"the agent knows no event {event_id} that is there now",
-                hint="`forewarn agent status` lists them",
-            )
+            raise _not_there(event_id, shown)
         if task.notice.has_started or task.consent is Consent.GIVEN:
             how = "has started" if task.notice.has_started else "is approved"
             message = f"event {task.event_id} {how} already: there is nothing to order"
             raise CommandFailedError(FAILED, message)
         desk.order_approval(path, task.event_id, now=SystemClock().now())
     except JournalError as error:
+        if _is_listed(event_id, shown):
+            raise _not_there(event_id, shown, f" ({error.message})") from error
         raise CommandFailedError(FAILED, error.message, hint=error.hint) from error
     order.say(f"ordered: {task.notice.event_type} {task.event_id} is approved next")
     return 0
+
+
+def _shown(settings: Settings) -> Mapping[str, Any]:
+    """Return the status of the agent that runs; empty: none answers."""
+    try:
+        return _asked(settings)
+    except HttpError:
+        return {}
+
+
+def _idle_mode(settings: Settings, shown: Mapping[str, Any]) -> str:
+    """Return in which words the agent approves nothing at all; empty: it may."""
+    if settings.watch.dry_run or shown.get("mode") == "dry run":
+        return "is in a dry run"
+    if settings.watch.observe or shown.get("mode") == "observe":
+        return "observes only"
+    return ""
+
+
+def _is_listed(event_id: str, shown: Mapping[str, Any]) -> bool:
+    return any(
+        event["EventId"] == event_id.upper() and not event["gone"]
+        for event in shown.get("events", ())
+    )
+
+
+def _not_there(
+    event_id: str, shown: Mapping[str, Any], why: str = ""
+) -> CommandFailedError:
+    """Return why an event that the journal does not have cannot be ordered."""
+    if not _is_listed(event_id, shown):
+        return CommandFailedError(
+            FAILED,
+            f"the agent knows no event {event_id} that is there now",
+            hint="`forewarn agent status` lists them",
+        )
+    return CommandFailedError(
+        FAILED,
+        f"the agent knows event {event_id.upper()}, and an order cannot reach it: the "
+        f"journal, which carries orders, cannot be written{why}",
+        hint="`forewarn agent status` says why: free its disk, and order again; or "
+        "approve at the endpoint itself",
+    )
 
 
 def install(order: Order, *, write: bool = False) -> int:

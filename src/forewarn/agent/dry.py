@@ -17,11 +17,13 @@ from forewarn.agent.core.model import (
     Send,
     StepState,
     Stop,
+    Tighten,
 )
 
 logger = logging.getLogger("forewarn.agent.dry")
 
 WOULD = "dry run: nothing was done"
+UNSENT = "dry run: it would be approved; nothing was sent"
 
 
 class DryRun:
@@ -44,6 +46,9 @@ class DryRun:
     def stop(self, stop: Stop) -> None:
         """Stop nothing: nothing runs."""
 
+    def tighten(self, tighten: Tighten) -> None:
+        """Shorten nothing: nothing runs."""
+
     def approve(self, send: Send) -> None:
         """Say that an approval would be sent."""
         logger.info(
@@ -51,7 +56,7 @@ class DryRun:
             extra={"fields": {"event": send.event_id}},
         )
         self._tell(
-            Answered(event_id=send.event_id, consent=Consent.GIVEN, detail=WOULD)
+            Answered(event_id=send.event_id, consent=Consent.GIVEN, detail=UNSENT)
         )
 
     def ask(self, asked: AskPeers) -> None:

@@ -5,11 +5,12 @@ each in its own module.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.core.policy import Approve, Approver
 from forewarn.agent.integrations import catalog
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import CA_FILE, Form, Option
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
 
@@ -56,18 +57,18 @@ HANDLER: Mapping[str, Option] = {
         form=Form.ACTION,
         kinds=PLAIN_HANDLERS,
         text="What it does before an event: the words of a program, a URL, or "
-        "`module:function`. Absent: nothing.",
+        "`module:function`. Default: nothing.",
     ),
     "recover": Option(
         form=Form.ACTION,
         kinds=PLAIN_HANDLERS,
         text="What it does when the event is gone or was cancelled, if it prepared. "
-        "Absent: nothing.",
+        "Default: nothing.",
     ),
     "check": Option(
         form=Form.ACTION,
         kinds=PLAIN_HANDLERS,
-        text="What `agent check` runs to see whether it would work. Absent: only "
+        text="What `agent check` runs to see whether it would work. Default: only "
         "whether it is there is looked at.",
     ),
     "timeout": Option(
@@ -109,7 +110,7 @@ HANDLER: Mapping[str, Option] = {
     "directory": Option(
         form=Form.TEXT,
         kinds=("exec", "python"),
-        text="Where it runs. Absent: `/`.",
+        text="Where it runs. Default: `/`.",
     ),
     "method": Option(
         form=Form.WORD,
@@ -126,7 +127,7 @@ HANDLER: Mapping[str, Option] = {
         form=Form.TEXT,
         kinds=("webhook",),
         text="A template of the body: `{placeholders}` are replaced, as JSON has "
-        "them. Absent: the event as JSON.",
+        "them. Default: the event as JSON.",
     ),
     "secret_file": Option(
         form=Form.TEXT,
@@ -134,22 +135,18 @@ HANDLER: Mapping[str, Option] = {
         text="A file with a secret on its first line, for `{secret}` in `headers`; "
         "without such a header it is sent as a bearer token.",
     ),
-    "ca_file": Option(
-        form=Form.TEXT,
-        kinds=("webhook",),
-        text="Certificates to trust. Absent: the system's.",
-    ),
+    "ca_file": replace(CA_FILE, kinds=("webhook",)),
 }
 
 RULE: Mapping[str, Option] = {
     "name": Option(
-        form=Form.TEXT, text="How logs and `agent try` call it. Absent: `rule 2`."
+        form=Form.TEXT, text="How logs and `agent try` call it. Default: `rule 2`."
     ),
     "type": Option(
         form=Form.WORDS,
         words=_TYPES,
         is_open=True,
-        text="Matches events of these types. Absent: of any, as with all conditions.",
+        text="Matches events of these types. Default: of any, as with all conditions.",
     ),
     "status": Option(
         form=Form.WORDS,
@@ -176,7 +173,7 @@ RULE: Mapping[str, Option] = {
     "description": Option(
         form=Form.TEXT,
         text="Whose description is like this, in any case: `*` stands for anything, "
-        "`?` for one character.",
+        "`?` for one character, all else for itself.",
     ),
     "min_lead": Option(
         form=Form.DURATION,
@@ -213,7 +210,7 @@ RULE: Mapping[str, Option] = {
     "approve": Option(
         form=Form.WORD,
         words=tuple(each.value for each in Approve),
-        text="`at once` (without handlers only), `when prepared` or `never`. Absent: "
+        text="`at once` (without handlers only), `when prepared` or `never`. Default: "
         "`when prepared` with handlers; without, it is needed.",
     ),
     "approver": Option(
@@ -233,7 +230,7 @@ RULE: Mapping[str, Option] = {
 _WINDOW: Mapping[str, Option] = {
     "days": Option(
         form=Form.DAYS,
-        text="On which days it begins: `mon` to `sun`. Absent: on each.",
+        text="On which days it begins: `mon` to `sun`. Default: on each.",
     ),
     "begins": Option(form=Form.CLOCK, text='When it begins, such as `"22:00"`.'),
     "ends": Option(
@@ -259,7 +256,7 @@ NOTIFY: Mapping[str, Option] = {
         form=Form.WORDS,
         words=_NOTES,
         text="Of what to tell: " + ", ".join(f"`{each}`" for each in _NOTES) + ". "
-        "Absent: of all.",
+        "Default: of all.",
     ),
     "headers": HANDLER["headers"],
     "body": HANDLER["body"],

@@ -186,7 +186,7 @@ _STANDBY: Mapping[str, Option] = {
     "standby.names": Option(
         form=Form.NAMES,
         text="VMs for whose events this agent approves when their own agent stays "
-        "silent. Empty: for none.",
+        "silent; of an event that names several, all must be here. Empty: for none.",
     ),
     "standby.after": Option(
         form=Form.DURATION,

@@ -6,6 +6,11 @@ from forewarn.agent.core.names import scale_set_name
 from forewarn.agent.values import AUTO, Settings
 
 
+def host_name() -> str:
+    """Return this computer's name without its domain."""
+    return socket.gethostname().partition(".")[0]
+
+
 def named(settings: Settings) -> str:
     """Return this VM's name as the settings have it; empty: the endpoint is asked."""
     watch = settings.watch

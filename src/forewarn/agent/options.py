@@ -77,6 +77,13 @@ class Option:
     """For which kinds of handler or receiver it is; none: for all."""
 
 
+CA_FILE = Option(
+    form=Form.TEXT,
+    text="Certificates to trust. Default: the system's.",
+)
+"""The key `ca_file` of several kinds."""
+
+
 def environment_name(name: str) -> str:
     """Return the environment variable of a setting: `FOREWARN_AGENT_LOG_LEVEL`."""
     if name == "endpoint":

@@ -2,7 +2,7 @@
 
 Each question has a thread of its own, and one agent is asked once at a time: whoever
 is slow delays nobody. No answer is told as nothing at all, since who is silent has
-said nothing. What is sent and what counts as an answer is in `telling.peers`.
+said nothing. What is sent and what counts as an answer is in `telling.pages`.
 """
 
 import json

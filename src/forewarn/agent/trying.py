@@ -60,6 +60,8 @@ class Trial:
     """Of each event, the rule that matched first."""
     waits: tuple[tuple[str, str], ...]
     """Of each event that would not be approved in the end: why."""
+    is_cut: bool = False
+    """More may be done than was looked at."""
 
 
 def attempt(
@@ -72,6 +74,7 @@ def attempt(
     happenings: list[Happening] = []
     waits: tuple[tuple[str, str], ...] = ()
     rules: dict[str, str] = {}
+    is_cut = True
     for _ in range(TURNS_MAX):
         decision = decide(policy, memory, inputs, now)
         memory, waits = decision.memory, decision.waits
@@ -82,9 +85,15 @@ def attempt(
         if inputs:
             continue
         if decision.wake is None or decision.wake > began + AHEAD_MAX:
+            is_cut = decision.wake is not None
             break
         now = max(decision.wake, now + SECOND // 1_000)
-    return Trial(happenings=tuple(happenings), rules=tuple(rules.items()), waits=waits)
+    return Trial(
+        happenings=tuple(happenings),
+        rules=tuple(rules.items()),
+        waits=waits,
+        is_cut=is_cut,
+    )
 
 
 def _come_back(command: Command) -> Iterator[Input]:
@@ -129,7 +138,8 @@ def words_of(
         for each in found:
             yield f"  {when(each.at, notice, now):<8} {each.text}"
         if not found:
-            yield "           nothing is done"
+            span = f" in the next {AHEAD_MAX // DAY} days" if trial.is_cut else ""
+            yield f"           nothing is done{span}"
         if notice.event_id in waits:
             yield f"  not approved: {waits[notice.event_id]}"
 

@@ -67,13 +67,13 @@ def _without_netns(words: Sequence[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def served(environ: Mapping[str, str], *, folder: Path = FOLDER) -> Generator[None]:
+def served(environ: Mapping[str, str]) -> Generator[None]:
     """Have the address on the loopback device while the context lasts.
 
     Raises CommandError where that cannot be.
     """
     _need_root("--link-local")
-    note = _note(folder)
+    note = _note()
     process = _heal(note, environ)
     if process:
         raise CommandError(
@@ -101,15 +101,15 @@ def served(environ: Mapping[str, str], *, folder: Path = FOLDER) -> Generator[No
         note.unlink(missing_ok=True)
 
 
-def tidy(environ: Mapping[str, str], *, folder: Path = FOLDER) -> None:
+def tidy(environ: Mapping[str, str]) -> None:
     """Take away what a simulator left that was killed, where there is the right to."""
-    note = _note(folder)
+    note = _note()
     if not os.geteuid() and note.exists():
         _heal(note, environ)
 
 
-def _note(folder: Path) -> Path:
-    return folder / f"link-local-{NAMESPACE.stat().st_ino}.json"
+def _note() -> Path:
+    return FOLDER / f"link-local-{NAMESPACE.stat().st_ino}.json"
 
 
 def _heal(note: Path, environ: Mapping[str, str]) -> int:

@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-import signal
 from pathlib import Path
 
 from forewarn.cli import files, link_local
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.screen import Lines
+from forewarn.cli.stopping import BY_SIGNAL, until_signal
 from forewarn.cli.words import Call
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, describe_duration, parse_duration
@@ -30,9 +30,6 @@ GRACE_SECONDS = 0.5
 
 PORTS_TRIED = 100
 """Ports that may be others' before no more are tried."""
-
-INTERRUPTED = 128
-"""Added to the number of the signal that ended a replay before its end."""
 
 FORBIDDEN = ("scenario", "fleet", "junit", "admin")
 """What a replay cannot have: there is no fleet behind it, and nothing to order."""
@@ -94,7 +91,7 @@ class _Replaying:
 
     async def run(self) -> int:
         """Serve until the recording is over, or a signal comes."""
-        stopped = _signal()
+        stopped = until_signal()
         playing = Replay(self._recording, speed=self._speed, exact=self._exact)
         playing.on_moment = self._tell_moment
         playing.journal.on_seen = self._tell_seen
@@ -128,7 +125,7 @@ class _Replaying:
         number = self._deviations
         self._say(What.END, "ended" if not number else f"ended, deviations {number}")
         if not is_over and not self._loops:
-            return INTERRUPTED + stopped.result()
+            return BY_SIGNAL + stopped.result()
         return Exit.FAILED if number else Exit.DONE
 
     async def _open(self, playing: Replay) -> None:
@@ -200,17 +197,3 @@ def _not_there(at: Address, error: OSError) -> CommandError:
         f"cannot listen at {at[0]}:{at[1]}: {error.strerror or quoted(str(error))}",
         hint="stop what listens there, or choose another address: --listen",
     )
-
-
-def _signal() -> "asyncio.Future[int]":
-    """Return what the first SIGINT or SIGTERM gives its number."""
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[int] = loop.create_future()
-
-    def stop(number: int) -> None:
-        if not stopped.done():
-            stopped.set_result(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
-    return stopped

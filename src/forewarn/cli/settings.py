@@ -78,7 +78,7 @@ def refused(error: ForewarnError) -> CommandError:
 def check(call: Call) -> int:
     """Look at everything that `serve` reads before it opens the store."""
     # Not imported where settings are only shown: it knows the parts of a service.
-    from forewarn.service import checking  # noqa: PLC0415
+    from forewarn.service import checking, secret_files  # noqa: PLC0415
 
     settings = settings_of(call)
     try:
@@ -90,7 +90,7 @@ def check(call: Call) -> int:
             hint=error.hint,
             lines=error.message.splitlines(),
         ) from error
-    for warning in (*settings.warnings, *checking.open_files(settings)):
+    for warning in (*settings.warnings, *secret_files.open_files(settings)):
         print(f"forewarn: {warning}", file=sys.stderr)
     print("the settings are sound, and so are the files that they name")
     return Exit.DONE

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from forewarn.cli import files, link_local, output, replay
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.screen import Lines, Screen, Voice
+from forewarn.cli.stopping import BY_SIGNAL, until_signal
 from forewarn.cli.words import Call
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.values import split_listener
@@ -31,9 +31,6 @@ from forewarn.sim.scenario.file import load_scenario
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.simulator import ADMIN, Addresses, Simulator
 from forewarn.sim.terms import Terms
-
-INTERRUPTED = 128
-"""Added to the number of the signal that ended a programme before its end."""
 
 SPEED_MIN = 0.001
 SPEED_MAX = 1_000_000
@@ -124,7 +121,7 @@ async def _run(
     simulator.on_stage.append(reporter.follow)
     simulator.on_publish.append(reporter.publish)
     player = Player(simulator, reporter, ground=ground, programme=programme)
-    stopped = _signals()
+    stopped = until_signal()
     await simulator.start()
     try:
         _greet(simulator, reporter)
@@ -154,33 +151,19 @@ async def _until_over(
         playing.result()
         await asyncio.wait({stopped, broken}, return_when=asyncio.FIRST_COMPLETED)
     is_cut = playing is not None and not playing.done()
-    for task in (playing, broken):
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait({task})
+    # At once, since a world that was cut off in its beginning looks broken.
+    ending = [task for task in (playing, broken) if task and not task.done()]
+    for task in ending:
+        task.cancel()
+    if ending:
+        await asyncio.wait(ending)
     if broken.done() and not broken.cancelled():
         raise broken.result()
     if playing is not None and not playing.cancelled():
         playing.result()
     if is_cut and not programme.loops:
-        return INTERRUPTED + stopped.result()
+        return BY_SIGNAL + stopped.result()
     return Exit.DONE if player.passed else Exit.FAILED
-
-
-def _signals() -> "asyncio.Future[int]":
-    """Return what SIGINT and SIGTERM end; a second one ends the process."""
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[int] = loop.create_future()
-
-    def stop(number: signal.Signals) -> None:
-        if not stopped.done():
-            stopped.set_result(number)
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(each)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
-    return stopped
 
 
 # What is told
@@ -221,7 +204,7 @@ def _conclude(call: Call, player: Player, reporter: Reporter, status: int) -> No
     ]
     if reporter.deviations:
         parts.append(f"deviations {reporter.deviations}")
-    if status > INTERRUPTED:
+    if status > BY_SIGNAL:
         parts.append("cut short by a signal")
     reporter.say(
         What.END,

@@ -6,7 +6,8 @@ cannot see is refused in the words that are used for what does not exist.
 
 from collections.abc import Sequence
 
-from forewarn.control.sight import Sight, speaker
+from forewarn.control.share import speaker
+from forewarn.control.sight import Sight
 from forewarn.control.work import Work, need
 from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.protocol.errors import RefusedError

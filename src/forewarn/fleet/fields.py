@@ -113,7 +113,9 @@ def derived_vm_id(name: str) -> str:
 
     A name-based GUID of version 8, from SHA-256: the same for the same name.
     """
-    text = hashlib.sha256(f"forewarn:vm:{name}".encode()).hexdigest()
+    # Half a character, as JSON can bring it, is refused with its line, but later.
+    named = f"forewarn:vm:{name}".encode("utf-8", "surrogatepass")
+    text = hashlib.sha256(named).hexdigest()
     variant = "89ab"[int(text[16], 16) & 3]
     return (
         f"{text[:8]}-{text[8:12]}-8{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"
@@ -154,18 +156,11 @@ def said(kind: Kind, record: Record) -> Iterator[tuple[Field, Any]]:
         yield field, value
 
 
-def wish(kind: Kind, record: Record) -> str:
-    """Return what an author would have said for `record`: compact JSON for `applied`.
+def wish_of(kind: Kind, name: str, values: Mapping[str, Any]) -> str:
+    """Return what an author says who gives `values`, by attribute: compact JSON.
 
     Equal wishes are equal texts.
     """
-    return _write_wish(
-        {field.key: _plain(value) for field, value in said(kind, record)}
-    )
-
-
-def wish_of(kind: Kind, name: str, values: Mapping[str, Any]) -> str:
-    """Return the wish for an object of which only some attributes have values."""
     usual = _USUAL[kind]
     said_values: dict[str, object] = {}
     for attribute, value in values.items():
@@ -203,10 +198,6 @@ _write_wish = json.JSONEncoder(
 def wished(applied: str) -> dict[str, object]:
     """Return the wish that `applied` keeps, by key; empty if there was none."""
     return json.loads(applied) if applied else {}
-
-
-def _plain(value: Any) -> object:
-    return value.value if isinstance(value, ScopeKind) else value
 
 
 def read_value(form: Form, value: object) -> object:

@@ -1,14 +1,13 @@
 """The fleet file: TOML text in, the fleet that its author wants out.
 
-The keys are those of `docs/interfaces.md`, in the table of `fields`. What the
-text has wrong in itself is found by `drafts` (tables, keys, types); what the
-fleet has wrong as a whole by `checks`; both are told together. What an author
-leaves out is filled in here: a VM without a scope gets a standalone one of its
-own, and a file without tenants has one, `default`.
+The keys are those of `docs/fleet.md`, in the table of `fields`. What the text has
+wrong in itself is found by `drafts` (tables, keys, types); what the fleet has wrong as
+a whole by `checks`; both are told together. What an author leaves out is filled in
+here: a VM without a scope gets a standalone one of its own, and a file without
+tenants has one, `default`.
 """
 
 import hashlib
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -21,13 +20,11 @@ from forewarn.fleet.drafts import Draft, DraftReader
 from forewarn.fleet.fields import derived_vm_id, wish_of
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
 from forewarn.fleet.problems import FleetFileError, Kind, Place, nowhere
-from forewarn.problems import PROBLEMS_MAX, Problem, listed
+from forewarn.problems import PROBLEMS_MAX, Problem, listed, not_toml
 
 DEFAULT_TENANT = "default"
 """The tenant of a file that names none."""
 
-_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
-_AT_END = " (at end of document)"
 
 _Record = TypeVar("_Record", Tenant, Scope, Host, Vm)
 
@@ -108,26 +105,13 @@ def read_fleet(text: str, *, name: str) -> WantedFleet:
 
 def _parse(text: str, name: str) -> dict[str, object]:
     """Return the tables of a TOML text; its first mistake becomes a problem."""
-    line = 0
     found = plain.tables(text)
     if found is not None:
         return found
     try:
         return tomllib.loads(text)
-    except RecursionError:
-        message = "lists or tables are nested too deeply"
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        if at := _AT_LINE.search(message):
-            line = int(at[1])
-            message = message[: at.start()]
-        else:
-            line = text.count("\n") + 1
-            message = message.removesuffix(_AT_END)
-    except ValueError:
-        message = "a number is too long"
-    sentence = f"this is not TOML: {message}"
-    raise FleetFileError([Problem(file=name, line=line, key="", message=sentence)])
+    except (ValueError, RecursionError) as error:
+        raise FleetFileError([not_toml(error, file=name, text=text)]) from None
 
 
 def _fill_tenants(reader: DraftReader) -> None:

@@ -19,8 +19,8 @@ from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.problems import FleetFileError
 from forewarn.logs import logging_to
 from forewarn.metadata.server import Address
-from forewarn.problems import Problem, line_of
-from forewarn.service import checking, limits, parts
+from forewarn.problems import unreadable
+from forewarn.service import limits, parts, secret_files
 from forewarn.service.listening import StartError
 from forewarn.service.service import Service
 from forewarn.service.settings import Settings
@@ -75,7 +75,7 @@ def run(
             ) as log,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            for warning in (*settings.warnings, *checking.open_files(settings)):
+            for warning in (*settings.warnings, *secret_files.open_files(settings)):
                 logger.warning("%s", warning)
             service = Service(settings)
             service.metrics.lines_dropped = log.lines_dropped
@@ -92,17 +92,12 @@ def read_fleet_file(file: Path) -> WantedFleet:
 
 def read_fleet_text(file: Path) -> FleetText:
     """Return the text of a fleet file; raises FleetFileError if it has none."""
-    line = 0
     try:
         # Decoded as a whole: a file that is read in parts loses count of its lines.
         text = file.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        message = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError as error:
-        message, line = "is not UTF-8", line_of(error)
-    else:
-        return FleetText(name=str(file), text=text)
-    raise FleetFileError([Problem(file=str(file), line=line, key="", message=message)])
+    except (OSError, UnicodeDecodeError) as error:
+        raise FleetFileError([unreadable(error, file=str(file))]) from error
+    return FleetText(name=str(file), text=text)
 
 
 async def _serve(

@@ -5,15 +5,12 @@ same faults one by one.
 """
 
 import ssl
-import stat
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from forewarn.admin.tokens import TokenFileError
 from forewarn.problems import Problem
-from forewarn.service import parts
+from forewarn.service import parts, secret_files
 from forewarn.service.settings import Settings, SettingsError, problem
-from forewarn.service.webhooks.deliveries import read_secret_of
 from forewarn.store.open import check_url
 
 
@@ -38,36 +35,13 @@ def check(settings: Settings) -> None:
         raise SettingsError(tuple(found))
 
 
-def open_files(settings: Settings) -> Iterator[str]:
-    """Yield a warning for each secret that everybody on this machine may read."""
-    named = {
-        "admin.token_file": settings.admin.token_file,
-        "metadata.signed_secret_file": settings.metadata.signed_secret_file,
-        **{
-            f"secret_file of webhook {webhook.name}": webhook.secret_file
-            for webhook in settings.webhook
-        },
-    }
-    for what, file in named.items():
-        try:
-            is_open = bool(file) and Path(file).stat().st_mode & stat.S_IROTH
-        except OSError:
-            # Whoever needs it says that it is not there.
-            continue
-        if is_open:
-            yield (
-                f"{file} ({what}) can be read by everybody on this machine: "
-                "chmod it to 600, or to 640 with the service's group"
-            )
-
-
 def _looks(settings: Settings) -> Iterator[Callable[[], object]]:
-    yield lambda: parts.read_tokens_of(settings)
-    yield lambda: parts.read_secret(settings)
+    yield lambda: secret_files.read_tokens_of(settings)
+    yield lambda: secret_files.read_proxy_secret(settings)
     yield lambda: _check_store(settings)
     yield from parts.driver_looks(settings)
     for number, webhook in enumerate(settings.webhook, start=1):
-        yield lambda number=number: read_secret_of(settings, number)
+        yield lambda number=number: secret_files.read_keys_of(settings, number)
         if webhook.ca_file:
             yield lambda number=number: _check_authorities(settings, number)
 

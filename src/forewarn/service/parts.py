@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from forewarn.admin.tokens import Tokens, read_tokens
 from forewarn.clock import SystemClock
 from forewarn.control.messages import Publication
 from forewarn.drivers.command import CommandDriver
@@ -26,9 +25,6 @@ from forewarn.store.open import open_store, path_of
 from forewarn.store.port import Store
 
 SQLITE = "sqlite:///"
-
-SECRET_BYTES_MAX = 4096
-"""A shared secret is a line; a larger file is another file."""
 
 
 class Voice:
@@ -168,33 +164,11 @@ def _records(settings: Settings) -> Path:
     return store.with_name(f"{store.name}.command")
 
 
-def read_secret(settings: Settings) -> bytes:
-    """Return the metadata proxy's secret; raises SettingsError without showing it."""
-    file, key = settings.metadata.signed_secret_file, "metadata.signed_secret_file"
-    if not file:
-        return b""
-    try:
-        with Path(file).open("rb") as opened:
-            secret = opened.read(SECRET_BYTES_MAX + 1).strip()
-    except OSError as error:
-        message = f"{file} cannot be read: {error.strerror}"
-        raise problem(settings, key, message) from error
-    if not 0 < len(secret) <= SECRET_BYTES_MAX:
-        raise problem(settings, key, f"{file} is empty or too long for a secret")
-    return secret
-
-
 def waits_of(settings: Settings) -> Waits:
     """Return who may wait for a change: nobody, unless it was switched on."""
     metadata = settings.metadata
     longest = metadata.push_longest_wait // SECOND if metadata.push else 0
     return Waits(longest_seconds=longest)
-
-
-def read_tokens_of(settings: Settings) -> Tokens | None:
-    """Return the operators' tokens; None: everybody on this machine is one."""
-    file = settings.admin.token_file
-    return read_tokens(Path(file)) if file else None
 
 
 def url(address: Address) -> str:

@@ -9,7 +9,7 @@ the control thread, close driver and store.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from forewarn import __version__
@@ -24,10 +24,10 @@ from forewarn.control.work import Who
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText, WantedFleet
-from forewarn.ids import Ids, RandomIds
+from forewarn.ids import RandomIds
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Address, Server
-from forewarn.service import limits, parts
+from forewarn.service import limits, parts, secret_files
 from forewarn.service.admin import AdminServer
 from forewarn.service.desks import ServiceDesk, VmDesk
 from forewarn.service.fleets import Fleets, FleetWrites
@@ -41,7 +41,7 @@ from forewarn.service.settings import Settings, policy
 from forewarn.service.sightings import Sightings
 from forewarn.service.trail import Trail
 from forewarn.service.watching import Watchers
-from forewarn.service.webhooks.deliveries import Secrets, Webhooks, read_secrets
+from forewarn.service.webhooks.deliveries import Webhooks
 from forewarn.service.webhooks.pending import Pending
 from forewarn.service.webhooks.tenants import Tenants
 from forewarn.store.port import Store
@@ -57,19 +57,16 @@ class Service:
         settings: Settings,
         *,
         clock: Clock | None = None,
-        ids: Ids | None = None,
         store: Store | None = None,
-        driver: Driver | None = None,
     ) -> None:
         """Join the parts; those that are not given are made as the settings say.
 
-        A store and a driver that are given stay the giver's to close.
+        A store that is given stays the giver's to close.
         """
         self.settings = settings
         self.clock = clock or SystemClock()
-        self._ids = ids or RandomIds()
+        self._ids = RandomIds()
         self._store = store
-        self._driver = driver
         self._owned = contextlib.ExitStack()
         self._is_ready = False
         self._failed: asyncio.Future[BaseException]
@@ -107,9 +104,9 @@ class Service:
             raise
 
     async def _start(self, fleet: WantedFleet | FleetText | None) -> None:
-        tokens = parts.read_tokens_of(self.settings)
-        secret = parts.read_secret(self.settings)
-        keys = read_secrets(self.settings)
+        tokens = secret_files.read_tokens_of(self.settings)
+        secret = secret_files.read_proxy_secret(self.settings)
+        keys = secret_files.read_webhook_keys(self.settings)
         loop = asyncio.get_running_loop()
         stored, driver = await loop.run_in_executor(self._threads, self._open)
         store = self._observed(stored)
@@ -154,16 +151,15 @@ class Service:
         self._is_ready = True
 
     def _open(self) -> tuple[Store, Driver]:
-        """Open what was not given; the store first, since it locks the files."""
-        store, driver = self._store, self._driver
+        """Open store and driver; the store first, since it locks the files."""
+        store = self._store
         if store is None:
             store = self._owned.enter_context(
                 contextlib.closing(parts.open_store_of(self.settings))
             )
-        if driver is None:
-            driver = self._owned.enter_context(
-                contextlib.closing(parts.open_driver_of(self.settings))
-            )
+        driver = self._owned.enter_context(
+            contextlib.closing(parts.open_driver_of(self.settings))
+        )
         self.metrics.tally.load(store)
         self._pending.load(store)
         self._tenants.load(store)
@@ -180,7 +176,9 @@ class Service:
         )
         return ObservedStore(store, clock=self.clock, listeners=listeners)
 
-    def _join(self, runner: Runner, store: Store, keys: Secrets) -> Webhooks:
+    def _join(
+        self, runner: Runner, store: Store, keys: Mapping[str, Sequence[bytes]]
+    ) -> Webhooks:
         readings = Readings(store=store, threads=self._threads)
         self.server = Server(
             endpoint=self.endpoint,

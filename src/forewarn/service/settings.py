@@ -15,10 +15,10 @@ from forewarn.fleet.values import split_listener
 from forewarn.problems import (
     Problem,
     did_you_mean,
-    line_of,
+    not_toml,
     quoted,
-    toml_fault,
     toml_lines,
+    unreadable,
 )
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import entries, options
@@ -194,8 +194,7 @@ class _Reader:
         try:
             tables = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            line, message = toml_fault(error)
-            self._blame(str(file), line, "", f"this is not TOML: {message}")
+            self.problems.append(not_toml(error, file=str(file), text=text))
             return
         lines = toml_lines(text)
         for name, value in _leaves(tables):
@@ -227,10 +226,8 @@ class _Reader:
                 self._blame(str(file), 0, "", "is too large for a settings file")
                 return None
             return data.decode("utf-8-sig")
-        except OSError as error:
-            self._blame(str(file), 0, "", f"cannot be read: {error.strerror}")
-        except UnicodeDecodeError as error:
-            self._blame(str(file), line_of(error), "", "is not UTF-8")
+        except (OSError, UnicodeDecodeError) as error:
+            self.problems.append(unreadable(error, file=str(file)))
         return None
 
     def _take(self, file: str, line: int, name: str, value: object) -> None:

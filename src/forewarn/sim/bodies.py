@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from forewarn.admin.bodies import Duration, Name, Names, Order, Seconds, Text
+from forewarn.admin.limits import NAME_CHARACTERS_MAX
 from forewarn.control.policy import Policy
 from forewarn.control.verbs import TARGETS_MAX
 from forewarn.instants import Micros, parse_duration
@@ -130,8 +131,16 @@ class Vm(Order):
     model_config = _example(name="web_9", scope="web")
 
     name: Name = Field(description="Its name, which nobody else has.")
-    host: str = Field(default="", description="Empty: a new host of its own.")
-    scope: str = Field(default="", description="Empty: that of the fleet's first VM.")
+    host: str = Field(
+        default="",
+        max_length=NAME_CHARACTERS_MAX,
+        description="Empty: a new host of its own.",
+    )
+    scope: str = Field(
+        default="",
+        max_length=NAME_CHARACTERS_MAX,
+        description="Empty: that of the fleet's first VM.",
+    )
     standalone: bool = Field(
         default=False, description="In a scope of its own: it sees its own events only."
     )

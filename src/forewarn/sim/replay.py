@@ -20,7 +20,6 @@ from forewarn.fleet.problems import FleetFileError
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.http import Request, Response
-from forewarn.metadata.limits import Limits
 from forewarn.metadata.prepared import PreparedDocument, Preparer
 from forewarn.metadata.server import Address, Server
 from forewarn.metadata.waiting import Waits
@@ -83,29 +82,6 @@ def load(file: Path) -> Recording:
     return read_recording(data, name=str(file))
 
 
-async def serve(
-    recording: Recording,
-    addresses: Mapping[str, Address],
-    *,
-    speed: float = 1.0,
-    exact: bool = False,
-    bounds: Limits | None = None,
-) -> "Replay":
-    """Serve a recording to each VM at its address, and begin; end it by `stop`.
-
-    Raises OSError where an address cannot be had, and then nothing is left.
-    """
-    replay = Replay(recording, speed=speed, exact=exact, bounds=bounds)
-    try:
-        for vm, (host, port) in addresses.items():
-            await replay.open(vm, host=host, port=port)
-    except OSError:
-        await replay.stop()
-        raise
-    replay.start()
-    return replay
-
-
 class Replay:
     """One recording on sockets. It is made and used on a running loop."""
 
@@ -116,7 +92,6 @@ class Replay:
         clock: Clock | None = None,
         speed: float = 1.0,
         exact: bool = False,
-        bounds: Limits | None = None,
     ) -> None:
         """Be ready; listen nowhere yet.
 
@@ -158,7 +133,6 @@ class Replay:
             endpoint=self.endpoint,
             desk=self.desk,
             clock=self._clock,
-            bounds=bounds,
             interposer=self.front,
         )
         self._ticker: asyncio.Task[None] | None = None

@@ -15,7 +15,7 @@ from typing import Any
 
 from forewarn import __version__
 from forewarn.admin.app import create_app
-from forewarn.clock import Clock, SystemClock
+from forewarn.clock import SystemClock
 from forewarn.control.messages import Publication
 from forewarn.control.work import Who
 from forewarn.fleet.values import split_listener
@@ -61,14 +61,12 @@ class Simulator:
     It is made, used and stopped on one event loop.
     """
 
-    def __init__(
-        self, terms: Terms, addresses: Addresses, *, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, terms: Terms, addresses: Addresses) -> None:
         """Be ready to begin; raises SettingsError, FleetFileError, RefusedError."""
         self.terms = terms
         """How the present world began, and `reset` begins again."""
         self._addresses = addresses
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._numbers: dict[str, int] = {}
         """The place of each VM that ever was."""
         self._passed_over: set[int] = set()

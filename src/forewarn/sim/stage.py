@@ -15,7 +15,6 @@ from forewarn.control.messages import Publication
 from forewarn.control.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND, Micros
-from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Address, Server
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
@@ -45,9 +44,7 @@ SIMULATOR = Who(actor="simulator")
 class Stage:
     """An engine on sockets. It is made and used on a running loop."""
 
-    def __init__(
-        self, engine: Engine, driver: SimulatedDriver, *, bounds: Limits | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, driver: SimulatedDriver) -> None:
         """Serve `engine`, whose driver is `driver`; listen nowhere yet."""
         self.engine = engine
         self.driver = driver
@@ -64,7 +61,6 @@ class Stage:
             endpoint=engine.endpoint,
             desk=EngineVmDesk(engine, withheld=self.withheld, wake=self.wake),
             clock=engine.clock,
-            bounds=bounds,
             interposer=self.front,
         )
         self.desk = EngineDesk(engine, watchers=self.watchers, wake=self.wake)

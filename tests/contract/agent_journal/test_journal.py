@@ -179,6 +179,17 @@ def test_too_many_notifications_push_the_oldest_out(journal: Journal) -> None:
     assert journal.dropped() == 4
 
 
+def test_what_waits_for_nobody_is_dropped(journal: Journal) -> None:
+    journal.save(Memory(), [note_of("E1"), note_of("E2")])
+    assert journal.drop_others({"hook", "file"}) == 0
+    assert journal.drop_others({"hook", "fresh"}) == 2
+    assert not journal.queued("file", limit=9)
+    assert len(journal.queued("hook", limit=9)) == 2
+    assert journal.drop_others(()) == 2
+    # They were not dropped since too many waited.
+    assert journal.dropped() == 0
+
+
 def test_orders_are_taken_once(bench: Bench) -> None:
     journal = bench.journal
     assert not journal.take_orders()

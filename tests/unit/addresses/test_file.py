@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.addresses.file import AddressFileError, read_plan
+from forewarn.addresses.file import TABLE_MAX, AddressFileError, read_plan
 from forewarn.addresses.model import PORTS_MAX, Listener, Way
 from forewarn.fleet.file import read_fleet
 
@@ -58,13 +58,19 @@ def test_what_a_file_says_beats_the_fleet() -> None:
     ("text", "told"),
     [
         ("way = \n", "a:1: this is not TOML: Invalid value"),
-        ("way = [", "a: this is not TOML: Invalid value (at end of document)"),
+        ("\nway = [", "a:2: this is not TOML: Invalid value"),
+        (
+            "way = " + "[" * 10_000,
+            "a: this is not TOML: lists or tables are nested too deeply",
+        ),
+        ("table = " + "1" * 5_000, "a: this is not TOML: a number is too long"),
         ("", "a: there is no [[port]]: no guest would reach the service"),
         ("wey = 1\n" + PORT, 'a:1: wey: there is no such key (did you mean "way"?)'),
         ("way = 1\n", "a:1: way: must be a text"),
         ("table = true\n", "a:1: table: must be a whole number"),
         ("port = 1\n", "a:1: port: must be tables [[port]]"),
         ("port = [1]\n", "a:1: port: must be tables [[port]]"),
+        ("port = [{}, 1]\n", "a:1: port: must be tables [[port]]"),
         ('way = "mac"\n', 'a:1: way: must be "source" or "listener", not "mac"'),
         ("table = 0\n", "a:1: table: must be 1 to 2147418112"),
         (
@@ -74,7 +80,12 @@ def test_what_a_file_says_beats_the_fleet() -> None:
                 "write 169.254.169.254:PORT or 0.0.0.0:PORT"
             ),
         ),
+        (
+            'listen = "0.0.0.0:0"\n',
+            'a:1: listen: "0.0.0.0:0" is no listener that guests can be led to',
+        ),
         ("port = [" + "{}," * (PORTS_MAX + 1) + "]", "a:1: port: a host has at most"),
+        ("port = [" + "{}," * PORTS_MAX + "]", "a:1: port.vm: is missing"),
         ('[[port]]\ninterface = "t"\n', "a:1: port.vm: is missing"),
         ('[[port]]\nvm = "v"\ninterface = ""\n', "a:3: port.interface: is missing"),
         (PORT + "vlan = 1\n", "a:4: port.vlan: there is no such key"),
@@ -83,6 +94,10 @@ def test_what_a_file_says_beats_the_fleet() -> None:
         (
             PORT + 'bridge = "b*"\n',
             'a:4: port.bridge: "b*" is no name of an interface',
+        ),
+        (
+            PORT.replace("tap0", "tap0 up"),
+            'a:3: port.interface: "tap0 up" is no name of an interface',
         ),
         (PORT + 'address = "::1"\n', "a:4: port.address: must be an IPv4 address"),
         (PORT + "address = 7\n", "a:4: port.address: must be an IPv4 address"),
@@ -132,6 +147,26 @@ def test_what_is_wrong_is_told_with_its_line(text: str, told: str) -> None:
     assert any(line.startswith(told) for line in problems(text)), problems(text)
 
 
+def test_the_least_and_the_last_table_may_be_used() -> None:
+    for table in (1, TABLE_MAX):
+        assert read_plan(f"table = {table}\n{PORT}", name="a", vms=FLEET).table == table
+    [told] = problems(f"table = {TABLE_MAX + 1}\n{PORT}", with_fleet=True)
+    assert told == f"a:1: table: must be 1 to {TABLE_MAX}"
+
+
+def test_a_listener_of_both_families_leads_guests_too() -> None:
+    [port] = read_plan('listen = "[::]:80"\n' + PORT, name="a", vms=FLEET).ports
+    assert port.listener == Listener("::", 80)
+
+
+def test_all_that_is_wrong_is_told_in_the_order_of_the_lines() -> None:
+    assert problems(PORT + 'mac = "1"\naddress = 7\nvlan = 1\n') == [
+        'a:4: port.mac: "1" is no MAC such as 52:54:00:12:34:56',
+        'a:5: port.address: must be an IPv4 address such as "192.0.2.4", or a list',
+        "a:6: port.vlan: there is no such key",
+    ]
+
+
 def test_a_vm_that_the_fleet_does_not_have_is_refused() -> None:
     assert problems(PORT.replace("web_0", "web_9"), with_fleet=True)[0] == (
         'a:2: port.vm: the fleet has no VM "web_9" (did you mean "web_1"?)'
@@ -145,3 +180,14 @@ def test_taps_may_share_an_address_where_listeners_tell_them_apart() -> None:
     assert len(read_plan(both, name="a").ports) == 2
     on_a_bridge = both.replace("address", 'bridge = "br0"\naddress')
     assert "port.address: 192.0.2.4 is already web_0's" in problems(on_a_bridge)[0]
+    # Each bridge is another network, so an address may be there once on each.
+    on_two = on_a_bridge.replace('"br0"', '"br1"', 1)
+    assert len(read_plan(on_two, name="a").ports) == 2
+
+
+def test_an_address_is_one_guests_where_it_is_all_that_tells_them_apart() -> None:
+    both = "".join(
+        f'{port}address = "192.0.2.4"\nbridge = "{bridge}"\n'
+        for port, bridge in ((PORT, "br0"), (OTHER, "br1"))
+    )
+    assert "port.address: 192.0.2.4 is already web_0's" in problems(both)[0]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin import limits
@@ -78,6 +79,19 @@ def test_every_problem_of_a_bad_file_is_told(client: TestClient) -> None:
         keys = {(each["line"], each["key"]) for each in refused["problems"]}
         assert keys == {(3, "vm.host"), (4, "vm.size")}
         assert refused["problems"][0]["text"].startswith("fleet.toml:3: vm.host: ")
+
+
+@pytest.mark.parametrize("path", ["validate", "plan", "apply"])
+def test_half_a_character_is_no_text_of_a_fleet(client: TestClient, path: str) -> None:
+    answer = client.post(
+        f"/v1/fleet/{path}",
+        content=rb'{"text": "[[host]]\nname = \"\ud800\"\n"}',
+        headers={"Content-Type": "application/json"},
+    )
+    assert answer.status_code == 400
+    assert answer.json()["problems"] == [
+        {"place": "text", "message": "is not what is expected here"}
+    ]
 
 
 def test_a_fleet_file_may_be_longer_than_an_order(client: TestClient) -> None:

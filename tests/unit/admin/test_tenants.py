@@ -13,7 +13,7 @@ from forewarn.admin.access import DEMANDS, Caller, Demand, GuardedDesk
 from forewarn.admin.app import create_app
 from forewarn.admin.selection import Wanted
 from forewarn.admin.tokens import parse_tokens
-from forewarn.control.sight import Sight
+from forewarn.control.share import Share
 from forewarn.store import kinds
 from forewarn.store.token import Token
 from tests.unit.admin.tenants import SECRETS, UNKNOWN, Shared, paths, without
@@ -173,7 +173,7 @@ def test_no_answer_names_a_host_or_another_tenants_things(
     assert look_everywhere(lived, token) > 40
 
 
-def leave_whole(_sight: Sight, *given: Any) -> Any:
+def leave_whole(_share: Share, *given: Any) -> Any:
     return given[-1]
 
 
@@ -183,7 +183,7 @@ def leave_whole(_sight: Sight, *given: Any) -> Any:
 def test_a_leak_would_be_found(
     lived: Shared, token: str, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sight, part, leave_whole)
+    monkeypatch.setattr(Share, part, leave_whole)
     with pytest.raises(AssertionError):
         look_everywhere(lived, token)
 

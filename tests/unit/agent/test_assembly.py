@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -10,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent import assembly
-from forewarn.agent.assembly import Parts, checks_of, endpoint_of, pace_of
+from forewarn.agent.assembly import Parts, checks_of, endpoint_of, ground_of, pace_of
 from forewarn.agent.core.model import Memory, NoteKind, Polled, Stage
 from forewarn.agent.dry import DryRun
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.sqlite import SqliteJournal
 from forewarn.agent.settings import AgentSettingsError, load_settings
-from forewarn.agent.telling.server import ListenError
 from forewarn.agent.values import Settings
 from forewarn.agent.wire.http import Client
 from forewarn.agent.wire.urls import parse_url
@@ -95,14 +95,57 @@ def test_a_second_agent_is_refused_and_lets_go_of_all(
     make()
 
 
-def test_an_address_that_is_taken_is_told_and_the_journal_is_free_again(
-    make: Make,
+def test_an_address_that_is_taken_is_told_and_no_reason_not_to_watch(
+    make: Make, tmp_path: Path
 ) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1:{port}"):
-            make(listen=f"127.0.0.1:{port}")
-    make()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        peers = f'[peers]\nlisten = "{address}"\ntoken_file = "{token}"\n'
+        for parts in (make(listen=address), make(peers, state=f"{tmp_path}/b.db")):
+            assert parts.address == ""
+            problems = parts.pages.document()["problems"]
+            assert any(f"cannot listen at {address}" in each for each in problems)
+
+
+def test_handlers_do_not_get_what_is_for_the_supervisor_of_the_agent(
+    tmp_path: Path,
+) -> None:
+    environ = {
+        "PATH": "/bin",
+        "NOTIFY_SOCKET": "/run/notify",
+        "WATCHDOG_USEC": "100000",
+        "WATCHDOG_PID": "1",
+    }
+    ground = ground_of(settings(tmp_path), environ, SystemClock())
+    assert ground.environment == {"PATH": "/bin"}
+
+
+def test_a_journal_and_what_is_beside_it_have_one_name(tmp_path: Path) -> None:
+    """A symlink to it is no second journal, with records of its own."""
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "agent.db")
+    ground = ground_of(settings(tmp_path, state=str(link)), {}, SystemClock())
+    assert ground.memos == f"{tmp_path.resolve()}/agent.db.memos"
+    run = ground.shelf.folder("r1").path
+    assert run.startswith(f"{tmp_path.resolve()}/agent.db.runs/")
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_terminal_that_goes_away_stops_it_unless_that_is_ignored(
+    *, is_ignored: bool
+) -> None:
+    stopped: list[bool] = []
+    before = signal.signal(
+        signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL
+    )
+    try:
+        with assembly._signals(lambda: stopped.append(True)):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert stopped == ([] if is_ignored else [True])
 
 
 def test_a_dry_run_touches_no_disk_and_no_other_agent(

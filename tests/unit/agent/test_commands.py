@@ -1,7 +1,7 @@
 """The agent's commands, as a person meets them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from forewarn.agent import __main__ as front
 from forewarn.agent import installing
 from forewarn.agent.core.model import Consent, Memory
 from forewarn.agent.journal.sqlite import SqliteJournal
+from forewarn.agent.telling.server import Reply, Server
+from forewarn.clock import SystemClock
 from forewarn.protocol.notices import STARTED
 from tests.support.agent_journals import task_of
 
@@ -78,6 +80,22 @@ def test_try_shows_which_rule_matches_and_what_would_run_when(
     first, second = json.loads(out)
     assert [each["at"] for each in first["actions"]] == ["2026-11-23T21:55:00Z"] * 2
     assert (first["rule"], second["actions"]) == ("rule 1", [])
+
+
+def test_try_says_how_far_it_has_looked(agent: Say, tmp_path: Path) -> None:
+    far = {**EVENT, "NotBefore": "Fri, 31 Dec 9999 23:59:59 GMT"}
+    _, out, _ = agent(
+        "try", write(tmp_path, far), "--vm", "web_0", "--at", "2026-11-23T21:00:00Z"
+    )
+    assert "           nothing is done in the next 30 days" in out.splitlines()
+    assert "  not approved: its preparation begins later" in out.splitlines()
+
+
+def test_try_says_that_a_dry_run_does_nothing(agent: Say, tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(f"dry_run = true\n{file.read_text()}")
+    _, out, _ = agent("try", write(tmp_path, EVENT), "--vm", "web_0")
+    assert out.splitlines()[1].startswith("dry_run is set: ")
 
 
 def test_try_needs_to_know_which_vm_it_is(agent: Say, tmp_path: Path) -> None:
@@ -159,6 +177,68 @@ def test_only_what_can_still_be_approved_is_ordered(agent: Say, tmp_path: Path) 
         assert not journal.take_orders()
     finally:
         journal.close()
+
+
+@pytest.mark.parametrize(
+    ("flag", "word"), [("--observe", "observes only"), ("--dry-run", "is in a dry run")]
+)
+def test_an_agent_that_approves_nothing_takes_no_orders(
+    agent: Say, tmp_path: Path, flag: str, word: str
+) -> None:
+    (tmp_path / "state").mkdir()
+    journal = SqliteJournal(tmp_path / "state" / "agent.db")
+    journal.save(Memory(tasks=(task_of("WAITS"),)), ())
+    status, out, err = agent("approve", "WAITS", flag, "true")
+    assert (status, out) == (1, "")
+    assert f"the agent {word}: it approves nothing, ordered or not" in err
+    assert not journal.take_orders()
+    journal.close()
+
+
+@pytest.fixture
+def shown() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The address of an agent that runs, and its status to be filled in."""
+    document: dict[str, Any] = {"mode": "normal", "events": []}
+    server = Server(clock=SystemClock())
+    host, port = server.listen(
+        "127.0.0.1:0", lambda _: Reply(body=json.dumps(document))
+    )
+    server.start()
+    yield f"{host}:{port}", document
+    server.stop()
+
+
+def test_an_event_that_is_in_no_journal_since_the_disk_is_full(
+    agent: Say, tmp_path: Path, shown: tuple[str, dict[str, Any]]
+) -> None:
+    address, document = shown
+    document["events"] = [
+        {"EventId": "HERE", "gone": None},
+        {"EventId": "GONE", "gone": "2026-11-21T10:00:00Z"},
+    ]
+    # It was full when the agent began, or since.
+    for is_there in (False, True):
+        if is_there:
+            (tmp_path / "state").mkdir()
+            journal = SqliteJournal(tmp_path / "state" / "agent.db")
+            journal.save(Memory(name="web_0"), ())
+            journal.close()
+        status, out, err = agent("approve", "here", "--listen", address)
+        assert (status, out) == (1, "")
+        assert "the agent knows event HERE, and an order cannot reach it" in err
+        assert "approve at the endpoint itself" in err
+    _, _, err = agent("approve", "gone", "--listen", address)
+    assert "knows no event gone that is there now" in err
+
+
+def test_an_agent_that_runs_says_itself_that_it_only_observes(
+    agent: Say, shown: tuple[str, dict[str, Any]]
+) -> None:
+    address, document = shown
+    document["mode"] = "observe"
+    status, _, err = agent("approve", "E1", "--listen", address)
+    assert status == 1
+    assert "the agent observes only" in err
 
 
 def test_the_unit_starts_this_agent(agent: Say, tmp_path: Path) -> None:

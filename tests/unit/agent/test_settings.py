@@ -187,6 +187,7 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
     [
         ("= 1", "not TOML"),
         ("[[rule]]\n", 'it must say approve = "at once" or "never"'),
+        ("[[rule]]\nhandlers = []\n", 'it must say approve = "at once" or "never"'),
         ('[[rule]]\napprove = "when prepared"', "nothing prepares"),
         ('[[rule]]\nhandlers = ["a"]\napprove = "at once"', "preparation comes first"),
         ('[[rule]]\nmine = false\napprove = "at once"', "see [standby]"),

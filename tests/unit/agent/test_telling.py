@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from forewarn.agent.core.model import (
     Task,
 )
 from forewarn.agent.telling import catalog, metrics, status
+from forewarn.agent.telling import server as server_module
 from forewarn.agent.telling.feeding import Feeder
 from forewarn.agent.telling.metrics import Metrics
 from forewarn.agent.telling.pages import Pages, PeerPages, Sources
@@ -32,6 +32,8 @@ from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol.notices import Notice
 from forewarn.supervisor import Supervisor
+from tests.support.processes import eventually
+from tests.support.unpacked import find, needs
 
 NOTICE = Notice(
     event_id="E1",
@@ -167,6 +169,21 @@ def test_the_status_is_json_and_words() -> None:
     assert "1970-01-01T00:00:01Z  Reboot seen" in told
 
 
+def test_nobody_is_told_of_another_vm_before_this_one_has_a_name() -> None:
+    document = status.document_of(Memory(tasks=(task(mine=False),)))
+    told = "\n".join(status.words_of(document, now=MINUTE))
+    assert "E1  (this VM's name is not known yet)" in told
+    assert "of another VM" not in told
+
+
+def test_in_a_dry_run_an_approval_would_be_given() -> None:
+    memory = Memory(name="web_0", tasks=(task(consent=Consent.GIVEN),))
+    for mode, words in (("dry run", "would be given: dry run"), ("normal", "given")):
+        document = status.document_of(memory, about={"mode": mode})
+        told = list(status.words_of(document, now=MINUTE))
+        assert f"  approval    {words}" in told
+
+
 def test_an_agent_that_does_not_answer_is_said_to() -> None:
     document = status.document_of(Memory(name="a"), about={"unreachable": "nobody"})
     told = "\n".join(status.words_of(document, now=0))
@@ -243,11 +260,10 @@ def test_every_series_is_there_from_the_start_and_prometheus_reads_it() -> None:
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     assert names == {meter.name for meter in catalog.METERS}
     assert value(text, 'forewarn_agent_polls_total{result="timeout"}') == 0
-    program = shutil.which("promtool", path=".build/tools/usr/bin:/usr/bin")
-    if program is None:
-        pytest.skip("promtool is not installed (Debian: apt install prometheus)")
+    if why := needs("promtool"):
+        pytest.skip(why)
     done = subprocess.run(
-        [program, "check", "metrics"],
+        [find("promtool"), "check", "metrics"],
         input=text,
         capture_output=True,
         text=True,
@@ -347,3 +363,37 @@ def test_an_address_that_is_taken_is_told(served: tuple[str, int]) -> None:
     with pytest.raises(ListenError, match="cannot listen at"):
         other.listen(f"127.0.0.1:{served[1]}", lambda _: Reply())
     other.stop()
+
+
+def test_an_address_that_is_taken_is_listened_at_when_it_is_free(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    place: tuple[str, int] = taken.getsockname()
+    address = f"127.0.0.1:{place[1]}"
+    server = Server(clock=SystemClock())
+    assert server.listen_when_free(address, lambda _: Reply(body="here")) is None
+    server.retry()
+    assert list(server.faults) == [address]
+    assert "cannot listen at" in server.faults[address]
+    assert "the agent goes on without it" in caplog.text
+    taken.close()
+    server.retry()
+    server.start()
+    assert said(place, b"GET / HTTP/1.1\r\n\r\n").endswith("here")
+    assert not server.faults
+    assert f"the agent listens at {address} now" in caplog.text
+    server.stop()
+
+
+def test_the_server_tries_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "RETRY_SECONDS", 0.01)
+    taken = socket.create_server(("127.0.0.1", 0))
+    place: tuple[str, int] = taken.getsockname()
+    server = Server(clock=SystemClock())
+    server.listen_when_free(f"127.0.0.1:{place[1]}", lambda _: Reply(body="here"))
+    server.start()
+    taken.close()
+    eventually(lambda: server.faults, lambda faults: not faults)
+    assert said(place, b"GET / HTTP/1.1\r\n\r\n").endswith("here")
+    server.stop()

@@ -106,6 +106,32 @@ def test_what_is_not_known_is_neither_up_nor_down() -> None:
     assert total.percent == 75
 
 
+def test_what_was_forgotten_before_the_period_is_none_of_its_business() -> None:
+    total = reckon(span(50, 0, exact=False))
+    assert (total.existed, total.unknown) == (100, 0)
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "was_there"),
+    [
+        (0, 99, False),
+        (0, 100, False),
+        (0, 101, True),
+        (200, 0, True),
+        (200, 300, True),
+        (201, 0, False),
+        (201, 300, False),
+    ],
+)
+def test_a_vm_was_there_if_only_for_an_instant(
+    began: int, ended: int, was_there: bool
+) -> None:
+    assert of_vm("a", [span(began, ended)], PERIOD).was_there is was_there
+    # Another life, long before, changes nothing.
+    both = [span(0, 50), span(began, ended)]
+    assert of_vm("a", both, PERIOD).was_there is was_there
+
+
 def test_before_its_first_day_a_vm_is_not_unknown() -> None:
     total = reckon(span(160, 0))
     assert (total.existed, total.unknown) == (40, 0)
@@ -135,6 +161,21 @@ def test_who_is_down_at_the_end_is_counted(
     assert total.down_now == down_now
 
 
+@pytest.mark.parametrize(
+    ("began", "ended", "down_now"),
+    [(200, 0, 1), (201, 0, 0), (0, 1, 0), (110, 120, 0)],
+)
+def test_who_is_down_at_the_end_is_so_whatever_was_before(
+    began: int, ended: int, down_now: int
+) -> None:
+    total = reckon(
+        span(0, 0),
+        span(105, 106, SpanKind.REBOOT),
+        span(began, ended, SpanKind.FAILURE),
+    )
+    assert total.down_now == down_now
+
+
 def test_nobody_is_available_who_was_never_there() -> None:
     assert reckon(span(0, 50)).percent is None
     assert Availability().percent is None
@@ -158,6 +199,22 @@ def test_several_vms_come_to_their_sum() -> None:
     assert (first.vm, second.vm, total.vms) == ("a", "b", 2)
     assert (total.existed, total.planned, total.unplanned) == (200, 10, 30)
     assert (total.interruptions, total.longest, total.percent) == (2, 30, 80)
+
+
+def test_every_figure_of_several_vms_is_added_up() -> None:
+    def vm(name: str) -> list[Span]:
+        return [
+            span(110, 0, vm=name, exact=False),
+            span(120, 125, SpanKind.LIVE_MIGRATE, vm=name, exact=False),
+            span(190, 0, SpanKind.FAILURE, vm=name),
+        ]
+
+    first, second, third = by_vm([*vm("a"), *vm("b"), *vm("c")], PERIOD)
+    total = first.total.plus(second.total).plus(third.total)
+    assert (total.unknown, total.at_most, total.down_now) == (30, 15, 3)
+    assert total.down == {SpanKind.LIVE_MIGRATE: 15, SpanKind.FAILURE: 30}
+    nobody = Availability()
+    assert total.plus(nobody) == nobody.plus(total) == total
 
 
 @pytest.mark.parametrize(

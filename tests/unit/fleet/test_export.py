@@ -1,7 +1,7 @@
 """The actual fleet as a fleet file."""
 
 from forewarn.fleet.export import export_fleet, export_tables
-from forewarn.fleet.fields import derived_vm_id
+from forewarn.fleet.fields import Form, derived_vm_id, toml_value
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
 from forewarn.instants import MINUTE
 
@@ -145,6 +145,16 @@ scope = "s"
 def test_a_tenant_that_owns_nothing_is_written() -> None:
     text = export_fleet([Tenant(name="default")], [], [], [])
     assert text == '[[tenant]]\nname = "default"\n'
+
+
+def test_entries_are_a_line_apart_whatever_is_first() -> None:
+    text = export_fleet([], [], [Host(name="h1"), Host(name="h2")], [])
+    assert text == '[[host]]\nname = "h1"\n\n[[host]]\nname = "h2"\n'
+
+
+def test_one_address_needs_no_list_and_a_text_of_any_language_no_escapes() -> None:
+    assert toml_value(Form.ADDRESSES, ("192.0.2.1",)) == '"192.0.2.1"'
+    assert toml_value(Form.TEXT, "Zürich") == '"Zürich"'
 
 
 def test_vms_are_streamed_in_their_order() -> None:

@@ -2,19 +2,20 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.fleet.fields import Form, derived_vm_id, read_value
-from forewarn.fleet.file import WantedFleet, read_fleet
+from forewarn.fleet.file import FleetText, WantedFleet, read_fleet
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
 from forewarn.fleet.problems import FleetFileError, Kind, Spot, nowhere
 from forewarn.instants import MINUTE
 from forewarn.problems import Problem
 
-# The example of docs/interfaces.md, word for word: it must be readable.
+# Every table and key, with remarks as an author writes them.
 EXAMPLE = """\
 [[tenant]]
 name = "shop"
@@ -54,7 +55,7 @@ def read(text: str) -> WantedFleet:
 
 
 @pytest.mark.clause("5.7", "5.8", "6.1")
-def test_the_documented_example_is_read() -> None:
+def test_every_table_and_key_is_read() -> None:
     fleet = read(EXAMPLE)
     assert fleet == WantedFleet(
         tenants={"shop": Tenant(name="shop", applied="{}")},
@@ -97,6 +98,21 @@ def test_the_documented_example_is_read() -> None:
             )
         },
     )
+
+
+def test_a_text_is_known_by_its_digest_and_not_by_its_name() -> None:
+    text = FleetText(name="a.toml", text=EXAMPLE)
+    assert text.digest() == replace(text, name="b.toml").digest()
+    assert text.digest() != replace(text, text=f"{EXAMPLE}\n").digest()
+    assert text.read() == read(EXAMPLE)
+    assert text.read().count() == {"tenants": 1, "scopes": 1, "hosts": 1, "vms": 1}
+
+
+def test_half_a_character_has_a_digest_and_is_refused() -> None:
+    text = FleetText(name="a.toml", text='[[vm]]\nname = "\ud800"\n')
+    assert text.digest() != replace(text, text="").digest()
+    with pytest.raises(FleetFileError):
+        text.read()
 
 
 def test_an_empty_file_is_an_empty_fleet() -> None:

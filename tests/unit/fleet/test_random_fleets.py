@@ -12,7 +12,7 @@ from forewarn.fleet import values, views
 from forewarn.fleet.changes import Action, MergePlan
 from forewarn.fleet.checks import check_fleet
 from forewarn.fleet.export import export_fleet, export_tables
-from forewarn.fleet.fields import derived_vm_id, said, toml_value, wish
+from forewarn.fleet.fields import FIELDS, derived_vm_id, said, toml_value, wish_of
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.merge import plan
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
@@ -186,8 +186,14 @@ def wanted(fleet: Fleet) -> Fleet:
     """Return the fleet as a file that says just that would make it."""
 
     def applied(kind: Kind, records: dict[str, Any]) -> dict[str, Any]:
+        attributes = [field.attribute for field in FIELDS[kind]]
         return {
-            name: replace(record, applied=wish(kind, record))
+            name: replace(
+                record,
+                applied=wish_of(
+                    kind, name, {each: getattr(record, each) for each in attributes}
+                ),
+            )
             for name, record in records.items()
         }
 

@@ -99,7 +99,7 @@ def test_a_spot_instance_of_a_scale_set() -> None:
     assert members["placementGroupId"] == "db-pg1"
     assert members["vmScaleSetName"] == "db"
     assert str(members["resourceId"]).endswith(
-        "/virtualMachineScaleSets/db/virtualMachines/7"
+        "Microsoft.Compute/virtualMachineScaleSets/db/virtualMachines/7"
     )
 
 

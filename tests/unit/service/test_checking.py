@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forewarn import cli
-from forewarn.service import checking
+from forewarn.service import checking, secret_files
 from forewarn.service.settings import Settings, SettingsError, load_settings
 
 KEY = "whsec_" + "QUJD" * 8 + "\n"
@@ -70,7 +70,7 @@ def faults() -> list[str]:
 def test_what_is_all_there_is_sound_and_nothing_is_made(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     checking.check(settings())
-    assert list(checking.open_files(settings())) == []
+    assert list(secret_files.open_files(settings())) == []
     assert sorted(folder.rglob("*")) == before
 
 
@@ -112,9 +112,12 @@ def test_each_file_that_is_missing_is_told_at_its_line(
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("proxy", "", "metadata.signed_secret_file: "),
+        ("proxy", " \n", "metadata.signed_secret_file: proxy is empty"),
+        ("proxy", "s3cret" * 700, "metadata.signed_secret_file: proxy is too long"),
         ("tokens", "two words\n", "tokens:1: this is neither TOKEN nor NAME:TOKEN"),
-        ("a.key", "s3cret\n", "webhook.secret_file: a.key "),
+        ("a.key", "", "webhook.secret_file: a.key must have a key on one line"),
+        ("a.key", "s3cret\n", "webhook.secret_file: a.key must have whsec_"),
+        ("a.key", "s3cret\n" * 600, "webhook.secret_file: a.key is too long"),
         ("authorities.pem", "s3cret\n", "webhook.ca_file: authorities.pem cannot"),
     ],
 )
@@ -178,4 +181,4 @@ def test_who_may_read_a_secret_is_looked_at(
 
 
 def _warnings() -> list[str]:
-    return list(checking.open_files(settings()))
+    return list(secret_files.open_files(settings()))

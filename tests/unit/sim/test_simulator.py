@@ -109,6 +109,9 @@ def test_a_vm_joins_at_an_address_of_its_own_and_leaves(fresh: Simulation) -> No
     left = fresh.sim("vms/late", method="DELETE")["vms"]
     assert [each["vm"] for each in left] == ["web_0", "web_1", "web_2"]
     assert fresh.api("sim/vms/late", method="DELETE")[0] == 404
+    for key in ("name", "host", "scope"):
+        status, answer = fresh.api("sim/vms", {"name": "odd", key: "\ud800"})
+        assert (status, answer["problems"][0]["place"]) == (400, key)
 
 
 def test_a_vm_of_a_fleet_file_that_is_applied_gets_an_address_too(

@@ -13,7 +13,7 @@ import pytest
 
 from forewarn.testing import channel
 from forewarn.testing.channel_verbs import VERBS, Worlds
-from tests.support.processes import http
+from tests.support.processes import PATIENCE_SECONDS, http
 from tests.support.programs import Program
 
 GUIDE = Path(__file__).parents[3] / "docs" / "testkit.md"
@@ -53,7 +53,7 @@ def test_a_conversation() -> None:
         '{"do":"events"}',
     ]
     told: list[str] = []
-    before = threading.active_count()
+    before = set(threading.enumerate())
     channel.serve(lines, told.append)
     begun, rebooted, advanced, listed = map(json.loads, told)
     assert [vm["name"] for vm in begun["vms"]] == ["web_0", "web_1"]
@@ -66,7 +66,10 @@ def test_a_conversation() -> None:
         rebooted["event"]["EventId"],
         "Started",
     )
-    assert threading.active_count() == before
+    # Those of other tests may end meanwhile, and those of the world take a moment.
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive(), thread
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,9 @@ one is there again."""
 EARLY: Micros = SECOND
 """An event that starts so long before NotBefore was approved by somebody."""
 
+TROUBLES_MAX = 5
+"""Reasons that are told of one approval: an endpoint may find a new one each time."""
+
 Absorbed = tuple[Memory, list[Note]]
 
 
@@ -119,6 +122,7 @@ def _shown(
     task = replace(
         task,
         notice=notice,
+        is_confirmed=True,
         contrary=0,
         mine=task.mine or is_named,
         started=now if begins else task.started,
@@ -150,6 +154,7 @@ def _returned(task: Task, now: Micros) -> Task:
         over=0,
         consent=Consent.GIVEN if is_given else Consent.NONE,
         retry_at=0,
+        troubles=(),
         is_forced=False,
     )
 
@@ -161,6 +166,8 @@ def _new_round(task: Task, given: Given) -> Task:
         table.step(task, given),
         round=task.round + 1,
         rule="",
+        rule_sum=0,
+        required=(),
         steps=tuple(
             step
             for step in task.steps
@@ -176,6 +183,7 @@ def _new_round(task: Task, given: Given) -> Task:
 
 def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
     for step in recovering.restored(memory, finished.run_id):
+        finished = _explained(finished, step)
         new = replace(step, state=finished.state, detail=finished.detail, ended=now)
         kept = tuple(new if each is step else each for each in memory.restored)
         note = Note(
@@ -183,15 +191,11 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         )
         return replace(memory, restored=kept), [note]
     for task in memory.tasks:
-        done = steps.ended(task, finished, now)
-        if done is None:
+        step = steps.find(task, finished.run_id)
+        if step is None:
             continue
-        step = next(
-            step
-            for step in task.steps
-            if step.state is StepState.RUNNING
-            and steps.run_id(task, step) == finished.run_id
-        )
+        finished = _explained(finished, step)
+        done = steps.ended(task, step, finished, now)
         memory = memory.put(done)
         if step.phase is Phase.RECOVER and finished.state is StepState.DONE:
             memory = recovering.settle(memory, step.handler, now)
@@ -202,6 +206,13 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         return memory, [replace(note, handler=step.handler) for note in notes]
     # Of an event that was forgotten meanwhile.
     return memory, []
+
+
+def _explained(finished: Finished, step: Step) -> Finished:
+    """Return the end of a run; who stopped it knows better why than the handler."""
+    if finished.state is not StepState.STOPPED or not step.detail:
+        return finished
+    return replace(finished, detail=step.detail)
 
 
 def _unrecovered(task: Task, step: Step, finished: Finished, now: Micros) -> list[Note]:
@@ -224,7 +235,8 @@ def _answered(memory: Memory, answered: Answered, now: Micros) -> Absorbed:
     match answered.consent:
         case Consent.GIVEN:
             task = replace(task, consent=Consent.GIVEN, retry_at=0)
-            return memory.put(task), [_note(task, NoteKind.APPROVED, now)]
+            note = _note(task, NoteKind.APPROVED, now, answered.detail)
+            return memory.put(task), [note]
         case Consent.REFUSED:
             task = replace(task, consent=Consent.REFUSED, retry_at=0)
             note = _note(task, NoteKind.REFUSED, now, answered.detail)
@@ -232,8 +244,16 @@ def _answered(memory: Memory, answered: Answered, now: Micros) -> Absorbed:
         case _:
             at = approving.retry_at(task, answered.retry_after, now)
             task = replace(task, retry_at=at)
-            detail = f"the approval was not answered: {answered.detail}"
-            return memory.put(task), [_note(task, NoteKind.FAILED, now, detail)]
+            return _untaken(memory, task, answered.detail, now)
+
+
+def _untaken(memory: Memory, task: Task, why: str, now: Micros) -> Absorbed:
+    """Tell, once for each reason, of an approval that is to be sent again."""
+    if why in task.troubles or len(task.troubles) >= TROUBLES_MAX:
+        return memory.put(task), []
+    task = replace(task, troubles=(*task.troubles, why))
+    detail = f"the approval was not confirmed, and is sent again: {why}"
+    return memory.put(task), [_note(task, NoteKind.FAILED, now, detail)]
 
 
 def _heard(memory: Memory, said: PeerSaid, now: Micros) -> Memory:

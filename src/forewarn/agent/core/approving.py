@@ -7,7 +7,7 @@ unless nobody answered. Pure.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from forewarn.agent.core import budget, names, rules, windows
+from forewarn.agent.core import budget, rules, windows
 from forewarn.agent.core.model import (
     AskPeers,
     Command,
@@ -26,6 +26,11 @@ SEND_TIMEOUT: Micros = 30 * SECOND
 
 RETRY_PAUSES: tuple[Micros, ...] = (SECOND, 2 * SECOND, 3 * SECOND, 5 * SECOND)
 """Before each further attempt; the last one goes on. A Preempt leaves 30 s."""
+
+RETRY_PAUSE_MAX: Micros = MINUTE
+RETRY_SHARE = 20
+"""The last pause doubles up to a minute, and to one part in so many of what is left
+until NotBefore: that many attempts are still to come."""
 
 RETRY_AFTER_MAX: Micros = MINUTE
 """What an endpoint may ask to wait: beyond it, NotBefore is the likelier answer."""
@@ -57,12 +62,14 @@ def consider(
         return Verdict(task=task)
     if policy.is_observer:
         return Verdict(task=task, waits="this agent only observes")
+    if not task.is_confirmed:
+        why = "no document has shown it since the agent began"
+        return Verdict(task=task, waits=why)
     if task.consent is Consent.WANTED:
         # A clock that was set back must not make the pause longer.
         if task.asked <= now < task.retry_at:
-            return Verdict(
-                task=task, waits="the approval was not answered", wake=task.retry_at
-            )
+            why = "; ".join(("it is sent, and not confirmed", *task.troubles[-1:]))
+            return Verdict(task=task, waits=why, wake=task.retry_at)
         return _send(task, now)
     if task.is_forced:
         return _send(task, now)
@@ -98,12 +105,8 @@ def _own_obstacle(task: Task, rule: Rule, policy: Policy) -> str:
     if task.notice.event_type in rules.UNSAFE_UNPREPARED and not done:
         return f"a {task.notice.event_type} is never approved unprepared"
     # The settings may have changed since it was prepared.
-    missing = [
-        handler.name
-        for group in budget.groups_of(task, rule, policy)
-        for handler in group
-        if handler.required and handler.name not in done
-    ]
+    groups = budget.groups_of(task, rule, policy)
+    missing = [name for name in budget.required(task, groups) if name not in done]
     return f"not prepared by {', '.join(missing)}" if missing else ""
 
 
@@ -123,9 +126,7 @@ def _stand_by(task: Task, policy: Policy, now: Micros) -> Verdict:
     standby = policy.standby
     if standby is None or not _is_for(standby, task):
         return Verdict(task=task)
-    others = [
-        other for other in sorted(standby.names) if other in task.notice.resources
-    ]
+    others = list(task.notice.resources)
     alive = dict(task.peers_alive)
     since = max([task.seen, *(alive.get(other, 0) for other in others)])
     commands: tuple[Command, ...] = ()
@@ -144,11 +145,14 @@ def _stand_by(task: Task, policy: Policy, now: Micros) -> Verdict:
 
 
 def _is_for(standby: Standby, task: Task) -> bool:
+    named = frozenset(task.notice.resources)
     return (
         # Nobody here knows whether that VM is prepared.
         task.notice.event_type not in rules.UNSAFE_UNPREPARED
         and (not standby.sources or task.notice.source in standby.sources)
-        and any(names.is_named(task.notice, other) for other in standby.names)
+        # To approve it is to approve it for every VM that it names.
+        and bool(named)
+        and named <= standby.names
     )
 
 
@@ -225,4 +229,8 @@ def _send(task: Task, now: Micros) -> Verdict:
 def retry_at(task: Task, retry_after: Micros, now: Micros) -> Micros:
     """Return when to send an approval again that nobody took."""
     pause = RETRY_PAUSES[min(task.tries, len(RETRY_PAUSES)) - 1]
+    further = min(task.tries - len(RETRY_PAUSES), RETRY_PAUSE_MAX.bit_length())
+    if further > 0 and task.notice.not_before is not None:
+        longest = min((task.notice.not_before - now) // RETRY_SHARE, RETRY_PAUSE_MAX)
+        pause = max(pause, min(pause << further, longest))
     return now + max(pause, min(retry_after, RETRY_AFTER_MAX))

@@ -80,6 +80,12 @@ def groups_of(task: Task, rule: Rule, policy: Policy) -> list[list[Handler]]:
     ]
 
 
+def required(task: Task, groups: Sequence[Sequence[Handler]]) -> list[str]:
+    """Return who must have prepared: by what decided at first, and by the rule now."""
+    wanted = [each.name for group in groups for each in group if each.required]
+    return list(dict.fromkeys([*task.required, *wanted]))
+
+
 def times(
     handler: Handler,
     remaining: Sequence[Sequence[Handler]],

@@ -11,6 +11,7 @@ from dataclasses import replace
 from forewarn.agent.core import (
     absorbing,
     approving,
+    budget,
     preparing,
     recovering,
     rules,
@@ -49,7 +50,11 @@ def decide(
     needed: set[str] = set()
     tasks = list(memory.tasks)
     busy = steps.busy(memory)
-    for index, before in enumerate(tasks):
+    # Who has no time chooses first among the handlers.
+    for index in sorted(
+        range(len(tasks)), key=lambda place: not budget.is_hurried(tasks[place])
+    ):
+        before = tasks[index]
         if not before.is_live:
             continue
         # Whose event it is must be known before anything is done about it.
@@ -83,14 +88,15 @@ def rule_of(policy: Policy, task: Task, now: Micros) -> Rule:
     """Return the rule that decides about a live task."""
     if task.stage is Stage.SEEN:
         return rules.rule_for(policy, task, now)
-    return rules.rule_named(policy, task.rule)
+    return rules.rule_kept(policy, task, now)
 
 
 def resume(memory: Memory, now: Micros) -> Decision:
     """Return what is to be done first after a start of the agent.
 
     Runs that were under way are taken up again, and end as LOST where they are not
-    there any more; an approval of which no answer was written down is sent again.
+    there any more; an approval of which no answer was written down is sent again. What
+    else is to be done for an event waits until a document shows that it is there still.
     """
     commands: list[Command] = [
         replace(steps.command_of(task, step), is_again=True)
@@ -102,7 +108,11 @@ def resume(memory: Memory, now: Micros) -> Decision:
         if step.state is StepState.RUNNING
     ]
     tasks = tuple(
-        replace(task, retry_at=now) if task.consent is Consent.WANTED else task
+        replace(
+            task,
+            is_confirmed=not task.is_live,
+            retry_at=now if task.consent is Consent.WANTED else task.retry_at,
+        )
         for task in memory.tasks
     )
     return Decision(

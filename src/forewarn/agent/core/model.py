@@ -28,7 +28,7 @@ class StepState(enum.Enum):
     FAILED = "failed"
     """It ended badly, also because its time was up."""
     STOPPED = "stopped"
-    """It was ended since its event went; no fault of its own."""
+    """It was ended since its event went, or gave way; no fault of its own."""
     LOST = "lost"
     """The agent or the VM went down, and nobody knows how it ended."""
 
@@ -91,8 +91,14 @@ class Task:
     """As last seen; Started never falls back to Scheduled."""
     mine: bool
     """Whether it named this VM."""
+    is_confirmed: bool = True
+    """A document has shown it since the agent began; before that it may have gone."""
     rule: str = ""
     """The rule that decided; empty: none matches."""
+    rule_sum: int = 0
+    """What the rule said when preparation began (`rules.sum_of`); 0: it has not."""
+    required: tuple[str, ...] = ()
+    """The handlers that were required then: an edit of the settings excuses none."""
     stage: Stage = Stage.SEEN
     seen: Micros = 0
     started: Micros = 0
@@ -115,6 +121,8 @@ class Task:
     """When it was last sent."""
     retry_at: Micros = 0
     """When to send it again, where nobody answered."""
+    troubles: tuple[str, ...] = ()
+    """Why nobody knows whether it was taken, as was told; each is told once."""
     is_forced: bool = False
     """An operator has ordered to approve it now."""
     peers_asked: Micros = 0
@@ -199,6 +207,15 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tighten:
+    """Give a running handler less time: it ends as one whose time was up."""
+
+    run_id: str
+    stop_at: Micros
+    kill_at: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Send:
     """Send one approval; its end comes back as `Answered`."""
 
@@ -214,7 +231,7 @@ class AskPeers:
     names: tuple[str, ...]
 
 
-Command: TypeAlias = Run | Stop | Send | AskPeers
+Command: TypeAlias = Run | Stop | Tighten | Send | AskPeers
 
 
 class NoteKind(enum.Enum):

@@ -7,7 +7,7 @@ and what can be done should be. Only the approval is withheld. Pure.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from forewarn.agent.core import budget, steps, table
+from forewarn.agent.core import budget, rules, steps, table
 from forewarn.agent.core.model import (
     Command,
     Note,
@@ -17,6 +17,7 @@ from forewarn.agent.core.model import (
     Step,
     StepState,
     Task,
+    Tighten,
 )
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
 from forewarn.agent.core.table import Given
@@ -24,6 +25,9 @@ from forewarn.instants import SECOND, Micros
 
 RETRY_PAUSE: Micros = SECOND
 """Between a failed attempt and the next: what failed at once may need a moment."""
+
+LATE_GRACE: Micros = SECOND
+"""For a run whose deadline has been moved to where no time is left at all."""
 
 LOST_MAX = 3
 """Attempts that may be lost to the agent's own end without counting as failures."""
@@ -45,6 +49,8 @@ def advance(
     task: Task, rule: Rule, policy: Policy, *, busy: Collection[str], now: Micros
 ) -> Progress:
     """Return how preparation of a live task goes on; `busy` handlers must wait."""
+    if not task.is_confirmed or policy.is_observer:
+        return Progress(task=task)
     if task.stage is Stage.SEEN:
         begin = _begin(task, rule, policy, now)
         if begin.task.stage is not Stage.PREPARING:
@@ -64,11 +70,18 @@ def _begin(task: Task, rule: Rule, policy: Policy, now: Micros) -> Progress:
         if rule.approve is Approve.NEVER or not task.mine:
             # Another rule may match as NotBefore comes nearer.
             return Progress(task=task)
-        task = replace(table.step(task, Given.NOTHING), prepared=now)
+        task = replace(
+            table.step(task, Given.NOTHING), prepared=now, rule_sum=rules.sum_of(rule)
+        )
         return Progress(task=task)
     at = budget.begin_at(task, rule)
     if at > now:
         return Progress(task=task, wake=at)
+    task = replace(
+        task,
+        rule_sum=rules.sum_of(rule),
+        required=tuple(budget.required(task, groups)),
+    )
     names = ", ".join(handler.name for group in groups for handler in group)
     note = Note(
         at=now,
@@ -86,19 +99,72 @@ def _go_on(
     task: Task, rule: Rule, policy: Policy, *, busy: Collection[str], now: Micros
 ) -> Progress:
     groups = budget.groups_of(task, rule, policy)
-    late: list[str] = []
+    task, tightened = _tighten(task, groups, policy, now)
     for index, group in enumerate(groups):
         turn = _Turn(task, policy, remaining=groups[index:], busy=busy, now=now)
         for handler in group:
             turn.take(handler)
         task = turn.task
-        late += turn.late
         if turn.waits:
-            return turn.progress()
+            going = turn.progress()
+            return replace(going, commands=(*tightened, *going.commands))
     if any(_is_preparing(step) for step in task.steps):
         # A handler that the settings have no longer still works.
-        return Progress(task=task)
-    return _conclude(task, groups, late, now)
+        return Progress(task=task, commands=tightened)
+    return _conclude(task, groups, now)
+
+
+def _tighten(
+    task: Task, groups: Sequence[Sequence[Handler]], policy: Policy, now: Micros
+) -> tuple[Task, tuple[Command, ...]]:
+    """Give less time to what runs, where the deadline has come nearer since it began.
+
+    As long as it has not, whoever began now would end later.
+    """
+    until = budget.ready_by(task, policy)
+    if until is None:
+        return task, ()
+    commands: list[Command] = []
+    kept: list[Step] = []
+    for step in task.steps:
+        span = _span(task, step, groups, until=until, policy=policy, now=now)
+        if span is not None and span != (step.stop_at, step.kill_at):
+            name = steps.run_id(task, step)
+            commands.append(Tighten(run_id=name, stop_at=span[0], kill_at=span[1]))
+            step = replace(step, stop_at=span[0], kill_at=span[1])  # noqa: PLW2901
+        kept.append(step)
+    return replace(task, steps=tuple(kept)) if commands else task, tuple(commands)
+
+
+def _span(
+    task: Task,
+    step: Step,
+    groups: Sequence[Sequence[Handler]],
+    *,
+    until: Micros,
+    policy: Policy,
+    now: Micros,
+) -> tuple[Micros, Micros] | None:
+    """Return when a run is to stop, and to be killed, now; None: it is as it was."""
+    if not _is_preparing(step):
+        return None
+    # One that no group has any more is alone.
+    remaining = [[Handler(name=step.handler)]]
+    for index, group in enumerate(groups):
+        if step.handler in {handler.name for handler in group}:
+            remaining = list(groups[index:])
+    span = budget.times(
+        next(each for each in remaining[0] if each.name == step.handler),
+        remaining,
+        until=until,
+        is_hurried=budget.is_hurried(task),
+        policy=policy,
+        now=now,
+    )
+    if span is None and until >= step.kill_at:
+        return None
+    stop_at, kill_at = span or (now, now + LATE_GRACE)
+    return min(step.stop_at, stop_at), min(step.kill_at, kill_at)
 
 
 class _Turn:
@@ -116,8 +182,6 @@ class _Turn:
         self.task = task
         self.waits = False
         """Something of the group is not over, so that the next must wait."""
-        self.late: list[str] = []
-        """Handlers for which no time is left."""
         self._policy = policy
         self._remaining = remaining
         self._until = budget.ready_by(task, policy)
@@ -152,8 +216,6 @@ class _Turn:
             now=self._now,
         )
         if span is None:
-            if last is None:
-                self.late.append(handler.name)
             return
         self.waits = True
         if handler.name in self._busy:
@@ -203,19 +265,17 @@ def is_ended(task: Task, handler: Handler) -> bool:
     )
 
 
-def _conclude(
-    task: Task, groups: list[list[Handler]], late: list[str], now: Micros
-) -> Progress:
+def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
     faults: list[str] = []
-    for handler in (handler for group in groups for handler in group):
-        last = task.latest(handler.name, Phase.PREPARE)
-        if last is not None and last.state is StepState.DONE:
-            continue
-        if handler.required:
-            if handler.name in late or last is None:
-                faults.append(f"there was no time left for {handler.name}")
-            else:
-                faults.append(f"{handler.name} failed: {last.detail or 'no reason'}")
+    known = {handler.name for group in groups for handler in group}
+    for name in budget.required(task, groups):
+        last = task.latest(name, Phase.PREPARE)
+        if last is None and name not in known:
+            faults.append(f"the settings want {name} no longer, and it has not run")
+        elif last is None:
+            faults.append(f"there was no time left for {name}")
+        elif last.state is not StepState.DONE:
+            faults.append(f"{name} failed: {last.detail or 'no reason'}")
     withheld = "; ".join(faults)
     task = table.step(task, Given.FALL_SHORT if faults else Given.READY)
     task = replace(task, withheld=withheld, prepared=0 if faults else now)

@@ -7,7 +7,7 @@ is tried again for ever, ever more rarely: nothing stays owed. Pure.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from forewarn.agent.core import steps, table
+from forewarn.agent.core import budget, steps, table
 from forewarn.agent.core.model import (
     Command,
     Memory,
@@ -30,7 +30,10 @@ RETRY_MOST: Micros = 5 * MINUTE
 """The pause before a failed recovery is tried again doubles from one to the other."""
 
 GIVE_WAY_GRACE: Micros = SECOND
-"""For a recovery that is stopped since a hurried preparation wants its handler."""
+"""For what is stopped since a hurried preparation wants its handler."""
+
+
+GAVE_WAY = "it gave way to an event that leaves no time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,8 @@ def advance(
 ) -> Recovery:
     """Return how the recovery of all that has gone goes on.
 
-    It gives way to a hurried preparation, which waits for the `needed` handlers.
+    It gives way to a hurried preparation, which waits for the `needed` handlers; so
+    does a preparation that has time.
     """
     tasks = list(memory.tasks)
     commands: list[Command] = []
@@ -94,15 +98,15 @@ def _holds(task: Task) -> bool:
 def _give_way(
     memory: Memory, needed: Collection[str], now: Micros
 ) -> tuple[Memory, list[Command]]:
-    """Stop the recoveries whose handlers are needed; they begin anew later."""
+    """Stop what holds the needed handlers and has time; it begins anew later."""
     commands: list[Command] = []
     if not needed:
         return memory, []
 
-    def shortened(step: Step, run_id: str) -> Step:
+    def shortened(step: Step, run_id: str, *, may_prepare: bool = False) -> Step:
         is_in_the_way = (
             step.handler in needed
-            and step.phase is Phase.RECOVER
+            and (step.phase is Phase.RECOVER or not may_prepare)
             and step.state is StepState.RUNNING
             and step.stop_at > now
         )
@@ -110,7 +114,7 @@ def _give_way(
             return step
         kill_at = min(step.kill_at, now + GIVE_WAY_GRACE)
         commands.append(Stop(run_id=run_id, kill_at=kill_at))
-        return replace(step, stop_at=now, kill_at=kill_at)
+        return replace(step, stop_at=now, kill_at=kill_at, detail=GAVE_WAY)
 
     restored = tuple(
         shortened(step, restoring(step).run_id) for step in memory.restored
@@ -119,7 +123,12 @@ def _give_way(
         replace(
             task,
             steps=tuple(
-                shortened(step, steps.run_id(task, step)) for step in task.steps
+                shortened(
+                    step,
+                    steps.run_id(task, step),
+                    may_prepare=budget.is_hurried(task),
+                )
+                for step in task.steps
             ),
         )
         for task in memory.tasks

@@ -1,6 +1,10 @@
 """Which rule decides about an event: the first whose conditions all hold. Pure."""
 
+import zlib
+from dataclasses import fields
 from fnmatch import fnmatchcase
+from functools import cache
+from typing import cast
 
 from forewarn.agent.core.model import Task
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
@@ -27,11 +31,31 @@ def rule_for(policy: Policy, task: Task, now: Micros) -> Rule:
     return next((rule for rule in policy.rules if matches(rule, task, now)), NO_RULE)
 
 
-def rule_named(policy: Policy, name: str) -> Rule:
-    """Return the rule that decided before; one that is gone decides nothing."""
+def rule_kept(policy: Policy, task: Task, now: Micros) -> Rule:
+    """Return the rule that decided when preparation began.
+
+    It is known by what it says: `rule 1` may be another one since the settings were
+    edited. Where it is gone, the task is matched anew.
+    """
     if policy.is_observer:
         return OBSERVER
-    return next((rule for rule in policy.rules if rule.name == name), NO_RULE)
+    same = (rule for rule in policy.rules if sum_of(rule) == task.rule_sum)
+    return next(same, None) or rule_for(policy, task, now)
+
+
+@cache
+def sum_of(rule: Rule) -> int:
+    """Return a number that tells a rule from any other, whatever it is called."""
+    said: list[tuple[str, object]] = []
+    for field in fields(rule):
+        value: object = getattr(rule, field.name)
+        # A condition that a later version adds must not make another rule of it.
+        if field.name == "name" or value == field.default:
+            continue
+        if isinstance(value, frozenset):
+            value = sorted(cast("frozenset[str]", value))
+        said.append((field.name, value))
+    return zlib.crc32(repr(said).encode()) or 1
 
 
 def matches(rule: Rule, task: Task, now: Micros) -> bool:
@@ -64,7 +88,9 @@ def _is_short_enough(most: int | None, seconds: int) -> bool:
 
 
 def _describes(glob: str, description: str) -> bool:
-    return not glob or fnmatchcase(description.casefold(), glob.casefold())
+    # Brackets stand for themselves: a description may have them.
+    pattern = glob.casefold().replace("[", "[[]")
+    return not glob or fnmatchcase(description.casefold(), pattern)
 
 
 def next_change(policy: Policy, task: Task, now: Micros) -> Micros | None:

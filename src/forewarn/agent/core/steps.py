@@ -75,14 +75,19 @@ def command_of(task: Task, step: Step) -> Run:
     )
 
 
-def ended(task: Task, finished: Finished, now: Micros) -> Task | None:
-    """Return the task with the run ended; None: it has no such run."""
-    for index, step in enumerate(task.steps):
-        if step.state is StepState.RUNNING and run_id(task, step) == finished.run_id:
-            new = replace(step, state=finished.state, detail=finished.detail, ended=now)
-            steps = (*task.steps[:index], new, *task.steps[index + 1 :])
-            return replace(task, steps=steps)
+def find(task: Task, name: str) -> Step | None:
+    """Return the run of that name that is under way; None: the task has none."""
+    for step in task.steps:
+        if step.state is StepState.RUNNING and run_id(task, step) == name:
+            return step
     return None
+
+
+def ended(task: Task, step: Step, finished: Finished, now: Micros) -> Task:
+    """Return the task with one of its runs ended."""
+    new = replace(step, state=finished.state, detail=finished.detail, ended=now)
+    steps = tuple(new if each is step else each for each in task.steps)
+    return replace(task, steps=steps)
 
 
 def running(memory: Memory) -> Iterator[tuple[Task, Step]]:

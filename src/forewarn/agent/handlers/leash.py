@@ -7,10 +7,14 @@ clock, so that a step of the machine's clock ends no preparation.
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
+
+PAUSE_FIRST_SECONDS = 0.25
+PAUSE_MOST_SECONDS = 5.0
+"""Before something is tried again whose target was away."""
 
 
 class Leash:
@@ -22,7 +26,9 @@ class Leash:
         now, monotonic = clock.now(), clock.monotonic()
         self._stop = monotonic + (stop_at - now) / SECOND
         self._kill = monotonic + (kill_at - now) / SECOND
-        self._asked = threading.Event()
+        self._is_stopped = False
+        self._over = threading.Event()
+        """It is to end now: it was asked to, or its shortened time is up."""
         self._lock = threading.Lock()
         self._on_stop: list[Callable[[], None]] = []
 
@@ -33,7 +39,29 @@ class Leash:
         left = (kill_at - self._clock.now()) / SECOND
         with self._lock:
             self._kill = min(self._kill, self._clock.monotonic() + left)
-            self._asked.set()
+            self._is_stopped = True
+        self._end()
+
+    def tighten(self, stop_at: Micros, kill_at: Micros) -> None:
+        """Shorten it; the run is not asked to end before its time is up."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        with self._lock:
+            self._stop = min(self._stop, monotonic + (stop_at - now) / SECOND)
+            self._kill = min(self._kill, monotonic + (kill_at - now) / SECOND)
+        # The run may be in the midst of a wait that was to last longer. Without a
+        # thread it hears of it when that is over.
+        with contextlib.suppress(RuntimeError):
+            threading.Thread(target=self._ring, name="leash", daemon=True).start()
+
+    def _ring(self) -> None:
+        """Wait until its time is up, and end what it waits for."""
+        while (left := self.seconds()) > 0:
+            self._over.wait(left)
+        self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._over.set()
             called = tuple(self._on_stop)
         for wake in called:
             wake()
@@ -43,11 +71,11 @@ class Leash:
     @property
     def is_stopped(self) -> bool:
         """Tell whether somebody has asked it to end before its time."""
-        return self._asked.is_set()
+        return self._is_stopped
 
     def seconds(self) -> float:
         """Return how long it may go on; 0 once it is to end."""
-        if self._asked.is_set():
+        if self._over.is_set():
             return 0.0
         return max(0.0, self._stop - self._clock.monotonic())
 
@@ -62,16 +90,16 @@ class Leash:
 
     def pause(self, seconds: float) -> bool:
         """Wait so long, or until it is to end; tell whether it may go on."""
-        self._asked.wait(min(seconds, self.seconds()))
+        self._over.wait(min(seconds, self.seconds()))
         return self.seconds() > 0
 
     @contextlib.contextmanager
     def ringing(self, wake: Callable[[], None]) -> Generator[None]:
-        """Have `wake` called when the run is asked to end, at once if it was."""
+        """Have `wake` called when the run is to end early, at once if it is."""
         with self._lock:
             self._on_stop.append(wake)
-            is_asked = self._asked.is_set()
-        if is_asked:
+            is_over = self._over.is_set()
+        if is_over:
             wake()
         try:
             yield
@@ -84,6 +112,13 @@ def leash_for(seconds: float, clock: Clock) -> Leash:
     """Return one that lasts so long, for what nobody stops: a check."""
     end = clock.now() + round(seconds * SECOND)
     return Leash(stop_at=end, kill_at=end, clock=clock)
+
+
+def doubling(first: float, most: float) -> Iterator[float]:
+    """Yield pauses in seconds, for ever: each is twice the last one, up to `most`."""
+    while True:
+        yield first
+        first = min(2 * first, most)
 
 
 class Bell:

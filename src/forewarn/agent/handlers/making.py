@@ -22,12 +22,12 @@ Maker: TypeAlias = Callable[[HandlerSettings, Ground], Worker]
 
 def shelf_beside(state: str | os.PathLike[str]) -> Shelf:
     """Return where runs are recorded: in a folder beside the journal."""
-    return Shelf(f"{os.path.abspath(state)}.runs")
+    return Shelf(f"{os.path.realpath(state)}.runs")
 
 
 def memos_beside(state: str | os.PathLike[str]) -> str:
     """Return where handlers remember what they did: in another such folder."""
-    return f"{os.path.abspath(state)}.memos"
+    return f"{os.path.realpath(state)}.memos"
 
 
 def make_workers(

@@ -22,12 +22,13 @@ What a kind promises:
 A kind knows no rule, no document and no endpoint.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.clock import Clock
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.notices import Notice
@@ -37,11 +38,15 @@ class HandlerError(ForewarnError):
     """The work was not done; the message says why."""
 
 
-class TimeUpError(HandlerError):
+class OverError(HandlerError):
+    """The run is to end: nothing more may be tried."""
+
+
+class TimeUpError(OverError):
     """The work was not done in its time."""
 
 
-class StoppedError(HandlerError):
+class StoppedError(OverError):
     """The work was ended since its event went; no fault of its own."""
 
 
@@ -99,6 +104,26 @@ class Worker(Protocol):
         It changes nothing, and takes a few seconds at most.
         """
         ...
+
+
+def raise_faults(faults: Iterable[str]) -> None:
+    """Raise HandlerError with the sentences, if there are any."""
+    found = list(faults)
+    if found:
+        raise HandlerError("; ".join(found))
+
+
+def faults_within(
+    seconds: float, clock: Clock, look: Callable[[Leash], Iterable[str]]
+) -> Sequence[str]:
+    """Return what a look finds wrong, each once, and why it ended early if it did."""
+    found: dict[str, None] = {}
+    try:
+        for each in look(leash_for(seconds, clock)):
+            found[each] = None
+    except HandlerError as error:
+        found[error.message] = None
+    return list(found)
 
 
 class Forgetful:

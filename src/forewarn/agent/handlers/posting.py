@@ -12,6 +12,7 @@ from typing import Protocol
 
 from forewarn.agent import forms
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.secret import SecretError, read_secret
 from forewarn.agent.wire.http import Answer, Client, HttpError, parse_url
 from forewarn.agent.wire.refusals import retry_after
 from forewarn.clock import Clock
@@ -19,8 +20,6 @@ from forewarn.instants import SECOND, Micros
 
 ANSWER_BYTES_MAX = 64 * 1024
 """Of an answer only the status counts, and a line where it is a refusal."""
-
-SECRET_BYTES_MAX = 4 * 1024
 
 REACH_TIMEOUT: Micros = 3 * SECOND
 """To connect, while a person waits to hear whether that can be."""
@@ -135,7 +134,7 @@ class Post:
         given = dict(template.headers)
         values = dict(self._values)
         if template.secret_file:
-            values["secret"] = read_secret(template.secret_file)
+            values["secret"] = _secret(template.secret_file)
             if not any("{secret}" in text for text in given.values()):
                 given["Authorization"] = "Bearer {secret}"
         if not any(name.lower() == "content-type" for name in given):
@@ -145,27 +144,13 @@ class Post:
         )
 
 
-def read_secret(file: str) -> str:
-    """Return the first line of a file; raises PostError."""
-    try:
-        with open(file, "rb") as opened:
-            lines = opened.read(SECRET_BYTES_MAX).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        # It may be put there the next moment.
-        raise PostError(f"the secret {file}: {why}", may_pass=True) from error
-    if not lines or not lines[0].strip():
-        raise PostError(f"the secret {file} is empty", may_pass=True)
-    return lines[0].strip()
-
-
 def faults(template: Template, known: Mapping[str, object]) -> list[str]:
     """Return what is wrong with a template, one sentence each."""
     found: list[str] = []
     if template.secret_file:
         try:
             read_secret(template.secret_file)
-        except PostError as error:
+        except SecretError as error:
             found.append(error.message)
     texts = {"the URL": template.url, "the body": template.body}
     texts |= {f"the header {name}": text for name, text in template.headers}
@@ -198,6 +183,13 @@ def unreached(template: Template, *, clock: Clock) -> list[str]:
     except HttpError as error:
         return [error.message]
     return []
+
+
+def _secret(file: str) -> str:
+    try:
+        return read_secret(file)
+    except SecretError as error:
+        raise PostError(error.message, may_pass=True) from error
 
 
 def _one_line(text: str) -> str:

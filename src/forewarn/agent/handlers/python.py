@@ -2,7 +2,8 @@
 
 `prepare = "module:function"`: the function is given the event as a dictionary, as it
 is on the wire, and empty where the journal was lost; the environment tells the rest.
-It has failed when it raises or returns False. Everything else is as with programs:
+It has failed when it raises or returns False, and when it is asynchronous or a
+generator, since nothing of it has run then. Everything else is as with programs:
 the interpreter that runs the agent runs it, and it survives the agent.
 """
 
@@ -14,17 +15,45 @@ from forewarn.agent.handlers.exec import ExecWorker, Program
 from forewarn.agent.handlers.records import Shelf
 
 _CALL = """
-import importlib, json, sys
-module, _, name = sys.argv[1].partition(":")
-found = importlib.import_module(module)
-for part in name.split("."):
-    found = getattr(found, part)
-if not callable(found):
-    sys.exit(f"{sys.argv[1]} cannot be called")
-if sys.argv[2] == "call":
-    sys.exit(1 if found(json.load(sys.stdin) or {}) is False else 0)
+import importlib, json, sys, types
+
+def found(entry):
+    module, _, name = entry.partition(":")
+    what = importlib.import_module(module)
+    for part in name.split("."):
+        what = getattr(what, part)
+    if not callable(what):
+        sys.exit(f"{entry} cannot be called")
+    return what
+
+def refuse(entry):
+    sys.exit(f"{entry} is asynchronous or a generator, and so does not run: "
+        "make it a plain function, with asyncio.run() where it must wait")
+
+def call(entry):
+    result = found(entry)(json.loads(sys.stdin.read() or "null") or {})
+    lazy = types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType
+    if isinstance(result, lazy) or hasattr(result, "__await__"):
+        getattr(result, "close", int)()
+        refuse(entry)
+    sys.exit(1 if result is False else 0)
+
+def look(entry):
+    import inspect
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction,
+        inspect.isasyncgenfunction)
+    what = found(entry)
+    if any(kind(each) for kind in kinds for each in (what, type(what).__call__)):
+        refuse(entry)
+
+then, *entries = sys.argv[1:]
+for entry in entries[then == "call":]:
+    look(entry)
+if then == "call":
+    call(entries[0])
 """
-"""It needs nothing of forewarn, so it runs beside a single file too."""
+"""Looks at entry points, or calls the first and looks at the others. It needs nothing
+of forewarn, so it runs beside a single file too."""
 
 
 def python_worker(
@@ -32,22 +61,20 @@ def python_worker(
 ) -> ExecWorker:
     """Return the worker for a handler whose words are entry points."""
 
-    def words(entries: tuple[str, ...], then: str) -> tuple[str, ...]:
-        # Modules beside wherever the agent runs are nobody's; those of a folder that
-        # the settings name are meant.
-        safe = () if program.directory else ("-P",)
-        return tuple(
-            word
-            for entry in entries[:1]
-            for word in (sys.executable, *safe, "-u", "-c", _CALL, entry, then)
-        )
+    # Modules beside wherever the agent runs are nobody's; those of a folder that the
+    # settings name are meant.
+    safe = () if program.directory else ("-P",)
 
-    # Without a check of its own, whether one can be imported is looked at.
-    look = words(program.prepare or program.recover, "look")
+    def words(then: str, *entries: str) -> tuple[str, ...]:
+        start = (sys.executable, *safe, "-u", "-c", _CALL, then)
+        return (*start, *entries) if entries else ()
+
+    # Whether they can be imported and called is looked at, with and without a check.
+    entries = (*program.check, *program.prepare, *program.recover)
     called = replace(
         program,
-        prepare=words(program.prepare, "call"),
-        recover=words(program.recover, "call"),
-        check=words(program.check, "call") or look,
+        prepare=words("call", *program.prepare),
+        recover=words("call", *program.recover),
+        check=words("call" if program.check else "look", *entries),
     )
     return ExecWorker(called, shelf=shelf, environment=environment)

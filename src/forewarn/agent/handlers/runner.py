@@ -8,7 +8,14 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from forewarn.agent.core.model import Finished, Phase, Run, StepState, Stop
+from forewarn.agent.core.model import (
+    Finished,
+    Phase,
+    Run,
+    StepState,
+    Stop,
+    Tighten,
+)
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     HandlerError,
@@ -83,6 +90,13 @@ class Runner:
             leash = self._leashes.get(stop.run_id)
         if leash is not None:
             leash.stop(stop.kill_at)
+
+    def tighten(self, tighten: Tighten) -> None:
+        """Give a run less time; one that has ended already is left alone."""
+        with self._lock:
+            leash = self._leashes.get(tighten.run_id)
+        if leash is not None:
+            leash.tighten(tighten.stop_at, tighten.kill_at)
 
     def running(self) -> tuple[str, ...]:
         """Return the runs that are under way."""

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forewarn.agent import forms
-from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.leash import (
+    PAUSE_FIRST_SECONDS,
+    PAUSE_MOST_SECONDS,
+    Leash,
+    doubling,
+)
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -26,10 +31,6 @@ from forewarn.instants import format_instant
 TRY_SECONDS = 10.0
 """For one attempt, where more is left: a server that hangs is asked again. A request
 whose answer takes longer must be answered with 202 and be done beside it."""
-
-PAUSE_FIRST_SECONDS = 0.25
-PAUSE_MOST_SECONDS = 5.0
-"""Between attempts; it doubles from one to the other."""
 
 LAST_SECONDS = 0.1
 """With less than this left, nothing is sent any more."""
@@ -70,7 +71,8 @@ class WebhookWorker(Forgetful):
     def _send(self, template: Template | None, job: Job, leash: Leash) -> Result:
         if template is None:
             return Result()
-        pause, last = PAUSE_FIRST_SECONDS, "there was no time left for a request"
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+        last = "there was no time left for a request"
         while (seconds := leash.seconds()) > LAST_SECONDS:
             try:
                 # Made anew each time: one that was interrupted is of no more use.
@@ -84,9 +86,8 @@ class WebhookWorker(Forgetful):
                 last = error.message
                 if not error.may_pass:
                     raise HandlerError(last) from error
-            if not leash.pause(pause):
+            if not leash.pause(next(pauses)):
                 break
-            pause = min(2 * pause, PAUSE_MOST_SECONDS)
         if leash.is_stopped:
             raise StoppedError("its event has gone before the request was taken")
         raise TimeUpError(f"its time was up: {last}")

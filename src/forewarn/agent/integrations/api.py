@@ -6,14 +6,20 @@ status and what the server said. Secrets are read anew for each request.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.foreign import members
+from forewarn.agent.handlers.leash import (
+    PAUSE_FIRST_SECONDS,
+    PAUSE_MOST_SECONDS,
+    Leash,
+    doubling,
+)
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
-from forewarn.agent.integrations.commands import over
+from forewarn.agent.integrations.waiting import over
 from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
@@ -21,15 +27,14 @@ from forewarn.instants import SECOND
 TRY_SECONDS = 10.0
 """For one attempt, where more is left: a server that hangs is asked again."""
 
-PAUSE_FIRST_SECONDS = 0.25
-PAUSE_MOST_SECONDS = 5.0
-"""Between attempts; it doubles from one to the other."""
-
 BODY_BYTES_MAX = 64 * 1024 * 1024
 """Of an answer: all pods of a node, with everything about them, are a few."""
 
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses that may pass."""
+
+FORBIDDEN, NOT_FOUND, CONFLICT = 403, 404, 409
+"""Statuses that handlers look for."""
 
 _FINE = range(200, 300)
 
@@ -100,7 +105,7 @@ class Api:
 
     def ask(self, ask: Ask, leash: Leash) -> Any:
         """Return the JSON of an answer, None where there is none; raises HandlerError."""
-        pause = PAUSE_FIRST_SECONDS
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         while True:
             seconds = min(leash.seconds(), ask.seconds)
             if seconds <= 0:
@@ -119,9 +124,8 @@ class Api:
                     raise last
             if not ask.again:
                 raise last
-            if not leash.pause(pause):
+            if not leash.pause(next(pauses)):
                 raise over(leash, f"asking again: {last}") from last
-            pause = min(2 * pause, PAUSE_MOST_SECONDS)
 
     def _once(self, ask: Ask, leash: Leash, seconds: float) -> Answer:
         client = Client(
@@ -151,9 +155,7 @@ class Api:
 
     def _refused(self, ask: Ask, answer: Answer) -> ApiError:
         body = _json(answer)
-        said = ""
-        if isinstance(body, Mapping):
-            said = str(cast("Mapping[str, Any]", body).get("message", ""))
+        said = str(members(body).get("message", ""))
         said = last_line(said or answer.body[:4096].decode("utf-8", "replace"))
         path = ask.path.partition("?")[0]
         message = f"{ask.method} {path} was answered {answer.status}"

@@ -11,12 +11,18 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from forewarn.agent.handlers.leash import Leash
-from forewarn.agent.handlers.port import HandlerError, StoppedError, TimeUpError
+from forewarn.agent.handlers.leash import (
+    PAUSE_FIRST_SECONDS,
+    PAUSE_MOST_SECONDS,
+    Leash,
+    doubling,
+)
+from forewarn.agent.handlers.port import HandlerError, OverError
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.integrations.waiting import over
 
 OUTPUT_CHARACTERS_MAX = 4 * 1024 * 1024
 """Of one command: a list of all jobs of a large cluster is about a megabyte."""
@@ -26,10 +32,6 @@ COMMAND_SECONDS = 30.0
 
 REAP_SECONDS = 2.0
 """For a killed command to be gone; then it hangs in the system."""
-
-PAUSE_FIRST_SECONDS = 0.25
-PAUSE_MOST_SECONDS = 5.0
-"""Before a command is run again whose target was away; it doubles from one to the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,17 @@ class Output:
         """Return its last line, for a sentence: of its errors, or else of its output."""
         return last_line(self.err) or last_line(self.out)
 
+    @property
+    def why(self) -> str:
+        """Return why it failed, for a sentence: what it said, or else its status."""
+        return self.said or f"status {self.status}"
+
+    def good(self, otherwise: str) -> str:
+        """Return what it printed; raises HandlerError with this where it failed."""
+        if self.status != 0:
+            raise HandlerError(f"{otherwise}: {self.why}")
+        return self.out
+
 
 class Commands:
     """Runs commands with the agent's environment and in English."""
@@ -58,18 +71,24 @@ class Commands:
         """Return where a program is; empty: nowhere."""
         return shutil.which(program, path=self._environment.get("PATH")) or ""
 
+    def missing(self, programs: Sequence[str], origin: str) -> list[str]:
+        """Return which programs are not there, a sentence each with where they are from."""
+        return [
+            f"there is no program {program}: it comes with {origin}"
+            for program in programs
+            if not self.find(program)
+        ]
+
     def run(
         self,
         words: Sequence[str],
         leash: Leash,
         *,
         seconds: float = COMMAND_SECONDS,
-        text: str = "",
-        environment: Mapping[str, str] | None = None,
     ) -> Output:
         """Return how a command ended; raises HandlerError where it did not.
 
-        `text` is its standard input. A status other than 0 is no error here.
+        A status other than 0 is no error here. Its standard input is empty.
         """
         seconds = min(seconds, leash.seconds())
         if seconds <= 0:
@@ -77,10 +96,10 @@ class Commands:
         try:
             child = subprocess.Popen(  # noqa: S603 - what the settings name
                 list(words),
-                stdin=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**self._environment, **(environment or {})},
+                env=self._environment,
                 cwd="/" if os.name == "posix" else None,
                 start_new_session=os.name == "posix",
                 text=True,
@@ -97,7 +116,7 @@ class Commands:
 
         with leash.ringing(kill):
             try:
-                out, err = child.communicate(text, timeout=seconds)
+                out, err = child.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -112,21 +131,6 @@ class Commands:
             out=out[:OUTPUT_CHARACTERS_MAX],
             err=err[:OUTPUT_CHARACTERS_MAX],
         )
-
-    def must(
-        self,
-        words: Sequence[str],
-        leash: Leash,
-        *,
-        seconds: float = COMMAND_SECONDS,
-        text: str = "",
-    ) -> str:
-        """Return what a command printed; raises HandlerError also where it failed."""
-        output = self.run(words, leash, seconds=seconds, text=text)
-        if output.status != 0:
-            why = output.said or f"status {output.status}"
-            raise HandlerError(f"{shown(words)}: {why}")
-        return output.out
 
     def patiently(
         self,
@@ -145,11 +149,11 @@ class Commands:
         """
         if not self.find(words[0]):
             raise HandlerError(f"there is no program {words[0]}")
-        pause = PAUSE_FIRST_SECONDS
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         while True:
             try:
                 output = self.run(words, leash, seconds=seconds)
-            except (StoppedError, TimeUpError) as error:
+            except OverError as error:
                 raise over(leash, doing) from error
             except HandlerError as error:
                 last = error.message
@@ -157,34 +161,13 @@ class Commands:
                 if output.status == 0 or not may_pass(output):
                     return output
                 last = output.said
-            if not leash.pause(pause):
+            if not leash.pause(next(pauses)):
                 raise over(leash, f"{doing}: {last}")
-            pause = min(2 * pause, PAUSE_MOST_SECONDS)
 
 
 def shown(words: Sequence[str]) -> str:
     """Return a command for a sentence."""
     return " ".join(words)
-
-
-def over(leash: Leash, doing: str) -> HandlerError:
-    """Return the error of a handler that has no time left: `waiting for 3 sessions`."""
-    if leash.is_stopped:
-        return StoppedError(f"its event has gone while it was {doing}")
-    return TimeUpError(f"its time was up while it was {doing}")
-
-
-@contextlib.contextmanager
-def telling(leash: Leash, doing: str) -> Generator[None]:
-    """Have the end of the leash tell what the whole block was for, not its last step.
-
-    What a target that was away said stands after it.
-    """
-    try:
-        yield
-    except (StoppedError, TimeUpError) as error:
-        said = error.message.partition(": ")[2]
-        raise over(leash, f"{doing}: {said}" if said else doing) from error
 
 
 def _over(leash: Leash, words: Sequence[str], seconds: float = 0.0) -> HandlerError:

@@ -6,22 +6,27 @@ Consul on this machine, and knows nothing of the rest of the cluster.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
+from forewarn.agent.foreign import members
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash, leash_for
-from forewarn.agent.handlers.port import Forgetful, HandlerError, Job, Result
-from forewarn.agent.integrations.api import ApiError, Ask
-from forewarn.agent.integrations.commands import over
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import (
+    Forgetful,
+    HandlerError,
+    Job,
+    Result,
+    faults_within,
+)
+from forewarn.agent.integrations.api import FORBIDDEN, NOT_FOUND, ApiError, Ask
 from forewarn.agent.integrations.hashicorp import (
     CHECK_SECONDS,
-    FORBIDDEN,
-    NOT_FOUND,
     connection_keys,
     local_agent,
 )
 from forewarn.agent.integrations.kind import HandlerKind
+from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import (
@@ -95,20 +100,19 @@ class ConsulWorker(Forgetful):
 
     def check(self) -> Sequence[str]:
         """Return what would fail, one sentence each."""
-        leash = leash_for(CHECK_SECONDS, self._clock)
-        try:
-            # Once, since a person waits to hear that nobody is there.
-            ask = Ask(method="GET", path="/v1/agent/services", again=False)
-            known = _members(self._must(ask, leash))
-            self._maintained(leash)
-        except HandlerError as error:
-            return (error.message,)
-        return tuple(
+        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
+
+    def _wrong(self, leash: Leash) -> Sequence[str]:
+        # Once, since a person waits to hear that nobody is there.
+        ask = Ask(method="GET", path="/v1/agent/services", again=False)
+        known = members(self._must(ask, leash))
+        self._maintained(leash)
+        return [
             f"Consul's agent at {self._api.base} has no service {each}, or its token "
             "may not read it"
             for each in self._services
             if each not in known
-        )
+        ]
 
     # What Consul is asked
 
@@ -119,9 +123,9 @@ class ConsulWorker(Forgetful):
     def _maintained(self, leash: Leash) -> dict[str, str]:
         """Return what is in maintenance, by its check, with the reason of each."""
         ask = Ask(method="GET", path="/v1/agent/checks")
-        checks = _members(self._must(ask, leash))
+        checks = members(self._must(ask, leash))
         return {
-            name: str(_members(check).get("Notes", ""))
+            name: str(members(check).get("Notes", ""))
             for name, check in checks.items()
             if name == NODE_CHECK or name.startswith(SERVICE_CHECK)
         }
@@ -194,10 +198,6 @@ def _since(reason: str) -> Micros:
         return parse_instant(reason.rpartition(" since ")[2])
     except ValueError:
         return 0
-
-
-def _members(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _make(settings: HandlerSettings, ground: Ground) -> ConsulWorker:

@@ -6,17 +6,13 @@ The token is read anew for each request, so that it can be changed meanwhile.
 from collections.abc import Mapping, Sequence
 
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.handlers.posting import PostError, read_secret
+from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.api import Api
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
 
 CHECK_SECONDS = 5.0
 """For all that `check` asks: a person waits."""
-
-FORBIDDEN = 403
-NOT_FOUND = 404
 
 
 def local_agent(
@@ -27,12 +23,7 @@ def local_agent(
     file: str = more.get("token_file", "")
 
     def headers() -> Sequence[tuple[str, str]]:
-        if not file:
-            return ()
-        try:
-            return ((header, read_secret(file)),)
-        except PostError as error:
-            raise HandlerError(error.message) from error
+        return ((header, read_secret(file)),) if file else ()
 
     return Api(
         more.get("url", url),

@@ -7,23 +7,28 @@ Nomad on this machine, and knows nothing of jobs but their names.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
+from forewarn.agent.foreign import members, objects
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash, leash_for
-from forewarn.agent.handlers.port import Forgetful, HandlerError, Job, Result
-from forewarn.agent.integrations.api import ApiError, Ask
-from forewarn.agent.integrations.commands import over
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import (
+    Forgetful,
+    HandlerError,
+    Job,
+    Result,
+    faults_within,
+)
+from forewarn.agent.integrations.api import FORBIDDEN, NOT_FOUND, ApiError, Ask
 from forewarn.agent.integrations.hashicorp import (
     CHECK_SECONDS,
-    FORBIDDEN,
-    NOT_FOUND,
     connection_keys,
     local_agent,
 )
 from forewarn.agent.integrations.kind import HandlerKind
 from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import HOUR, SECOND, Micros
@@ -76,12 +81,12 @@ class Node:
     @property
     def mark(self) -> str:
         """Return which drain of ours was the last; empty: it was not ours."""
-        return str(_members(self.last.get("Meta")).get(MARK, ""))
+        return str(members(self.last.get("Meta")).get(MARK, ""))
 
     @property
     def was(self) -> str:
         """Return what the node was before our drain."""
-        return str(_members(self.last.get("Meta")).get(WAS, "")) or ELIGIBLE
+        return str(members(self.last.get("Meta")).get(WAS, "")) or ELIGIBLE
 
     @property
     def is_cancelled(self) -> bool:
@@ -157,14 +162,13 @@ class NomadWorker(Forgetful):
 
     def check(self) -> Sequence[str]:
         """Return what would fail, one sentence each."""
-        leash = leash_for(CHECK_SECONDS, self._clock)
-        try:
-            # Once, since a person waits to hear that nobody is there.
-            node_id = self._node_id(leash, again=False)
-            self._node(node_id, leash)
-            self._allocations(node_id, leash)
-        except HandlerError as error:
-            return (error.message,)
+        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
+
+    def _wrong(self, leash: Leash) -> Sequence[str]:
+        # Once, since a person waits to hear that nobody is there.
+        node_id = self._node_id(leash, again=False)
+        self._node(node_id, leash)
+        self._allocations(node_id, leash)
         return ()
 
     # What is done
@@ -244,8 +248,8 @@ class NomadWorker(Forgetful):
     def _node_id(self, leash: Leash, *, again: bool = True) -> str:
         """Return this node's id; raises HandlerError where it is no client node."""
         ask = Ask(method="GET", path="/v1/agent/self", again=again)
-        stats = _members(_members(self._must(ask, leash)).get("stats"))
-        node_id = str(_members(stats.get("client")).get("node_id", ""))
+        stats = members(members(self._must(ask, leash)).get("stats"))
+        node_id = str(members(stats.get("client")).get("node_id", ""))
         if not node_id:
             raise HandlerError(
                 f"Nomad's agent at {self._api.base} is no client: it has no node"
@@ -254,7 +258,7 @@ class NomadWorker(Forgetful):
 
     def _node(self, node_id: str, leash: Leash) -> Node:
         path = f"/v1/node/{node_id}"
-        found = _members(self._must(Ask(method="GET", path=path), leash))
+        found = members(self._must(Ask(method="GET", path=path), leash))
         if not found:
             raise HandlerError(f"what Nomad says of node {node_id} is no node")
         if "LastDrain" not in found:
@@ -267,19 +271,17 @@ class NomadWorker(Forgetful):
             name=str(found.get("Name", "")) or node_id,
             is_draining=found.get("DrainStrategy") is not None,
             eligibility=str(found.get("SchedulingEligibility", "")),
-            last=_members(found.get("LastDrain")),
+            last=members(found.get("LastDrain")),
         )
 
     def _allocations(self, node_id: str, leash: Leash) -> tuple[str, ...]:
         """Return the names of the allocations that still run and are to end."""
         path = f"/v1/node/{node_id}/allocations"
-        found: object = self._must(Ask(method="GET", path=path), leash)
-        listed = cast("list[object]", found) if isinstance(found, list) else []
         running: list[str] = []
-        for each in map(_members, listed):
+        for each in objects(self._must(Ask(method="GET", path=path), leash)):
             if each.get("ClientStatus") in _ENDED:
                 continue
-            kind = _members(each.get("Job")).get("Type")
+            kind = members(each.get("Job")).get("Type")
             if kind != "system" or self._drains_system:
                 running.append(str(each.get("Name") or each.get("ID", "")))
         return tuple(running)
@@ -304,10 +306,6 @@ def _shown(left: Sequence[str]) -> str:
     count = f"{len(left)} allocations" if len(left) > 1 else "1 allocation"
     more = "" if len(left) <= NAMES_SHOWN else ", …"
     return f"{count}: {', '.join(left[:NAMES_SHOWN])}{more}"
-
-
-def _members(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _make(settings: HandlerSettings, ground: Ground) -> NomadWorker:

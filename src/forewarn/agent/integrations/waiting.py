@@ -1,4 +1,4 @@
-"""How a handler waits for a state by looking again and again, and tells what it awaited.
+"""How a handler waits for a target, and tells what it was about when its time is up.
 
 It promises that whoever runs out of time in the middle of a question is told what all
 of it was about, and not which question was the last. It knows no target.
@@ -8,8 +8,7 @@ import contextlib
 from collections.abc import Generator
 
 from forewarn.agent.handlers.leash import Leash
-from forewarn.agent.handlers.port import StoppedError, TimeUpError
-from forewarn.agent.integrations.commands import over
+from forewarn.agent.handlers.port import OverError, StoppedError, TimeUpError
 
 LOOK_SECONDS_MAX = 2.0
 LOOK_SECONDS_MIN = 0.1
@@ -17,6 +16,26 @@ LOOK_SECONDS_MIN = 0.1
 
 LOOKS = 100
 """About so many looks fit into a run, within these bounds."""
+
+
+def over(leash: Leash, doing: str) -> OverError:
+    """Return the error of a handler that has no time left: `waiting for 3 sessions`."""
+    if leash.is_stopped:
+        return StoppedError(f"its event has gone while it was {doing}")
+    return TimeUpError(f"its time was up while it was {doing}")
+
+
+@contextlib.contextmanager
+def telling(leash: Leash, doing: str) -> Generator[None]:
+    """Have the end of the leash tell what the whole block was for, not its last step.
+
+    What a target that was away said stands after it.
+    """
+    try:
+        yield
+    except OverError as error:
+        said = error.message.partition(": ")[2]
+        raise over(leash, f"{doing}: {said}" if said else doing) from error
 
 
 class Aim:
@@ -28,7 +47,7 @@ class Aim:
         self._text = ""
 
     def look_again(self, awaited: str, *, looks: int = 1) -> None:
-        """Wait until it is time to look again; raises TimeUpError or StoppedError."""
+        """Wait until it is time to look again; raises OverError."""
         self._text = f"waiting {awaited}"
         left = self._leash.seconds() / LOOKS
         pause = max(LOOK_SECONDS_MIN, min(LOOK_SECONDS_MAX, left))
@@ -40,7 +59,7 @@ class Aim:
         """Have whoever runs out of time within say what was awaited, if anything."""
         try:
             yield
-        except (TimeUpError, StoppedError) as error:
+        except OverError as error:
             if not self._text:
                 raise
             raise over(self._leash, self._text) from error

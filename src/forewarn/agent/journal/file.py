@@ -26,6 +26,10 @@ BUSY_SECONDS = 2.0
 """How long to wait for another's write: an order's, or a notification's that is done.
 Each is one small commit; on a disk where that takes longer nothing else goes well."""
 
+BUSY_SECONDS_AGAIN = 0.1
+"""The same after a wait in vain, until a write has succeeded: who holds the file so
+long may go on, and each decision that could not be kept is to be carried out now."""
+
 CACHE_KIBIBYTES = 256
 """Pages that a connection keeps: what an agent asks again and again is a few."""
 
@@ -40,13 +44,15 @@ HINTS = {
     sqlite3.SQLITE_IOERR: "Look at its disk and at the system's log.",
     sqlite3.SQLITE_READONLY: "The agent's user must be able to write the file.",
     sqlite3.SQLITE_CANTOPEN: "The agent's user must be able to open it and its folder.",
-    sqlite3.SQLITE_NOTADB: "Name another file in `state`, or remove this one.",
+    sqlite3.SQLITE_NOTADB: "If it was the agent's, it is set aside at the next start; "
+    "if it is not, name another file in `state`.",
     sqlite3.SQLITE_CORRUPT: "It is set aside at the next start, and a new one begun.",
     sqlite3.SQLITE_BUSY: "Something else keeps the file locked: find it and stop it.",
 }
-_REFUSED = frozenset(
-    {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
-)
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""Whether a file with such a fault is ours at all, only `opening` can tell."""
+
+_REFUSED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
 
 
 def translate(error: Exception, path: str) -> JournalError:
@@ -54,7 +60,7 @@ def translate(error: Exception, path: str) -> JournalError:
     # The low byte is the kind, the rest is which of its kind.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     kind = JournalError
-    if code == sqlite3.SQLITE_CORRUPT:
+    if code in _DAMAGED:
         kind = JournalDamagedError
     elif code in _REFUSED:
         kind = JournalRefusedError
@@ -124,6 +130,10 @@ class File:
         self.run(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
         self.run(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
         self.run(f"PRAGMA journal_size_limit = {LOG_PAGES_MAX * 4096}")
+
+    def wait_for_others(self, seconds: float) -> None:
+        """Have writes wait so long from now on for another's."""
+        self.run(f"PRAGMA busy_timeout = {round(seconds * 1_000)}")
 
     def version(self) -> int:
         """Return how many steps of the schema were done; raises JournalRefusedError."""

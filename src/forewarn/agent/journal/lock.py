@@ -3,13 +3,21 @@
 It belongs to the open file, so it goes with the process, however that ends; handlers
 that outlive the agent do not inherit it. The lock's file stays: to delete it would
 let two agents lock two files of the same name.
+
+It also keeps, from one agent to the next, whether an agent has had a journal here: that
+tells a damaged journal from somebody's file that the settings name by mistake.
 """
 
+import contextlib
 import os
 
 from forewarn.agent.journal.port import JournalError, JournalRefusedError, Place
 
-_PID_BYTES = 20
+_TEXT_BYTES = 64
+"""Of the lock: the process of its holder, and the word below."""
+
+_HAS_JOURNAL = "journal"
+"""On the second line, once an agent has worked with the journal beside it."""
 
 _FAR = 1 << 30
 """Where Windows locks a byte: a locked one cannot be read, and the number can."""
@@ -32,27 +40,44 @@ class AgentLock:
             raise _unusable(file, error) from error
         try:
             _lock(self._descriptor)
-            os.ftruncate(self._descriptor, 0)
-            os.lseek(self._descriptor, 0, os.SEEK_SET)
-            os.write(self._descriptor, f"{os.getpid()}\n".encode())
+            self.had_journal = _HAS_JOURNAL in self._words()
+            """An agent had a journal here before."""
+            self._write()
         except (BlockingIOError, PermissionError) as error:
-            os.lseek(self._descriptor, 0, os.SEEK_SET)
-            holder = os.read(self._descriptor, _PID_BYTES).decode("ascii", "replace")
+            holder = (*self._words(), "unknown")[0]
             self.release()
             raise JournalRefusedError(
-                f"another agent runs with the journal {path}: process "
-                f"{holder.strip() or 'unknown'}",
+                f"another agent runs with the journal {path}: process {holder}",
                 hint="One agent is enough for a VM. Stop the other first.",
             ) from error
         except OSError as error:
             self.release()
             raise _unusable(file, error) from error
 
+    def note_journal(self) -> None:
+        """Keep for later agents that there was a journal; a full disk may forget it."""
+        if not self.had_journal:
+            self.had_journal = True
+            with contextlib.suppress(OSError):
+                self._write()
+
     def release(self) -> None:
         """Let go of it; may be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _words(self) -> list[str]:
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        return os.read(self._descriptor, _TEXT_BYTES).decode("ascii", "replace").split()
+
+    def _write(self) -> None:
+        """Write who holds it; what an earlier agent noted is never away meanwhile."""
+        words = (str(os.getpid()), *((_HAS_JOURNAL,) if self.had_journal else ()), "")
+        text = "\n".join(words)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.write(self._descriptor, text.encode())
+        os.ftruncate(self._descriptor, len(text))
 
 
 def _unusable(file: str, error: OSError) -> JournalError:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from forewarn.agent.core.model import Memory, Note
 from forewarn.agent.journal.port import (
@@ -84,6 +84,12 @@ class MemoryJournal:
                 self._queues[sink] = deque(
                     each for each in queue if each.number not in gone
                 )
+
+    def drop_others(self, sinks: Collection[str]) -> int:
+        """Forget what waits for any sink but these; return how much that was."""
+        with self._lock:
+            gone = self._queues.keys() - set(sinks)
+            return sum(len(self._queues.pop(sink)) for sink in gone)
 
     def dropped(self) -> int:
         """Return how many notifications were dropped."""

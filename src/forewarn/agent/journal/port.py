@@ -17,7 +17,7 @@ Nothing above this port may know of files or SQL.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -130,6 +130,10 @@ class Journal(Protocol):
 
     def delivered(self, numbers: Sequence[int]) -> None:
         """Forget notifications; a failure of the power may bring them back."""
+        ...
+
+    def drop_others(self, sinks: Collection[str]) -> int:
+        """Forget what waits for any sink but these; return how much that was."""
         ...
 
     def dropped(self) -> int:

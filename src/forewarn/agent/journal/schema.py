@@ -50,7 +50,6 @@ CREATE TABLE orders (
 )
 
 PUT_FACT = "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)"
-GET_FACT = "SELECT value FROM facts WHERE name = ?"
 
 PUT_TASK = "INSERT OR REPLACE INTO tasks (event_id, place, body) VALUES (?, ?, ?)"
 DROP_TASK = "DELETE FROM tasks WHERE event_id = ?"
@@ -81,6 +80,8 @@ DELETE FROM outgoing WHERE number IN (
 )
 """
 DROP_OUTGOING = "DELETE FROM outgoing WHERE number = ?"
+SINKS_OF_OUTGOING = "SELECT DISTINCT sink FROM outgoing"
+DROP_OUTGOING_OF_SINK = "DELETE FROM outgoing WHERE sink = ?"
 
 ADD_ORDER = "INSERT INTO orders (at, event_id) VALUES (?, ?)"
 ORDERS_AFTER = "SELECT number, event_id FROM orders WHERE number > ? ORDER BY number"

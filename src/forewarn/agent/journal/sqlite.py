@@ -10,12 +10,12 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 
 from forewarn.agent.core.model import Memory, Note, Task
 from forewarn.agent.journal import codec, schema
-from forewarn.agent.journal.file import File
+from forewarn.agent.journal.file import BUSY_SECONDS, BUSY_SECONDS_AGAIN, File
 from forewarn.agent.journal.port import (
     PAGE_ROWS,
     PURGE_ROWS,
@@ -66,6 +66,8 @@ class SqliteJournal:
         self._durable: dict[str, tuple[int, Task]] = {}
         """The place and state of each task in the file."""
         self._facts: dict[str, str] = {}
+        self._is_patient = True
+        """Whether the last save succeeded, and the next may wait."""
         self._changes = -1
         self._last_order = 0
         """The last order that was taken."""
@@ -105,17 +107,25 @@ class SqliteJournal:
         except JournalDamagedError as error:
             self._begin_anew(error)
             self._save(memory, notes)
+        except JournalError:
+            self._be_patient(is_patient=False)
+            raise
+        self._be_patient(is_patient=True)
         self._memory = memory
 
     def take_orders(self) -> Sequence[str]:
         """Return the orders that have come; raises JournalError."""
         self._see_to_its_place()
-        # As cheap as can be, since it is asked every second: it changes only when
-        # another connection has committed something.
-        [(changes,)] = self._file.rows("PRAGMA data_version")
-        if changes == self._changes:
+        try:
+            # As cheap as can be, since it is asked every second: it changes only when
+            # another connection has committed something.
+            [(changes,)] = self._file.rows("PRAGMA data_version")
+            if changes == self._changes:
+                return ()
+            found = self._file.rows(schema.ORDERS_AFTER, (self._last_order,))
+        except JournalDamagedError as error:
+            self._write_anew(error)
             return ()
-        found = self._file.rows(schema.ORDERS_AFTER, (self._last_order,))
         self._changes = changes
         if found:
             self._last_order = found[-1][0]
@@ -140,6 +150,16 @@ class SqliteJournal:
         with self._beside() as side, side.transaction():
             for number in numbers:
                 side.run(schema.DROP_OUTGOING, (number,))
+
+    def drop_others(self, sinks: Collection[str]) -> int:
+        """Forget what waits for any sink but these; return how much that was."""
+        with self._beside() as side, side.transaction():
+            known = [sink for (sink,) in side.rows(schema.SINKS_OF_OUTGOING)]
+            return sum(
+                side.run(schema.DROP_OUTGOING_OF_SINK, (sink,))
+                for sink in known
+                if sink not in sinks
+            )
 
     def dropped(self) -> int:
         """Return how many notifications were dropped because too many waited."""
@@ -193,6 +213,13 @@ class SqliteJournal:
         self._durable, self._facts = durable, facts
         self._dropped += dropped
 
+    def _be_patient(self, *, is_patient: bool) -> None:
+        if self._is_patient is not is_patient:
+            self._file.wait_for_others(
+                BUSY_SECONDS if is_patient else BUSY_SECONDS_AGAIN
+            )
+            self._is_patient = is_patient
+
     def _placed(self, memory: Memory) -> dict[str, tuple[int, Task]]:
         """Return the tasks with places that are in their order, old ones if possible."""
         placed: dict[str, tuple[int, Task]] = {}
@@ -242,13 +269,17 @@ class SqliteJournal:
         """
         if self._file.is_in_place():
             return
-        self._begin_anew(
+        self._write_anew(
             JournalError(
                 f"the journal {self._path} was deleted or exchanged while the agent "
                 "works with it",
                 hint="Stop the agent before you move its journal.",
             )
         )
+
+    def _write_anew(self, error: JournalError) -> None:
+        """Begin another file, and write what is remembered into it."""
+        self._begin_anew(error)
         if self._memory is not None:
             self._save(self._memory, ())
 
@@ -266,7 +297,7 @@ class SqliteJournal:
         except BaseException:
             file.close()
             raise
-        self._file = file
+        self._file, self._is_patient = file, True
         self._durable, self._facts = {}, {}
         self._changes, self._last_order, self._last_done = -1, 0, 0
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
-from forewarn.agent.options import Form, Option
-from forewarn.agent.sinks.keys import CA_FILE, seconds_of, timeout_key
+from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.secret import secret_faults, secret_in
 from forewarn.agent.values import NotifySettings

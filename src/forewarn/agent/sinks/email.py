@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
-from forewarn.agent.options import Form, Option
-from forewarn.agent.sinks.keys import CA_FILE, CHECK_SECONDS, seconds_of, timeout_key
+from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.letter import letter
 from forewarn.agent.sinks.line import Line
 from forewarn.agent.sinks.port import SinkError, Told
@@ -53,11 +53,11 @@ KEYS: Mapping[str, Option] = {
         form=Form.WORD,
         words=(STARTTLS, IMPLICIT, NONE),
         text="`starttls`: after the greeting, or nothing is sent. `implicit`: from the "
-        "first byte on, as at port 465. `none`: in the clear. Absent: `starttls`.",
+        "first byte on, as at port 465. `none`: in the clear. Default: `starttls`.",
     ),
     "from": Option(form=Form.TEXT, text="The sender's address."),
     "to": Option(form=Form.NAMES, text="The addresses that get each letter."),
-    "user": Option(form=Form.TEXT, text="Who logs in. Absent: nobody does."),
+    "user": Option(form=Form.TEXT, text="Who logs in. Default: nobody does."),
     "password_file": Option(
         form=Form.TEXT,
         text="A file with the password on its first line. It is sent through TLS only.",

@@ -14,8 +14,8 @@ from forewarn.agent import forms
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
-from forewarn.agent.options import Form, Option
-from forewarn.agent.sinks.keys import CA_FILE, seconds_of, timeout_key
+from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.secret import secret_faults, secret_in
 from forewarn.agent.sinks.wording import sentence
@@ -60,7 +60,7 @@ KEYS: Mapping[str, Option] = {
         words=(WHOLE, SAMPLE),
         text="`whole`: the JSON of all notifications. `sample`: the event with "
         "`Hostname`, `Time`, `Msg` and `LogType`, as Azure's sample for central logging "
-        "sends it. Absent: `whole`.",
+        "sends it. Default: `whole`.",
     ),
     "ca_file": CA_FILE,
     "timeout": timeout_key(),

@@ -60,14 +60,14 @@ KEYS: Mapping[str, Option] = {
     "log": Option(
         form=Form.WORD,
         words=("application", "system"),
-        text=f"Which log: `application` or `system`. Absent: `{LOG}`.",
+        text=f"Which log: `application` or `system`. Default: `{LOG}`.",
     ),
     "source": Option(
-        form=Form.NAME, text=f"The source of the entries. Absent: `{SOURCE}`."
+        form=Form.NAME, text=f"The source of the entries. Default: `{SOURCE}`."
     ),
     "command": Option(
         form=Form.TEXT,
-        text=f"The program, by its path or on the agent's PATH. Absent: `{COMMAND}`.",
+        text=f"The program, by its path or on the agent's PATH. Default: `{COMMAND}`.",
     ),
     "timeout": timeout_key(),
 }

@@ -43,11 +43,11 @@ MESSAGE_IDS: Mapping[NoteKind, str] = {
 
 KEYS: Mapping[str, Option] = {
     "socket": Option(
-        form=Form.TEXT, text=f"Where journald listens. Absent: `{SOCKET}`."
+        form=Form.TEXT, text=f"Where journald listens. Default: `{SOCKET}`."
     ),
     "identifier": Option(
         form=Form.NAME,
-        text=f"What `journalctl -t` knows it by. Absent: `{IDENTIFIER}`.",
+        text=f"What `journalctl -t` knows it by. Default: `{IDENTIFIER}`.",
     ),
     "timeout": timeout_key(),
 }

@@ -22,15 +22,9 @@ def timeout_key(usual: Micros = TIMEOUT) -> Option:
         form=Form.DURATION,
         least=SECOND // 10,
         most=TIMEOUT_MOST,
-        text="For one notification, from finding the host to the last answer. Absent: "
+        text="For one notification, from finding the host to the last answer. Default: "
         f"`{format_duration(usual)}`.",
     )
-
-
-CA_FILE = Option(
-    form=Form.TEXT,
-    text="Certificates to trust. Absent: the system's.",
-)
 
 
 def seconds_of(settings: NotifySettings, usual: Micros = TIMEOUT) -> float:

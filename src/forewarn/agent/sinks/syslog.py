@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
-from forewarn.agent.options import Form, Option
-from forewarn.agent.sinks.keys import CA_FILE, CHECK_SECONDS, seconds_of, timeout_key
+from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.line import Line
 from forewarn.agent.sinks.local import reach_locally, send_locally
 from forewarn.agent.sinks.port import SinkError, Told
@@ -66,17 +66,17 @@ KEYS: Mapping[str, Option] = {
     "address": Option(
         form=Form.TEXT,
         text="The daemon: the path of its socket, `udp://host:514`, `tcp://host:601` or "
-        f"`tls://host:6514`. Absent: `{LOCAL_SOCKET}`.",
+        f"`tls://host:6514`. Default: `{LOCAL_SOCKET}`.",
     ),
     "facility": Option(
         form=Form.WORD,
         words=FACILITIES,
-        text=f"The facility, such as `local3`. Absent: `{FACILITY}`.",
+        text=f"The facility, such as `local3`. Default: `{FACILITY}`.",
     ),
     "sd_id": Option(
         form=Form.TEXT,
         text="The name of the structured data, with an enterprise number of yours. "
-        f"Absent: `{SD_ID}`, the number for examples.",
+        f"Default: `{SD_ID}`, the number for examples.",
     ),
     "ca_file": CA_FILE,
     "timeout": timeout_key(),

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from forewarn.agent.core.model import Memory, Note
+from forewarn.agent.handlers.leash import doubling
 from forewarn.agent.handlers.posting import Template
 from forewarn.agent.integrations.catalog import sink_kind
 from forewarn.agent.journal import codec
@@ -74,7 +75,22 @@ class Notifier:
         return [Outgoing(sink=name, body=body) for name in wanting]
 
     def attach(self, journal: Journal) -> None:
-        """Deliver what waits in the journal, now and whenever it is rung."""
+        """Deliver what waits in the journal, now and whenever it is rung.
+
+        What waits for a receiver that the settings have no longer, or call otherwise,
+        is dropped: nobody would ever take it.
+        """
+        try:
+            gone = journal.drop_others(self._sinks)
+        except JournalError as error:
+            logger.warning("notifications wait: %s", error)
+        else:
+            if gone:
+                logger.warning(
+                    "%d notifications are dropped, whose receivers are no longer in "
+                    "the settings",
+                    gone,
+                )
         self._journal = journal
         self.ring()
 
@@ -125,7 +141,7 @@ class Notifier:
     # In a receiver's thread
 
     def _deliver(self, name: str, journal: Journal) -> None:
-        pause = PAUSE_FIRST_SECONDS
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         while not self._stopping.is_set():
             with self._lock:
                 self._is_rung.discard(name)
@@ -139,10 +155,9 @@ class Notifier:
                 logger.warning("notifications wait: %s", error)
                 queued, fault = (), error.message
             if fault:
-                self._stopping.wait(max(pause, min(wait, WAIT_MOST_SECONDS)))
-                pause = min(2 * pause, PAUSE_MOST_SECONDS)
+                self._stopping.wait(max(next(pauses), min(wait, WAIT_MOST_SECONDS)))
                 continue
-            pause = PAUSE_FIRST_SECONDS
+            pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
             with self._lock:
                 if not queued and name not in self._is_rung:
                     del self._threads[name]

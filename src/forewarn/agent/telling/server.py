@@ -5,6 +5,7 @@ connections and seconds are bounded, and the oldest connection makes room for a 
 one. It must not know what is asked for: each listener has a function for that.
 """
 
+import contextlib
 import logging
 import os
 import selectors
@@ -28,6 +29,10 @@ CONNECTIONS_MAX = 32
 
 CONNECTION_SECONDS = 2.0
 """To send the request, and again to take the answer."""
+
+RETRY_SECONDS = 10.0
+"""Between two attempts to listen where it could not be: whoever was there, or the
+missing address, need a person or a restart."""
 
 BACKLOG = 32
 READ_BYTES = 4_096
@@ -94,6 +99,10 @@ class Server:
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._listeners: list[socket.socket] = []
+        self._awaited: dict[str, Answerer] = {}
+        self._retry_at = 0.0
+        self.faults: Mapping[str, str] = {}
+        """Where it cannot listen as yet, HOST:PORT, and why; replaced as a whole."""
         self._peers: dict[socket.socket, _Peer] = {}
         self._thread: threading.Thread | None = None
         self._wake: tuple[int, int] | None = None
@@ -128,9 +137,40 @@ class Server:
         host, port = listener.getsockname()[:2]
         return host, port
 
+    def listen_when_free(
+        self, address: str, answer: Answerer
+    ) -> tuple[str, int] | None:
+        """Listen at HOST:PORT now, or else as soon as it can be; None: not yet."""
+        try:
+            return self.listen(address, answer)
+        except ListenError as error:
+            logger.error(  # noqa: TRY400 - whose fault it is needs no traceback
+                "%s; the agent goes on without it, and tries again (%s)",
+                error,
+                error.hint,
+            )
+            self._awaited[address] = answer
+            self.faults = {**self.faults, address: error.message}
+            self._retry_at = self._clock.monotonic() + RETRY_SECONDS
+            return None
+
+    def retry(self) -> None:
+        """Try again to listen where it could not be."""
+        for address, answer in list(self._awaited.items()):
+            with contextlib.suppress(ListenError):
+                self.listen(address, answer)
+                del self._awaited[address]
+                self.faults = {
+                    each: fault
+                    for each, fault in self.faults.items()
+                    if each != address
+                }
+                logger.warning("the agent listens at %s now", address)
+        self._retry_at = self._clock.monotonic() + RETRY_SECONDS
+
     def start(self) -> None:
-        """Answer from now on, if there is any listener."""
-        if not self._listeners:
+        """Answer from now on, if there is any listener, or may be one."""
+        if not self._listeners and not self._awaited:
             return
         if os.name == "posix":
             # The end is heard at once; elsewhere at the next look.
@@ -159,13 +199,21 @@ class Server:
 
     def _run(self) -> None:
         while not self._is_stopping:
-            # Without connections it sleeps until somebody comes.
-            is_idle = not self._peers and self._wake is not None
-            for key, _ in self._selector.select(None if is_idle else 0.5):
+            for key, _ in self._selector.select(self._pause()):
                 self._step(key)
             now = self._clock.monotonic()
+            if self._awaited and now >= self._retry_at:
+                self.retry()
             for peer in [each for each in self._peers.values() if each.ends <= now]:
                 self._drop(peer)
+
+    def _pause(self) -> float | None:
+        """Return how long it may sleep; without connections until somebody comes."""
+        if self._peers or self._wake is None:
+            return 0.5
+        if self._awaited:
+            return max(0.0, self._retry_at - self._clock.monotonic())
+        return None
 
     def _step(self, key: selectors.SelectorKey) -> None:
         place: Any = key.fileobj

@@ -10,6 +10,9 @@ from typing import Any
 from forewarn.agent.core.model import Consent, Memory, Note, Step, Task
 from forewarn.instants import Micros, describe_duration, format_instant, parse_instant
 
+DRY = "dry run"
+"""The mode in which nothing is done."""
+
 HISTORY_LINES = 20
 """Of the history, in words: what fits under the events on one screen."""
 
@@ -107,8 +110,10 @@ def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
     yield ""
     if not live:
         yield "no events"
+    has_name = bool(document["vm"])
+    is_dry = document.get("mode") == DRY
     for event in live:
-        yield from _event(event, now)
+        yield from _event(event, now, has_name=has_name, is_dry=is_dry)
     history: Sequence[Mapping[str, Any]] = document["history"][:HISTORY_LINES]
     if history:
         yield ""
@@ -128,7 +133,7 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
         return
     mode = document.get("mode", "")
     acts = {
-        "dry run": "dry run: nothing is run or approved",
+        DRY: "dry run: nothing is run or approved",
         "observe": "observes only",
     }
     yield f"agent     {document.get('version', '')}, {acts.get(mode, 'acts')}"
@@ -144,8 +149,12 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"problem   {problem}"
 
 
-def _event(event: Mapping[str, Any], now: Micros) -> Iterator[str]:
+def _event(
+    event: Mapping[str, Any], now: Micros, *, has_name: bool, is_dry: bool
+) -> Iterator[str]:
     whose = "" if event["mine"] else "  of another VM"
+    if not has_name:
+        whose = "  (this VM's name is not known yet)"
     yield f"{event['EventType']}  {event['EventStatus']}  {event['EventId']}{whose}"
     if event["NotBefore"]:
         left = parse_instant(event["NotBefore"]) - now
@@ -163,7 +172,7 @@ def _event(event: Mapping[str, Any], now: Micros) -> Iterator[str]:
         yield f"  {run['phase']:<10}  {run['handler']} {run['state']}{until}{detail}"
     given = event["approval"] == Consent.GIVEN.value
     if given:
-        yield "  approval    given"
+        yield f"  approval    {'would be given: dry run' if is_dry else 'given'}"
     elif event["waits_for"]:
         yield f"  approval    not yet: {event['waits_for']}"
     elif event["approval"] != Consent.NONE.value:

@@ -9,10 +9,11 @@ import enum
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from forewarn.agent.core.model import Answered, Consent
 from forewarn.agent.core.polling import NAME_TIMEOUT, TAG_LASTS
+from forewarn.agent.foreign import members
 from forewarn.agent.wire import refusals
 from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_url
 from forewarn.clock import Clock
@@ -349,18 +350,11 @@ def _name_in(answer: Answer) -> str | None:
         value: Any = json.loads(answer.body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
-    compute = (
-        cast("dict[str, Any]", value).get("compute") if _is_object(value) else None
-    )
-    name = cast("dict[str, Any]", compute).get("name") if _is_object(compute) else None
+    name = members(members(value).get("compute")).get("name")
     if not isinstance(name, str):
         return None
     name = name.strip()
     return name if 0 < len(name) <= NAME_MAX and name.isprintable() else None
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
 
 
 assert {trouble.name for trouble in Trouble} <= set(Result.__members__)

@@ -7,9 +7,10 @@ failure leaves it open, and it is sent again.
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.foreign import items, members
 from forewarn.agent.wire.answers import Answer
 from forewarn.instants import SECOND, Micros
 
@@ -79,10 +80,7 @@ def newest_versions(answer: Answer) -> tuple[str, ...]:
     """Return the versions that a 400 offers, newest first (clause 1.8)."""
     if answer.status != _BAD_REQUEST:
         return ()
-    value = _members(answer.body).get("newest-versions")
-    if not isinstance(value, list):
-        return ()
-    listed = cast("list[object]", value)[:VERSIONS_MAX]
+    listed = items(_members(answer.body).get("newest-versions"))[:VERSIONS_MAX]
     offered = {each for each in listed if isinstance(each, str)}
     return tuple(sorted(filter(_VERSION.fullmatch, offered), reverse=True))
 
@@ -103,4 +101,4 @@ def _members(body: bytes) -> dict[str, Any]:
         value: Any = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return members(value)

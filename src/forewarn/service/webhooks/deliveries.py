@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from forewarn.admin.metrics import Reading
@@ -25,7 +23,6 @@ from forewarn.service.webhooks import limits
 from forewarn.service.webhooks.decisions import Verdict
 from forewarn.service.webhooks.pending import Pending
 from forewarn.service.webhooks.receiver import Receiver
-from forewarn.service.webhooks.signing import read_keys
 from forewarn.service.webhooks.tenants import Tenants
 from forewarn.store import kinds
 from forewarn.store.outbox import OutboxMessage
@@ -36,41 +33,6 @@ NO_TENANT = "no such tenant"
 """How a receiver stands whose tenant is not in the fleet."""
 
 REMOVED = "its receiver is no longer in the settings"
-
-SECRET_BYTES_MAX = 4096
-"""Two keys are far shorter; a longer file is another file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secrets:
-    """The keys of each receiver by its name, read before anything starts."""
-
-    keys: Mapping[str, tuple[bytes, ...]]
-
-
-def read_secrets(settings: Settings) -> Secrets:
-    """Read the secret files; raises SettingsError, which shows nothing of them."""
-    return Secrets(
-        keys={
-            webhook.name: read_secret_of(settings, number)
-            for number, webhook in enumerate(settings.webhook, start=1)
-        }
-    )
-
-
-def read_secret_of(settings: Settings, number: int) -> tuple[bytes, ...]:
-    """Return the keys of one [[webhook]], counted from 1; raises SettingsError."""
-    file = Path(settings.webhook[number - 1].secret_file)
-    key = f"webhook.{number}.secret_file"
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(SECRET_BYTES_MAX)
-        return read_keys(data.decode("ascii", "replace"))
-    except OSError as error:
-        message = f"{file} cannot be read: {error.strerror}"
-        raise problem(settings, key, message) from error
-    except ValueError as error:
-        raise problem(settings, key, f"{file} {error}") from None
 
 
 class _Mailbox:
@@ -113,7 +75,7 @@ class Webhooks:
         self,
         settings: Settings,
         *,
-        keys: Secrets,
+        keys: Mapping[str, Sequence[bytes]],
         pending: Pending,
         tenants: Tenants,
         desk: OperatorDesk,
@@ -151,7 +113,7 @@ class Webhooks:
             self._receivers[webhook.name] = Receiver(
                 name=webhook.name,
                 tenant=webhook.tenant,
-                keys=keys.keys[webhook.name],
+                keys=keys[webhook.name],
                 post=sender.post,
                 mailbox=self._mailbox(webhook.name, webhook.tenant),
                 clock=clock,

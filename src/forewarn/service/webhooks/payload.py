@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from forewarn.control.admission import DOWN_ALREADY, NO_NOTICE, NOBODY_LISTENS, POLICY
-from forewarn.control.sight import PLATFORM, speaker
+from forewarn.control.share import PLATFORM, speaker
 from forewarn.instants import Micros, format_instant
 from forewarn.store.outbox import EventChange, OutboxMessage
 

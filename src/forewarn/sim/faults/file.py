@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from forewarn.fleet.lines import Lines
-from forewarn.problems import Problem, did_you_mean, quoted
+from forewarn.problems import Problem, did_you_mean, not_toml, quoted
 from forewarn.sim.faults import words
 from forewarn.sim.faults.fault import BODY_MAX, Fault, Playbook, Replacement
 from forewarn.sim.faults.problems import FaultError, FaultFileError
@@ -24,8 +24,6 @@ _FORMS = ("fault", "playbook", "kind")
 _REPLACE = ("status", "headers", "body", "content_type")
 _SHARED = ("vm", "loop")
 
-_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
-_AT_END = " (at end of document)"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 
@@ -187,13 +185,4 @@ def _parse(text: str, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        message, line = str(error), 0
-        if at := _AT_LINE.search(message):
-            line, message = int(at[1]), message[: at.start()]
-        elif message.endswith(_AT_END):
-            line = text.count("\n") + 1
-            message = message.removesuffix(_AT_END)
-        problem = Problem(
-            file=name, line=line, key="", message=f"this is not TOML: {message}"
-        )
-        raise FaultFileError([problem]) from None
+        raise FaultFileError([not_toml(error, file=name, text=text)]) from None

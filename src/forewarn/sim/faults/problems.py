@@ -9,9 +9,9 @@ from forewarn.protocol.errors import ForewarnError
 class FaultError(ForewarnError):
     """A fault cannot be understood, and nothing was changed."""
 
-    def __init__(self, message: str, *, key: str = "", hint: str = "") -> None:
+    def __init__(self, message: str, *, key: str = "") -> None:
         """Say what is wrong; `key` is the key at fault, as a file writes it."""
-        super().__init__(message, hint=hint or "docs/faults.md lists what there is")
+        super().__init__(message, hint="docs/faults.md lists what there is")
         self.key = key
 
 

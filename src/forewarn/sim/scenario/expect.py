@@ -7,7 +7,6 @@ it any more: who has not approved an event that has started will not approve it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import SECOND, Micros, describe_duration
@@ -16,6 +15,7 @@ from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.views import View, sees
 from forewarn.sim.scenario.model import Expectation, Stand, Wanted
 from forewarn.sim.scenario.telling import counted
+from forewarn.sim.scenario.witness import Witness
 from forewarn.store.port import Reader
 
 EXACT_BELOW: Micros = 10 * SECOND
@@ -28,18 +28,6 @@ class Verdict:
 
     passed: bool
     sentence: str
-
-
-class Witness(Protocol):
-    """Who has seen what VMs asked."""
-
-    def polls(self, vm: str, *, since: Micros) -> Sequence[Micros]:
-        """Return when the VM was given a document, in order."""
-        ...
-
-    def deviations(self, vm: str, *, since: Micros) -> Sequence[str]:
-        """Return what the VM did against the protocol; empty: any VM."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

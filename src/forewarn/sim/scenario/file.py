@@ -5,14 +5,13 @@ is found by `steps`, with the fleet by `fleets`; settings are those of the servi
 read by its own reader. All problems are told together, with line and key.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
 
-from forewarn.problems import Problem, did_you_mean, line_of
+from forewarn.problems import Problem, did_you_mean, not_toml, unreadable
 from forewarn.service import options
 from forewarn.service.options import OPTIONS, Option
 from forewarn.sim.scenario import fleets, values
@@ -53,8 +52,6 @@ SETTINGS: Mapping[str, str] = {
 
 _SPEED = values.number(0.001, options.SPEED_MAX)
 
-_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
-
 
 def load_scenario(file: Path) -> Scenario:
     """Return the scenario of a file; raises ScenarioError."""
@@ -62,12 +59,12 @@ def load_scenario(file: Path) -> Scenario:
         with file.open("rb") as opened:
             data = opened.read(SCENARIO_BYTES_MAX + 1)
         if len(data) > SCENARIO_BYTES_MAX:
-            raise _error(str(file), "is too large for a scenario file")
+            message = "is too large for a scenario file"
+            problem = Problem(file=str(file), line=0, key="", message=message)
+            raise ScenarioError([problem])
         text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise _error(str(file), f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise _error(str(file), "is not UTF-8", line=line_of(error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError([unreadable(error, file=str(file))]) from error
     return read_scenario(text, file=str(file), folder=file.parent)
 
 
@@ -80,19 +77,12 @@ def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenar
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        at = _AT_LINE.search(str(error))
-        message = str(error)[: at.start()] if at else str(error)
-        line = int(at[1]) if at else 0
-        raise _error(file, f"this is not TOML: {message}", line=line) from error
+        raise ScenarioError([not_toml(error, file=file, text=text)]) from error
     reader = _Reader(tables, text=text, file=file, folder=folder)
     scenario = reader.read()
     if reader.problems:
         raise ScenarioError(reader.problems)
     return scenario
-
-
-def _error(file: str, message: str, *, line: int = 0) -> ScenarioError:
-    return ScenarioError([Problem(file=file, line=line, key="", message=message)])
 
 
 class _Reader:

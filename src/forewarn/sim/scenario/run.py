@@ -14,11 +14,11 @@ from forewarn.instants import DAY, SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import ENDED_STATES, CallState
 from forewarn.sim.scenario.doing import Hand
-from forewarn.sim.scenario.expect import Facts, Verdict, Witness, judge, length
+from forewarn.sim.scenario.expect import Facts, Verdict, judge, length
 from forewarn.sim.scenario.model import OF_CLIENTS, Expect, Expectation, Scenario, Step
 from forewarn.sim.scenario.telling import counted, telling
 from forewarn.sim.scenario.time import Time
-from forewarn.sim.scenario.witness import JournalWitness
+from forewarn.sim.scenario.witness import Witness
 from forewarn.sim.stage import Stage
 
 
@@ -77,21 +77,15 @@ class Runner:
     """Runs scenarios on one stage."""
 
     def __init__(
-        self,
-        stage: Stage,
-        time: Time,
-        *,
-        witness: Witness | None = None,
-        tell: Callable[[str], None] = _nobody,
+        self, stage: Stage, time: Time, *, tell: Callable[[str], None] = _nobody
     ) -> None:
         """Run on `stage`, which has the scenario's fleet and settings.
 
-        `witness` saw the requests, if not the stage's journal; each step and
-        finding is told to `tell`, in one line.
+        Each step and finding is told to `tell`, in one line.
         """
         self._stage = stage
         self._time = time
-        self._witness = witness or JournalWitness(stage.journal)
+        self._witness = Witness(stage.journal)
         self._tell = tell
 
     async def run(self, scenario: Scenario) -> Result:

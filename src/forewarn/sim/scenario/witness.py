@@ -12,8 +12,8 @@ _HARMLESS = frozenset({"", "ok", "delay", "slow"})
 _GOOD = frozenset({HTTPStatus.OK, HTTPStatus.NOT_MODIFIED})
 
 
-class JournalWitness:
-    """Tells from a journal."""
+class Witness:
+    """Tells from a journal what VMs asked."""
 
     def __init__(self, journal: Journal) -> None:
         """Read `journal`, whenever somebody asks."""

@@ -25,6 +25,7 @@ from forewarn.agent.core.model import (
     StepState,
     Stop,
     Task,
+    Tighten,
 )
 from forewarn.agent.core.policy import Handler, Policy, Rule
 from forewarn.instants import MINUTE, SECOND, Micros
@@ -125,6 +126,14 @@ class Life:
             case Stop():
                 assert command.run_id in self.running
                 self.stops.append(command)
+            case Tighten():
+                run = self.running[command.run_id]
+                assert command.stop_at <= command.kill_at
+                assert command.stop_at <= run.stop_at
+                assert command.kill_at <= run.kill_at
+                self.running[command.run_id] = replace(
+                    run, stop_at=command.stop_at, kill_at=command.kill_at
+                )
             case Send():
                 self.sent.append(command.event_id)
             case AskPeers():

@@ -182,7 +182,7 @@ def test_who_comes_back_late_hurries_also() -> None:
     life.poll(notice())
     life.now = START + 15 * MINUTE - SECOND
     life.restart()
-    life.give()
+    life.poll(notice())
     assert left(life.runs[0], life.now) == (8, 10)
 
 

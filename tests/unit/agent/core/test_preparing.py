@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from forewarn.agent.core.model import NoteKind, Stage, StepState
-from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
+from forewarn.agent.core.policy import Approve, Handler, Policy, Rule, Window
 from forewarn.agent.core.preparing import LOST_MAX, RETRY_PAUSE
 from forewarn.instants import HOUR, MINUTE, SECOND
 from tests.unit.agent.core.support import (
@@ -21,6 +21,7 @@ from tests.unit.agent.core.support import (
 )
 
 LEAVE = Handler(name="leave")
+NOON = Window(days=frozenset(range(7)), begins=12 * 60, ends=13 * 60)
 
 
 @pytest.mark.clause("8.5")
@@ -114,6 +115,8 @@ def test_a_run_that_the_agent_lost_begins_anew() -> None:
         (again,) = decision.commands
         assert again == life.running[life.runs[-1].run_id]
         life.end("drain", StepState.LOST)
+        assert len(life.runs) == attempt + 1, "its event may have gone"
+        life.poll(notice())
         assert len(life.runs) == attempt + 2
     life.end("drain", StepState.LOST)
     assert len(life.runs) == LOST_MAX + 1
@@ -231,7 +234,7 @@ def test_a_handler_that_joined_the_settings_has_not_prepared() -> None:
     life.end("drain")
     assert life.sent == []
     life.restart(policy(DRAIN, FLUSH))
-    life.give()
+    life.poll(notice())
     assert life.waits == {"E1": "not prepared by flush"}
 
 
@@ -255,7 +258,7 @@ def test_an_agent_that_only_observes_from_now_on() -> None:
     life.restart(policy(DRAIN, FLUSH, is_observer=True))
     life.poll(notice())
     life.end("drain")
-    assert life.stage() is Stage.PREPARED
+    assert life.stage() is Stage.PREPARING, "flush has not run"
     assert life.waits == {"E1": "this agent only observes"}
     gone(life)
     life.sleep(MINUTE)

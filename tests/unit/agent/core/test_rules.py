@@ -1,5 +1,6 @@
 """The first rule whose conditions all hold decides."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,10 @@ CASES = [
     ({"min_resources": 2}, {"resources": ("vm1", "vm2")}, True),
     ({"max_resources": 1}, {}, True),
     ({"max_resources": 1}, {"resources": ("vm1", "vm2")}, False),
+    ({"description": "[planned] *"}, {"description": "[Planned] a reboot"}, True),
+    ({"description": "[planned] *"}, {"description": "p a reboot"}, False),
+    ({"description": "*[!x]*"}, {"description": "y"}, False),
+    ({"description": "?]"}, {"description": "[]"}, True),
     ({"mine": False}, {}, False),
     ({"mine": False}, {"mine": False}, True),
     ({}, {"mine": False}, False),
@@ -84,8 +89,6 @@ def test_the_first_that_matches_decides() -> None:
     assert rules.rule_for(settings, task_of(), START).name == "reboots"
     assert rules.rule_for(settings, task_of(event_type="X"), START).name == "all"
     assert rules.rule_for(Policy(), task_of(), START) is rules.NO_RULE
-    assert rules.rule_named(settings, "all").name == "all"
-    assert rules.rule_named(settings, "of yesterday") is rules.NO_RULE
 
 
 def test_the_rule_that_began_goes_on_deciding() -> None:
@@ -101,10 +104,27 @@ def test_the_rule_that_began_goes_on_deciding() -> None:
     assert life.waits == {"E1": "early never approves"}
 
 
+def test_a_rule_is_known_by_what_it_says() -> None:
+    freeze = frozenset({"Freeze", "Reboot", "Redeploy"})
+    rule = Rule(name="rule 1", types=freeze, groups=(("drain",),))
+    same = Rule(name="rule 2", types=frozenset(sorted(freeze)), groups=(("drain",),))
+    others = [
+        replace(rule, types=frozenset({"Freeze"})),
+        replace(rule, groups=(("drain", "flush"),)),
+        replace(rule, approve=Approve.NEVER),
+        replace(rule, start_before=MINUTE),
+        Rule(name="rule 1"),
+    ]
+    assert rules.sum_of(rule) == rules.sum_of(same)
+    assert len({rules.sum_of(each) for each in (rule, *others)}) == 1 + len(others)
+    # The journal has it: it must be the same in every version.
+    assert rules.sum_of(rule) == 2_624_476_256
+
+
 def test_an_observer_has_one_rule() -> None:
     settings = policy(DRAIN, is_observer=True)
     assert rules.rule_for(settings, task_of(), START) is rules.OBSERVER
-    assert rules.rule_named(settings, "rule 1") is rules.OBSERVER
+    assert rules.rule_kept(settings, task_of(), START) is rules.OBSERVER
 
 
 def test_a_rule_may_match_when_not_before_has_come_nearer() -> None:

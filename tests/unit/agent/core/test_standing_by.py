@@ -47,6 +47,8 @@ def test_a_secondary_approves_for_a_silent_primary() -> None:
         {"source": "Platform"},
         {"resources": ("vm3",)},
         {"resources": ("vm20",)},
+        {"resources": ("vm2", "vm9")},
+        {"resources": ()},
         {"event_type": "Terminate"},
     ],
 )
@@ -100,6 +102,15 @@ def test_a_secondary_may_stand_by_for_several() -> None:
     life.poll(OTHER)
     assert life.asked[0].names == ("vm2",)
     life.sleep(60 * SECOND)
+    assert life.sent == ["E1"]
+    life = Life(policy(DRAIN, standby=standby, has_peers=True))
+    life.poll(notice(resources=("vm2", "vm3"), source="User"))
+    assert life.asked[0].names == ("vm2", "vm3")
+    life.sleep(30 * SECOND)
+    life.hear("vm3", is_prepared=False)
+    life.sleep(60 * SECOND - 1)
+    assert life.sent == [], "one of them is not silent"
+    life.sleep(1)
     assert life.sent == ["E1"]
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from forewarn.agent.handlers.leash import Leash, leash_for
 from forewarn.agent.handlers.port import HandlerError, StoppedError, TimeUpError
-from forewarn.agent.integrations.commands import Commands, Output, telling
+from forewarn.agent.integrations.commands import Commands, Output
+from forewarn.agent.integrations.waiting import telling
 from forewarn.clock import SystemClock
 
 pytestmark = pytest.mark.slow
@@ -31,20 +32,18 @@ def always(_output: Output) -> bool:
 
 
 def test_what_it_said_and_how_it_ended() -> None:
-    script = 'read line; echo "$line $A $LC_ALL $B"; echo "oh: dear" >&2; exit 3'
-    output = COMMANDS.run(
-        ("sh", "-c", script), leash(), text="hello\n", environment={"B": "2"}
-    )
+    script = 'read line; echo "$line$A $LC_ALL"; echo "oh: dear" >&2; exit 3'
+    output = COMMANDS.run(("sh", "-c", script), leash())
     assert output.status == 3
-    assert output.out == "hello 1 C.UTF-8 2\n"
+    assert output.out == "1 C.UTF-8\n"
     assert output.said == "oh: dear"
     assert COMMANDS.run(("sh", "-c", "echo fine"), leash()).said == "fine"
 
 
 def test_a_failure_is_an_error_where_it_must_not_be() -> None:
-    assert COMMANDS.must(("echo", "x"), leash()) == "x\n"
-    with pytest.raises(HandlerError, match=r"^sh -c exit 4: status 4$"):
-        COMMANDS.must(("sh", "-c", "exit 4"), leash())
+    assert COMMANDS.run(("echo", "x"), leash()).good("it failed") == "x\n"
+    with pytest.raises(HandlerError, match=r"^it failed: status 4$"):
+        COMMANDS.run(("sh", "-c", "exit 4"), leash()).good("it failed")
     with pytest.raises(HandlerError, match=r"^/nowhere: No such file"):
         COMMANDS.run(("/nowhere",), leash())
 

@@ -7,21 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.integrations import nomad as module
 from forewarn.protocol.notices import Notice
 from tests.support.fake_nomad import NODE_ID, Allocation, FakeNomad
-from tests.support.handled import JOB, Handled
+from tests.support.handled import JOB, Turned
 from tests.support.json_api import Answered
 
 pytestmark = pytest.mark.slow
 
 SECONDS = 1_000_000_000
 """Of Nomad's durations."""
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -37,11 +31,11 @@ class Story:
         self.nomad = nomad
         self.folder = folder
 
-    def handler(self, settings: str = "") -> Handled:
+    def handler(self, settings: str = "") -> Turned:
         url = f'url = "{self.nomad.url}"\n'
-        return Handled("nomad", url + settings, self.folder, {})
+        return Turned("nomad", url + settings, self.folder, {})
 
-    def recover(self, handler: Handled) -> str:
+    def recover(self, handler: Turned) -> str:
         """Recover from an event, not from a journal that was lost."""
         job = replace(JOB, notice=Notice(event_id="E1"))
         return handler.worker.recover(job, handler.leash()).detail
@@ -133,7 +127,7 @@ def test_an_event_that_goes_early_ends_the_drain(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
     handler = story.handler("force = false")
-    assert handler.fails("prepare", 0.2) == (
+    assert handler.fails("prepare", 20) == (
         "its time was up while it was waiting for 1 allocation: b.b[0]"
     )
     assert nomad.deadlines == [0]
@@ -147,7 +141,7 @@ def test_a_drain_of_an_ineligible_node_only_ends(story: Story) -> None:
     story.nomad.eligibility = "ineligible"
     story.nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
     handler = story.handler("force = false")
-    handler.fails("prepare", 0.2)
+    handler.fails("prepare", 20)
     assert story.recover(handler) == "the drain ended; node worker-1 stays ineligible"
     assert (story.nomad.drain, story.nomad.eligibility) == (None, "ineligible")
 
@@ -187,7 +181,7 @@ def test_somebody_ends_our_drain(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     handler = story.handler("force = false")
-    handler.fails("prepare", 0.1)
+    handler.fails("prepare", 10)
     nomad.end_drain(eligible=False)
     assert "or was ended" in story.recover(handler)
     assert nomad.eligibility == "ineligible", "that was their will"
@@ -212,7 +206,7 @@ def test_after_somebody_ended_ours_the_next_is_a_new_one(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     handler = story.handler("force = false")
-    handler.fails("prepare", 0.1)
+    handler.fails("prepare", 10)
     nomad.end_drain(eligible=False)
     nomad.allocations = []
     handler.prepare()
@@ -271,7 +265,7 @@ def test_servers_that_are_away_are_waited_for(story: Story) -> None:
     nomad.refusals = [Answered(status=500, text="No cluster leader")] * 2
     assert handler.prepare() == "node worker-1 is drained"
     nomad.end()
-    told = handler.fails("recover", 0.4)
+    told = handler.fails("recover", 40)
     assert told.startswith("its time was up while it was asking again")
     assert handler.memo.exists()
     nomad.begin()
@@ -286,7 +280,7 @@ def test_what_was_left_is_told_also_where_the_servers_went(story: Story) -> None
     first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
     listed = [Answered(nomad._node()), Answered([{"Name": "web.web[0]"}])]
     nomad.refusals = [*first, *listed, *away]
-    assert handler.fails("prepare", 0.5) == (
+    assert handler.fails("prepare", 50) == (
         "its time was up while it was waiting for 1 allocation: web.web[0]"
     )
 
@@ -296,7 +290,7 @@ def test_eligibility_that_does_not_come_is_told(story: Story) -> None:
     handler.prepare()
     stuck = Answered(nomad._node())
     nomad.refusals = [nomad.answer_self(), *[stuck, Answered({})] * 99]
-    assert handler.fails("recover", 0.2) == (
+    assert handler.fails("recover", 20) == (
         "its time was up while it was waiting for node worker-1 to be eligible"
     )
 
@@ -306,7 +300,7 @@ def test_a_drain_that_nomad_never_calls_done_is_told(story: Story) -> None:
     draining = nomad._node() | {"DrainStrategy": {"Deadline": 0}}
     first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
     nomad.refusals = [*first, *[Answered(draining), Answered([])] * 99]
-    assert handler.fails("prepare", 0.2) == (
+    assert handler.fails("prepare", 20) == (
         "its time was up while it was waiting for Nomad to call the drain done"
     )
 

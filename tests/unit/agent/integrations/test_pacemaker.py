@@ -9,8 +9,8 @@ import pytest
 from forewarn.agent.integrations import waiting
 from forewarn.agent.settings import AgentSettingsError
 from tests.support.fake_pacemaker import NEVER, FakePacemaker
-from tests.support.handled import PATIENT_SECONDS
-from tests.support.turned import Turned
+from tests.support.handled import Turned
+from tests.support.jobs import PATIENT_SECONDS
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from forewarn.agent.integrations.slurm.state import Undo, jobs_of, node_of, undo
 from forewarn.agent.settings import AgentSettingsError
 from tests.support.agent_journals import START, notice_of
 from tests.support.fake_slurm import DENIED, FakeSlurm
-from tests.support.handled import JOB, PATIENT_SECONDS
-from tests.support.turned import Turned
+from tests.support.handled import JOB, Turned
+from tests.support.jobs import PATIENT_SECONDS
 
 pytestmark = pytest.mark.slow
 

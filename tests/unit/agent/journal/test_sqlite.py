@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from forewarn.agent.core.model import Memory
 from forewarn.agent.journal import desk, schema
+from forewarn.agent.journal.file import BUSY_SECONDS, BUSY_SECONDS_AGAIN
 from forewarn.agent.journal.lock import AgentLock
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.opening import boot_id, open_journal
@@ -129,6 +131,30 @@ def test_a_save_that_fails_changes_nothing_and_the_next_writes_all(
     journal.close()
 
 
+def test_who_holds_the_file_for_long_holds_up_one_save_and_no_more(
+    path: Path,
+) -> None:
+    def patience() -> float:
+        [(milliseconds,)] = journal._file.rows("PRAGMA busy_timeout")
+        return milliseconds / 1_000
+
+    journal = SqliteJournal(path)
+    assert patience() == BUSY_SECONDS
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for _ in range(2):
+        with pytest.raises(JournalError, match="locked") as caught:
+            journal.save(MEMORY, [note_of()])
+        assert "find it and stop it" in caught.value.hint
+        assert patience() == BUSY_SECONDS_AGAIN
+    other.execute("ROLLBACK")
+    other.close()
+    journal.save(MEMORY, [note_of()])
+    assert patience() == BUSY_SECONDS
+    assert journal.load() == MEMORY
+    journal.close()
+
+
 def damage(path: Path) -> None:
     """Overwrite everything but the head, as a dying disk might."""
     with sqlite3.connect(path) as file:
@@ -149,6 +175,111 @@ def test_a_damaged_file_is_set_aside_at_the_start(
     assert path.with_name("agent.db.damaged-1").exists()
     assert "agent.db.damaged-1" in caplog.text
     opened.close()
+
+
+def zero_head(content: bytes) -> bytes:
+    return bytes(16) + content[16:]
+
+
+def zeros(content: bytes) -> bytes:
+    return bytes(len(content))
+
+
+def zero_page(content: bytes) -> bytes:
+    return bytes(4096) + content[4096:]
+
+
+def garbage(content: bytes) -> bytes:
+    return bytes(range(256)) * (len(content) // 256)
+
+
+def worked(path: Path) -> None:
+    """Have an agent work with the journal, and end."""
+    opened = open_journal(path)
+    opened.journal.save(MEMORY, [note_of()])
+    opened.close()
+
+
+@pytest.mark.parametrize("spoil", [zero_head, zeros, zero_page, garbage])
+def test_a_journal_without_its_head_is_set_aside_at_the_start(
+    path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[bytes], bytes]
+) -> None:
+    worked(path)
+    spoilt = spoil(path.read_bytes())
+    path.write_bytes(spoilt)
+    opened = open_journal(path)
+    assert opened.journal.load() == Memory(lost_journal=True)
+    assert path.with_name("agent.db.damaged-1").read_bytes() == spoilt
+    assert "it was set aside as agent.db.damaged-1" in caplog.text
+    opened.close()
+
+
+@pytest.mark.parametrize("spoil", [zero_head, zeros])
+def test_a_journal_is_known_by_its_number_and_zeros_are_nobodys(
+    path: Path, spoil: Callable[[bytes], bytes]
+) -> None:
+    """Where the lock that knows of it is lost, too."""
+    worked(path)
+    path.write_bytes(spoil(path.read_bytes()))
+    path.with_name("agent.db.lock").unlink()
+    open_journal(path).close()
+    assert path.with_name("agent.db.damaged-1").exists()
+
+
+def test_what_stands_beside_it_speaks_for_a_journal(path: Path) -> None:
+    path.write_bytes(garbage(bytes(5_000)))
+    with pytest.raises(JournalRefusedError, match="no journal of the agent's"):
+        open_journal(path)
+    path.with_name("agent.db.runs").mkdir()
+    open_journal(path).close()
+    assert path.with_name("agent.db.damaged-1").exists()
+
+
+def test_a_text_is_never_moved_away(path: Path) -> None:
+    worked(path)
+    path.write_text("[Unit]\nDescription=ein Dienst für\talle\n" * 200)
+    for _ in range(2):
+        with pytest.raises(JournalRefusedError) as caught:
+            open_journal(path)
+        assert "left as it is" in caught.value.hint
+    assert path.read_text().startswith("[Unit]")
+    assert not path.with_name("agent.db.damaged-1").exists()
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_journal_that_is_empty_or_gone_is_told(
+    path: Path, caplog: pytest.LogCaptureFixture, *, is_gone: bool
+) -> None:
+    worked(path)
+    assert not caplog.text
+    path.write_bytes(b"")
+    if is_gone:
+        path.unlink()
+    opened = open_journal(path)
+    assert opened.journal.load() == Memory(lost_journal=True)
+    assert f"the journal {path} is empty or gone" in caplog.text
+    opened.close()
+
+
+def test_a_head_that_is_lost_at_work_is_begun_anew(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.save(MEMORY, [note_of()])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    other.close()
+    with path.open("r+b") as file:
+        file.write(bytes(8_192))
+    # What has been read is not read again, until memory is short.
+    journal._file.run("PRAGMA shrink_memory")
+    assert not journal.take_orders()
+    assert journal.load() == MEMORY
+    more = Memory(tasks=(*MEMORY.tasks, task_of("E3")), name="web_1")
+    journal.save(more, [note_of("E3")])
+    journal.close()
+    again = SqliteJournal(path)
+    assert again.load() == more
+    again.close()
+    assert path.with_name("agent.db.damaged-1").exists()
 
 
 def test_an_entry_that_makes_no_sense_is_damage(path: Path) -> None:
@@ -206,7 +337,7 @@ def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None
     with pytest.raises(JournalRefusedError, match="another program"):
         open_journal(path)
     path.write_text("[Unit]\nDescription=not a database at all, but a text\n" * 30)
-    with pytest.raises(JournalRefusedError, match="not a database"):
+    with pytest.raises(JournalRefusedError, match="no journal of the agent's"):
         open_journal(path)
     assert path.read_text().startswith("[Unit]")
     assert before
@@ -216,8 +347,14 @@ def test_a_second_agent_is_refused_with_the_process_of_the_first(path: Path) -> 
     first = open_journal(path)
     with pytest.raises(JournalRefusedError, match=f"process {os.getpid()}$"):
         open_journal(path)
+    # By another name it is the same journal.
+    name = path.with_name("link.db")
+    name.symlink_to(path)
+    with pytest.raises(JournalRefusedError, match=f"process {os.getpid()}$"):
+        open_journal(name)
     first.close()
-    open_journal(path).close()
+    open_journal(name).close()
+    assert not path.with_name("link.db.lock").exists()
 
 
 def test_a_folder_is_made_and_a_path_is_not(tmp_path: Path) -> None:

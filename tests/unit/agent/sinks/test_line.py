@@ -74,7 +74,14 @@ def test_this_end_is_written_as_mail_servers_want_it() -> None:
 
 
 def test_a_connection_that_breaks_is_told() -> None:
-    with peer(reset) as port, line_to(port) as line:
+    is_there = threading.Event()
+
+    def act(wire: socket.socket) -> None:
+        is_there.wait(5)
+        reset(wire)
+
+    with peer(act) as port, line_to(port) as line:
+        is_there.set()
         with pytest.raises(SinkError, match="the connection ended while waiting"):
             line.read_line()
         with pytest.raises(SinkError, match=r"connection ended while sending"):

@@ -1,13 +1,13 @@
 """Notifications that are held up, and those that must not be held up by them."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
 from forewarn.agent.core.model import Memory
 from forewarn.agent.journal.memory import MemoryJournal
-from forewarn.agent.journal.port import Outgoing
+from forewarn.agent.journal.port import JournalError, Outgoing
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.telling import notify
 from forewarn.agent.telling.notify import HELD_TRIES, Notifier
@@ -133,6 +133,42 @@ def test_a_bug_with_one_costs_only_that_one(
     scene.notifier.stop()
     assert scene.sink.taken == ["b"]
     assert "a notification for there is dropped: a bug: KeyError" in caplog.text
+
+
+def test_what_waits_for_a_receiver_that_is_gone_is_dropped_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = Scene()
+    before.journal = MemoryJournal(
+        teller=lambda note, memory: [
+            *before.notifier.make(note, memory),
+            Outgoing(sink="renamed", body="{}"),
+        ]
+    )
+    before.tell("a", "b")
+    before.notifier.attach(before.journal)
+    before.wait_empty()
+    before.notifier.stop()
+    assert before.sink.taken == ["a", "b"]
+    assert not before.journal.queued("renamed", limit=9)
+    assert "2 notifications are dropped, whose receivers are no longer" in caplog.text
+
+
+def test_a_journal_that_fails_at_the_start_keeps_nobody_from_work(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(MemoryJournal):
+        def drop_others(self, sinks: Collection[str]) -> int:
+            raise JournalError("the disk is full")
+
+    scene = Scene()
+    scene.journal = Failing(teller=scene.notifier.make)
+    scene.tell("a")
+    scene.notifier.attach(scene.journal)
+    scene.wait_empty()
+    scene.notifier.stop()
+    assert scene.sink.taken == ["a"]
+    assert "notifications wait: the disk is full" in caplog.text
 
 
 def test_one_that_cannot_be_read_is_dropped() -> None:

@@ -1,10 +1,8 @@
 """The client over real sockets: it ends in time, whatever the other side does."""
 
 import contextlib
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -253,23 +251,12 @@ def test_whoever_waits_can_be_ended() -> None:
         assert trouble_of(lambda: client.get("/", timeout=SECOND)) is Trouble.STOPPED
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate")
+@needs_openssl
 def test_tls_is_trusted_by_a_file_of_authorities(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    with scripted(plain(b"1"), plain(b"2"), context=context) as server:
+    made = certificate_in(tmp_path)
+    with scripted(plain(b"1"), plain(b"2"), context=made.server()) as server:
         url = server.url.replace("http:", "https:")
-        client = client_of(url, ca_file=str(certificate))
+        client = client_of(url, ca_file=str(made.certificate))
         bodies = [client.get("/", timeout=5 * SECOND).body for _ in range(2)]
         client.close()
         assert bodies == [b"1", b"2"]

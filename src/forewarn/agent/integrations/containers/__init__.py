@@ -13,9 +13,16 @@ from functools import partial
 from typing import Any
 
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash, leash_for
-from forewarn.agent.handlers.port import Forgetful, HandlerError, Job, Result
-from forewarn.agent.integrations.commands import Commands, telling
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import (
+    Forgetful,
+    HandlerError,
+    Job,
+    Result,
+    faults_within,
+    raise_faults,
+)
+from forewarn.agent.integrations.commands import Commands
 from forewarn.agent.integrations.containers.engine import (
     SHORT_ID,
     Container,
@@ -27,6 +34,7 @@ from forewarn.agent.integrations.containers.engine import (
 from forewarn.agent.integrations.containers.keys import faults_of, keys_of
 from forewarn.agent.integrations.kind import HandlerKind
 from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.integrations.waiting import telling
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
@@ -90,7 +98,7 @@ class ContainerWorker(Forgetful):
                 ]
             ]
         groups = [self._engine.look(group, leash) for group in plan.containers]
-        _must(self._missing(groups))
+        raise_faults(self._missing(groups))
         return groups
 
     def _missing(self, groups: Sequence[Sequence[Container]]) -> Iterator[str]:
@@ -122,7 +130,7 @@ class ContainerWorker(Forgetful):
                 return Result(detail=", ".join(done) or "nothing of it ran")
             if number == ROUNDS_MAX:
                 break
-            _must(
+            raise_faults(
                 f"{each.name} is the agent's own container"
                 for each in left
                 if self._is_own(each)
@@ -201,7 +209,7 @@ class ContainerWorker(Forgetful):
             done += self._thaw(group, leash, faults)
         for group in reversed(self._memory()[STOPPED]):
             done += self._start(group, leash, faults)
-        _must(faults)
+        raise_faults(faults)
         self._memo.keep({})
         return Result(detail=", ".join(done) or "nothing had to be undone")
 
@@ -285,11 +293,7 @@ class ContainerWorker(Forgetful):
 
     def check(self) -> Sequence[str]:
         """Return what is wrong with the containers, and whether the engine answers."""
-        leash = leash_for(CHECK_SECONDS, self._clock)
-        try:
-            return tuple(dict.fromkeys(self._wrong(leash)))
-        except HandlerError as error:
-            return (error.message,)
+        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, leash: Leash) -> Iterator[str]:
         chosen = self._engine.running(self._plan.labels, leash)
@@ -367,10 +371,3 @@ def _not_up(container: Container, said: str) -> str:
         f"{container.name} was started and has ended again with exit status "
         f"{container.exit_code}"
     )
-
-
-def _must(faults: Iterable[str]) -> None:
-    """Raise HandlerError with the faults, if there are any."""
-    found = list(faults)
-    if found:
-        raise HandlerError("; ".join(found))

@@ -158,11 +158,10 @@ class Engine:
         )
 
     def _failed(self, verb: str, output: Output) -> HandlerError:
-        said = output.said or f"status {output.status}"
         hint = ""
         if "permission denied" in output.err.lower():
             hint = " (the agent runs as root, or its user may use the engine)"
-        return HandlerError(f"{shown(self._words)} {verb}: {said}{hint}")
+        return HandlerError(f"{shown(self._words)} {verb}: {output.why}{hint}")
 
 
 def may_pass(output: Output) -> bool:

@@ -4,7 +4,6 @@ Here are its keys and what must hold between them; `worker` does the work.
 """
 
 import re
-import socket
 
 from forewarn.agent import forms
 from forewarn.agent.handlers.ground import Ground
@@ -19,6 +18,7 @@ from forewarn.agent.integrations.haproxy.worker import (
 )
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
 from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.naming import host_name
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import DAY, SECOND
@@ -61,7 +61,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> HaproxyWorker:
         wishes,
         memo=Memo(ground.memos, settings.name),
         clock=ground.clock,
-        host=lambda: socket.gethostname().partition(".")[0],
+        host=host_name,
     )
 
 
@@ -82,25 +82,25 @@ KIND = HandlerKind(
         "sessions_max": Option(
             form=Form.COUNT,
             most=SESSIONS_BOUND,
-            text="How many sessions may be left, of all servers together. Absent: 0.",
+            text="How many sessions may be left, of all servers together. Default: 0.",
         ),
         "wait": Option(
             form=Form.DURATION,
             least=SECOND,
             most=DAY,
-            text="How long to wait for sessions at most. Absent: nine tenths of the "
+            text="How long to wait for sessions at most. Default: nine tenths of the "
             "time that there is, and never longer.",
         ),
         "sessions_left": Option(
             form=Form.WORD,
             words=(FAIL, LEAVE, SHUTDOWN),
             text="What to do about sessions that are left then: `fail`; `leave`, which "
-            "is content; `shutdown`, which breaks them off. Absent: `fail`.",
+            "is content; `shutdown`, which breaks them off. Default: `fail`.",
         ),
         "maint": Option(
             form=Form.SWITCH,
             text="Whether servers are put into maintenance once they are drained, so "
-            "that their health checks end. Absent: `false`.",
+            "that their health checks end. Default: `false`.",
         ),
     },
     needed=("socket", "servers"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
-from forewarn.agent.integrations.commands import over
+from forewarn.agent.integrations.waiting import over
 from forewarn.agent.wire.http import HttpError, Lookup, parse_url
 from forewarn.agent.wire.urls import split_listener
 

@@ -19,11 +19,10 @@ from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
     Job,
+    OverError,
     Result,
-    StoppedError,
     TimeUpError,
 )
-from forewarn.agent.integrations.commands import over, telling
 from forewarn.agent.integrations.haproxy.runtime import (
     DRAIN_FORCED,
     MAINT_FORCED,
@@ -32,6 +31,7 @@ from forewarn.agent.integrations.haproxy.runtime import (
     Server,
 )
 from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.integrations.waiting import over, telling
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros, describe_duration
 
@@ -133,7 +133,7 @@ class HaproxyWorker(Forgetful):
                     told += self._made_ready(Runtime(place), servers, leash)
                 except AwayError as error:
                     away.append(error.message)
-                except (TimeUpError, StoppedError):
+                except OverError:
                     raise
                 except HandlerError as error:
                     refused.append(error.message)
@@ -193,7 +193,7 @@ class HaproxyWorker(Forgetful):
             except AwayError as error:
                 seen.away.append(error.message)
                 continue
-            except (TimeUpError, StoppedError):
+            except OverError:
                 raise
             except HandlerError as error:
                 refused.append(error.message)

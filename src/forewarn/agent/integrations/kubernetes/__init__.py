@@ -31,73 +31,73 @@ GRACE_MAX: Micros = 24 * HOUR
 _KEYS: Mapping[str, Option] = {
     "node": Option(
         form=Form.TEXT,
-        text="The node's name. Absent: the variable `NODE_NAME`, or else the name of "
+        text="The node's name. Default: the variable `NODE_NAME`, or else the name of "
         "this computer.",
     ),
     "kubeconfig": Option(
         form=Form.TEXT,
-        text="A file with the cluster and a token or certificate. Absent: the service "
+        text="A file with the cluster and a token or certificate. Default: the service "
         "account of the pod that the agent runs in.",
     ),
     "taint": Option(
         form=Form.TEXT,
         may_be_empty=True,
         text=f"The taint that is set, `key:Effect` or `key=value:Effect`; without a "
-        f"value, it is the event's type. Empty: none. Absent: `{TAINT}`.",
+        f"value, it is the event's type. Empty: none. Default: `{TAINT}`.",
     ),
     "cordon": Option(
         form=Form.SWITCH,
-        text="Whether the node is made unschedulable. Absent: `true`.",
+        text="Whether the node is made unschedulable. Default: `true`.",
     ),
     "drain": Option(
         form=Form.SWITCH,
-        text="Whether its pods are evicted, and waited for. Absent: `true`.",
+        text="Whether its pods are evicted, and waited for. Default: `true`.",
     ),
     "condition": Option(
         form=Form.TEXT,
         may_be_empty=True,
-        text="The type of the node's condition that is set. Empty: none. Absent: "
+        text="The type of the node's condition that is set. Empty: none. Default: "
         f"`{CONDITION}`.",
     ),
     "events": Option(
         form=Form.SWITCH,
-        text="Whether Events about the node are emitted. Absent: `true`.",
+        text="Whether Events about the node are emitted. Default: `true`.",
     ),
     "empty_dir": Option(
         form=Form.WORD,
         words=CARES,
         text="Pods with an emptyDir, whose data would go: `evict`; `leave` them; "
-        "`refuse`: leave them and fail. Absent: `refuse`.",
+        "`refuse`: leave them and fail. Default: `refuse`.",
     ),
     "bare_pods": Option(
         form=Form.WORD,
         words=CARES,
         text="Pods without a controller, which nobody would make anew: `evict`, "
-        "`leave`, `refuse`, as with `empty_dir`. Absent: `refuse`.",
+        "`leave`, `refuse`, as with `empty_dir`. Default: `refuse`.",
     ),
     "selector": Option(
         form=Form.TEXT,
         text="Only pods with these labels are looked at, such as `tier!=batch`. "
-        "Absent: all.",
+        "Default: all.",
     ),
     "grace": Option(
         form=Form.DURATION,
         least=SECOND,
         most=GRACE_MAX,
-        text="At most, for each pod to end. Absent: what it asks for. Never more "
+        text="At most, for each pod to end. Default: what it asks for. Never more "
         "than is left.",
     ),
     "force": Option(
         form=Form.SWITCH,
         text="Whether pods that are still there near the deadline are deleted, "
-        "whatever their budgets say. Absent: `false`.",
+        "whatever their budgets say. Default: `false`.",
     ),
     "force_lead": Option(
         form=Form.DURATION,
         least=SECOND,
         most=HOUR,
         text="So long before the deadline, and not before half of the time is over. "
-        "Absent: `30s`.",
+        "Default: `30s`.",
     ),
 }
 

@@ -12,9 +12,11 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
+from forewarn.agent.foreign import members, objects
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.secret import exposure
 from forewarn.agent.integrations.api import Api
 from forewarn.agent.integrations.kubernetes.yaml import YAML_CHARACTERS_MAX, YamlError
 from forewarn.agent.integrations.kubernetes.yaml import read as read_yaml
@@ -30,7 +32,6 @@ TOKEN_BYTES_MAX = 64 * 1024
 CA_BYTES_MAX = 1024 * 1024
 """Of a file of authorities: the machine's whole bundle has 220,000."""
 
-_OTHERS = 0o077
 _LOOPBACK = re.compile(r"localhost|::1|127(?:\.\d{1,3}){3}", re.ASCII)
 
 _CLUSTER_KEYS = frozenset(
@@ -106,15 +107,8 @@ def find(
 
 def warnings(kubeconfig: str) -> Sequence[str]:
     """Return what is careless about the file of the settings."""
-    if not kubeconfig or os.name != "posix":
-        return ()
-    try:
-        mode = os.stat(kubeconfig).st_mode
-    except OSError:
-        return ()
-    if mode & _OTHERS:
-        return (f"{kubeconfig} can be read by other users: chmod 600",)
-    return ()
+    exposed = exposure(kubeconfig) if kubeconfig else ""
+    return (exposed,) if exposed else ()
 
 
 # A kubeconfig
@@ -122,7 +116,7 @@ def warnings(kubeconfig: str) -> Sequence[str]:
 
 def _of_file(path: str) -> Access:
     text = _bytes(path, YAML_CHARACTERS_MAX, "the kubeconfig")
-    whole = _mapping(_parsed(path, text.decode("utf-8", "replace")))
+    whole = members(_parsed(path, text.decode("utf-8", "replace")))
     current = whole.get("current-context")
     if not isinstance(current, str) or not current:
         raise HandlerError(f"{path} has no current-context")
@@ -158,11 +152,9 @@ def _named(
     path: str, whole: Mapping[str, Any], part: str, name: str, inner: str
 ) -> Mapping[str, Any]:
     """Return the context, cluster or user of a name; raises HandlerError."""
-    found: object = whole.get(part)
-    for each in cast("list[object]", found) if isinstance(found, list) else []:
-        entry = _mapping(each)
+    for entry in objects(whole.get(part)):
         if entry.get("name") == name:
-            return _mapping(entry.get(inner))
+            return members(entry.get(inner))
     raise HandlerError(f"{path} has no {inner} {name!r} in {part}")
 
 
@@ -242,7 +234,3 @@ def _bytes(path: str, most: int, what: str) -> bytes:
             return file.read(most)
     except OSError as error:
         raise HandlerError(f"{what} cannot be read: {path}: {error.strerror}") from None
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

@@ -12,9 +12,22 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn.agent import forms
+from forewarn.agent.foreign import members, objects
 from forewarn.agent.handlers.leash import Leash
-from forewarn.agent.handlers.port import HandlerError, StoppedError, TimeUpError
-from forewarn.agent.integrations.api import AGAIN, Api, ApiError, Ask
+from forewarn.agent.handlers.port import (
+    HandlerError,
+    OverError,
+    StoppedError,
+    TimeUpError,
+)
+from forewarn.agent.integrations.api import (
+    AGAIN,
+    CONFLICT,
+    NOT_FOUND,
+    Api,
+    ApiError,
+    Ask,
+)
 from forewarn.agent.integrations.kubernetes.pods import Care, Fate, Pod, pod_of
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
@@ -44,9 +57,6 @@ one. Who comes again after that tolerates anything, and would never cease to com
 NAMED_MAX = 5
 """Pods that a sentence names, each with its reason."""
 
-_NOT_FOUND = 404
-_CONFLICT = 409
-_FORBIDDEN = 403
 _TERMINATING = "NamespaceTerminating"
 _BUDGET = "DisruptionBudget"
 
@@ -131,7 +141,7 @@ class Drain:
                 if not leash.pause(LOOK_SECONDS):
                     raise self._late(left.values(), leash)
                 there = self._look(leash, is_first=False)
-            except (TimeUpError, StoppedError):
+            except OverError:
                 raise self._late(left.values(), leash) from None
             left = {uid: there[uid] for uid in left if uid in there}
             if not left:
@@ -181,16 +191,16 @@ class Drain:
         if not is_first and self._as_of:
             version = _quoted(self._as_of)
             query += f"&resourceVersion={version}&resourceVersionMatch=NotOlderThan"
-        found = _mapping(self._api.get(f"/api/v1/pods?{query}", leash))
+        found = members(self._api.get(f"/api/v1/pods?{query}", leash))
         if is_first:
-            metadata = _mapping(found.get("metadata"))
+            metadata = members(found.get("metadata"))
             self._as_of = str(metadata.get("resourceVersion") or "")
-        items = found.get("items")
-        if not isinstance(items, list):
+        listed = found.get("items")
+        if not isinstance(listed, list):
             raise HandlerError("the API server answered with something else than pods")
         pods = (
             pod_of(each, empty_dir=self._plan.empty_dir, bare=self._plan.bare)
-            for each in cast("list[object]", items)
+            for each in cast("list[object]", listed)
         )
         return {pod.uid: pod for pod in pods}
 
@@ -228,11 +238,11 @@ class Drain:
         try:
             self._api.ask(Ask(method=method, path=path, json=body, again=False), leash)
         except ApiError as error:
-            if error.status not in {_NOT_FOUND, _CONFLICT}:
+            if error.status not in {NOT_FOUND, CONFLICT}:
                 self._take_refusal(pod, error)
                 return False
             # It is gone, or another one of its name has come.
-        except (TimeUpError, StoppedError):
+        except OverError:
             raise
         except HandlerError as error:
             self._say(pod, error.message)
@@ -288,11 +298,9 @@ class Drain:
 
 def _causes(body: object) -> tuple[str, bool]:
     """Return what budgets say, and whether the namespace is being deleted."""
-    causes = _mapping(_mapping(body).get("details")).get("causes")
     budgets: list[str] = []
     is_ending = False
-    for found in cast("list[object]", causes) if isinstance(causes, list) else []:
-        cause = _mapping(found)
+    for cause in objects(members(members(body).get("details")).get("causes")):
         is_ending = is_ending or cause.get("reason") == _TERMINATING
         if cause.get("reason") == _BUDGET and cause.get("message"):
             budgets.append(str(cause["message"]))
@@ -331,7 +339,3 @@ def _path(pod: Pod) -> str:
 
 def _quoted(text: str) -> str:
     return forms.percent_quoted(text)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

@@ -7,10 +7,11 @@ and the cordon, under the node's resourceVersion: either all of it is there, or 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
+from forewarn.agent.foreign import items, members, objects
 from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.protocol.notices import Notice
 
@@ -169,16 +170,16 @@ def read_record(node: Mapping[str, Any]) -> Record:
     """Return what a node's annotation says; what cannot be read says nothing."""
     text = _at(node, "metadata", "annotations").get(ANNOTATION)
     try:
-        whole = _mapping(json.loads(str(text)))
+        whole = members(json.loads(str(text)))
     except ValueError:
         return Record()
     deeds: dict[str, Deed] = {}
-    for name, found in _mapping(whole.get("handlers")).items():
-        each = _mapping(found)
+    for name, found in members(whole.get("handlers")).items():
+        each = members(found)
         deeds[name] = Deed(
             cordon=each.get("cordon") is True,
-            taints=_texts(each.get("taints")),
-            conditions=_texts(each.get("conditions")),
+            taints=tuple(map(str, items(each.get("taints")))),
+            conditions=tuple(map(str, items(each.get("conditions")))),
         )
     return Record(deeds=deeds, cordoned=whole.get("cordoned") is True)
 
@@ -292,7 +293,7 @@ def condition_patch(
     status = "True" if is_on else "False"
     moment = _second(now)
     since = moment
-    for each in _list(_at(node, "status").get("conditions")):
+    for each in objects(_at(node, "status").get("conditions")):
         if _is(each, kind, status):
             since = str(each.get("lastTransitionTime") or moment)
     told = {
@@ -308,7 +309,7 @@ def condition_patch(
 
 def condition_is_on(node: Mapping[str, Any], kind: str) -> bool:
     """Tell whether a condition of this type says True."""
-    found = _list(_at(node, "status").get("conditions"))
+    found = objects(_at(node, "status").get("conditions"))
     return any(_is(each, kind, "True") for each in found)
 
 
@@ -359,27 +360,11 @@ def _identity(taint: Mapping[str, Any]) -> str:
     return f"{taint.get('key')}:{taint.get('effect')}"
 
 
-def _taints(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return _list(spec.get("taints"))
+def _taints(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return objects(spec.get("taints"))
 
 
 def _at(value: object, *path: str) -> Mapping[str, Any]:
     for key in path:
-        value = _mapping(value).get(key)
-    return _mapping(value)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return ()
-    return tuple(str(each) for each in cast("list[object]", value))
-
-
-def _list(value: object) -> list[Mapping[str, Any]]:
-    if not isinstance(value, list):
-        return []
-    return [_mapping(each) for each in cast("list[object]", value)]
+        value = members(value).get(key)
+    return members(value)

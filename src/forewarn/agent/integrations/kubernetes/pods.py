@@ -8,8 +8,9 @@ nobody would make anew, are for the settings.
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
+from forewarn.agent.foreign import members, objects
 from forewarn.instants import Micros, parse_instant
 
 GRACE_SECONDS = 30
@@ -73,10 +74,10 @@ class Pod:
 
 def pod_of(found: object, *, empty_dir: Care, bare: Care) -> Pod:
     """Return a pod of the API's list, with its fate."""
-    whole = _mapping(found)
-    metadata, spec = _mapping(whole.get("metadata")), _mapping(whole.get("spec"))
+    whole = members(found)
+    metadata, spec = members(whole.get("metadata")), members(whole.get("spec"))
     namespace = str(metadata.get("namespace") or "")
-    fate = _fate(metadata, spec, _mapping(whole.get("status")))
+    fate = _fate(metadata, spec, members(whole.get("status")))
     care = {Fate.LOCAL: empty_dir, Fate.BARE: bare}.get(fate)
     if fate is Fate.LOCAL and care is Care.EVICT and not _controller(metadata):
         # It loses both: its data may go, and it has to be asked whether it may.
@@ -103,24 +104,20 @@ def _fate(
     metadata: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any]
 ) -> Fate:
     controller = _controller(metadata)
-    if MIRROR in _mapping(metadata.get("annotations")) or controller == "Node":
+    if MIRROR in members(metadata.get("annotations")) or controller == "Node":
         return Fate.MIRROR
     if controller == "DaemonSet":
         return Fate.DAEMON
     if status.get("phase") in {"Succeeded", "Failed"}:
         return Fate.FINISHED
-    volumes = spec.get("volumes")
-    for volume in cast("list[object]", volumes) if isinstance(volumes, list) else []:
-        if "emptyDir" in _mapping(volume):
-            return Fate.LOCAL
+    if any("emptyDir" in volume for volume in objects(spec.get("volumes"))):
+        return Fate.LOCAL
     return Fate.EVICT if controller else Fate.BARE
 
 
 def _controller(metadata: Mapping[str, Any]) -> str:
     """Return the kind of what would make a pod anew; empty: nobody would."""
-    owners = metadata.get("ownerReferences")
-    for found in cast("list[object]", owners) if isinstance(owners, list) else []:
-        owner = _mapping(found)
+    for owner in objects(metadata.get("ownerReferences")):
         if owner.get("controller") is True:
             return str(owner.get("kind") or "")
     return ""
@@ -133,7 +130,3 @@ def _instant(text: object) -> Micros | None:
         return parse_instant(str(text))
     except ValueError:
         return 0
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

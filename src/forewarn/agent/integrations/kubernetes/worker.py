@@ -5,23 +5,30 @@ asks the API server alone, and bears that it is away for a while. It knows no ru
 no document.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from forewarn.agent import forms
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.foreign import members
+from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
     Job,
+    OverError,
     Result,
-    StoppedError,
-    TimeUpError,
+    faults_within,
 )
-from forewarn.agent.integrations.api import Api, ApiError, Ask
-from forewarn.agent.integrations.commands import over
+from forewarn.agent.integrations.api import (
+    CONFLICT,
+    FORBIDDEN,
+    NOT_FOUND,
+    Api,
+    ApiError,
+    Ask,
+)
 from forewarn.agent.integrations.kubernetes.access import Access, warnings
 from forewarn.agent.integrations.kubernetes.drain import Drain, Plan
 from forewarn.agent.integrations.kubernetes.node import (
@@ -35,6 +42,7 @@ from forewarn.agent.integrations.kubernetes.node import (
 from forewarn.agent.integrations.kubernetes.node import event as event_body
 from forewarn.agent.integrations.kubernetes.node import reason as reason_of
 from forewarn.agent.integrations.kubernetes.node import sentence as sentence_of
+from forewarn.agent.integrations.waiting import over
 from forewarn.clock import Clock
 
 T = TypeVar("T")
@@ -52,9 +60,6 @@ _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _EVENTS = "/api/v1/namespaces/default/events"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_FORBIDDEN = 403
-_NOT_FOUND = 404
-_CONFLICT = 409
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,31 +151,25 @@ class KubernetesWorker(Forgetful):
 
     def check(self) -> Sequence[str]:
         """Return what would fail: no way to the server, no node, missing rights."""
-        leash = leash_for(CHECK_SECONDS, self._clock)
-        found = list(warnings(self._terms.kubeconfig))
-        try:
-            access = self._access()
-        except HandlerError as error:
-            return [*found, error.message]
+        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
+
+    def _wrong(self, leash: Leash) -> Iterator[str]:
+        yield from warnings(self._terms.kubeconfig)
+        access = self._access()
         api = access.api(self._clock)
         try:
             api.ask(Ask(method="GET", path=self._path, again=False), leash)
         except ApiError as error:
-            if error.status == _NOT_FOUND:
-                fault = f"the cluster has no node {self._node}: write node"
-                return [*found, fault]
-            if error.status != _FORBIDDEN:
-                return [*found, error.message]
+            if error.status == NOT_FOUND:
+                yield f"the cluster has no node {self._node}: write node"
+                return
+            if error.status != FORBIDDEN:
+                raise
             # Which rights are missing is found out below.
-        except HandlerError as error:
-            return [*found, error.message]
         for right in self._terms.rights(self._node):
-            try:
-                fault = _refused(api, right, leash, who=access.origin)
-            except HandlerError as error:
-                return [*found, error.message]
-            found += [fault] if fault else []
-        return found
+            fault = _refused(api, right, leash, who=access.origin)
+            if fault:
+                yield fault
 
     # The node
 
@@ -214,7 +213,7 @@ class KubernetesWorker(Forgetful):
             try:
                 return _unless_gone(lambda ask=ask: api.ask(ask, leash))
             except ApiError as error:
-                if error.status != _CONFLICT:
+                if error.status != CONFLICT:
                     raise
             if not leash.pause(CONFLICT_SECONDS):
                 raise over(leash, f"changing node {self._node}")
@@ -267,7 +266,7 @@ class KubernetesWorker(Forgetful):
             )
             try:
                 _unless_gone(lambda ask=ask: api.ask(ask, leash))
-            except (StoppedError, TimeUpError):
+            except OverError:
                 raise
             except HandlerError as error:
                 return f"the condition {kind} could not be set: {error.message}"
@@ -306,8 +305,8 @@ class KubernetesWorker(Forgetful):
             )
         except ApiError as error:
             # The same Event of an earlier attempt is there.
-            return [] if error.status == _CONFLICT else [f"no Event: {error.message}"]
-        except (StoppedError, TimeUpError):
+            return [] if error.status == CONFLICT else [f"no Event: {error.message}"]
+        except OverError:
             raise
         except HandlerError as error:
             return [f"no Event: {error.message}"]
@@ -322,8 +321,7 @@ def _refused(api: Api, right: Mapping[str, str], leash: Leash, *, who: str) -> s
         "spec": {"resourceAttributes": dict(right)},
     }
     answer = api.ask(Ask(method="POST", path=_REVIEWS, json=review, again=False), leash)
-    status = cast("Mapping[str, Any]", answer).get("status") if answer else None
-    if isinstance(status, dict) and cast("Mapping[str, Any]", status).get("allowed"):
+    if members(members(answer).get("status")).get("allowed"):
         return ""
     what = right["resource"]
     if "subresource" in right:
@@ -337,6 +335,6 @@ def _unless_gone(ask: Callable[[], T]) -> T | None:
     try:
         return ask()
     except ApiError as error:
-        if error.status == _NOT_FOUND:
+        if error.status == NOT_FOUND:
             return None
         raise

@@ -10,17 +10,18 @@ A crash leaves: the attribute without a standby, which is taken back without har
 both, and the next attempt waits on.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
     Job,
     Result,
+    faults_within,
 )
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
 from forewarn.agent.integrations.memo import Memo
@@ -156,31 +157,23 @@ class PacemakerWorker(Forgetful):
 
     def check(self) -> Sequence[str]:
         """Return what would keep it from moving anything; changes nothing."""
-        missing = [
-            f"there is no program {program}: it comes with Pacemaker "
-            "(pacemaker-cli-utils)"
-            for program in PROGRAMS
-            if not self._pacemaker.commands.find(program)
-        ]
-        if missing:
-            return missing
-        leash = leash_for(CHECK_SECONDS, self._clock)
-        found: list[str] = []
-        try:
-            name = self._pacemaker.name(leash)
-            cluster = self._pacemaker.cluster(leash)
-            cluster.node(name)
-            self._pacemaker.query(name, MARK, leash)
-            if self._plan.mode == HEALTH:
-                self._pacemaker.health_value(leash)
-            if not self._able(cluster, name, leash) and self._plan.alone == REFUSE:
-                found.append(
-                    f"no node but {name} could take resources now: a preparation "
-                    "would be refused"
-                )
-        except HandlerError as error:
-            found.append(error.message)
-        return found
+        missing = self._pacemaker.commands.missing(
+            PROGRAMS, "Pacemaker (pacemaker-cli-utils)"
+        )
+        return missing or faults_within(CHECK_SECONDS, self._clock, self._wrong)
+
+    def _wrong(self, leash: Leash) -> Iterator[str]:
+        name = self._pacemaker.name(leash)
+        cluster = self._pacemaker.cluster(leash)
+        cluster.node(name)
+        self._pacemaker.query(name, MARK, leash)
+        if self._plan.mode == HEALTH:
+            self._pacemaker.health_value(leash)
+        if not self._able(cluster, name, leash) and self._plan.alone == REFUSE:
+            yield (
+                f"no node but {name} could take resources now: a preparation would be "
+                "refused"
+            )
 
     # Sending away
 
@@ -306,7 +299,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> PacemakerWorker:
         mode=more.get("mode", STANDBY),
         lifetime=more.get("lifetime", FOREVER),
         alone=more.get("alone", REFUSE),
-        leave=tuple(more.get("leave", ())),
+        leave=more.get("leave", ()),
         health_attribute=more.get("health_attribute", HEALTH_ATTRIBUTE),
     )
     return PacemakerWorker(

@@ -62,12 +62,12 @@ class Pacemaker:
         if self._node:
             return self._node
         output = self._ask(["crm_node", "--name"], leash)
-        return _good(output, "the cluster does not tell this node's name").strip()
+        return output.good("the cluster does not tell this node's name").strip()
 
     def cluster(self, leash: Leash) -> Cluster:
         """Return the cluster as it is now; raises HandlerError."""
         output = self._ask(["crm_mon", "--output-as=xml"], leash)
-        return cluster_of(_good(output, "the cluster cannot be looked at"))
+        return cluster_of(output.good("the cluster cannot be looked at"))
 
     def query(self, node: str, name: str, leash: Leash) -> str:
         """Return a lasting attribute of a node; empty: it has none."""
@@ -77,7 +77,7 @@ class Pacemaker:
     def update(self, node: str, attribute: Attribute, leash: Leash) -> None:
         """Set an attribute of a node; raises HandlerError."""
         words = [*_words(node, attribute), f"--update={attribute.value}"]
-        _good(self._ask(words, leash), f"{attribute.name} of {node} could not be set")
+        self._ask(words, leash).good(f"{attribute.name} of {node} could not be set")
 
     def delete(self, node: str, attribute: Attribute, leash: Leash) -> None:
         """Remove an attribute of a node, if it is there; raises HandlerError."""
@@ -122,15 +122,8 @@ def _may_pass(output: Output) -> bool:
     return "ermission denied" not in output.err
 
 
-def _good(output: Output, otherwise: str) -> str:
-    if output.status != 0:
-        why = output.said or f"status {output.status}"
-        raise HandlerError(f"{otherwise}: {why}")
-    return output.out
-
-
 def _value(output: Output, what: str) -> str:
     """Return what was printed; empty: there is no such thing."""
     if output.status == NOT_THERE:
         return ""
-    return _good(output, f"{what} cannot be had").strip()
+    return output.good(f"{what} cannot be had").strip()

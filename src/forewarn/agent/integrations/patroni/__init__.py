@@ -13,7 +13,7 @@ from forewarn.agent.integrations.patroni.worker import (
     PatroniWorker,
     Wishes,
 )
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import CA_FILE, Form, Option
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import DAY, format_duration
 
@@ -44,16 +44,16 @@ KIND = HandlerKind(
     keys={
         "url": Option(
             form=Form.WEB,
-            text=f"Where the REST API of this VM's Patroni is. Absent: `{URL}`.",
+            text=f"Where the REST API of this VM's Patroni is. Default: `{URL}`.",
         ),
         "member": Option(
             form=Form.TEXT,
-            text="This VM's member. Absent: what Patroni says it is, which old ones do "
+            text="This VM's member. Default: what Patroni says it is, which old ones do "
             "not.",
         ),
         "candidates": Option(
             form=Form.NAMES,
-            text="The only members that may take over, the best first. Absent: all, "
+            text="The only members that may take over, the best first. Default: all, "
             "synchronous standbys first, then by `failover_priority`, then who is least "
             "behind.",
         ),
@@ -61,33 +61,30 @@ KIND = HandlerKind(
             form=Form.DURATION,
             most=DAY,
             text="How long to wait for a member that can take over, before that is a "
-            f"failure. Absent: `{format_duration(CANDIDATE_WAIT)}`.",
+            f"failure. Default: `{format_duration(CANDIDATE_WAIT)}`.",
         ),
         "lag_max": Option(
             form=Form.COUNT,
             most=LAG_BOUND,
-            text="How many bytes a candidate may be behind. Absent: the cluster's "
+            text="How many bytes a candidate may be behind. Default: the cluster's "
             f"`maximum_lag_on_failover`, which is {LAG_MAX} if nobody says.",
         ),
         "replace_scheduled": Option(
             form=Form.SWITCH,
             text="Whether a switchover that somebody has scheduled may be lost, as it "
-            "is when another one is ordered. Absent: `false`, and such a plan fails "
+            "is when another one is ordered. Default: `false`, and such a plan fails "
             "the handler unless it comes in time.",
         ),
         "switch_back": Option(
             form=Form.SWITCH,
             text="Whether this member leads again after the event, if it did before. "
-            "Absent: `false`.",
+            "Default: `false`.",
         ),
         "secret_file": Option(
             form=Form.TEXT,
             text="A file with `USER:PASSWORD` of the REST API on its first line. "
-            "Absent: none is sent.",
+            "Default: none is sent.",
         ),
-        "ca_file": Option(
-            form=Form.TEXT,
-            text="Certificates to trust. Absent: the system's.",
-        ),
+        "ca_file": CA_FILE,
     },
 )

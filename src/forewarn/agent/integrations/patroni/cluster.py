@@ -6,8 +6,9 @@ it matters; the words differ between its versions, and what is missing is bad ne
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
+from forewarn.agent.foreign import members, objects
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.instants import Micros, parse_instant
 
@@ -109,10 +110,8 @@ class Demands:
 
 def read_status(body: object) -> Status:
     """Return what `GET /patroni` has answered; raises HandlerError."""
-    if not isinstance(body, Mapping):
-        raise HandlerError("what answers at `url` is no Patroni")
-    found = cast("Mapping[str, Any]", body)
-    about = _table(found.get("patroni"))
+    found = members(body)
+    about = members(found.get("patroni"))
     if not about:
         raise HandlerError("what answers at `url` is no Patroni")
     return Status(
@@ -120,7 +119,7 @@ def read_status(body: object) -> Status:
         scope=str(about.get("scope", "")),
         streams_to=frozenset(
             str(each.get("application_name", ""))
-            for each in _tables(found.get("replication"))
+            for each in objects(found.get("replication"))
             if each.get("state") == "streaming"
         ),
         is_streaming=found.get("replication_state", "streaming") == "streaming",
@@ -129,12 +128,12 @@ def read_status(body: object) -> Status:
 
 def read_cluster(body: object) -> Cluster:
     """Return what `GET /cluster` has answered; raises HandlerError."""
-    found = _table(body)
+    found = members(body)
     if not isinstance(found.get("members"), list):
         raise HandlerError("what answers at `url` tells of no cluster")
-    plan = _table(found.get("scheduled_switchover"))
+    plan = members(found.get("scheduled_switchover"))
     return Cluster(
-        members=tuple(_member(each) for each in _tables(found["members"])),
+        members=tuple(_member(each) for each in objects(found["members"])),
         is_paused=bool(found.get("pause")),
         plan=_plan(plan) if plan else None,
     )
@@ -142,7 +141,7 @@ def read_cluster(body: object) -> Cluster:
 
 def demands(config: object, lag_max: int | None) -> Demands:
     """Return what `GET /config` demands of candidates; `lag_max` comes before it."""
-    found = _table(config)
+    found = members(config)
     usual = _number(found.get("maximum_lag_on_failover"))
     if lag_max is None:
         lag_max = LAG_MAX if usual is None else usual
@@ -219,7 +218,7 @@ def _member(found: Mapping[str, Any]) -> Member:
         host=str(found.get("host", "")),
         timeline=_number(found.get("timeline")),
         lag=_number(found.get("lag")),
-        tags=_table(found.get("tags")),
+        tags=members(found.get("tags")),
     )
 
 
@@ -239,12 +238,3 @@ def _plan(found: Mapping[str, Any]) -> Plan:
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and value is not True else None
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _tables(value: object) -> list[Mapping[str, Any]]:
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [found for each in items if (found := _table(each))]

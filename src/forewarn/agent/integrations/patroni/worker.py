@@ -8,21 +8,20 @@ comes back if the settings say so and it was handed over by us. Who is fit is fo
 """
 
 import binascii
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
     Job,
+    OverError,
     Result,
-    StoppedError,
-    TimeUpError,
+    faults_within,
 )
-from forewarn.agent.handlers.posting import PostError, read_secret
+from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.api import Api, ApiError, Ask
-from forewarn.agent.integrations.commands import over, telling
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.patroni.cluster import (
     UP,
@@ -35,6 +34,7 @@ from forewarn.agent.integrations.patroni.cluster import (
     read_cluster,
     read_status,
 )
+from forewarn.agent.integrations.waiting import over, telling
 from forewarn.clock import Clock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 
@@ -164,24 +164,21 @@ class PatroniWorker(Forgetful):
 
     def check(self) -> Sequence[str]:
         """Return why a switchover would be refused now, as far as one can ask."""
-        leash = leash_for(CHECK_SECONDS, self._clock)
-        found: list[str] = []
-        try:
-            status = self._status(leash)
-            me = self._me(status)
-            cluster = self._cluster(leash)
-            self._raise_if_paused(cluster, status)
-            if cluster.find(me) is None:
-                found.append(f"the cluster {status.scope} has no member {me}")
-            elif cluster.leader is not None and cluster.leader.name == me:
-                asked = self._demands(status, leash)
-                name, why = choose(cluster, asked, self._wishes.candidates)
-                if not name:
-                    found.append(f"nobody could take over: {why}")
-            found += self._denied(leash)
-        except HandlerError as error:
-            found.append(error.message)
-        return found
+        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
+
+    def _wrong(self, leash: Leash) -> Iterator[str]:
+        status = self._status(leash)
+        me = self._me(status)
+        cluster = self._cluster(leash)
+        self._raise_if_paused(cluster, status)
+        if cluster.find(me) is None:
+            yield f"the cluster {status.scope} has no member {me}"
+        elif cluster.leader is not None and cluster.leader.name == me:
+            asked = self._demands(status, leash)
+            name, why = choose(cluster, asked, self._wishes.candidates)
+            if not name:
+                yield f"nobody could take over: {why}"
+        yield from self._denied(leash)
 
     # Before the event
 
@@ -312,7 +309,7 @@ class PatroniWorker(Forgetful):
                 raise
             why = f"a switchover to {candidate}: {error.message}"
             return _Step(why=why, pause=AGAIN_SECONDS)
-        except (TimeUpError, StoppedError):
+        except OverError:
             raise
         except HandlerError as error:
             # It may have been taken all the same: the cluster will tell.
@@ -331,7 +328,7 @@ class PatroniWorker(Forgetful):
         ask = Ask(method="GET", path="/config", again=False)
         try:
             config = self._api.ask(ask, leash)
-        except (TimeUpError, StoppedError):
+        except OverError:
             raise
         except HandlerError as error:
             # Where nobody has written one, its defaults hold.
@@ -368,10 +365,7 @@ class PatroniWorker(Forgetful):
     def _headers(self) -> Sequence[tuple[str, str]]:
         if not self._wishes.secret_file:
             return ()
-        try:
-            secret = read_secret(self._wishes.secret_file)
-        except PostError as error:
-            raise HandlerError(error.message) from error
+        secret = read_secret(self._wishes.secret_file)
         if ":" not in secret:
             raise HandlerError(
                 f"the secret {self._wishes.secret_file} must be USER:PASSWORD"

@@ -10,20 +10,19 @@ only means that the node is looked at; after it, a drained node with our reason.
 """
 
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
     Job,
+    OverError,
     Result,
-    StoppedError,
-    TimeUpError,
+    faults_within,
 )
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
 from forewarn.agent.integrations.memo import Memo
@@ -37,6 +36,7 @@ from forewarn.agent.integrations.slurm.state import (
     undo_of,
 )
 from forewarn.agent.integrations.waiting import Aim
+from forewarn.agent.naming import host_name
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock
@@ -117,27 +117,20 @@ class SlurmWorker(Forgetful):
 
     def check(self) -> Sequence[str]:
         """Return what would keep it from draining the node; changes nothing."""
-        missing = [
-            f"there is no program {program}: it comes with Slurm (slurm-client)"
-            for program in PROGRAMS
-            if not self._slurm.commands.find(program)
-        ]
-        if missing:
-            return missing
-        leash = leash_for(CHECK_SECONDS, self._clock)
-        try:
-            self._slurm.look(leash)
-            self._slurm.jobs(leash)
-            return self._slurm.rights(leash)
-        except HandlerError as error:
-            return (error.message,)
+        missing = self._slurm.commands.missing(PROGRAMS, "Slurm (slurm-client)")
+        return missing or faults_within(CHECK_SECONDS, self._clock, self._wrong)
+
+    def _wrong(self, leash: Leash) -> Sequence[str]:
+        self._slurm.look(leash)
+        self._slurm.jobs(leash)
+        return self._slurm.rights(leash)
 
     def _drain(self, job: Job, leash: Leash) -> None:
         # Before it is done: what is not remembered is not undone.
         self._memo.keep({"node": self._slurm.node})
         try:
             self._slurm.update(leash, "drain", f"reason={_reason(job)}")
-        except (TimeUpError, StoppedError):
+        except OverError:
             raise
         except HandlerError:
             self._memo.keep({})
@@ -179,7 +172,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> SlurmWorker:
 
 def own_node(environment: Mapping[str, str]) -> str:
     """Return what Slurm calls this node, as far as the machine tells."""
-    return environment.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+    return environment.get("SLURMD_NODENAME") or host_name()
 
 
 def _faults(entry: Entry) -> Faults:

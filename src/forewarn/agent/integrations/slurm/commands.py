@@ -51,7 +51,7 @@ class Slurm:
             raise HandlerError(
                 f"Slurm knows no node {name}: write its name as `node` ({output.said})"
             )
-        return node_of(_good(output, f"node {name} cannot be looked at"), name)
+        return node_of(output.good(f"node {name} cannot be looked at"), name)
 
     def jobs(self, leash: Leash) -> tuple[SlurmJob, ...]:
         """Return the jobs that have something on the node; raises HandlerError."""
@@ -60,13 +60,13 @@ class Slurm:
             *(f"--states={JOB_STATES}", f"--format={JOB_FORMAT}"),
         ]
         output = self._ask(words, leash, f"asking Slurm about the jobs on {self.node}")
-        return jobs_of(_good(output, f"the jobs on {self.node} cannot be listed"))
+        return jobs_of(output.good(f"the jobs on {self.node} cannot be listed"))
 
     def update(self, leash: Leash, state: str, *more: str) -> None:
         """Change the node's state; raises HandlerError."""
         words = ["scontrol", "update", f"nodename={self.node}", f"state={state}", *more]
         output = self._ask(words, leash, f"having Slurm {state} node {self.node}")
-        _good(output, f"Slurm would not {state} node {self.node}")
+        output.good(f"Slurm would not {state} node {self.node}")
 
     def requeue(self, job: SlurmJob, leash: Leash) -> str:
         """Have a job begin again elsewhere; return why Slurm would not, or nothing."""
@@ -88,7 +88,7 @@ class Slurm:
         owner = _OWNER.search(output.out)
         if owner is None or int(owner[2]) == os.geteuid():
             return ()
-        user = self.commands.must(["id", "-un"], leash).strip()
+        user = self.commands.run(["id", "-un"], leash).good("id -un").strip()
         if self.commands.find("sacctmgr"):
             words = ["sacctmgr", "--noheader", "--parsable2", "show", "user", user]
             level = self.commands.run([*words, "format=AdminLevel"], leash).out.strip()
@@ -117,10 +117,3 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
         if not name.startswith(("SQUEUE_", "SCONTROL_"))
     }
     return {**kept, "SLURM_TIME_FORMAT": "standard"}
-
-
-def _good(output: Output, otherwise: str) -> str:
-    if output.status != 0:
-        why = output.said or f"status {output.status}"
-        raise HandlerError(f"{otherwise}: {why}")
-    return output.out

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
-from forewarn.agent.integrations.commands import Commands, Output, over
+from forewarn.agent.integrations.commands import Commands, Output
+from forewarn.agent.integrations.waiting import over
 
 PROGRAM = "systemctl"
 

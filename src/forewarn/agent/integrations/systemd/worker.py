@@ -7,11 +7,17 @@ start what runs, and to stop what does not, changes nothing.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.agent.handlers.leash import Leash, leash_for
-from forewarn.agent.handlers.port import Forgetful, HandlerError, Job, Result
-from forewarn.agent.integrations.commands import telling
+from forewarn.agent.handlers.leash import Leash, doubling
+from forewarn.agent.handlers.port import (
+    Forgetful,
+    HandlerError,
+    Job,
+    Result,
+    faults_within,
+    raise_faults,
+)
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.systemd.plan import Plan, wrong
 from forewarn.agent.integrations.systemd.units import (
@@ -21,6 +27,7 @@ from forewarn.agent.integrations.systemd.units import (
     Unit,
     shown_units,
 )
+from forewarn.agent.integrations.waiting import telling
 from forewarn.clock import Clock
 
 CHECK_SECONDS = 10.0
@@ -54,12 +61,10 @@ class SystemdWorker(Forgetful):
 
     def check(self) -> Sequence[str]:
         """Return what is wrong with the units, and whether systemd answers."""
-        leash = leash_for(CHECK_SECONDS, self._clock)
-        found = wrong(self._plan, self._manager, self._own(), leash)
-        try:
-            return tuple(dict.fromkeys(found))
-        except HandlerError as error:
-            return (error.message,)
+        plan, manager, own = self._plan, self._manager, self._own()
+        return faults_within(
+            CHECK_SECONDS, self._clock, lambda leash: wrong(plan, manager, own, leash)
+        )
 
     # Before the event
 
@@ -71,7 +76,7 @@ class SystemdWorker(Forgetful):
         del job
         plan = self._plan
         units = self._manager.look((*plan.reload, *plan.starts, *plan.stops), leash)
-        _must([fault for unit in units if (fault := unit.unusable())])
+        raise_faults([fault for unit in units if (fault := unit.unusable())])
         done = self._reload(plan.reload, leash)
         for group in plan.start:
             done += self._start(group, leash)
@@ -88,7 +93,7 @@ class SystemdWorker(Forgetful):
         along = self._manager.followers(up, leash)
         names = [unit.name for unit in (*up, *along)]
         own = self._own()
-        _must(
+        raise_faults(
             f"to stop {name} would stop the agent, which is in it"
             for name in names
             if name in own
@@ -117,7 +122,7 @@ class SystemdWorker(Forgetful):
         ordered = {unit.name for unit in units}
         names = [*ordered, *(unit.name for unit in along)]
         killed: set[str] = set()
-        pause, is_first = PAUSE_FIRST_SECONDS, True
+        pauses, is_first = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS), True
         left = [unit for unit in (*units, *along) if not unit.is_down]
         while left:
             # Who was started again meanwhile, by whomever, is stopped again.
@@ -134,8 +139,7 @@ class SystemdWorker(Forgetful):
                     self._kill(hung, leash)
                     killed.update(hung)
                 is_first = False
-                leash.pause(pause)
-                pause = min(2 * pause, PAUSE_MOST_SECONDS)
+                leash.pause(next(pauses))
                 units = self._manager.look(names, leash)
             left = [unit for unit in units if not unit.is_down]
         return frozenset(killed)
@@ -149,12 +153,12 @@ class SystemdWorker(Forgetful):
     def _start(self, group: Sequence[str], leash: Leash) -> list[str]:
         """Start a group before the event."""
         units = self._manager.look(group, leash)
-        _must(f"{unit.name} is masked" for unit in units if unit.is_masked)
+        raise_faults(f"{unit.name} is masked" for unit in units if unit.is_masked)
         idle = [unit for unit in units if not _runs(unit)]
         self._remember(STARTED, [unit.name for unit in idle if not unit.is_up])
         names = [unit.name for unit in idle]
         faults = self._started(names, leash, seconds=leash.seconds(), may_end=True)
-        _must(faults.values())
+        raise_faults(faults.values())
         return [f"started {name}" for name in names]
 
     def _started(
@@ -168,14 +172,13 @@ class SystemdWorker(Forgetful):
             return {}
         left = leash.timer(seconds)
         said = self._manager.start(names, leash, seconds=seconds)
-        pause = PAUSE_FIRST_SECONDS
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         units = self._manager.look(names, leash)
         while waited := [unit for unit in units if not unit.is_settled]:
             if left() <= 0:
                 break
             with telling(leash, f"waiting for {shown_units(waited)} to start"):
-                leash.pause(min(pause, max(0.0, left())))
-                pause = min(2 * pause, PAUSE_MOST_SECONDS)
+                leash.pause(min(next(pauses), max(0.0, left())))
                 units = self._manager.look(names, leash)
         wrong = {unit.name: _not_up(unit, said, may_end=may_end) for unit in units}
         return {name: fault for name, fault in wrong.items() if fault}
@@ -184,14 +187,13 @@ class SystemdWorker(Forgetful):
         """Have units reload themselves; who does not run is left alone."""
         up = [unit.name for unit in self._manager.look(names, leash) if unit.is_up]
         self._each("reload", up, leash)
-        pause = PAUSE_FIRST_SECONDS
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         units = self._manager.look(up, leash)
         while waited := [unit for unit in units if not unit.is_settled]:
             with telling(leash, f"waiting for {shown_units(waited)} to reload"):
-                leash.pause(pause)
-                pause = min(2 * pause, PAUSE_MOST_SECONDS)
+                leash.pause(next(pauses))
                 units = self._manager.look(up, leash)
-        _must(
+        raise_faults(
             f"{unit.name} could not be reloaded: {unit.value('ReloadResult')}"
             for unit in units
             if unit.value("ReloadResult") not in {"", "success"}
@@ -202,7 +204,7 @@ class SystemdWorker(Forgetful):
         """Raise HandlerError where something that was stopped runs again."""
         names = [each for group in self._memory()[STOPPED] for each in group]
         again = [unit for unit in self._manager.look(names, leash) if unit.is_up]
-        _must(
+        raise_faults(
             f"{unit.name} was started again after it was stopped"
             + (f": look at {', '.join(unit.started_by)}" if unit.started_by else "")
             for unit in again
@@ -220,7 +222,7 @@ class SystemdWorker(Forgetful):
                 if leash.seconds() <= 0:
                     raise
                 faults.append(error.message)
-        _must(faults)
+        raise_faults(faults)
 
     # After the event
 
@@ -241,7 +243,7 @@ class SystemdWorker(Forgetful):
             self._stopped(up, (), leash)
             self._forget(STARTED, group)
             done += [f"stopped {unit.name}" for unit in up]
-        _must(faults)
+        raise_faults(faults)
         done += self._reload(self._plan.reload_after, leash)
         return Result(detail=", ".join(done) or "nothing had to be undone")
 
@@ -290,13 +292,6 @@ class SystemdWorker(Forgetful):
         left = [[n for n in group if n not in names] for group in memory[what]]
         memory[what] = [group for group in left if group]
         self._memo.keep(memory if any(memory.values()) else {})
-
-
-def _must(faults: Iterable[str]) -> None:
-    """Raise HandlerError with the faults, if there are any."""
-    found = list(faults)
-    if found:
-        raise HandlerError("; ".join(found))
 
 
 def _runs(unit: Unit) -> bool:

@@ -1,0 +1,91 @@
+"""The secrets of a service, each in a file that the settings name: tokens and keys.
+
+They are read before anything starts. What is told of such a file, in an error or a
+warning, never has anything of it in it.
+"""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from forewarn.admin.tokens import Tokens, read_tokens
+from forewarn.service.settings import Settings, problem
+from forewarn.service.webhooks.signing import read_keys
+
+SECRET_BYTES_MAX = 4096
+"""A secret is a line, and two keys are two; a larger file is another file."""
+
+
+def read_tokens_of(settings: Settings) -> Tokens | None:
+    """Return the operators' tokens; None: everybody on this machine is one.
+
+    Raises TokenFileError.
+    """
+    file = settings.admin.token_file
+    return read_tokens(Path(file)) if file else None
+
+
+def read_proxy_secret(settings: Settings) -> bytes:
+    """Return the metadata proxy's secret, or nothing; raises SettingsError."""
+    file, key = settings.metadata.signed_secret_file, "metadata.signed_secret_file"
+    if not file:
+        return b""
+    secret = _read(settings, key, file)
+    if not secret:
+        raise problem(settings, key, f"{file} is empty")
+    return secret
+
+
+def read_webhook_keys(settings: Settings) -> dict[str, tuple[bytes, ...]]:
+    """Return the keys of each [[webhook]] by its name; raises SettingsError."""
+    return {
+        webhook.name: read_keys_of(settings, number)
+        for number, webhook in enumerate(settings.webhook, start=1)
+    }
+
+
+def read_keys_of(settings: Settings, number: int) -> tuple[bytes, ...]:
+    """Return the keys of one [[webhook]], counted from 1; raises SettingsError."""
+    file = settings.webhook[number - 1].secret_file
+    key = f"webhook.{number}.secret_file"
+    secret = _read(settings, key, file)
+    try:
+        return read_keys(secret.decode("ascii", "replace"))
+    except ValueError as error:
+        raise problem(settings, key, f"{file} {error}") from None
+
+
+def open_files(settings: Settings) -> Iterator[str]:
+    """Yield a warning for each secret that everybody on this machine may read."""
+    named = {
+        "admin.token_file": settings.admin.token_file,
+        "metadata.signed_secret_file": settings.metadata.signed_secret_file,
+        **{
+            f"secret_file of webhook {webhook.name}": webhook.secret_file
+            for webhook in settings.webhook
+        },
+    }
+    for what, file in named.items():
+        try:
+            is_open = bool(file) and Path(file).stat().st_mode & stat.S_IROTH
+        except OSError:
+            # Whoever needs it says that it is not there.
+            continue
+        if is_open:
+            yield (
+                f"{file} ({what}) can be read by everybody on this machine: "
+                "chmod it to 600, or to 640 with the service's group"
+            )
+
+
+def _read(settings: Settings, key: str, file: str) -> bytes:
+    """Return what a secret's file has, without the blanks around it."""
+    try:
+        with Path(file).open("rb") as opened:
+            secret = opened.read(SECRET_BYTES_MAX + 1).strip()
+    except OSError as error:
+        message = f"{file} cannot be read: {error.strerror}"
+        raise problem(settings, key, message) from error
+    if len(secret) > SECRET_BYTES_MAX:
+        raise problem(settings, key, f"{file} is too long for a secret")
+    return secret

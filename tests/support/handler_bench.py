@@ -1,0 +1,83 @@
+"""A runner of handlers by itself, with a shelf for its records, and what it tells."""
+
+import queue
+from dataclasses import replace
+from pathlib import Path
+
+from forewarn.agent.core.model import Finished, Phase, Run
+from forewarn.agent.handlers.exec import ExecWorker, Program
+from forewarn.agent.handlers.making import shelf_beside
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.runner import Runner
+from forewarn.clock import SystemClock
+from forewarn.instants import SECOND
+from tests.support.agent_journals import task_of
+from tests.support.processes import PATIENCE_SECONDS, eventually
+
+CLOCK = SystemClock()
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "OWN": "agent's"}
+
+
+class Bench:
+    """A runner, and what it tells."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shelf = shelf_beside(folder / "agent.db")
+        self.inbox: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        self.workers: dict[str, Worker] = {}
+        self.runner = Runner(
+            self.workers,
+            finish=self.inbox.put,
+            vm=lambda: "web_1",
+            clock=CLOCK,
+            shelf=self.shelf,
+        )
+
+    def add(self, script: str, **more: object) -> None:
+        """Have handler `h` be a script of the shell."""
+        words = ("/bin/sh", "-c", script)
+        program = Program(name="h", prepare=words, recover=words)
+        self.workers["h"] = ExecWorker(
+            replace(program, **more),
+            shelf=self.shelf,
+            environment=ENVIRONMENT,
+        )
+
+    def run(
+        self,
+        *,
+        run_id: str = "r1",
+        seconds: float = PATIENCE_SECONDS,
+        grace: float = PATIENCE_SECONDS,
+        is_again: bool = False,
+    ) -> Run:
+        now = CLOCK.now()
+        stop_at = now + round(seconds * SECOND)
+        run = Run(
+            run_id=run_id,
+            handler="h",
+            phase=Phase.PREPARE,
+            attempt=1,
+            task=task_of("E1"),
+            stop_at=stop_at,
+            kill_at=stop_at + round(grace * SECOND),
+            is_again=is_again,
+        )
+        self.runner.start(run)
+        return run
+
+    def end(self) -> Finished:
+        return self.inbox.get(timeout=PATIENCE_SECONDS)
+
+    def result(self, script: str, **more: float) -> Finished:
+        self.add(script)
+        self.run(**more)  # pyright: ignore[reportArgumentType]
+        return self.end()
+
+    def saw(self, name: str) -> str:
+        """Return what a handler has written into a file of that name, once it has."""
+        file = self.folder / name
+        return eventually(
+            lambda: file.read_text() if file.exists() else "", lambda text: "\n" in text
+        ).strip()

@@ -1,0 +1,126 @@
+"""Handlers that are Python functions, as real processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Finished, StepState, Stop
+from forewarn.agent.handlers.making import Ground, make_workers
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.values import HandlerSettings
+from tests.support.handler_bench import CLOCK, ENVIRONMENT, Bench
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    for run_id in bench.runner.running():
+        bench.runner.stop(Stop(run_id=run_id, kill_at=0))
+
+
+def worker(
+    bench: Bench,
+    entry: str,
+    *,
+    recover: tuple[str, ...] = (),
+    check: tuple[str, ...] = (),
+) -> Worker:
+    (bench.folder / "mine.py").write_text(
+        "import os\n"
+        "def good(event):\n"
+        "    print(os.environ['FOREWARN_PHASE'], event['EventType'])\n"
+        "def bad(event):\n"
+        "    return False\n"
+        "def worse(event):\n"
+        "    raise ValueError('no such pool')\n"
+        "word = 'x'\n"
+        "def well(event):\n"
+        "    assert event == {}\n"
+        "async def later(event):\n"
+        "    print('never')\n"
+        "def bit_by_bit(event):\n"
+        "    yield 'never'\n"
+        "def handed_on(event):\n"
+        "    return later(event)\n"
+        "class Callable:\n"
+        "    async def __call__(self, event):\n"
+        "        print('never')\n"
+        "called = Callable()\n"
+    )
+    settings = HandlerSettings(
+        name="h",
+        kind="python",
+        prepare=(entry,),
+        directory=str(bench.folder),
+        recover=recover,
+        check=check,
+    )
+    ground = Ground(shelf=bench.shelf, environment=ENVIRONMENT, clock=CLOCK)
+    bench.workers.update(make_workers([settings], ground))
+    return bench.workers["h"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "state", "detail"),
+    [
+        ("mine:good", StepState.DONE, "prepare Reboot"),
+        ("mine:bad", StepState.FAILED, "exit status 1"),
+        ("mine:worse", StepState.FAILED, "exit status 1: ValueError: no such pool"),
+        (
+            "mine:word",
+            StepState.FAILED,
+            "exit status 1: mine:word cannot be called",
+        ),
+    ],
+)
+def test_a_function_prepares(
+    bench: Bench, entry: str, state: StepState, detail: str
+) -> None:
+    worker(bench, entry)
+    bench.run()
+    assert bench.end() == Finished(run_id="r1", state=state, detail=detail)
+
+
+def test_what_cannot_be_imported_is_found_by_the_check(bench: Bench) -> None:
+    assert not worker(bench, "mine:good").check()
+    [fault] = worker(bench, "mine:nobody").check()
+    assert "has no attribute 'nobody'" in fault
+
+
+@pytest.mark.parametrize(
+    "entry", ["mine:later", "mine:bit_by_bit", "mine:handed_on", "mine:called"]
+)
+def test_a_function_of_which_nothing_has_run_has_failed(
+    bench: Bench, entry: str
+) -> None:
+    worker(bench, entry)
+    bench.run()
+    done = bench.end()
+    assert done.state is StepState.FAILED
+    why = f"{entry} is asynchronous or a generator, and so does not run: "
+    assert done.detail.startswith(f"exit status 1: {why}make it a plain function")
+
+
+@pytest.mark.parametrize("entry", ["mine:later", "mine:bit_by_bit", "mine:called"])
+def test_the_check_finds_a_function_that_would_not_run(
+    bench: Bench, entry: str
+) -> None:
+    why = f"{entry} is asynchronous or a generator"
+    for made in (
+        worker(bench, entry),
+        worker(bench, "mine:good", recover=(entry,)),
+        worker(bench, entry, check=("mine:well",)),
+        worker(bench, "mine:good", check=(entry,)),
+    ):
+        [fault] = made.check()
+        assert why in fault
+
+
+def test_a_check_is_called_with_an_empty_event(bench: Bench) -> None:
+    assert not worker(bench, "mine:good", check=("mine:well",)).check()
+    [fault] = worker(bench, "mine:good", check=("mine:bad",)).check()
+    assert "exit status 1" in fault
