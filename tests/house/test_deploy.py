@@ -30,7 +30,7 @@ METRIC = re.compile(r"\b(?:forewarn|process)_[a-z_]+\b")
 SERIES = re.compile(r"\b((?:forewarn|process)_[a-z_]+)\{([^}]*)\}")
 LABEL = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 
-AGENT_COMMAND = "/opt/forewarn/bin/forewarn agent --config /etc/forewarn/agent.toml"
+AGENT_COMMAND = "/opt/forewarn/bin/forewarn agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,6 +147,7 @@ class Judge:
         integration = catalog.handler_kind(kind)
         if integration is not None:
             yield from _kind_faults(integration, entry)
+        if integration is not None or not kind:
             return
         for key in _ACTIONS:
             if key in entry and (fault := action_fault(kind, entry[key])):
@@ -308,10 +309,9 @@ def _pair_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
 def _kind_faults(
     kind: HandlerKind | SinkKind, entry: _Entry
 ) -> Iterator[tuple[str, str]]:
-    for key in kind.needed:
-        if key not in entry:
-            yield "", f"{key} is missing"
-    yield from kind.faults(entry)
+    # Without what it needs there is nothing to compare.
+    if entry.keys() >= {*kind.needed}:
+        yield from kind.faults(entry)
 
 
 def _window_faults(entry: _Entry) -> Iterator[tuple[str, str]]:

@@ -251,7 +251,8 @@ def _not_there(
 def install(order: Order, *, write: bool = False) -> int:
     """Print the service unit for this system, or write it."""
     config = os.path.abspath(order.config) if order.config else USUAL_FILE
-    command = (*order.program, "--config", config)
+    # Without one, the usual file is read if it is there.
+    command = (*order.program, "--config", config) if order.config else order.program
     if not os.path.isdir("/run/systemd/system") and not write:
         has_openrc = os.path.exists("/sbin/openrc-run")
         if sys.platform != "linux" or has_openrc:
@@ -276,7 +277,7 @@ def install(order: Order, *, write: bool = False) -> int:
         ) from error
     order.say(f"{installing.UNIT_FILE} was written. Now:")
     if not os.path.exists(config):
-        order.say(f"  write the settings: {config} is not there yet")
+        order.say(f"  write {config}, or it goes by the default rules")
     for line in installing.SYSTEMD_NEXT:
         order.say(f"  {line}")
     return 0

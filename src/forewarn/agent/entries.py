@@ -10,6 +10,7 @@ from dataclasses import replace
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.core.policy import Approve, Approver
 from forewarn.agent.integrations import catalog
+from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 from forewarn.agent.options import CA_FILE, Form, Option
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
@@ -294,6 +295,22 @@ def keys_of(array: str, kind: object) -> Mapping[str, Option]:
     if array == "notify" and (sink := catalog.sink_kind(kind)) is not None:
         return {**known, **sink.keys}
     return known
+
+
+def needed_of(array: str, kind: object) -> tuple[str, ...]:
+    """Return the keys that one table of an array must have, by its kind's word."""
+    found: HandlerKind | SinkKind | None = None
+    if isinstance(kind, str) and array == "handler":
+        found = catalog.handler_kind(kind)
+    elif isinstance(kind, str) and array == "notify":
+        found = catalog.sink_kind(kind)
+    return NEEDED[array] + (found.needed if found is not None else ())
+
+
+def has_kind(array: str, kind: object) -> bool:
+    """Tell whether a table's kind is one that there is, where it must have one."""
+    words = {"handler": HANDLER_KINDS, "notify": NOTIFY_KINDS}.get(array)
+    return words is None or kind in words
 
 
 NEEDED: Mapping[str, tuple[str, ...]] = {

@@ -26,6 +26,8 @@ ExecStart={command}
 WatchdogSec=60s
 Restart=always
 RestartSec=1s
+# A mistake in the settings does not mend itself.
+RestartPreventExitStatus=2
 TimeoutStopSec=15s
 # A handler that is at work outlives the agent, and is taken up again by the next.
 KillMode=process

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn.agent import checks, keys, options
-from forewarn.agent.entries import ARRAYS, ENTRIES, NEEDED, keys_of
+from forewarn.agent.entries import ARRAYS, ENTRIES, has_kind, keys_of, needed_of
 from forewarn.agent.keys import OPTIONS, TABLES
 from forewarn.agent.values import (
     HandlerSettings,
@@ -233,7 +233,7 @@ class _Reader:
             entry = cast("dict[str, object]", table)
             where = f"{array}.{number}"
             self._entries[array].append(self._entry(array, where, entry))
-            for key in NEEDED[array]:
+            for key in needed_of(array, entry.get("kind")):
                 if key not in entry:
                     self._blame(where, f"{key} is missing")
 
@@ -245,6 +245,9 @@ class _Reader:
         known = keys_of(array, table.get("kind"))
         for key, value in table.items():
             option = known.get(key)
+            if option is None and not has_kind(array, table.get("kind")):
+                # Of which kind the key could be is not known.
+                continue
             if option is None:
                 near = did_you_mean(key, known)
                 self._blame(f"{where}.{key}", f"there is no such setting{near}")

@@ -16,6 +16,10 @@ AUTO = "auto"
 """Found out by itself, where a setting says this."""
 
 
+HANDLER_TIMEOUT: Micros = 5 * MINUTE
+"""Of a handler, unless it is set."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
     """The keys before any table: what is watched, and how."""
@@ -88,8 +92,8 @@ class HandlerSettings:
     """The words of a program; of a webhook its URL, of Python `module:function`."""
     recover: tuple[str, ...] = ()
     check: tuple[str, ...] = ()
-    timeout: Micros = 5 * MINUTE
-    recover_timeout: Micros = 5 * MINUTE
+    timeout: Micros = HANDLER_TIMEOUT
+    recover_timeout: Micros = HANDLER_TIMEOUT
     retries: int = 0
     required: bool = True
     always: bool = False

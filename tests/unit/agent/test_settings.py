@@ -1,5 +1,6 @@
 """Settings of the agent: where they come from, and every fault told at once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -283,3 +284,45 @@ def test_the_reference_is_as_the_tables(
     if request.config.getoption("--rewrite"):
         (DOCS / page).write_text(text, encoding="utf-8")
     assert (DOCS / page).read_text(encoding="utf-8") == text, "run `pytest --rewrite`"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        # A kind that there is not is one mistake, whatever stands beside it.
+        (
+            'name = "a"\nkind = "sytemd"\nstop = ["db.service"]',
+            ['handler.kind: must be one of (.*)not "sytemd" \\(did you mean "systemd"'],
+        ),
+        # What is there, and wrong, is not missing too.
+        (
+            'name = "a"\nkind = "haproxy"\nsocket = 5\nservers = ["app/web"]',
+            ["handler.socket: must be "],
+        ),
+        ('name = "a"\nkind = "haproxy"\nservers = ["app/web"]', ["socket is missing"]),
+        (
+            'name = "a"\nkind = "consul"\nwait = "10s"\ntimeout = "5s"',
+            [r"wait \(10s\) must be shorter than timeout \(5s\)"],
+        ),
+        (
+            'name = "a"\nkind = "nomad"\ntimeout = "15s"',
+            [r"force_before \(20s\) must be shorter than timeout \(15s\)"],
+        ),
+        ('name = "a"\nkind = "nomad"\ntimeout = "15s"\nforce = false', []),
+        (
+            'name = "a"\nkind = "slurm"\njobs = "wait then requeue"\ntimeout = "30s"',
+            [r"requeue_before \(1m\) must be shorter than timeout \(30s\)"],
+        ),
+        ('name = "a"\nkind = "slurm"\ntimeout = "30s"', []),
+    ],
+)
+def test_the_mistakes_of_a_kind_are_told_each_once(
+    tmp_path: Path, text: str, told: list[str]
+) -> None:
+    if not told:
+        assert load(tmp_path, f"[[handler]]\n{text}\n").handlers
+        return
+    found = faults(tmp_path, f"[[handler]]\n{text}\n")
+    assert len(found) == len(told), found
+    for sentence, wanted in zip(found, told, strict=True):
+        assert re.search(wanted, sentence), sentence

@@ -25,7 +25,7 @@ from forewarn.agent.integrations.hashicorp import (
     connection_keys,
     local_agent,
 )
-from forewarn.agent.integrations.kind import HandlerKind
+from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
 from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
@@ -204,8 +204,13 @@ def _make(settings: HandlerSettings, ground: Ground) -> ConsulWorker:
     return ConsulWorker(settings, ground)
 
 
+def _faults(entry: Entry) -> Faults:
+    return too_long(entry, "wait", 0)
+
+
 KIND = HandlerKind(
     make=_make,
+    faults=_faults,
     keys={
         **connection_keys("Consul", URL),
         "services": Option(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.port import Worker
 from forewarn.agent.sinks.port import Sink
-from forewarn.agent.values import HandlerSettings, NotifySettings
+from forewarn.agent.values import HANDLER_TIMEOUT, HandlerSettings, NotifySettings
 from forewarn.clock import Clock
+from forewarn.instants import Micros, format_duration
 
 if TYPE_CHECKING:
     # Whoever uses no integration lets go of it once the settings are read.
@@ -27,6 +28,14 @@ Faults = Iterator[tuple[str, str]]
 def no_faults(_entry: Entry) -> Faults:
     """Find nothing wrong."""
     return iter(())
+
+
+def too_long(entry: Entry, key: str, usual: Micros) -> Faults:
+    """Find a duration that leaves nothing of the handler's own `timeout`."""
+    wanted, timeout = entry.get(key, usual), entry.get("timeout", HANDLER_TIMEOUT)
+    if wanted >= timeout:
+        told = f"{key} ({format_duration(wanted)})"
+        yield "", f"{told} must be shorter than timeout ({format_duration(timeout)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from forewarn.agent.integrations.hashicorp import (
     connection_keys,
     local_agent,
 )
-from forewarn.agent.integrations.kind import HandlerKind
+from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Form, Option
@@ -312,8 +312,14 @@ def _make(settings: HandlerSettings, ground: Ground) -> NomadWorker:
     return NomadWorker(settings, ground)
 
 
+def _faults(entry: Entry) -> Faults:
+    if entry.get("force", True):
+        yield from too_long(entry, "force_before", FORCE_BEFORE)
+
+
 KIND = HandlerKind(
     make=_make,
+    faults=_faults,
     keys={
         **connection_keys("Nomad", URL),
         "force": Option(

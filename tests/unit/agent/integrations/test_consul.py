@@ -123,7 +123,7 @@ def test_a_service_that_is_not_there_fails_it(story: Story) -> None:
 
 
 def test_clients_are_given_time_to_forget(story: Story) -> None:
-    handler = story.handler('wait = "1h"')
+    handler = story.handler('wait = "1h"\ntimeout = "2h"')
     with pytest.raises(
         TimeUpError, match=r"for clients that remember this node \(1h\)"
     ):
@@ -209,7 +209,7 @@ def test_a_reason_of_its_own_that_tells_no_time_was_given_long_ago(
     story: Story,
 ) -> None:
     story.consul.maintain(NODE_CHECK, "forewarn it: by hand")
-    handler = story.handler('wait = "1h"')
+    handler = story.handler('wait = "1h"\ntimeout = "2h"')
     assert handler.prepare(5) == "the node is in maintenance"
     story.consul.refusals = [
         Answered(dict(story.consul.checks)),

@@ -24,7 +24,7 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
-from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
+from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.slurm.commands import PROGRAMS, Slurm
 from forewarn.agent.integrations.slurm.state import (
@@ -178,6 +178,8 @@ def own_node(environment: Mapping[str, str]) -> str:
 def _faults(entry: Entry) -> Faults:
     if "requeue_before" in entry and entry.get("jobs", WAIT) != LATE:
         yield "requeue_before", f'means something only with jobs = "{LATE}"'
+    if entry.get("jobs") == LATE:
+        yield from too_long(entry, "requeue_before", REQUEUE_BEFORE)
 
 
 def _reason(job: Job) -> str:
