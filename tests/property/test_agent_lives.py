@@ -147,7 +147,7 @@ class Agent(Life):
                 assert until is None or all(
                     step.kill_at <= max(until, self.now + LATE_GRACE)
                     for step in task.steps
-                    if step.state is StepState.RUNNING
+                    if (step.phase, step.state) == (Phase.PREPARE, StepState.RUNNING)
                 ), "runs on after its deadline"
             if task.stage is Stage.OVER:
                 owed = set(steps.owed(task)) - {"tell"}
@@ -158,7 +158,8 @@ class Agent(Life):
         for event_id in self.sent[len(before) :]:
             task = self.task(event_id)
             assert event_id in self.shown, "approves from memory"
-            assert task.stage is Stage.PREPARED
+            # It may have gone and come back with more time before it is sent again.
+            assert task.stage is Stage.PREPARED or task.tries > 1
             if not self.is_edited:
                 names = {each.name: each for each in self.policy.rules}
                 assert names[task.rule].approve is not Approve.NEVER

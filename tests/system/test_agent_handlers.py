@@ -118,7 +118,7 @@ def test_who_gets_less_time_meanwhile_has_failed_and_was_not_stopped(
     """NotBefore has come nearer while it worked."""
     bench.add("sleep 100")
     run = bench.run()
-    eventually(lambda: bench.shelf.folder(run.run_id).claimed() is not None)
+    eventually(bench.shelf.folder(run.run_id).claimed, lambda claim: claim is not None)
     now = CLOCK.now()
     bench.runner.tighten(
         Tighten(run_id=run.run_id, stop_at=now + SECOND, kill_at=now + 2 * SECOND)
