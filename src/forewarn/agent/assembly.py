@@ -14,8 +14,10 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from forewarn.agent.agent import Agent, Hands, Voice
-from forewarn.agent.core.model import AskPeers, Input, Note, Send
+from forewarn.agent.core.model import AskPeers, Input, Memory, Note, Send, Stage
+from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.polling import Pace
+from forewarn.agent.core.recovering import strangers
 from forewarn.agent.dry import DryRun
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.making import make_workers, memos_beside, shelf_beside
@@ -156,6 +158,8 @@ class Parts:
             self._feeder.begin()
             if self._opened.was_rebooted:
                 logger.info("this VM was rebooted since an agent last ran")
+            for problem in stranded(self.agent.standing.memory, self._settings.policy):
+                logger.warning("%s", problem)
             logger.info("watching %s", self._endpoint.url)
             self.agent.begin()
             while self.agent.turn():
@@ -229,6 +233,7 @@ class Parts:
         if self._opened.fault:
             found.append(f"nothing is remembered: {self._opened.fault}")
         found += self._server.faults.values()
+        found += stranded(self.agent.standing.memory, self._settings.policy)
         for name, fault in self._notifier.faults().items():
             found.append(f"{name} takes no notifications: {fault}")
         return found
@@ -251,6 +256,17 @@ class Parts:
             return ""
         host, port = place
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def stranded(memory: Memory, policy: Policy) -> list[str]:
+    """Return whose recovery is owed and can be done by no handler that there is."""
+    return [
+        f"the recovery of handler {name} is owed for {task.event_id}, and the settings "
+        "have no such handler of its kind: bring it back"
+        for task in memory.tasks
+        if task.stage is Stage.OWED
+        for name in strangers(task, policy)
+    ]
 
 
 def is_dry(settings: Settings) -> bool:

@@ -239,6 +239,7 @@ def handler_of(entry: _Entry) -> Handler:
     kind = catalog.handler_kind(entry.get("kind", ""))
     return Handler(
         name=entry["name"],
+        kind=entry.get("kind", ""),
         prepares=kind is not None or "prepare" in entry,
         recovers="recover" in entry if kind is None else kind.recovers,
         **{key: entry[key] for key in keys if key in entry},

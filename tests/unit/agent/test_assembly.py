@@ -6,13 +6,30 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from forewarn.agent import assembly
-from forewarn.agent.assembly import Parts, checks_of, endpoint_of, ground_of, pace_of
-from forewarn.agent.core.model import Memory, NoteKind, Polled, Stage
+from forewarn.agent.assembly import (
+    Parts,
+    checks_of,
+    endpoint_of,
+    ground_of,
+    pace_of,
+    stranded,
+)
+from forewarn.agent.core.model import (
+    Memory,
+    NoteKind,
+    Phase,
+    Polled,
+    Stage,
+    Step,
+    StepState,
+)
+from forewarn.agent.core.policy import Handler, Policy
 from forewarn.agent.dry import DryRun
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.sqlite import SqliteJournal
@@ -24,6 +41,7 @@ from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import MINUTE, SECOND, parse_instant
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.notices import Notice
+from tests.support.agent_journals import task_of
 
 START = parse_instant("2026-11-21T10:00:00Z")
 
@@ -198,6 +216,27 @@ def test_pages_show_it_before_it_begins(make: Make) -> None:
 
 def test_an_observer_is_shown_as_one(make: Make) -> None:
     assert make(observe="true").pages.document()["mode"] == "observe"
+
+
+def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
+    step = Step(
+        handler="drain",
+        phase=Phase.PREPARE,
+        attempt=1,
+        state=StepState.DONE,
+        began=START,
+        stop_at=START,
+        kill_at=START,
+        kind="systemd",
+    )
+    task = replace(task_of("E1"), stage=Stage.OWED, steps=(step,))
+    memory = Memory(tasks=(task,))
+    for handlers in ((), (Handler(name="drain", kind="exec"),)):
+        (told,) = stranded(memory, Policy(handlers=handlers))
+        assert "handler drain is owed for E1" in told
+    same = Policy(handlers=(Handler(name="drain", kind="systemd"),))
+    assert stranded(memory, same) == []
+    assert stranded(Memory(tasks=(replace(task, stage=Stage.OVER),)), Policy()) == []
 
 
 def test_a_journal_that_cannot_be_used_is_shown(make: Make, tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.fleet.checks import check_fleet
-from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
+from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
 from forewarn.fleet.values import (
     ADDRESSES_MAX,
     CAPACITY_MAX,
@@ -144,20 +143,3 @@ def test_a_listener_is_a_host_and_a_port(
     listen: str, split: tuple[str, int] | None
 ) -> None:
     assert split_listener(listen) == split
-
-
-def test_one_bad_name_is_told_among_good_ones() -> None:
-    hosts = [Host(name="h1"), Host(name="h 2")]
-    [problem] = check_fleet([Tenant(name="shop")], [], hosts, [])
-    assert (problem.key, problem.name) == ("host.name", "h 2")
-
-
-def test_a_standalone_scope_has_one_vm_and_no_second() -> None:
-    scope = replace(WEB, kind=ScopeKind.STANDALONE)
-    other = replace(
-        VM, name="web_1", wire_name="web_1", vm_id="1" + VM.vm_id[1:], addresses=()
-    )
-    tenants, hosts = [Tenant(name="shop")], [Host(name="h1")]
-    assert check_fleet(tenants, [scope], hosts, [VM]) == []
-    [problem] = check_fleet(tenants, [scope], hosts, [VM, other])
-    assert problem.message.endswith("and this has 2: web_0, web_1")

@@ -78,6 +78,8 @@ class Step:
     ended: Micros = 0
     detail: str = ""
     """Why it failed, for a person."""
+    kind: str = ""
+    """What kind of handler it was; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

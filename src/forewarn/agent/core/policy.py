@@ -34,6 +34,8 @@ class Handler:
     """What decisions need to know of a handler."""
 
     name: str
+    kind: str = ""
+    """Its word in the settings; another kind cannot undo what it did."""
     timeout: Micros = 5 * MINUTE
     """For one preparation, where NotBefore leaves so much."""
     recover_timeout: Micros = 5 * MINUTE

@@ -230,6 +230,7 @@ class _Turn:
             stop_at=span[0],
             kill_at=span[1],
             now=self._now,
+            kind=handler.kind,
         )
         self._commands.append(command)
 

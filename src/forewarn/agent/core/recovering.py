@@ -65,8 +65,13 @@ def advance(
         task, stops = _stop_preparing(gone, policy, now)
         commands += stops
         if _is_clear(task, policy):
-            task, told = _close(task, policy, now)
-            notes += told
+            # Who renames a handler by mistake has time to bring its name back.
+            until = task.gone + policy.forget_after
+            if now < until and strangers(task, policy):
+                wakes.append(until)
+            else:
+                task, told = _close(task, policy, now)
+                notes += told
         tasks[index] = task
     memory = replace(memory, tasks=tuple(tasks))
     memory, stops = _give_way(memory, needed, now)
@@ -160,7 +165,20 @@ def _owed(task: Task, policy: Policy) -> list[Handler]:
     return [
         known[name]
         for name in steps.owed(task)
-        if name in known and known[name].recovers
+        if name in known and known[name].recovers and steps.is_same(task, known[name])
+    ]
+
+
+def strangers(task: Task, policy: Policy) -> list[str]:
+    """Return the handlers that owe a recovery and are not in the settings any more.
+
+    Also those whose name has become another kind's, which cannot undo what they did.
+    """
+    known = policy.by_name
+    return [
+        name
+        for name in steps.owed(task)
+        if name not in known or not steps.is_same(task, known[name])
     ]
 
 
@@ -178,8 +196,7 @@ def _close(task: Task, policy: Policy, now: Micros) -> tuple[Task, list[Note]]:
             detail=f"handler {name} is no longer in the settings: nobody recovers",
             notice=task.notice,
         )
-        for name in steps.owed(task)
-        if name not in policy.by_name
+        for name in strangers(task, policy)
     ]
     if _has_recovered(task):
         notes.append(
@@ -255,6 +272,7 @@ def _begin(
         stop_at=stop_at,
         kill_at=stop_at + policy.stop_grace,
         now=now,
+        kind=handler.kind,
     )
 
 

@@ -14,6 +14,7 @@ from forewarn.agent.core.model import (
     StepState,
     Task,
 )
+from forewarn.agent.core.policy import Handler
 from forewarn.instants import Micros
 
 _SAFE = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
@@ -41,6 +42,7 @@ def begun(
     stop_at: Micros,
     kill_at: Micros,
     now: Micros,
+    kind: str = "",
 ) -> tuple[Task, Run]:
     """Return the task with one run more, and the command to start it."""
     last = task.latest(handler, phase)
@@ -53,6 +55,7 @@ def begun(
         began=now,
         stop_at=stop_at,
         kill_at=kill_at,
+        kind=kind,
     )
     kept = task.steps
     if last is not None and (phase is Phase.RECOVER or last.state is StepState.STOPPED):
@@ -120,3 +123,9 @@ def owed(task: Task) -> list[str]:
         elif step.state is StepState.DONE:
             found.pop(step.handler, None)
     return list(reversed(found))
+
+
+def is_same(task: Task, handler: Handler) -> bool:
+    """Tell whether a handler is still of the kind that prepared under its name."""
+    last = task.latest(handler.name, Phase.PREPARE)
+    return last is None or last.kind in {"", handler.kind}

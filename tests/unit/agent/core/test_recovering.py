@@ -230,9 +230,41 @@ def test_a_handler_that_left_the_settings_cannot_recover_and_it_is_said() -> Non
     life.end("drain")
     life.restart(policy(FLUSH))
     gone(life)
+    # It stays owed, so that whoever renamed it by mistake can bring its name back.
+    assert life.stage() is Stage.OWED
+    life.sleep(life.policy.forget_after)
     assert life.stage() is Stage.OVER
     detail = "handler drain is no longer in the settings: nobody recovers"
     assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, detail)]
+
+
+def test_a_handler_whose_name_is_back_recovers() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(FIRST)
+    life.end("drain")
+    life.restart(policy(FLUSH))
+    gone(life)
+    life.sleep(HOUR)
+    life.restart(policy(DRAIN))
+    life.poll()
+    assert life.begun()[-1:] == [("E1", "recover", "drain")]
+    life.end("drain")
+    assert life.stage() is Stage.OVER
+    assert life.told(NoteKind.FAILED) == []
+
+
+def test_another_kind_under_the_same_name_undoes_nothing() -> None:
+    units, program = (replace(DRAIN, kind=kind) for kind in ("systemd", "exec"))
+    life = Life(policy(units))
+    life.poll(FIRST)
+    life.end("drain")
+    life.restart(policy(program))
+    gone(life)
+    assert life.stage() is Stage.OWED
+    assert life.begun()[1:] == []
+    life.restart(policy(units))
+    life.poll()
+    assert life.begun()[1:] == [("E1", "recover", "drain")]
 
 
 # Cancelled in the midst of it.

@@ -1,0 +1,72 @@
+"""What a fleet has wrong as a whole: of what is there, and of nothing else."""
+
+import pickle
+from dataclasses import replace
+
+from forewarn.fleet.checks import check_fleet
+from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
+from forewarn.fleet.problems import FleetFileError
+from forewarn.problems import PROBLEMS_MAX, Problem
+
+SHOP = Tenant(name="shop")
+WEB = Scope(name="web", tenant="shop", kind=ScopeKind.SCALE_SET)
+H1 = Host(name="h1")
+FIRST = Vm(
+    name="web_0",
+    wire_name="web_0",
+    host="h1",
+    scope="web",
+    tenant="shop",
+    view="web",
+    vm_id="01234567-89ab-8cde-8f01-23456789abcd",
+    addresses=("192.0.2.4",),
+)
+SECOND = replace(
+    FIRST,
+    name="web_1",
+    wire_name="web_1",
+    vm_id="11234567-89ab-8cde-8f01-23456789abcd",
+    addresses=("192.0.2.5",),
+)
+
+
+def told(*vms: Vm, scope: Scope = WEB, host: Host = H1) -> list[str]:
+    return [str(each) for each in check_fleet([SHOP], [scope], [host], vms)]
+
+
+def test_one_bad_name_is_told_among_good_ones() -> None:
+    [problem] = check_fleet([SHOP], [], [H1, Host(name="h 2")], [])
+    assert (problem.key, problem.name) == ("host.name", "h 2")
+
+
+def test_a_standalone_scope_has_one_vm_and_no_second() -> None:
+    alone = replace(WEB, kind=ScopeKind.STANDALONE)
+    assert told(FIRST, scope=alone) == []
+    [problem] = told(FIRST, SECOND, scope=alone)
+    assert problem.endswith("and this has 2: web_0, web_1")
+
+
+def test_a_deleted_vm_takes_nothing_from_others() -> None:
+    full = replace(H1, capacity=1)
+    taken = replace(SECOND, addresses=FIRST.addresses, fault_domain=1)
+    assert len(told(FIRST, taken, host=full)) == 3
+    assert told(FIRST, replace(taken, state=VmState.DELETED), host=full) == []
+
+
+def test_an_owner_without_a_line_is_told_by_its_name() -> None:
+    [problem] = told(FIRST, replace(SECOND, addresses=FIRST.addresses))
+    assert "192.0.2.4 is also an address of vm web_0; a VM is known" in problem
+
+
+def test_the_last_problem_that_is_told_is_no_sign_of_more() -> None:
+    each = [
+        Problem(file="f", line=number, key="", message="is wrong")
+        for number in range(PROBLEMS_MAX + 1, 0, -1)
+    ]
+    all_of_them = FleetFileError(each[1:])
+    assert all_of_them.message.endswith(f"\nf:{PROBLEMS_MAX}: is wrong")
+    assert FleetFileError(each).message.endswith("these are the first 50")
+    # It goes from the process that reads large files to the service.
+    again = pickle.loads(pickle.dumps(FleetFileError(each)))
+    assert again.message == FleetFileError(each).message
+    assert again.problems == FleetFileError(each).problems
