@@ -127,5 +127,9 @@ def owed(task: Task) -> list[str]:
 
 def is_same(task: Task, handler: Handler) -> bool:
     """Tell whether a handler is still of the kind that prepared under its name."""
-    last = task.latest(handler.name, Phase.PREPARE)
-    return last is None or last.kind in {"", handler.kind}
+    kinds = [
+        step.kind
+        for step in task.steps
+        if step.handler == handler.name and step.phase is Phase.PREPARE
+    ]
+    return not kinds or kinds[-1] in {"", handler.kind}
