@@ -20,13 +20,14 @@ from forewarn.agent.core.model import (
     Send,
     StepState,
     Stop,
+    Tighten,
 )
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import JournalError
 from forewarn.clock import VirtualClock
 from forewarn.instants import HOUR, Micros
-from tests.unit.agent.core.support import DRAIN, START, notice, policy
+from tests.unit.agent.core.support import DRAIN, START, notice, policy, started
 
 
 class SetClock(VirtualClock):
@@ -60,6 +61,7 @@ class Loop:
         self.journal = FullJournal()
         self.runs: list[Run] = []
         self.sent: list[str] = []
+        self.tightened: list[int] = []
         self.agent = Agent(
             settings,
             journal=self.journal,
@@ -75,6 +77,9 @@ class Loop:
 
     def stop(self, stop: Stop) -> None:
         raise AssertionError(stop)
+
+    def tighten(self, tighten: Tighten) -> None:
+        self.tightened.append(tighten.stop_at)
 
     def approve(self, send: Send) -> None:
         self.sent.append(send.event_id)
@@ -99,6 +104,15 @@ def test_an_event_is_prepared_for_and_approved() -> None:
     loop.prepare()
     assert loop.sent == ["E1"]
     assert loop.journal.load() == loop.agent.standing.memory
+
+
+def test_a_deadline_that_comes_nearer_reaches_the_hands() -> None:
+    loop = Loop(policy(DRAIN))
+    loop.give(Polled(notices=(notice(),), name="vm1"))
+    assert loop.tightened == []
+    loop.give(Polled(notices=(started(notice()),), name="vm1"))
+    (stop_at,) = loop.tightened
+    assert START < stop_at < loop.runs[0].stop_at
 
 
 def test_without_room_on_the_disk_it_goes_on_and_writes_later() -> None:

@@ -1,19 +1,12 @@
 """Consent: who approves, when, and how often."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
-from forewarn.agent.core.absorbing import TROUBLES_MAX
 from forewarn.agent.core.approving import (
     ALIVE_FOR,
     PEERS_EVERY,
-    RETRY_AFTER_MAX,
-    RETRY_PAUSE_MAX,
-    RETRY_PAUSES,
-    RETRY_SHARE,
-    SEND_TIMEOUT,
 )
 from forewarn.agent.core.model import Consent, NoteKind, Phase, StepState
 from forewarn.agent.core.policy import (
@@ -24,7 +17,7 @@ from forewarn.agent.core.policy import (
     Rule,
     Window,
 )
-from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
+from forewarn.instants import DAY, HOUR, SECOND
 from forewarn.protocol.notices import Notice
 from tests.unit.agent.core.support import (
     DRAIN,
@@ -141,178 +134,6 @@ def test_what_has_started_is_not_approved() -> None:
     life = Life(AT_ONCE)
     life.poll(started(notice()))
     assert life.sent == []
-
-
-# Once, and again only when nobody answered.
-
-
-def test_what_was_taken_is_not_sent_again() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice())
-    life.answer()
-    life.poll(notice(), times=5)
-    life.restart()
-    life.poll(notice())
-    life.sleep(HOUR)
-    assert life.sent == ["E1"]
-    assert life.told(NoteKind.APPROVED) == [(NoteKind.APPROVED, "")]
-
-
-def test_what_was_not_answered_is_sent_again_ever_more_rarely() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice())
-    life.poll(notice())
-    assert life.waits == {"E1": "it is sent, and not confirmed"}
-    for number, pause in enumerate((*RETRY_PAUSES, 10 * SECOND, 20 * SECOND), start=1):
-        life.answer(Consent.WANTED, detail="status 404")
-        assert life.waits == {"E1": "it is sent, and not confirmed; status 404"}
-        life.sleep(pause - 1)
-        assert len(life.sent) == number
-        life.sleep(1)
-        assert len(life.sent) == number + 1
-
-
-def unanswered(not_before: Micros | None) -> list[Micros]:
-    """Return when an approval is sent that nobody ever takes, until NotBefore."""
-    life = Life(AT_ONCE)
-    life.poll(notice(not_before=not_before))
-    sent: list[Micros] = []
-    until = START + 2 * HOUR if not_before is None else not_before
-    while life.now < until:
-        sent.append(life.now)
-        life.answer(Consent.WANTED, detail="status 404")
-        before = len(life.sent)
-        while len(life.sent) == before:
-            assert life.wake is not None
-            life.sleep(life.wake - life.now)
-    return sent
-
-
-def test_the_pauses_are_wide_only_while_not_before_is_far_away() -> None:
-    sent = unanswered(START + 2 * HOUR)
-    pauses = [after - before for before, after in pairwise(sent)]
-    assert max(pauses) == RETRY_PAUSE_MAX
-    assert len(sent) < 200
-    for at, pause in zip(sent, pauses, strict=False):
-        left = START + 2 * HOUR - at
-        assert pause <= max(RETRY_PAUSES[-1], left // RETRY_SHARE)
-    assert START + 2 * HOUR - sent[-1] <= RETRY_PAUSES[-1]
-
-
-def test_of_an_event_that_may_come_at_any_moment_no_pause_is_wide() -> None:
-    sent = unanswered(None)
-    assert max(b - a for a, b in pairwise(sent)) == RETRY_PAUSES[-1]
-
-
-def test_each_reason_of_an_approval_that_is_not_taken_is_told_once() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice(not_before=None))
-    for number in range(40):
-        life.answer(Consent.WANTED, detail="reset" if number % 2 else "status 404")
-        life.sleep(RETRY_PAUSES[-1])
-    sentence = "the approval was not confirmed, and is sent again: "
-    assert life.told(NoteKind.FAILED) == [
-        (NoteKind.FAILED, f"{sentence}status 404"),
-        (NoteKind.FAILED, f"{sentence}reset"),
-    ]
-
-
-def test_an_endpoint_that_always_has_another_reason_is_not_told_for_ever() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice(not_before=None))
-    for number in range(40):
-        life.answer(Consent.WANTED, detail=f"status 5{number:02}")
-        life.sleep(RETRY_PAUSES[-1])
-    assert len(life.told(NoteKind.FAILED)) == TROUBLES_MAX
-    assert len(life.sent) == 41
-
-
-@pytest.mark.parametrize(
-    ("asked", "kept"), [(20 * SECOND, 20 * SECOND), (HOUR, RETRY_AFTER_MAX)]
-)
-def test_an_endpoint_may_ask_to_wait(asked: int, kept: int) -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice())
-    life.answer(Consent.WANTED, retry_after=asked)
-    life.sleep(kept - 1)
-    assert len(life.sent) == 1
-    life.sleep(1)
-    assert len(life.sent) == 2
-
-
-def test_of_what_nothing_is_heard_is_sent_again() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice())
-    life.sleep(SEND_TIMEOUT)
-    assert life.sent == ["E1", "E1"]
-
-
-@pytest.mark.clause("8.8")
-def test_what_was_under_way_when_the_agent_ended_is_sent_again() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice())
-    life.restart()
-    life.give()
-    assert life.sent == ["E1"], "it may have gone"
-    assert life.waits == {"E1": "no document has shown it since the agent began"}
-    life.poll(notice())
-    assert life.sent == ["E1", "E1"]
-
-
-@pytest.mark.clause("8.8")
-def test_no_approval_is_sent_from_memory() -> None:
-    """Its window opens, or an order comes, while the endpoint does not answer."""
-    settings = policy(DRAIN, blackouts=(LUNCH,))
-    life = prepared("vm1", settings, notice(not_before=START + DAY))
-    life.restart()
-    life.give()
-    life.sleep(2 * HOUR)
-    life.order()
-    life.poll()
-    assert life.sent == []
-    life.poll(notice(not_before=START + DAY))
-    assert life.sent == ["E1"]
-
-
-def test_a_refusal_is_final() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice())
-    life.answer(Consent.REFUSED, detail="no such event")
-    life.poll(notice(), times=5)
-    life.sleep(HOUR)
-    assert life.sent == ["E1"]
-    assert life.told(NoteKind.REFUSED) == [(NoteKind.REFUSED, "no such event")]
-    # But an operator may insist.
-    life.order()
-    assert life.sent == ["E1", "E1"]
-
-
-def test_nothing_is_sent_again_once_it_has_started() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice())
-    life.answer(Consent.WANTED)
-    life.poll(started(notice()))
-    life.sleep(MINUTE)
-    assert life.sent == ["E1"]
-
-
-def test_answers_to_nothing_change_nothing() -> None:
-    life = Life(policy(DRAIN))
-    life.poll(notice())
-    before = life.memory
-    life.answer(event_id="E9")
-    life.answer()
-    life.hear("vm2", is_prepared=True, event_id="E9")
-    life.hear("vm9", is_prepared=True)
-    assert life.memory == before
-
-
-def test_an_observer_does_not_even_repeat() -> None:
-    life = Life(AT_ONCE)
-    life.poll(notice())
-    life.restart(Policy(is_observer=True))
-    life.give()
-    assert life.sent == ["E1"]
 
 
 # An operator's order.
