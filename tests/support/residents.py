@@ -15,7 +15,7 @@ import pytest
 from forewarn.agent import assembly
 from forewarn.agent.assembly import Parts
 from forewarn.agent.core import approving, polling
-from forewarn.agent.core.model import Memory, Stage, Task
+from forewarn.agent.core.model import Memory, Note, NoteKind, Stage, Task
 from forewarn.agent.settings import load_settings
 from forewarn.agent.values import Settings
 from forewarn.agent.watcher import Watched
@@ -117,6 +117,18 @@ class Resident:
             lambda task: task is not None and task.stage is stage,
             what=f"{event_id} {stage.value}",
         )
+        assert found is not None
+        return found
+
+    def wait_seen(self, event_id: str) -> Note:
+        """Return what was told when it first saw an event, whatever came after."""
+
+        def seen() -> Note | None:
+            told = self.parts._opened.journal.history(event_id=event_id)
+            notes = [note for note in told if note.kind is NoteKind.SEEN]
+            return notes[-1] if notes else None
+
+        found = eventually(seen, bool, what=f"a line of {event_id}")
         assert found is not None
         return found
 

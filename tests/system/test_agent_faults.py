@@ -142,9 +142,10 @@ def test_it_reads_raw_line_breaks(place: Ground, agent: Resident) -> None:
 def test_it_reads_not_before_in_iso(place: Ground, agent: Resident) -> None:
     place.world.call(lambda sim: sim.stage.faults.set("", "iso-dates"))
     event = place.event(notice="1h")
-    task = agent.wait_task(event, lambda task: task)
-    assert task.notice.not_before is not None
-    assert abs(task.notice.not_before - task.seen - 60 * MINUTE) < 5 * SECOND
+    seen = agent.wait_seen(event)
+    assert seen.notice is not None
+    assert seen.notice.not_before is not None
+    assert abs(seen.notice.not_before - seen.at - 60 * MINUTE) < 5 * SECOND
     outlives_the_rest(place, agent, event)
 
 
