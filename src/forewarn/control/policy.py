@@ -42,6 +42,8 @@ class Policy:
     retry_delay: Micros = 10 * SECOND
     retention: Micros = 30 * DAY
     """How long ended operations, their events and their trail are kept."""
+    ended_max: int = 0
+    """How many ended operations are kept at most, each with what is as old; 0: all."""
     subscribers: tuple[Subscriber, ...] = ()
     """Who is told of changes of events; empty: nothing is written for anybody."""
 

@@ -23,13 +23,24 @@ def is_due(reader: Reader, policy: Policy, *, now: Micros) -> bool:
         reader.earliest(kinds.AUDIT_AT),
         reader.earliest(kinds.SPANS_ENDED),
     )
-    until = now - policy.retention
+    until = _horizon(reader, policy, now)
     return any(instant is not None and instant <= until for instant in oldest)
+
+
+def _horizon(reader: Reader, policy: Policy, now: Micros) -> Micros:
+    """Return the instant at and before which all that has ended goes."""
+    by_age = now - policy.retention
+    if not policy.ended_max:
+        return by_age
+    most = policy.ended_max + ROWS_PER_STEP
+    ended = reader.due(kinds.OPERATIONS_ENDED, now, limit=most)
+    surplus = len(ended) - policy.ended_max
+    return by_age if surplus <= 0 else max(by_age, ended[surplus - 1].ended_at)
 
 
 def purge(work: Work) -> int:
     """Delete a few rows that are older than the retention; return how many."""
-    until = work.now - work.policy.retention
+    until = _horizon(work.tx, work.policy, work.now)
     operations = work.tx.due(kinds.OPERATIONS_ENDED, until, limit=ROWS_PER_STEP)
     for operation in operations:
         for event in work.events_of(operation):

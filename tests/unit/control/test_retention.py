@@ -1,9 +1,11 @@
 """Retention: what is old goes, in steps, and as fast as it comes."""
 
+from dataclasses import replace
+
 from forewarn.control import retention, verbs
 from forewarn.control.verbs import Wishes
 from forewarn.control.work import Who, Work
-from forewarn.instants import DAY
+from forewarn.instants import DAY, HOUR
 from forewarn.protocol.operations import Action, Request
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
@@ -53,6 +55,20 @@ def test_what_has_ended_goes_with_everything_that_belongs_to_it() -> None:
         ]
     )
     assert left == []
+
+
+def test_of_too_many_the_oldest_go_with_their_trail() -> None:
+    desk = LocalDesk()
+    desk.plane.policy = replace(desk.plane.policy, ended_max=3)
+    requests: list[str] = []
+    for _ in range(8):
+        requests.append(maintain(desk))
+        desk.advance("1h")
+    rounds(desk)
+    left = desk.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+    assert {each.request for each in left} == {*requests[-3:]}
+    oldest = min(each.ended_at for each in left)
+    assert min(entry.at for entry in trail(desk)) > oldest - 2 * HOUR
 
 
 def test_what_is_under_way_stays() -> None:

@@ -5,7 +5,7 @@ they are run one after the other.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forewarn.clock import Clock, SystemClock
 from forewarn.drivers.simulated import SimulatedDriver
@@ -20,6 +20,10 @@ from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.stage import Stage
 from forewarn.sim.story import LastingStore
 from forewarn.sim.world import World
+
+ENDED_MAX = 1_000
+"""Operations that a simulation remembers when they have ended, some 12 KiB each with
+their history: a program may order them by the dozen each second, for days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +129,7 @@ def running_stage(
         store=lambda: store,
         driver=driver,
         ids=RandomIds(seed),
-        policy=policy(settings),
+        policy=replace(policy(settings), ended_max=ENDED_MAX),
         rate_limit=settings.metadata.rate_limit,
     )
     engine.apply_fleet(setup.fleet)
