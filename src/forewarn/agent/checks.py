@@ -19,9 +19,8 @@ from forewarn.agent.core.policy import (
 )
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
 from forewarn.agent.core.windows import zone_of
-from forewarn.agent.entries import RULE, keys_of
+from forewarn.agent.entries import PLAIN_HANDLERS, RULE, keys_of, kind_of
 from forewarn.agent.integrations import catalog
-from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 from forewarn.agent.values import PeerSettings, StandbySettings, WatchSettings
 from forewarn.agent.wire.urls import parse_url
 from forewarn.instants import Micros, format_duration
@@ -138,16 +137,9 @@ class Judge:
             yield "peers.listen", f"{peers.listen} is taken by listen"
 
     def _handler_faults(self, entry: _Entry) -> Iterator[tuple[str, str]]:
+        yield from _kind_faults("handler", "handlers", entry)
         kind = entry.get("kind", "")
-        known = keys_of("handler", kind)
-        for key in entry:
-            kinds = known[key].kinds
-            if kind and kinds and kind not in kinds:
-                yield key, f"is for handlers of kind {' and '.join(kinds)}"
-        integration = catalog.handler_kind(kind)
-        if integration is not None:
-            yield from _kind_faults(integration, entry)
-        if integration is not None or not kind:
+        if kind not in PLAIN_HANDLERS:
             return
         for key in _ACTIONS:
             if key in entry and (fault := action_fault(kind, entry[key])):
@@ -307,11 +299,17 @@ def _pair_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
             yield "environment", f"{quoted(name)} is told by the agent itself"
 
 
-def _kind_faults(
-    kind: HandlerKind | SinkKind, entry: _Entry
-) -> Iterator[tuple[str, str]]:
+def _kind_faults(array: str, what: str, entry: _Entry) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the keys of a kind, and what the kind finds itself."""
+    word = entry.get("kind", "")
+    known = keys_of(array, word)
+    for key in entry:
+        kinds = known[key].kinds
+        if word and kinds and word not in kinds:
+            yield key, f"is for {what} of kind {' and '.join(kinds)}"
+    kind = kind_of(array, word)
     # Without what it needs there is nothing to compare.
-    if entry.keys() >= {*kind.needed}:
+    if kind is not None and entry.keys() >= {*kind.needed}:
         yield from kind.faults(entry)
 
 
@@ -330,12 +328,5 @@ def _notify_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
     needed = {"webhook": "url", "file": "path"}.get(kind)
     if needed and needed not in entry:
         yield "", f"{needed} is missing"
-    known = keys_of("notify", kind)
-    for key in entry:
-        kinds = known[key].kinds
-        if kind and kinds and kind not in kinds:
-            yield key, f"is for receivers of kind {' and '.join(kinds)}"
-    integration = catalog.sink_kind(kind)
-    if integration is not None:
-        yield from _kind_faults(integration, entry)
+    yield from _kind_faults("notify", "receivers", entry)
     yield from _pair_faults(entry)

@@ -282,29 +282,25 @@ ENTRIES: Mapping[str, Mapping[str, Option]] = {
 """The keys of each array's tables."""
 
 
-def keys_of(array: str, kind: object) -> Mapping[str, Option]:
+def kind_of(array: str, word: object) -> HandlerKind | SinkKind | None:
+    """Return the integration that the word of a table's kind names; None: none."""
+    find = {"handler": catalog.handler_kind, "notify": catalog.sink_kind}.get(array)
+    return find(word) if find is not None and isinstance(word, str) else None
+
+
+def keys_of(array: str, word: object) -> Mapping[str, Option]:
     """Return the keys of one table of an array, by the word that is its kind.
 
     A key of a kind's own comes before one of the same name that other kinds have.
     """
-    known = ENTRIES[array]
-    if not isinstance(kind, str):
-        return known
-    if array == "handler" and (handler := catalog.handler_kind(kind)) is not None:
-        return {**known, **handler.keys}
-    if array == "notify" and (sink := catalog.sink_kind(kind)) is not None:
-        return {**known, **sink.keys}
-    return known
+    kind = kind_of(array, word)
+    return ENTRIES[array] if kind is None else {**ENTRIES[array], **kind.keys}
 
 
-def needed_of(array: str, kind: object) -> tuple[str, ...]:
+def needed_of(array: str, word: object) -> tuple[str, ...]:
     """Return the keys that one table of an array must have, by its kind's word."""
-    found: HandlerKind | SinkKind | None = None
-    if isinstance(kind, str) and array == "handler":
-        found = catalog.handler_kind(kind)
-    elif isinstance(kind, str) and array == "notify":
-        found = catalog.sink_kind(kind)
-    return NEEDED[array] + (found.needed if found is not None else ())
+    kind = kind_of(array, word)
+    return NEEDED[array] + (() if kind is None else kind.needed)
 
 
 def has_kind(array: str, kind: object) -> bool:

@@ -36,19 +36,17 @@ SINKS: Mapping[str, str] = {
 
 def handler_kind(word: str) -> HandlerKind | None:
     """Return a kind of handler; None: it is no integration."""
-    if word not in HANDLERS:
-        return None
-    module = importlib.import_module(f"forewarn.agent.integrations.{word}")
-    found = module.KIND
-    assert isinstance(found, HandlerKind), word
+    found = _loaded("integrations", word) if word in HANDLERS else None
+    assert found is None or isinstance(found, HandlerKind), word
     return found
 
 
 def sink_kind(word: str) -> SinkKind | None:
     """Return a kind of receiver; None: it is no integration."""
-    if word not in SINKS:
-        return None
-    module = importlib.import_module(f"forewarn.agent.sinks.{word}")
-    found = module.KIND
-    assert isinstance(found, SinkKind), word
+    found = _loaded("sinks", word) if word in SINKS else None
+    assert found is None or isinstance(found, SinkKind), word
     return found
+
+
+def _loaded(package: str, word: str) -> object:
+    return importlib.import_module(f"forewarn.agent.{package}.{word}").KIND
