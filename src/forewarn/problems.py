@@ -96,18 +96,14 @@ def did_you_mean(
     return f" (did you mean {quoted(near[0])}?)" if near else ""
 
 
-def toml_fault(error: Exception) -> tuple[int, str]:
-    """Return the line, 0 if it names none, and the sentence of what is no TOML."""
-    at = _AT_LINE.search(str(error))
-    return (int(at[1]), str(error)[: at.start()]) if at else (0, str(error))
-
-
 def not_toml(error: Exception, *, file: str, text: str) -> Problem:
     """Return the problem of a `text` that `tomllib` refused with `error`.
 
     That is a ValueError, or a RecursionError, whose own words would tell nobody.
     """
-    line, message = toml_fault(error)
+    line, message = 0, str(error)
+    if at := _AT_LINE.search(message):
+        line, message = int(at[1]), message[: at.start()]
     if message.endswith(_AT_END):
         line, message = text.count("\n") + 1, message.removesuffix(_AT_END)
     elif isinstance(error, RecursionError):

@@ -27,7 +27,6 @@ from forewarn.protocol.operations import (
 from forewarn.protocol.views import View
 from tests.support.watched import Change, Mirror
 
-MOVING = frozenset({Action.LIVE_MIGRATE, Action.REDEPLOY})
 ORDER = (
     EventStatus.NEW,
     EventStatus.SCHEDULED,

@@ -24,10 +24,10 @@ from forewarn.agent.values import (
 from forewarn.problems import (
     Problem,
     did_you_mean,
-    line_of,
+    not_toml,
     quoted,
-    toml_fault,
     toml_lines,
+    unreadable,
 )
 from forewarn.protocol.errors import ForewarnError
 
@@ -190,8 +190,7 @@ class _Reader:
         try:
             tables = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            line, message = toml_fault(error)
-            self._tell(self._file, line, "", f"this is not TOML: {message}")
+            self.problems.append(not_toml(error, file=self._file, text=text))
             return
         self._lines = toml_lines(text)
         for key, value in tables.items():
@@ -273,10 +272,8 @@ class _Reader:
                 self._tell(self._file, 0, "", "is too large for a settings file")
                 return None
             return data.decode("utf-8-sig")
-        except OSError as error:
-            self._tell(self._file, 0, "", f"cannot be read: {error.strerror}")
-        except UnicodeDecodeError as error:
-            self._tell(self._file, line_of(error), "", "is not UTF-8")
+        except (OSError, UnicodeDecodeError) as error:
+            self.problems.append(unreadable(error, file=self._file))
         return None
 
     def _line(self, name: str) -> int:

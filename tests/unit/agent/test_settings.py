@@ -187,6 +187,7 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
     ("text", "fault"),
     [
         ("= 1", "not TOML"),
+        (f"a = {'[' * 5_000}", "nested too deeply"),
         ("[[rule]]\n", 'it must say approve = "at once" or "never"'),
         ("[[rule]]\nhandlers = []\n", 'it must say approve = "at once" or "never"'),
         ('[[rule]]\napprove = "when prepared"', "nothing prepares"),
