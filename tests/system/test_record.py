@@ -369,7 +369,7 @@ def test_what_failed_fails_again(loop: LoopThread) -> None:
     asker = Asker(where, api_version="2020-07-01")
     found: list[str] = []
     for wanted in story:
-        outcome = asker.ask(etag=None, timeout_seconds=0.2)
+        outcome = asker.ask(etag=None, timeout_seconds=2)
         found.append(told(outcome))
         if isinstance(outcome, Answer):
             headers = [pair for pair in outcome.headers if pair[0] != "Content-Length"]

@@ -243,13 +243,13 @@ def test_dribbling_does_not_buy_time(play: Play) -> None:
 
 def test_an_idle_connection_is_closed_and_a_polling_one_is_not(play: Play) -> None:
     async def story() -> None:
-        bounds = Limits(head_seconds=0.02, idle_seconds=0.04)
+        bounds = Limits(head_seconds=0.1, idle_seconds=0.3)
         async with running(bounds=bounds) as world:
             wire = await world.connect()
             for _ in range(12):
                 wire.send(GET)
                 assert (await wire.answer()).status == 200
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.04)
             assert await wire.is_closed()
 
     play(story)

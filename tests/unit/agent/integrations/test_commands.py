@@ -83,11 +83,11 @@ def test_who_stays_away_is_told_of_at_the_deadline() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
     said = r"up while it was asking it: nobody is here$"
     with pytest.raises(TimeUpError, match=said):
-        COMMANDS.patiently(words, leash(0.5), doing="asking it", may_pass=always)
+        COMMANDS.patiently(words, leash(2), doing="asking it", may_pass=always)
     said = r"up while it was asking it: sh .* no answer within 0 s$"
     with pytest.raises(TimeUpError, match=said):
         COMMANDS.patiently(
-            HANGS, leash(0.5), doing="asking it", may_pass=always, seconds=0.3
+            HANGS, leash(2), doing="asking it", may_pass=always, seconds=0.3
         )
     with pytest.raises(TimeUpError, match=r"up while it was asking it$"):
         COMMANDS.patiently(HANGS, leash(0.3), doing="asking it", may_pass=always)
@@ -97,7 +97,7 @@ def test_who_stays_away_is_told_of_at_the_deadline() -> None:
 
 def test_the_end_of_the_leash_tells_what_all_of_it_was_for() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
-    held = leash(0.3)
+    held = leash(2)
     said = r"up while it was stopping web: nobody is here$"
     with pytest.raises(TimeUpError, match=said), telling(held, "stopping web"):
         COMMANDS.patiently(words, held, doing="asking it", may_pass=always)
