@@ -28,7 +28,11 @@ def is_due(reader: Reader, policy: Policy, *, now: Micros) -> bool:
 
 
 def _horizon(reader: Reader, policy: Policy, now: Micros) -> Micros:
-    """Return the instant at and before which all that has ended goes."""
+    """Return the instant at and before which all that has ended goes.
+
+    A bound by number reads what has ended, up to that number: with a thousand some
+    0.4 ms of a step, which simulations alone pay.
+    """
     by_age = now - policy.retention
     if not policy.ended_max:
         return by_age
