@@ -81,6 +81,8 @@ a_policy = st.builds(
 class Agent(Life):
     """A life in which every run and every approval is judged as it is commanded."""
 
+    hears_of_others = False
+    """A rule has handlers for events of other VMs."""
     is_edited = False
     """The rules are not those of the beginning."""
     shown: frozenset[str] = frozenset()
@@ -107,7 +109,8 @@ class Agent(Life):
         if task is None:
             assert run.phase is Phase.RECOVER
             return
-        assert "vm1" in task.notice.resources, "acts on another's event"
+        is_own = "vm1" in task.notice.resources
+        assert is_own or self.hears_of_others, "acts on another's event"
         prepared = [
             step
             for step in task.steps
@@ -115,6 +118,7 @@ class Agent(Life):
         ]
         if run.phase is Phase.RECOVER:
             assert prepared, "recovers without a preparation"
+            self._judge_recovery(run)
             return
         assert task.event_id in self.shown, "prepares from memory"
         assert run.kill_at <= run.stop_at + max(
@@ -129,6 +133,16 @@ class Agent(Life):
         ):
             assert run.kill_at <= not_before - self.policy.margin
 
+    def _judge_recovery(self, run: Run) -> None:
+        """What still stands prepared is not undone; of others' events, only that."""
+        for task in self.memory.tasks:
+            if task.stage in {Stage.PREPARING, Stage.PREPARED, Stage.WITHHELD}:
+                held = {
+                    step.handler for step in task.steps if step.phase is Phase.PREPARE
+                }
+                assert run.handler not in held, "undoes what stands prepared"
+                assert not (task.mine and held), "recovers under an event"
+
     def judge(self) -> None:
         """Look at what is remembered."""
         for task in self.memory.tasks:
@@ -141,7 +155,7 @@ class Agent(Life):
             assert len(task.steps) <= 4 * len(HANDLERS) * (LOST_MAX + 3)
             if task.notice.resources == ("vm10",):
                 assert task.consent is Consent.NONE
-                assert task.steps == ()
+                assert self.hears_of_others or task.steps == ()
             if task.stage is Stage.PREPARING and task.event_id in self.shown:
                 until = budget.ready_by(task, self.policy)
                 assert until is None or all(
@@ -248,7 +262,23 @@ class World:
 @pytest.mark.clause("8.3", "8.5", "8.8")
 @hypothesis.given(st.data(), a_policy)
 def test_whatever_happens(data: st.DataObject, settings: Policy) -> None:
-    life, world = Agent(settings), World(data)
+    live_to_the_end(data, Agent(settings))
+
+
+@pytest.mark.clause("8.3", "8.7")
+@hypothesis.given(st.data(), a_policy, a_rule)
+def test_whatever_happens_to_other_vms_too(
+    data: st.DataObject, settings: Policy, rule: Rule
+) -> None:
+    theirs = replace(rule, name="theirs", mine=False)
+    life = Agent(replace(settings, rules=(theirs, *settings.rules)))
+    life.hears_of_others = True
+    live_to_the_end(data, life)
+
+
+def live_to_the_end(data: st.DataObject, life: Agent) -> None:
+    """Live through what may happen, and see that nothing is owed in the end."""
+    world = World(data)
     for _ in range(data.draw(st.integers(5, 60), "length")):
         before = list(life.sent)
         live_one(data, life, world)

@@ -1,7 +1,8 @@
 """Recovery: what prepare did is undone when the last event has gone (8.7, 8.8).
 
-It waits while another event of this VM is prepared for or stands prepared. What fails
-is tried again for ever, ever more rarely: nothing stays owed. Pure.
+It waits while another event of this VM is prepared for or stands prepared; an event of
+other VMs holds the handlers that prepared for it, and no more. What fails is tried
+again for ever, ever more rarely: nothing stays owed. Pure.
 """
 
 from collections.abc import Collection, Iterator
@@ -58,7 +59,7 @@ def advance(
     commands: list[Command] = []
     notes: list[Note] = []
     wakes: list[Micros] = []
-    is_held = any(_holds(task) for task in tasks)
+    is_held = any(task.mine and _holds(task) for task in tasks)
     for index, gone in enumerate(tasks):
         if gone.stage is not Stage.OWED:
             continue
@@ -98,6 +99,17 @@ def _holds(task: Task) -> bool:
     return task.stage in {Stage.PREPARED, Stage.WITHHELD} and any(
         step.phase is Phase.PREPARE for step in task.steps
     )
+
+
+def _kept(memory: Memory) -> set[str]:
+    """Return the handlers that have prepared for an event that is not over."""
+    return {
+        step.handler
+        for task in memory.tasks
+        if _holds(task)
+        for step in task.steps
+        if step.phase is Phase.PREPARE
+    }
 
 
 def _give_way(
@@ -223,7 +235,7 @@ def _start(
 
     Where several events owe the same handler, it runs once, for the latest of them.
     """
-    busy = steps.busy(memory)
+    busy, kept = steps.busy(memory), _kept(memory)
     commands: list[Command] = []
     notes: list[Note] = []
     wakes: list[Micros] = []
@@ -240,6 +252,8 @@ def _start(
             # One after the other, in the opposite order of the preparation.
             continue
         for handler in mine:
+            if handler.name in kept:
+                continue
             if handler.name in busy:
                 break
             due = _due(task.latest(handler.name, Phase.RECOVER), now)
@@ -330,7 +344,7 @@ def _restore(
         return memory, [], []
     if any(step.state is StepState.RUNNING for step in memory.restored):
         return memory, [], []
-    busy = steps.busy(memory)
+    busy, kept = steps.busy(memory), _kept(memory)
     commands: list[Command] = []
     wakes: list[Micros] = []
     restored = {step.handler: step for step in memory.restored}
@@ -339,6 +353,8 @@ def _restore(
     for handler in wanted:
         last = restored.get(handler.name)
         if last is not None and last.state is StepState.DONE:
+            continue
+        if handler.name in kept:
             continue
         if handler.name in busy:
             break

@@ -112,6 +112,49 @@ def test_an_event_that_was_approved_unprepared_holds_nothing() -> None:
     assert life.begun()[1:] == [("E1", "recover", "drain")]
 
 
+WARN = Handler(name="warn", required=False)
+THEIRS = notice("E9", resources=("vm9",))
+WARNED_OF = policy(
+    DRAIN, WARN, rules=(prepare(("warn",), mine=False), prepare(("drain",)))
+)
+
+
+@pytest.mark.clause("8.3", "8.7")
+def test_an_event_of_other_vms_holds_only_who_prepared_for_it() -> None:
+    life = Life(WARNED_OF)
+    life.poll(FIRST, THEIRS)
+    life.end("drain")
+    life.end("warn")
+    gone(life, THEIRS)
+    assert life.begun()[2:] == [("E1", "recover", "drain")]
+    life.end("drain")
+    assert life.stage("E1") is Stage.OVER
+    assert life.stage("E9") is Stage.PREPARED
+    gone(life)
+    assert life.begun()[3:] == [("E9", "recover", "warn")]
+
+
+def test_who_prepared_for_another_vms_event_too_waits_for_it() -> None:
+    life = Life(
+        policy(
+            DRAIN,
+            FLUSH,
+            rules=(prepare(("drain",), mine=False), prepare(("drain",), ("flush",))),
+        )
+    )
+    life.poll(FIRST, THEIRS)
+    for handler in ("drain", "drain", "flush"):
+        life.end(handler)
+    gone(life, THEIRS)
+    assert life.begun()[3:] == [("E1", "recover", "flush")]
+    life.end("flush")
+    assert life.stage("E1") is Stage.OWED
+    gone(life)
+    assert life.begun()[4:] == [("E9", "recover", "drain")]
+    life.end("drain")
+    assert life.owed() == []
+
+
 def test_the_next_fault_domain_is_prepared_for_before_recovery_goes_on() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(FIRST)

@@ -126,6 +126,26 @@ def test_it_does_not_wait_for_what_is_not_in_its_way() -> None:
         assert life.begun() == [("", "recover", "drain")]
 
 
+def test_it_waits_for_an_event_of_others_that_the_handler_prepared_for() -> None:
+    theirs = notice("E9", resources=("vm2",))
+    settings = policy(
+        ALWAYS, LAST, rules=(prepare(("drain",), mine=False), prepare(("drain",)))
+    )
+    life = lost(settings)
+    life.poll(theirs)
+    assert life.begun() == [("E9", "prepare", "drain"), ("", "recover", "flush")]
+    life.end("drain")
+    life.end("flush")
+    life.sleep(HOUR)
+    assert len(life.runs) == 2
+    gone(life)
+    assert life.begun()[2:] == [("E9", "recover", "drain")]
+    life.end("drain")
+    assert life.begun()[3:] == [("", "recover", "drain")]
+    life.end("drain")
+    assert not life.memory.lost_journal
+
+
 def test_each_start_looks_first_whether_an_event_goes_on() -> None:
     life = lost(policy(ALWAYS))
     life.memory = replace(life.memory, has_polled=True)
