@@ -110,7 +110,7 @@ _WATCH: Mapping[str, Option] = {
         form=Form.DURATION,
         most=HOUR,
         text="How long preparation may take for an event that may begin at any moment, "
-        "since it has started or has no NotBefore.",
+        "since it has started or its NotBefore has passed, and for a Preempt without one.",
     ),
     "stop_grace": Option(
         form=Form.DURATION,

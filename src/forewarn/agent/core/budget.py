@@ -49,15 +49,15 @@ def is_hurried(task: Task) -> bool:
 def ready_by(task: Task, policy: Policy) -> Micros | None:
     """Return when preparation must have ended; None: there is no such time.
 
-    Where NotBefore has passed or is not told, and the impact may come at any moment,
-    it is the `hurry` after that was first known.
+    Where NotBefore has passed, and where one that is in a hurry does not tell it, the
+    impact may come at any moment: it is the `hurry` after that was first known.
     """
     not_before = task.notice.not_before
     if task.notice.has_started:
         return (task.started or task.seen) + policy.hurry
-    if not_before is None:
-        return None
     known = task.begun or task.seen
+    if not_before is None:
+        return known + policy.hurry if is_hurried(task) else None
     if not_before - known <= NEAR_MARGINS * policy.margin:
         # It has passed, or nearly, and the event is Scheduled nevertheless.
         return max(not_before - policy.margin, known + policy.hurry)

@@ -229,6 +229,19 @@ def test_who_saves_last_is_left_out_when_time_is_up() -> None:
     assert life.sent == ["E1"]
 
 
+@pytest.mark.clause("8.5")
+def test_a_preempt_that_tells_no_time_leaves_the_hurry() -> None:
+    """A slow handler must not have the whole of what may be thirty seconds."""
+    handlers = (Handler(name="save", worth=9), Handler(name="drain"))
+    life = Life(policy(*handlers, hurry=20 * SECOND))
+    life.poll(notice(event_type="Preempt", not_before=None))
+    assert left(life.runs[0])[1] == 20
+    life.now += 8 * SECOND
+    life.end("save")
+    assert life.runs[1].handler == "drain"
+    assert left(life.runs[1], life.now)[1] == 12
+
+
 def test_what_has_started_leaves_the_hurry() -> None:
     life = Life(policy(DRAIN, hurry=20 * SECOND))
     life.poll(started(notice()))
