@@ -73,9 +73,10 @@ class Judge:
             for number, entry in enumerate(self._entries["rule"], start=1)
         )
         watch, peers, standby = self._watch, self._peers, self._standby
+        has_peers = bool(peers.url or peers.urls)
         return Policy(
             handlers=handlers,
-            rules=rules or default_rules(handlers),
+            rules=rules or default_rules(handlers, has_peers=has_peers),
             margin=watch.margin,
             hurry=watch.hurry,
             stop_grace=watch.stop_grace,
@@ -88,7 +89,7 @@ class Judge:
             )
             if standby.names
             else None,
-            has_peers=bool(peers.url or peers.urls),
+            has_peers=has_peers,
             is_observer=watch.observe,
             forget_after=watch.forget_after,
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from forewarn.agent.core import budget, rules, steps, table
 from forewarn.agent.core.model import (
     Command,
+    Consent,
     Note,
     NoteKind,
     Phase,
@@ -280,9 +281,14 @@ def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
     withheld = "; ".join(faults)
     task = table.step(task, Given.FALL_SHORT if faults else Given.READY)
     task = replace(task, withheld=withheld, prepared=0 if faults else now)
+    kind = NoteKind.WITHHELD if faults else NoteKind.PREPARED
+    if faults and task.consent in {Consent.WANTED, Consent.GIVEN}:
+        # Somebody had it approved before it was prepared: nothing is held back.
+        kind = NoteKind.FAILED
+        withheld = f"it is approved, and not prepared: {withheld}"
     note = Note(
         at=now,
-        kind=NoteKind.WITHHELD if faults else NoteKind.PREPARED,
+        kind=kind,
         event_id=task.event_id,
         detail=withheld,
         notice=task.notice,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import cast
 
 from forewarn.agent.core.model import Task
-from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
+from forewarn.agent.core.policy import Approve, Approver, Handler, Policy, Rule
 from forewarn.instants import Micros
 from forewarn.protocol.notices import SCHEDULED, STARTED
 
@@ -106,20 +106,33 @@ def next_change(policy: Policy, task: Task, now: Micros) -> Micros | None:
     return min((edge for edge in edges if edge > now), default=None)
 
 
-def default_rules(handlers: tuple[Handler, ...]) -> tuple[Rule, ...]:
+def default_rules(
+    handlers: tuple[Handler, ...], *, has_peers: bool = False
+) -> tuple[Rule, ...]:
     """Return the documented policy (clause 8.4), for settings that have no rule.
 
     Started is logged; short freezes and what users ordered are approved, everything
     else is not. Where there are handlers, preparation comes first, whatever the event
-    is: they run one after the other, and what was prepared is approved. Who would
-    rather not be disturbed by a short freeze writes a rule.
+    is: they run one after the other, and what was prepared is approved. One approval
+    covers all VMs of an event (clause 3.4), so that of several is approved when its
+    peers say that all are prepared, and is left to NotBefore where nobody asks them.
+    Who would rather not be disturbed by a short freeze writes a rule.
     """
     groups = tuple((handler.name,) for handler in handlers)
     started = Rule(
         name="default: Started", statuses=frozenset({STARTED}), approve=Approve.NEVER
     )
     if groups:
-        return started, Rule(name="default: prepare", groups=groups)
+        return (
+            started,
+            Rule(name="default: prepare", max_resources=1, groups=groups),
+            Rule(
+                name="default: of several VMs",
+                groups=groups,
+                approve=Approve.PREPARED if has_peers else Approve.NEVER,
+                approver=Approver.ALL,
+            ),
+        )
     return (
         started,
         Rule(

@@ -151,6 +151,19 @@ def test_an_order_overrides_everything(event_id: str) -> None:
     assert life.sent == ["E1"]
 
 
+def test_what_fails_after_the_order_is_no_approval_that_is_withheld() -> None:
+    life = Life(policy(DRAIN))
+    life.poll(notice())
+    life.order()
+    life.answer()
+    life.end("drain", StepState.FAILED, "exit status 1")
+    assert NoteKind.WITHHELD not in dict(life.told())
+    (failed,) = life.told(NoteKind.FAILED)
+    assert failed[1] == (
+        "it is approved, and not prepared: drain failed: exit status 1"
+    )
+
+
 def test_an_order_for_nothing_is_answered() -> None:
     life = Life(AT_ONCE)
     life.order("E9")

@@ -200,6 +200,17 @@ def test_no_recovery_is_skipped_when_several_events_go_at_once() -> None:
 
 
 @pytest.mark.clause("8.6")
+@pytest.mark.parametrize("has_peers", [False, True])
+def test_it_does_not_approve_alone_for_all(has_peers: bool) -> None:
+    default = default_rules((DRAIN,), has_peers=has_peers)
+    life = Life(Policy(handlers=(DRAIN,), rules=default, has_peers=has_peers))
+    life.poll(PAIR)
+    life.end("drain")
+    life.sleep(14 * MINUTE)
+    assert life.sent == []
+
+
+@pytest.mark.clause("8.6")
 def test_it_does_not_approve_alone_for_all_where_all_are_asked() -> None:
     rule = prepare(("drain",), approver=Approver.ALL)
     life = Life(policy(DRAIN, rules=(rule,), has_peers=True))

@@ -8,7 +8,7 @@ import pytest
 from forewarn.agent.core import rules
 from forewarn.agent.core.model import Task
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
-from forewarn.instants import MINUTE, SECOND
+from forewarn.instants import HOUR, MINUTE, SECOND
 from forewarn.protocol.notices import STARTED
 from tests.unit.agent.core.support import (
     DRAIN,
@@ -202,6 +202,29 @@ def test_without_handlers_what_a_user_ordered_and_short_freezes_are_approved() -
     )
     assert life.sent == ["USER", "SHORT"]
     assert life.waits["END"] == "a Terminate is never approved unprepared"
+
+
+@pytest.mark.clause("8.4", "8.6")
+def test_an_event_of_several_vms_is_not_approved_for_the_others() -> None:
+    """One approval covers them all, and what they are at is not known here."""
+    settings = Policy(handlers=(DRAIN,), rules=rules.default_rules((DRAIN,)))
+    life = Life(settings)
+    life.poll(notice(resources=("vm1", "vm2"), source="User"))
+    life.end("drain")
+    life.sleep(HOUR)
+    assert life.sent == []
+    assert life.waits["E1"] == "default: of several VMs never approves"
+
+
+@pytest.mark.clause("8.4", "8.6")
+def test_an_event_of_several_vms_is_approved_when_all_peers_are_prepared() -> None:
+    default = rules.default_rules((DRAIN,), has_peers=True)
+    life = Life(Policy(handlers=(DRAIN,), rules=default, has_peers=True))
+    life.poll(notice(resources=("vm1", "vm2")))
+    life.end("drain")
+    assert life.sent == []
+    life.hear("vm2", is_prepared=True)
+    assert life.sent == ["E1"]
 
 
 @pytest.mark.clause("8.4", "8.5")
