@@ -79,8 +79,8 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
         raise UnreadableError(f"the answer has no member Events{detail}")
     entries = members["Events"]
     if entries is None:
-        oddities.append("Events is null")
-        entries = []
+        # An empty list is what says that there is no event (clause 2.1).
+        raise UnreadableError("Events is null and no list")
     if not isinstance(entries, list):
         raise UnreadableError(f"Events is {_kind(entries)} and no list")
     incarnation = _incarnation(members, oddities)

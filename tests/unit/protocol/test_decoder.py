@@ -94,6 +94,7 @@ def test_our_own_empty_document_is_read_without_a_word() -> None:
         (b'{"DocumentIncarnation":2}', "no member Events"),
         (b'{"error":"Not found"}', "it says 'Not found'"),
         (b'{"Events":{}}', "an object and no list"),
+        (b'{"DocumentIncarnation":3,"Events":null}', "Events is null"),
         (b'{"Events":"none"}', "a text and no list"),
         (b'{"Events":false}', "true or false and no list"),
         (b"[" * 100_000, "nested too deeply"),
@@ -121,12 +122,6 @@ def test_what_is_not_utf_8_is_read_as_far_as_it_goes() -> None:
     reading = decode(document(EVENT).replace(b"vm_1", b"vm_\xff"))
     assert reading.notices[0].resources == ("vm_0", "vm_\ufffd")
     assert reading.oddities == ("the document is not UTF-8",)
-
-
-def test_null_events_are_none() -> None:
-    reading = decode(b'{"DocumentIncarnation":3,"Events":null}')
-    assert reading.notices == ()
-    assert reading.oddities == ("Events is null",)
 
 
 @pytest.mark.parametrize(

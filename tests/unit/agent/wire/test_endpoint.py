@@ -124,7 +124,7 @@ class TestTags:
         assert ["If-None-Match" in request for request in requests] == [0, 1, 0]
 
     def test_are_not_taken_from_a_document_that_is_odd(self) -> None:
-        odd = document('"1"', b'{"DocumentIncarnation":1,"Events":null}')
+        odd = document('"1"', b'{"DocumentIncarnation":"1","Events":[]}')
         found, requests = talk(odd, document('"1"'), times=2)
         assert "If-None-Match" not in requests[1]
         assert found[1].is_changed
