@@ -127,7 +127,7 @@ def test_clients_are_given_time_to_forget(story: Story) -> None:
     with pytest.raises(
         TimeUpError, match=r"for clients that remember this node \(1h\)"
     ):
-        handler.worker.prepare(reboot(), handler.leash(0.2))
+        handler.worker.prepare(reboot(), handler.leash(2))
     assert list(story.consul.maintained()) == [NODE_CHECK]
     leash = handler.leash()
     leash.stop(SystemClock().now())

@@ -151,7 +151,7 @@ def test_it_never_waits_longer_than_there_is_time(
 ) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     made = worker(proxy, tmp_path, wait=3_600_000_000, sessions_left="leave")
-    made.prepare(job_of(), leash(0.5))
+    made.prepare(job_of(), leash(3))
 
 
 def test_sessions_may_be_left_over(proxy: FakeHaproxy, tmp_path: Path) -> None:
