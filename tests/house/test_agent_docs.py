@@ -20,11 +20,11 @@ from forewarn.agent.sinks.port import Told
 from forewarn.instants import MINUTE, parse_instant
 from forewarn.protocol.decoder import decode
 from forewarn.protocol.notices import Notice
-from tests.support.recipes import AGENT_PAGE, HANDLERS_PAGE, settings_text
+from tests.support.recipes import AGENT_PAGE, HANDLERS_PAGE, RULES_PAGE, settings_text
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "agent"
-PAGES = (AGENT_PAGE, HANDLERS_PAGE)
+PAGES = (AGENT_PAGE, RULES_PAGE, HANDLERS_PAGE)
 
 NOW = parse_instant("2026-11-21T22:00:00Z")
 

@@ -8,6 +8,7 @@ from forewarn.agent.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENT_PAGE = ROOT / "docs" / "agent.md"
+RULES_PAGE = ROOT / "docs" / "agent-rules.md"
 HANDLERS_PAGE = ROOT / "docs" / "agent-handlers.md"
 
 _BASE = ROOT / "examples" / "agent" / "agent.toml"
@@ -39,9 +40,10 @@ def integration_settings(word: str) -> str:
 
 
 def recipe(heading: str, folder: Path) -> Policy:
-    """Return what the recipe below a heading of the agent's page makes."""
-    text = AGENT_PAGE.read_text(encoding="utf-8")
-    section = text.partition(f"### {heading}\n")[2]
+    """Return what the recipe below a heading of the cookbook, or of the agent's page, makes."""
+    pages = (RULES_PAGE, AGENT_PAGE)
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    section = text.partition(f"# {heading}\n")[2]
     file = folder / "agent.toml"
     file.write_text(settings_text(toml_blocks(section)[0]))
     return load_settings(file=str(file), environ={}, flags={}).policy

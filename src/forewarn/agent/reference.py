@@ -35,9 +35,9 @@ Durations are written `500ms`, `7s`, `15m`, `24h`, `7d`, or as in ISO 8601, `PT5
 A mistake stops the start with the file, the line and the key; nothing is guessed.
 `forewarn agent check` tells all mistakes without a start, and looks at what the settings name.
 
-Without any rule, the documented policy holds: what has started is logged. With handlers, they prepare for everything else, one after the other, and what is prepared is approved. Without handlers, a Freeze of up to 8 s and what a user ordered are approved at once, and everything else is only logged.
+Without any rule, the documented policy holds: what has started is logged. With handlers, they prepare for everything else, one after the other, and what is prepared is approved; an event of several VMs only when `[peers]` say that all are prepared. Without handlers, a Freeze of up to 8 s and what a user ordered are approved at once, and everything else is only logged.
 A Preempt or Terminate is never approved unprepared.
-[agent.md](agent.md) tells the whole story, with recipes for rules; [agent-handlers.md](agent-handlers.md) is about handlers.
+[agent.md](agent.md) tells the whole story, [agent-rules.md](agent-rules.md) has recipes for rules, [agent-handlers.md](agent-handlers.md) is about handlers.
 """
 
 
