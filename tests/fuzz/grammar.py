@@ -112,7 +112,7 @@ def _headers(rng: Random, *, is_old: bool) -> tuple[tuple[str, str], ...]:
         tags = ('"1"', "1", '"0"', 'W/"1"', "*", '"7", "1"', '""', "1 ")
         headers.append(("If-None-Match", rng.choice(tags)))
     if rng.random() < 0.08:
-        options = ("close", "Close", "keep-alive")
+        options = ("close", "Close", "keep-alive", "keep-alive, close")
         headers.append(("Connection", rng.choice(options)))
     elif rng.random() < 0.05:
         # What Java's client offers with its first request, POSTs included.

@@ -43,6 +43,9 @@ BLOCKS_MAX = 20_000
 """Blocks of memory that may be added between the middle and the end of a run:
 caches that are still filling. A leak of one object a request is far above."""
 
+REPEATED_ONE_IN = 400
+"""For each so many requests, one poller that repeats some."""
+
 LONG = 300
 """Bytes above which a stream is not cut at every position."""
 
@@ -156,20 +159,9 @@ async def _judge(hub: Hub, rng: Random, stream: bytes) -> None:
     reader = RequestReader(lambda _request: None)
     reader.feed(stream)
     taken = [each.request for each in reader.ready if isinstance(each, Received)]
-    items = [(item.method, item.target, item.body) for item in read.items[: len(taken)]]
     assert [
-        (
-            request.method.encode(),
-            (request.path + ("?" + request.query if request.query else "")).encode(
-                "latin-1"
-            ),
-            request.body,
-        )
-        for request in taken
-    ] == [
-        (method, target.removesuffix(b"?") if target.endswith(b"?") else target, body)
-        for method, target, body in items
-    ], stream
+        (request.method, request.path, request.query, request.body) for request in taken
+    ] == [_asked(item) for item in read.items[: len(taken)]], stream
     if read.is_refused and not reader.is_done and not reader.is_between:
         # It may still wait for a byte more before it refuses: here it comes.
         reader.feed(b"\r\n\r\n\x00")
@@ -185,6 +177,12 @@ async def _judge(hub: Hub, rng: Random, stream: bytes) -> None:
         assert answers[-1].closes, stream
         assert answers[-1].status >= 400, stream
     await _same_in_pieces(hub, rng, stream, whole)
+
+
+def _asked(item: strict.Item) -> tuple[str, str, str, bytes]:
+    """Return what a request asks, as the server takes it apart."""
+    path, _, query = item.target.decode("latin-1").partition("?")
+    return item.method.decode("ascii"), path, query, item.body
 
 
 async def _same_in_pieces(hub: Hub, rng: Random, stream: bytes, whole: bytes) -> None:
@@ -331,7 +329,7 @@ def test_a_repeated_request_is_answered_as_if_it_were_read_anew(
     """The shortcut of a connection's last bytes changes nothing that can be seen."""
 
     async def story() -> None:
-        for number in range(max(1, fuzz_requests // 400)):
+        for number in range(max(1, fuzz_requests // REPEATED_ONE_IN)):
             seed = f"{fuzz_seed}-{number}"
             rate_limit = (0, 0, 4)[number % 3]
             whole = await _repeats(

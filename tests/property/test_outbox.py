@@ -5,6 +5,7 @@ receivers to be told. Nobody takes messages away here, so what the outbox holds
 at the end tells every event's whole life.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,18 +16,11 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.store import kinds
 from forewarn.store.outbox import EventChange, OutboxMessage
 from forewarn.store.port import every
-from tests.property.test_crashes import (
-    FLEET,
-    PLACES,
-    STORIES,
-    _crashes,
-    _live,
-)
+from tests.property.stories import FLEET, POLICIES, STORIES
+from tests.property.test_crashes import PLACES, _crashes, _live
 from tests.support.lives import Life
 
-POLICY = Policy(
-    subscribers=(Subscriber(name="all"), Subscriber(name="ash", tenant="ash"))
-)
+SUBSCRIBERS = Subscriber(name="all"), Subscriber(name="ash", tenant="ash")
 
 
 def _messages(life: Life, receiver: str) -> list[OutboxMessage]:
@@ -78,7 +72,8 @@ def test_what_is_told_is_the_same_wherever_it_is_killed(
     name: str, tmp_path: Path
 ) -> None:
     story = STORIES[name]
-    whole = Life(FLEET, policy=POLICY, file=tmp_path / "whole.db")
+    policy = replace(POLICIES.get(name, Policy()), subscribers=SUBSCRIBERS)
+    whole = Life(FLEET, policy=policy, file=tmp_path / "whole.db")
     before = dict(whole.world.passed)
     _live(whole, story, None)
     _check(whole)
@@ -90,7 +85,7 @@ def test_what_is_told_is_the_same_wherever_it_is_killed(
     assert expected or not whole.mirror.events
 
     for place, number in _crashes(passed):
-        life = Life(FLEET, policy=POLICY, file=tmp_path / f"{place}-{number}.db")
+        life = Life(FLEET, policy=policy, file=tmp_path / f"{place}-{number}.db")
         reached = _live(life, story, (place, number))
         _check(life)
         found = _lives(_messages(life, "all"), life.mirror.events)

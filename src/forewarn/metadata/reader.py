@@ -364,10 +364,22 @@ class RequestReader:
         """Hand the request out."""
         self.in_body = self.awaits_continue = False
         self._left = 0
-        keep = self._parser.should_keep_alive() and not self._is_switching()
+        keep = self._parser.should_keep_alive() and not (
+            self._is_switching() or self._is_closing()
+        )
         self.ready.append(Received(request=self._make_request(), keep=keep))
         self._body = []
         self.is_done = not keep
+
+    def _is_closing(self) -> bool:
+        """Tell whether an HTTP/1.0 client says close, whatever else it says.
+
+        The parser believes its `keep-alive`, but `close` wins (RFC 9112, 9.3).
+        """
+        if not self._http10:
+            return False
+        options = ",".join(self._headers.get("connection", ())).lower().split(",")
+        return any(option.strip(" \t") == "close" for option in options)
 
     def _is_switching(self) -> bool:
         """Tell whether what follows might be in another protocol already."""

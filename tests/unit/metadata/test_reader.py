@@ -90,6 +90,11 @@ def test_a_body_comes_by_length_or_in_chunks() -> None:
         (head("Connection: close"), False),
         (b"GET / HTTP/1.0\r\n\r\n", False),
         (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", True),
+        (b"GET / HTTP/1.0\r\nConnection: keep-alive, Close\r\n\r\n", False),
+        (
+            b"GET / HTTP/1.0\r\nConnection: close\r\nConnection: keep-alive\r\n\r\n",
+            False,
+        ),
         (head("Connection: upgrade", "Upgrade: h2c", first="GET / HTTP/1.1"), False),
         (head(first="CONNECT h:80 HTTP/1.1"), False),
     ],

@@ -1,0 +1,29 @@
+"""What `docs/proofs.md` says of a usual run is what a usual run does."""
+
+from pathlib import Path
+
+from tests.fuzz.conftest import CONNECTIONS, REQUESTS
+from tests.fuzz.test_crowd import SLOW
+from tests.fuzz.test_http import REPEATED_ONE_IN
+from tests.fuzz.test_sockets import SHARE
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "proofs.md"
+
+
+def test_the_page_says_how_much_a_usual_run_sends() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert f"# {REQUESTS:,} requests, {CONNECTIONS} idle connections" in text
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines()]
+    usual = {row[0]: row[1] for row in rows if len(row) == 3}
+    for what, count in {
+        "requests of any kind, judged by both readings": REQUESTS,
+        "requests read the short way and the long one": REQUESTS,
+        "streams over a socket and without": REQUESTS // SHARE,
+        "pollers that repeat a request, each beside one whose requests are cut": (
+            REQUESTS // REPEATED_ONE_IN
+        ),
+        f"idle connections beside {SLOW} slow ones, while one client polls": (
+            CONNECTIONS
+        ),
+    }.items():
+        assert usual[what] == f"{count:,}", what
