@@ -75,6 +75,10 @@ class HandDriver:
 
     # The port
 
+    @property
+    def kind(self) -> str:
+        return "hand"
+
     def actions(self) -> frozenset[Action]:
         return frozenset(Action) - {Action.NONE}
 

@@ -5,7 +5,12 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec
 
+from tests.support.processes import PATIENCE_SECONDS
+
 P = ParamSpec("P")
+
+LOOK_SECONDS = 0.002
+"""Between two looks at what has no event of its own."""
 
 
 def in_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
@@ -19,3 +24,10 @@ def in_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
         asyncio.run(whole())
 
     return run
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until it is so; raises TimeoutError where it never is."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - what is awaited has no event
+            await asyncio.sleep(LOOK_SECONDS)

@@ -8,7 +8,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,8 +61,13 @@ def http(
 class Serving:
     """A process of `forewarn serve`."""
 
-    def __init__(self, folder: Path, fleet: str, **settings: str) -> None:
-        """Start it in `folder`; settings are named `timing_speed`."""
+    def __init__(
+        self, folder: Path, fleet: str, under: Sequence[str] = (), **settings: str
+    ) -> None:
+        """Start it in `folder`, by the command `under`, if there is one.
+
+        Settings are named `timing_speed`.
+        """
         folder.mkdir(exist_ok=True)
         (folder / "fleet.toml").write_text(fleet, encoding="utf-8")
         usual = {
@@ -79,6 +84,7 @@ class Serving:
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [
+                    *under,
                     sys.executable,
                     "-m",
                     "forewarn",

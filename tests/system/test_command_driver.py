@@ -147,6 +147,29 @@ def test_what_became_of_it_is_asked_of_an_operator_where_nobody_knows(
     assert "Traceback" not in service.log()
 
 
+def test_another_kind_of_driver_is_not_believed_of_what_it_never_got(
+    start: Start, tmp_path: Path
+) -> None:
+    service = start().wait_ready()
+    operation = order(service)
+    eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])
+    assert service.terminate() == 0
+    service = start(driver_kind="simulated", driver_simulated_reboot="100ms")
+    service.wait_ready()
+    [why] = operation_of(service, operation)["blocked_by"]
+    assert "the call was given to the command driver, and the service was" in why
+    [event] = service.document("web_0")["Events"]
+    assert event["EventStatus"] == "Started"
+    assert service.terminate() == 0
+    assert "the call was given to the command driver" in service.log()
+    # Whoever has seen the mistake starts the former kind again.
+    service = start().wait_ready()
+    (tmp_path / "go").touch()
+    assert wait_ended(service, operation) == "Done"
+    assert log_of(tmp_path) == ["begun", "done"]
+    assert "Traceback" not in service.log()
+
+
 def test_a_probe_program_settles_what_was_lost(start: Start, tmp_path: Path) -> None:
     words = [sys.executable, EXAMPLES / "harmless.py", tmp_path / "vms", "probe"]
     probe = shlex.join([*map(str, words), "{vm}", "--operation", "{operation}"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ Start = Callable[..., Serving]
 def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Serving] = []
 
-    def begin(folder: str = "here", **settings: str) -> Serving:
+    def begin(folder: str = "here", **settings: Any) -> Serving:
         started.append(Serving(tmp_path / folder, FLEET, **settings))
         return started[-1]
 
@@ -93,6 +94,51 @@ def test_a_supervisor_hears_of_its_life(
             pass
         assert said.startswith(b"STOPPING=1")
         assert service.ended() == 0
+
+
+def is_lost(service: Serving, verb: str) -> bool:
+    """Give an order; tell whether the service that ends could not take it."""
+    try:
+        status, _ = http(f"{service.urls['operators']}/v1/{verb}", {"name": "web_0"})
+    except OSError:
+        return True
+    assert status in {200, 201, 503}
+    return status == 503
+
+
+def test_a_store_that_was_moved_away_is_named_at_the_end(
+    start: Start, tmp_path: Path
+) -> None:
+    service, here = start().wait_ready(), tmp_path / "here"
+    (here / "forewarn.db").rename(here / "elsewhere.db")
+    assert is_lost(service, "fail")
+    assert service.ended() == 1
+    *log, said, hint = service.log().splitlines()
+    gone = f"the store's file {here / 'forewarn.db'} has gone"
+    assert said == f"forewarn: {gone}: No such file or directory"
+    assert hint.startswith("  hint: Stop the service before a store is moved")
+    [end] = [line for line in log if " CRITICAL " in line]
+    assert gone in end
+    assert "Traceback" not in service.log()
+
+
+FILES_OF_BYTES = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_a_store_that_cannot_grow_is_told_at_the_end(start: Start) -> None:
+    bound = (sys.executable, "-c", FILES_OF_BYTES, str(512 * 1024))
+    service = start(under=bound).wait_ready()
+    eventually(lambda: is_lost(service, "fail") or is_lost(service, "restore"), bool)
+    assert service.ended() == 1
+    *_, said, hint = service.log().splitlines()
+    assert said.startswith("forewarn: the store ")
+    assert said.endswith("forewarn.db cannot do its work: disk I/O error")
+    assert hint == "  hint: Look at its disk and at the system's log."
+    assert "Traceback" not in service.log()
 
 
 def test_the_log_is_json_where_nobody_reads_along(start: Start) -> None:

@@ -45,6 +45,7 @@ def issue(work: Work, operation: Operation, *, attempts: int) -> None:
             generation=operation.generation + 1,
             attempts=attempts,
             call_state=CallState.ISSUED,
+            driver=work.driver,
             due_at=work.now + work.policy.driver_timeout,
         ),
     )

@@ -27,6 +27,8 @@ from forewarn.store.port import every
 
 DESCRIPTION = "Virtual machine has encountered a failure."
 
+_STATES_HINT = "`forewarn fleet show` has the state of each host and VM"
+
 
 def fail_host(work: Work, name: str) -> Operation:
     """Note that a host is down: table 5.9, `fail`.
@@ -95,7 +97,7 @@ def restore_host(work: Work, name: str) -> Host:
     """
     host = work.host(name)
     if host.state is HostState.UP:
-        raise RefusedError(f"host {name} is not down")
+        raise RefusedError(f"host {name} is not down", hint=_STATES_HINT)
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
     work.secure(scope for vm in vms for scope in leaving.scopes_of_vm(work, vm))
     restored = work.tx.replace(host, replace(host, state=HostState.UP))
@@ -115,7 +117,7 @@ def restore_vm(work: Work, name: str) -> Vm:
     """Note that a VM runs again; raises RefusedError if that cannot be."""
     vm = work.vm(name)
     if vm.state is VmState.RUNNING:
-        raise RefusedError(f"vm {name} is not down")
+        raise RefusedError(f"vm {name} is not down", hint=_STATES_HINT)
     if work.host(vm.host).state is HostState.DOWN:
         raise RefusedError(
             f"vm {name} cannot run: its host {vm.host} is down",

@@ -14,6 +14,7 @@ from forewarn.control import calls, downtime, ending, failures, impact, leaving
 from forewarn.control.work import Work, subjects_of
 from forewarn.drivers.port import Observation, Report, Verdict
 from forewarn.fleet.model import Host, HostState, Vm, VmState
+from forewarn.problems import listed
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import (
     KEEPING_ACTIONS,
@@ -91,11 +92,15 @@ def resolve(
     if operation.call_state is not CallState.UNKNOWN:
         raise RefusedError(
             f"the outcome of {operation_id} is not unknown: it is "
-            f"{operation.state.value}"
+            f"{operation.state.value}",
+            hint=f"`forewarn explain {operation_id}` says where it stands",
         )
     strangers = sorted(set(down) - set(operation.vms))
     if strangers:
-        raise RefusedError(f"vm {strangers[0]} is not part of {operation_id}")
+        raise RefusedError(
+            f"vm {strangers[0]} is not part of {operation_id}",
+            hint=f"it concerns {listed(operation.vms) or 'no VM'}",
+        )
     if done and down:
         raise RefusedError("what is done leaves no VM down: say failed")
     work.secure(operation.scopes)

@@ -234,6 +234,7 @@ class Plane:
                 who=who,
                 policy=self.policy,
                 actions=self._driver.actions(),
+                driver=self._driver.kind,
                 ids=self._ids,
                 entry_id=self._entry_id,
                 message_id=self._message_id,
@@ -354,6 +355,15 @@ class Plane:
     def _probe(self, operation: Operation, *, late: bool, now: Micros) -> None:
         """Ask the driver what became of a call, after a crash or a time-out."""
         operation_id, generation = operation.operation_id, operation.generation
+        kind = self._driver.kind
+        if operation.driver not in {"", kind}:
+            # To this driver the call was never made. It may go on at the other.
+            reason = (
+                f"the call was given to the {operation.driver} driver, and the service "
+                f"was started with the {kind} one"
+            )
+            self._lose_sight(operation_id, generation, reason, now)
+            return
         probe = self._driver.probe(operation_id, generation, now=now)
         if probe.report is not None:
             self._reports.append(probe.report)

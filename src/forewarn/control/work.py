@@ -84,6 +84,7 @@ class Work:
         who: Who,
         policy: Policy,
         actions: frozenset[Action],
+        driver: str,
         ids: Ids,
         entry_id: Callable[[Micros], str],
         message_id: Callable[[Micros], str],
@@ -94,6 +95,7 @@ class Work:
         self.who = who
         self.policy = policy
         self.actions = actions
+        self.driver = driver
         self.ids = ids
         self._entry_id = entry_id
         self._message_id = message_id

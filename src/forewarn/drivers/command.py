@@ -74,6 +74,11 @@ class CommandDriver:
 
     # The port
 
+    @property
+    def kind(self) -> str:
+        """Return its word in the settings."""
+        return "command"
+
     def actions(self) -> frozenset[Action]:
         """Return what there is a program for."""
         return frozenset(self._programs.actions)

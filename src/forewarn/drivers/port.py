@@ -110,6 +110,14 @@ class Observation:
 class Driver(Protocol):
     """A way to carry operations out."""
 
+    @property
+    def kind(self) -> str:
+        """Return in a word which kind of driver it is.
+
+        It is kept with each call: a driver of another kind knows nothing of it.
+        """
+        ...
+
     def actions(self) -> frozenset[Action]:
         """Return what it can do; control refuses orders for anything else."""
         ...

@@ -111,6 +111,11 @@ class SimulatedDriver:
 
     # The port
 
+    @property
+    def kind(self) -> str:
+        """Return its word in the settings."""
+        return "simulated"
+
     def actions(self) -> frozenset[Action]:
         """Return every action: all of them only take time."""
         return frozenset(self._impacts)

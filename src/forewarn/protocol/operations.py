@@ -132,6 +132,9 @@ class Operation:
     attempts: int = 0
     """Driver calls made for the present step."""
     call_state: CallState = CallState.NONE
+    driver: str = ""
+    """The kind of driver that the present call was given to; empty: there was none,
+    or it was before kinds were kept."""
     started_at: Micros = 0
     impact_ended_at: Micros = 0
     ended_at: Micros = 0

@@ -8,7 +8,6 @@ import asyncio
 import gc
 import logging
 import os
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -20,7 +19,8 @@ from forewarn.fleet.problems import FleetFileError
 from forewarn.logs import logging_to
 from forewarn.metadata.server import Address
 from forewarn.problems import unreadable
-from forewarn.service import limits, parts, secret_files
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service import limits, open_files, parts, secret_files
 from forewarn.service.listening import StartError
 from forewarn.service.service import Service
 from forewarn.service.settings import Settings
@@ -57,13 +57,14 @@ def run(
     """Run a service until a signal stops it; return the exit status.
 
     Raises ForewarnError if it cannot start: SettingsError and FleetFileError for
-    what its files say, others for what the machine says. A status of 1 means
-    that the service failed and is to be started again.
+    what its files say, others for what the machine says; and what the machine says
+    if it cannot go on. A status of 1 means that the program is at fault. After
+    either the service is to be started again.
     """
     text = None if fleet is None else read_fleet_text(fleet)
     if text is not None and len(text.text) <= limits.READ_HERE_CHARACTERS_MAX:
         text.read()  # A slip of the hand is told before anything is opened.
-    _allow_connections()
+    open_files.allow()
     sys.setswitchinterval(SWITCH_SECONDS)
     thresholds = gc.get_threshold()
     # Until the start is over, hardly anything that is made is rubbish.
@@ -131,12 +132,31 @@ async def _serve(
     await asyncio.wait({told, failure}, return_when=asyncio.FIRST_COMPLETED)
     if told.done():
         logger.info("stopping")
-    has_failed = failure.done()
     failure.cancel()
     telling.cancel()
     supervisor.tell("STOPPING=1", "STATUS=stopping")
-    await service.stop()
-    return 1 if has_failed else 0
+    await _stop(service)
+    return 0 if service.failure is None else 1
+
+
+async def _stop(service: Service) -> None:
+    """Stop the service; raise the machine's fault that ended it, as the last word.
+
+    A fault of the program has been told with its traceback, and is named again.
+    """
+    try:
+        await service.stop()
+    except ForewarnError:
+        # What follows from its failure, such as a file that cannot be closed.
+        if service.failure is None:
+            raise
+    if isinstance(service.failure, ForewarnError):
+        raise service.failure
+    if service.failure is not None:
+        logger.critical(
+            "the service ends by a fault of its own, please report it: %r",
+            service.failure,
+        )
 
 
 def _end_now(number: signal.Signals) -> None:
@@ -157,9 +177,3 @@ def _greet(service: Service) -> None:
 
 def _say(who: str, address: Address) -> None:
     logger.info("serving %s at %s", who, parts.url(address))
-
-
-def _allow_connections() -> None:
-    """Have as many files open as the system allows: one for each VM that asks."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -10,6 +10,7 @@ first; then it answers each question until nobody asks any more. The text is rea
 once, the store anew for each plan.
 """
 
+import contextlib
 import enum
 import gc
 import os
@@ -24,11 +25,12 @@ from forewarn.control import fleet_changes
 from forewarn.fleet.changes import Change
 from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.problems import FleetFileError
-from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.store.beside import reading
 
 NICENESS = 5
-"""Behind the service where both want one processor: it still gets a quarter of it."""
+"""Behind the service where both want one processor: it still gets a quarter of it.
+A courtesy: where the system refuses it, both get the same."""
 
 CHANGES_TOGETHER = 200
 """Of one message: the service makes them objects again in a millisecond or two, in
@@ -44,14 +46,14 @@ class Question(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no answer, where that is not the file's fault."""
+    """Why there is no answer, where that is neither the file's fault nor a refusal."""
 
     message: str
     hint: str
 
 
 Message: TypeAlias = (
-    tuple[Change, ...] | dict[str, int] | FleetFileError | Failure | None
+    tuple[Change, ...] | dict[str, int] | FleetFileError | RefusedError | Failure | None
 )
 """Changes, in several parts, or a count, and then None; or why there is none."""
 
@@ -76,7 +78,7 @@ def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
             else:
                 _plan(store, wanted, tell)
             tell(None)
-        except FleetFileError as error:
+        except (FleetFileError, RefusedError) as error:
             tell(error)
         except ForewarnError as error:
             tell(Failure(error.message, error.hint))
@@ -92,7 +94,8 @@ def _plan(store: Path, wanted: WantedFleet, tell: Callable[[Message], None]) -> 
 
 def main() -> None:
     """Serve on standard input and output; the argument is the store's file."""
-    os.nice(NICENESS)
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
     # It lives for seconds and makes no rubbish to speak of.
     gc.disable()
     try:

@@ -25,6 +25,7 @@ from forewarn.control.approvals import Approval
 from forewarn.control.desk import BusyError
 from forewarn.control.plane import Plane
 from forewarn.control.work import Who, Work
+from forewarn.drivers.port import DriverError
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
@@ -192,12 +193,20 @@ class Runner:
             while not self._inbox.is_over:
                 self._turn()
                 self._beat = self._clock.monotonic()
+        except (StoreError, DriverError) as error:
+            # The machine's fault. Where it was met is of no use to who mends that.
+            logger.critical("the control thread ended: %s", _in_words(error))
+            logger.debug("where the control thread ended", exc_info=True)
+            self._fail(error)
         except BaseException as error:
             logger.critical("the control thread ended", exc_info=True)
-            self.failure = error
-            self._hand_over(self._on_failure, error)
+            self._fail(error)
         rest = [*self._under_way, *self._inbox.empty()]
         self._resolve([(task.future, None, StoppedError()) for task in rest])
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = error
+        self._hand_over(self._on_failure, error)
 
     def _turn(self) -> None:
         """Do a little of everything that waits."""
@@ -347,6 +356,10 @@ class Runner:
         except RuntimeError:
             # The loop is closed: nobody is left to be told.
             logger.debug("the event loop has gone")
+
+
+def _in_words(error: ForewarnError) -> str:
+    return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
 def _as_told(error: ForewarnError) -> ForewarnError:

@@ -98,9 +98,9 @@ class Service:
             await self._start(fleet)
         except BaseException:
             await self.stop()
-            if self._runner is not None and self._runner.failure is not None:
+            if self.failure is not None:
                 # Who asked was only told that the thread had ended, not why.
-                raise self._runner.failure from None
+                raise self.failure from None
             raise
 
     async def _start(self, fleet: WantedFleet | FleetText | None) -> None:
@@ -271,6 +271,14 @@ class Service:
     async def wait_failed(self) -> BaseException:
         """Return what ended the control thread, when it has."""
         return await asyncio.shield(self._failed)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Return what ended the control thread before its time, if anything did."""
+        if self._failed.done():
+            return self._failed.result()
+        # The loop may not have been told yet.
+        return None if self._runner is None else self._runner.failure
 
     def addresses(self) -> Mapping[str, Address]:
         """Return where VMs are listened for, by VM; the shared one has no name."""

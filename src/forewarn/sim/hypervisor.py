@@ -26,6 +26,11 @@ class ToldDriver:
         self._names = names
         self._tell = tell
 
+    @property
+    def kind(self) -> str:
+        """Return which kind of driver it is."""
+        return self._driver.kind
+
     def actions(self) -> frozenset[Action]:
         """Return what the driver can do."""
         return self._driver.actions()

@@ -18,7 +18,7 @@ from forewarn.store.backup import integrity_faults
 from forewarn.store.codec import CODECS
 from forewarn.store.connection import Connection
 from forewarn.store.contents import Contents
-from forewarn.store.migrate import count_done, load_steps
+from forewarn.store.migrate import count_done, load_steps, tables_of
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
 from forewarn.store.rows import Schema
@@ -59,6 +59,11 @@ def check(path: Path) -> list[str]:
         connection.begin()
         steps = load_steps()
         done = count_done(connection, path, steps)
+        if not tables_of(connection):
+            raise StoreError(
+                f"{path} is empty: no forewarn has written to it",
+                hint="Name another file, or --config.",
+            )
         if done < len(steps):
             raise StoreError(
                 f"{path} was written by an older forewarn (its schema is {done}, "

@@ -393,6 +393,7 @@ CODECS: tuple[Codec[Any], ...] = (
                     "generation",
                     "attempts",
                     "call_state",
+                    "driver",
                     "started_at",
                     "note",
                 ),

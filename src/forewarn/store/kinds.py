@@ -81,9 +81,6 @@ def _open(operation: Operation) -> bool:
     return operation.state not in ENDED_STATES
 
 
-ALL_APPLIED_FILES: Query[AppliedFile] = Query(
-    "all_applied_files", AppliedFile, _everything
-)
 ALL_TENANTS: Query[Tenant] = Query("all_tenants", Tenant, _everything)
 ALL_SCOPES: Query[Scope] = Query("all_scopes", Scope, _everything)
 ALL_HOSTS: Query[Host] = Query("all_hosts", Host, _everything)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from forewarn.store.codec import Row
 from forewarn.store.connection import Connection
 from forewarn.store.port import StoreError, StoreTooNewError
 from forewarn.store.queries import read_sql
@@ -55,13 +56,18 @@ def statements(text: str) -> Iterator[str]:
             statement = ""
 
 
+def tables_of(connection: Connection) -> Sequence[Row]:
+    """Return the names of the file's tables, each a row; a fresh file has none."""
+    return connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+
+
 def count_done(connection: Connection, path: Path, steps: Sequence[Step]) -> int:
     """Return how many of `steps` were done on the file; change nothing.
 
     Raises StoreTooNewError if more were done than there are, and StoreError if
     another program made the file.
     """
-    tables = connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+    tables = tables_of(connection)
     if not tables:
         return 0
     if ("schema_steps",) not in tables:

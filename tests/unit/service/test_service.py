@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable
+import socket
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,11 +22,13 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.service import assembly, limits
 from forewarn.service.assembly import Service, StartError, read_fleet_file
+from forewarn.service.listening import refused
 from forewarn.service.settings import SettingsError, load_settings
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, Reader, StoreError, Transaction
-from tests.support.loops import in_loop
+from tests.support.loops import in_loop, until
+from tests.support.open_files import no_more_files
 
 T = TypeVar("T")
 
@@ -50,10 +53,11 @@ class _Store(MemoryStore):
 
     is_broken = False
     is_held = False
+    fault: Exception = StoreError("the disk has gone")
 
     def read(self, work: Callable[[Reader], T]) -> T:
         if self.is_broken:
-            raise StoreError("the disk has gone")
+            raise self.fault
         return super().read(work)
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
@@ -113,12 +117,6 @@ async def document(service: Service, vm: str) -> dict[str, Any]:
     return found
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - what is awaited has no event
-            await asyncio.sleep(0.002)
-
-
 @in_loop
 async def test_it_is_ready_when_it_has_started_and_not_after() -> None:
     service = service_of()
@@ -152,7 +150,7 @@ async def test_a_dead_ticker_is_told_and_fails_the_service() -> None:
 
 
 @in_loop
-async def test_a_service_that_failed_ends_with_status_1() -> None:
+async def test_a_service_whose_machine_failed_ends_with_what_it_said() -> None:
     store = _Store()
     service = service_of(store)
     serving = asyncio.create_task(
@@ -160,7 +158,56 @@ async def test_a_service_that_failed_ends_with_status_1() -> None:
     )
     await until(lambda: service.health().ready)
     store.is_broken = True
+    with pytest.raises(StoreError, match="the disk has gone"):
+        await serving
+
+
+@in_loop
+async def test_a_service_with_a_fault_of_its_own_ends_with_status_1(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = _Store()
+    store.fault = ValueError("a bug")
+    service = service_of(store)
+    serving = asyncio.create_task(
+        assembly._serve(service, read_fleet(FLEET, name="fleet.toml"))
+    )
+    await until(lambda: service.health().ready)
+    store.is_broken = True
     assert await serving == 1
+    [first, last] = [each for each in caplog.records if each.levelname == "CRITICAL"]
+    assert first.exc_info is not None
+    assert last.getMessage() == (
+        "the service ends by a fault of its own, please report it: ValueError('a bug')"
+    )
+    assert caplog.records[-1] is last
+
+
+@in_loop
+async def test_what_fails_while_it_stops_is_its_last_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A disk that has filled up: neither the thread's work nor the file's end goes."""
+    store = _Store()
+    service = service_of(store)
+    monkeypatch.setattr(service, "stop", _stopping_badly(service))
+    serving = asyncio.create_task(
+        assembly._serve(service, read_fleet(FLEET, name="fleet.toml"))
+    )
+    await until(lambda: service.health().ready)
+    store.is_broken = True
+    with pytest.raises(StoreError, match="the disk has gone"):
+        await serving
+
+
+def _stopping_badly(service: Service) -> Callable[[], Coroutine[Any, Any, None]]:
+    stop = service.stop
+
+    async def stop_badly() -> None:
+        await stop()
+        raise StoreError("the file cannot be closed")
+
+    return stop_badly
 
 
 @in_loop
@@ -304,6 +351,17 @@ async def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
         assert service.health().ready
 
 
+def test_a_start_without_files_to_open_says_what_to_do() -> None:
+    with (
+        no_more_files(),
+        pytest.raises(StartError) as told,
+        refused("metadata.listen", "127.0.0.1:0"),
+    ):
+        socket.socket()
+    assert told.value.message == "cannot listen at 127.0.0.1:0: Too many open files"
+    assert "`ulimit -n`" in told.value.hint
+
+
 @in_loop
 async def test_a_fleet_that_does_not_fit_stops_the_start(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'forewarn.db'}"
@@ -328,6 +386,7 @@ async def test_files_of_secrets_must_be_there(tmp_path: Path) -> None:
             await service_of(metadata__signed_secret_file=file).start()
 
 
+@pytest.mark.system
 @in_loop
 async def test_sightings_are_stored_at_the_end() -> None:
     store = MemoryStore()

@@ -256,6 +256,10 @@ def test_a_file_that_is_not_whole_is_told(file: Path) -> None:
 def test_what_is_no_store_is_refused(tmp_path: Path, file: Path) -> None:
     with pytest.raises(StoreError, match="there is no store"):
         check(tmp_path / "missing")
+    fresh = tmp_path / "fresh.db"
+    fresh.touch()
+    with pytest.raises(StoreError, match="is empty: no forewarn has written to it"):
+        check(fresh)
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE t (x)")

@@ -2,12 +2,6 @@
 -- behind the key :after; the conditions on states are written as the partial
 -- indexes of the schema have them, for only then does SQLite use them.
 
--- name: all_applied_files
--- Which fleet file was applied last.
-SELECT * FROM applied_files
-WHERE :value = '' AND name > :after
-ORDER BY name LIMIT :limit;
-
 -- name: all_tenants
 -- The tenants, by name.
 SELECT * FROM tenants

@@ -262,12 +262,12 @@ SELECT * FROM operations WHERE operation_id = :key;
 INSERT INTO operations (
     operation_id, request, verb, action, target_kind, target, host, state, routine,
     not_before, moves, scopes, duration_seconds, description, created, due_at,
-    generation, attempts, call_state, started_at, impact_ended_at, ended_at, note,
-    revision
+    generation, attempts, call_state, driver, started_at, impact_ended_at, ended_at,
+    note, revision
 ) VALUES (
     :operation_id, :request, :verb, :action, :target_kind, :target, :host, :state,
     :routine, :not_before, :moves, :scopes, :duration_seconds, :description,
-    :created, :due_at, :generation, :attempts, :call_state, :started_at,
+    :created, :due_at, :generation, :attempts, :call_state, :driver, :started_at,
     :impact_ended_at, :ended_at, :note, :revision
 ) ON CONFLICT (operation_id) DO NOTHING;
 
@@ -292,6 +292,7 @@ UPDATE operations SET
     generation = :generation,
     attempts = :attempts,
     call_state = :call_state,
+    driver = :driver,
     started_at = :started_at,
     impact_ended_at = :impact_ended_at,
     ended_at = :ended_at,
@@ -307,6 +308,7 @@ UPDATE operations SET
     generation = :generation,
     attempts = :attempts,
     call_state = :call_state,
+    driver = :driver,
     started_at = :started_at,
     note = :note,
     revision = :revision

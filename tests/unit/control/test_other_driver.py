@@ -1,0 +1,146 @@
+"""A service that is started with another kind of driver while calls are under way."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from forewarn.clock import VirtualClock
+from forewarn.control import fleet_changes, outcome, reports, verbs
+from forewarn.control.plane import Plane
+from forewarn.control.policy import Policy
+from forewarn.control.verbs import Wishes
+from forewarn.control.work import Who, Work
+from forewarn.drivers.port import Driver
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.file import read_fleet
+from forewarn.ids import RandomIds
+from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.operations import Action, CallState, Operation, OperationState
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from tests.unit.admin.desk import FLEET, START, LocalDesk, ObedientDriver
+
+OPERATOR = Who(actor="test")
+
+
+class Services:
+    """One store, and a service on it with one driver after the other."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(START)
+        self.store = MemoryStore()
+        self.ids = RandomIds(7)
+        self.simulated = SimulatedDriver(impacts={Action.REBOOT: 5 * MINUTE})
+        self.other = ObedientDriver()
+        self.start(self.simulated)
+        wanted = read_fleet(FLEET, name="fleet.toml")
+        self.order(lambda work: fleet_changes.apply(work, wanted))
+        self.order(lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
+        self.wait(16 * MINUTE)
+        started = self.operation()
+        assert started.state is OperationState.IMPACTING
+        assert started.driver == "simulated"
+
+    def start(self, driver: Driver) -> None:
+        self.plane = Plane(
+            store=self.store,
+            driver=driver,
+            policy=Policy(),
+            ids=self.ids,
+            listener=LocalDesk(""),
+        )
+        self.plane.start(now=self.clock.now())
+
+    def order(self, decide: Callable[[Work], object]) -> None:
+        self.plane.order(OPERATOR, decide, now=self.clock.now())
+
+    def wait(self, duration: Micros) -> None:
+        target = self.clock.now() + duration
+        while (due := self.plane.next_due()) is not None and due <= target:
+            self.clock.advance_to(max(due, self.clock.now()))
+            while self.plane.advance(now=self.clock.now()):
+                pass
+        self.clock.advance_to(target)
+
+    def operation(self) -> Operation:
+        [found] = self.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+        return found
+
+
+@pytest.fixture
+def services() -> Services:
+    return Services()
+
+
+def test_what_the_former_driver_was_told_is_not_done_by_this_one(
+    services: Services,
+) -> None:
+    services.start(services.other)
+    services.wait(60 * MINUTE)
+    lost = services.operation()
+    assert services.other.calls == []
+    assert (lost.state, lost.call_state) == (
+        OperationState.IMPACTING,
+        CallState.UNKNOWN,
+    )
+    told = services.store.read(
+        lambda reader: reports.explanation(reader, lost, now=services.clock.now())
+    )
+    assert told["blocked_by"] == [
+        (
+            "nobody knows whether the driver did it (the call was given to the "
+            "simulated driver, and the service was started with the obedient one): "
+            f"look at the VMs, then say `forewarn resolve {lost.operation_id} done` or "
+            "`failed`"
+        )
+    ]
+
+
+def test_an_operator_may_say_what_became_of_it(services: Services) -> None:
+    services.start(services.other)
+    name = services.operation().operation_id
+    services.order(lambda work: outcome.resolve(work, name, done=True))
+    assert services.operation().state is OperationState.RECOVERING
+    services.wait(60 * MINUTE)
+    assert services.operation().state is OperationState.DONE
+    # What the former one says later is too late.
+    services.start(services.simulated)
+    services.wait(MINUTE)
+    assert services.operation().state is OperationState.DONE
+
+
+def test_the_former_driver_tells_of_its_end_when_it_is_back(services: Services) -> None:
+    services.start(services.other)
+    assert services.operation().call_state is CallState.UNKNOWN
+    services.start(services.simulated)
+    services.wait(3 * MINUTE)
+    assert services.operation().state is OperationState.IMPACTING
+    services.wait(3 * MINUTE)
+    assert services.operation().state is OperationState.RECOVERING
+
+
+def test_what_follows_is_the_new_drivers_own(services: Services) -> None:
+    services.start(services.other)
+    name = services.operation().operation_id
+    services.order(lambda work: outcome.resolve(work, name, done=True))
+    services.order(lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, Wishes()))
+    services.wait(60 * MINUTE)
+    assert {call.host for call in services.other.calls} == {"h2"}
+    found = services.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+    assert {each.host: each.driver for each in found} == {
+        "h1": "simulated",
+        "h2": "obedient",
+    }
+    assert {each.state for each in found} == {OperationState.DONE}
+
+
+def test_a_call_from_before_kinds_were_kept_is_asked_after(services: Services) -> None:
+    def forget(work: Work) -> None:
+        operation = work.operation(services.operation().operation_id)
+        work.save_operation(operation, replace(operation, driver=""))
+
+    services.order(forget)
+    services.start(services.other)
+    # It says that it goes on.
+    assert services.operation().call_state is CallState.ISSUED
