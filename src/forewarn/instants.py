@@ -127,6 +127,11 @@ def format_instant(instant: Micros) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
+def instant_or_none(instant: Micros) -> str | None:
+    """Return the instant as RFC 3339; None for 0, which is never."""
+    return format_instant(instant) if instant else None
+
+
 def format_http_date(instant: Micros) -> str:
     """Return the instant as RFC 1123 in GMT: `Mon, 11 Apr 2022 22:26:58 GMT`."""
     # By hand: the library's module for it takes three megabytes of memory.

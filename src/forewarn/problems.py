@@ -53,9 +53,14 @@ class Problem:
         return ": ".join(part for part in (where, key, self.message) if part)
 
 
+def printable(text: str) -> str:
+    """Return `text` on one line, without what a terminal would obey."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def quoted(text: str) -> str:
     """Return `text` in double quotes, on one line, whatever it contains."""
-    return '"' + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text) + '"'
+    return f'"{printable(text)}"'
 
 
 def unreadable(error: OSError | UnicodeDecodeError, *, file: str) -> Problem:

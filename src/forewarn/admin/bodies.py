@@ -324,6 +324,10 @@ class FleetText(Order):
         max_length=FLEET_BYTES_MAX,
         description="The file's text: TOML.",
     )
+    allow_empty: bool = Field(
+        default=False,
+        description="A file without anything in it is meant, and removes everything.",
+    )
 
 
 class WebhookTest(BaseModel):

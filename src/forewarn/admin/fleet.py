@@ -102,7 +102,7 @@ async def fleet_validate(body: bodies.FleetText, desk: Desk) -> Response:
 
 @router.post(
     "/fleet/plan",
-    responses=documented(shapes.PlanShape, 400),
+    responses=documented(shapes.PlanShape, 400, 409),
 )
 async def fleet_plan(body: bodies.FleetText, desk: Desk) -> Response:
     """Say what applying a fleet file would change; nothing is changed."""
@@ -125,7 +125,7 @@ async def fleet_apply(body: bodies.FleetText, desk: Desk, actor: Actor) -> Respo
 
 
 def _text_of(body: bodies.FleetText) -> FleetText:
-    return FleetText(name=body.name, text=body.text)
+    return FleetText(name=body.name, text=body.text, may_be_empty=body.allow_empty)
 
 
 def _plan_report(plan: MergePlan, *, applied: bool) -> dict[str, Any]:

@@ -9,7 +9,6 @@ that rebinds its DNS name to 127.0.0.1 sends its own name), and a body must be
 What is open to everybody tells nothing about the fleet.
 """
 
-import ipaddress
 import re
 from typing import cast
 
@@ -24,6 +23,7 @@ from forewarn.admin.problems import Kind, of_error, problem
 from forewarn.admin.tokens import NAMELESS, Tokens
 from forewarn.control import tokens
 from forewarn.control.desk import OperatorDesk
+from forewarn.fleet.values import is_loopback
 from forewarn.protocol.errors import ForewarnError
 
 OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
@@ -51,7 +51,7 @@ class Gate:
 
     async def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if self._tokens is None and not is_loopback(headers.get("host", "")):
+        if self._tokens is None and not names_loopback(headers.get("host", "")):
             return problem(
                 Kind.FORBIDDEN,
                 "without tokens this API answers to a loopback name only",
@@ -142,24 +142,17 @@ def _bearer(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::[0-9]{1,5})?", re.ASCII)
+_HOST = re.compile(
+    r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9.-]+))(?::[0-9]{1,5})?", re.ASCII
+)
 """An IPv6 address in brackets, or another name, and perhaps a port."""
 
 
-def is_loopback(host: str) -> bool:
+def names_loopback(host: str) -> bool:
     """Tell whether a Host header names this machine's own loopback.
 
     It must be a whole name with nothing behind it but a port: what reads otherwise
     to others, such as `localhost:1@elsewhere`, names nothing here.
     """
     matched = _HOST.fullmatch(host.strip().lower())
-    if matched is None:
-        return False
-    if matched[2] == "localhost":
-        return True
-    try:
-        if matched[1] is not None:
-            return ipaddress.IPv6Address(matched[1]).is_loopback
-        return ipaddress.IPv4Address(matched[2]).is_loopback
-    except ValueError:
-        return False
+    return matched is not None and is_loopback(matched[1] or matched[2])

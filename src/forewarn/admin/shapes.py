@@ -153,6 +153,9 @@ class VmAccountShape(BaseModel):
     """What was planned for a VM, and what it was."""
 
     vm: str
+    approved_by: str | None = Field(
+        description="Who approved the event that it was told of; null: nobody."
+    )
     planned_seconds: int | None = Field(description="What was told; null: unknown.")
     down_seconds: float = Field(description="How long it really did not run.")
     at_most: bool = Field(description="Nobody measured it: it was no longer.")

@@ -18,7 +18,9 @@ def apply(call: Call) -> int:
     """Apply a fleet file, or say what it would change."""
     text, name = files.read_text(call.text("file"))
     dry = call.flag("dry_run")
-    body = {"name": name, "text": text, "reason": call.text("reason")}
+    body: dict[str, Any] = {"name": name, "text": text, "reason": call.text("reason")}
+    if call.flag("allow_empty"):
+        body["allow_empty"] = True
     with Client.of(call) as client:
         plan = client.post("fleet/plan" if dry else "fleet/apply", body)
     if call.flag("json"):

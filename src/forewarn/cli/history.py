@@ -142,7 +142,6 @@ def _asked(call: Call, keys: tuple[str, ...]) -> dict[str, str]:
 
 
 def _summary_rows(account: Json, vm: str) -> Iterator[tuple[str, ...]]:
-    approved = [each["approved_by"] or "-" for each in account["approvals"]]
     for each in account["vms"] or [None]:
         if vm and (each is None or each["vm"] != vm):
             continue
@@ -151,7 +150,7 @@ def _summary_rows(account: Json, vm: str) -> Iterator[tuple[str, ...]]:
             account["what"],
             account["state"],
             account["started"] or "-",
-            " ".join(approved),
+            (each and each["approved_by"]) or "-",
             each["vm"] if each else "",
             _planned(each) if each else "",
             _down(each) if each else "",

@@ -15,6 +15,10 @@ EVENTS_SHOWN_MAX = 20
 """Events of one operation that are printed: more scroll away; `events` has all."""
 
 
+FAILURE = "(failure)"
+"""Who approved a failure's event, as the API has it: nobody was asked."""
+
+
 def order(call: Call) -> int:
     """Give an order about VMs."""
     return _give(call, _wishes(call, vms=call.texts("vm")), _print_made)
@@ -66,13 +70,31 @@ def approve(call: Call) -> int:
     """Approve an event."""
 
     def show(told: Json) -> None:
-        output.line(f"event {told['EventId']} is approved by {told['approved_by']}")
+        output.line(f"event {told['EventId']} {_approval(told)}")
         _next(told["operation"])
 
     body = _body(call, event_id=call.text("event"))
     if vm := call.text("as"):
         body["as_vm"] = vm
     return _give(call, body, show)
+
+
+def _approval(event: Json) -> str:
+    """Return what an event is, now that somebody has wanted to approve it.
+
+    An approval that comes too late is taken without a word, and changes nothing.
+    """
+    if event["approved_by"] == FAILURE:
+        return "tells of a failure: nobody is asked, the approval changes nothing"
+    if event["approved_by"]:
+        return f"is approved by {event['approved_by']}"
+    if event["EventStatus"] == "Started":
+        standing = "has started unapproved"
+    elif event["outcome"] == "cancelled":
+        standing = "was cancelled"
+    else:
+        standing = f"is over ({event['outcome']}), and nobody approved it"
+    return f"{standing}: the approval changes nothing"
 
 
 def resolve(call: Call) -> int:

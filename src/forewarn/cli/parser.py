@@ -3,7 +3,7 @@
 import argparse
 import importlib
 import textwrap
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias, cast
 
 from forewarn import __version__
@@ -88,6 +88,20 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
     return parser
 
 
+def completed(words: Sequence[str]) -> Sequence[str]:
+    """Return the words with a value for each switch of the agent's that has none."""
+    valued = {option.name for option in GLOBAL if not option.is_flag}
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in valued else 1
+    if words[place : place + 1] != ["agent"]:
+        return words
+    # Not above: only its commands need it.
+    from forewarn.agent.keys import with_switches  # noqa: PLC0415
+
+    return [*words[:place], *with_switches(words[place:])]
+
+
 def _filled(text: str) -> str:
     """Break lines here, since the examples below must keep theirs."""
     return textwrap.fill(text, HELP_COLUMNS)
@@ -124,6 +138,8 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     if option.is_flag:
         parser.add_argument(option.name, action="store_true", **keywords)
         return
+    if not option.may_be_empty:
+        keywords["type"] = _not_empty
     if option.metavar:
         keywords["metavar"] = option.metavar
     if option.choices:
@@ -138,3 +154,10 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     if option.repeated:
         keywords["action"] = "append"
     parser.add_argument(option.name, **keywords)
+
+
+def _not_empty(text: str) -> str:
+    """Return a value as it is; what argparse raises becomes its own message."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty: is a variable not set?")
+    return text

@@ -16,6 +16,8 @@ def check(call: Call) -> int:
     """Check a file, and tell every violation."""
     named = call.text("file")
     file = Path(named) if named else _file_of_settings(call)
+    if file.is_dir():
+        raise CommandError(Exit.USAGE, f"{file} is a folder: name a file in it")
     if not file.is_file():
         raise CommandError(Exit.USAGE, f"there is no file {file}")
     try:

@@ -30,6 +30,9 @@ class Option:
     is_needed: bool = False
     choices: tuple[str, ...] = ()
     default: str | None = None
+    may_be_empty: bool = False
+    """An empty value says something, or nothing that matters. Elsewhere it is refused:
+    mostly it is a variable that nobody has set, and `--vm ""` is not every VM."""
 
     @property
     def is_word(self) -> bool:
@@ -102,16 +105,19 @@ JSON = Option(
 URL = Option(
     name="--url",
     metavar="URL",
+    may_be_empty=True,
     help="The service's operator API; else FOREWARN_URL, else http://127.0.0.1:8200.",
 )
 TOKEN = Option(
     name="--token",
     metavar="TOKEN",
+    may_be_empty=True,
     help="The bearer token; better FOREWARN_TOKEN, since others see a command's words.",
 )
 REASON = Option(
     name="--reason",
     metavar="TEXT",
+    may_be_empty=True,
     help="Why; it is kept in the history of what the order causes.",
 )
 CLIENT = (URL, TOKEN, JSON)

@@ -6,12 +6,11 @@ times that its VMs did not run, and the lines of the trail about it. Reading onl
 
 from typing import Any, TypeAlias
 
-from forewarn.control.event_json import instant_or_none
 from forewarn.control.release import HELD
 from forewarn.control.uptime import seconds
 from forewarn.control.work import describe
 from forewarn.fleet.spans import Span
-from forewarn.instants import Micros, format_instant
+from forewarn.instants import Micros, format_instant, instant_or_none
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     ENDED_STATES,
@@ -144,16 +143,17 @@ def _vms(
 ) -> list[Json]:
     """Return what was planned for each VM, and how long it really did not run."""
     by_vm: dict[str, list[Span]] = {name: [] for name in operation.vms}
+    events = [event for event in events if event.status is not EventStatus.NEW]
     for event in events:
-        if event.status is not EventStatus.NEW:
-            for resource in event.resources:
-                by_vm.setdefault(resource.vm, [])
+        for resource in event.resources:
+            by_vm.setdefault(resource.vm, [])
     for span in every(reader, kinds.SPANS_OF_OPERATION, operation.operation_id):
         by_vm.setdefault(span.vm, []).append(span)
     planned = operation.duration_seconds
     return [
         {
             "vm": vm,
+            "approved_by": _approver(vm, events, spans),
             "planned_seconds": planned if planned >= 0 else None,
             "down_seconds": seconds(
                 sum((span.ended or now) - span.began for span in spans)
@@ -170,3 +170,15 @@ def _vms(
         }
         for vm, spans in by_vm.items()
     ]
+
+
+def _approver(vm: str, events: list[Event], spans: list[Span]) -> str | None:
+    """Return who approved what the VM was told; None: nobody, or it was told nothing.
+
+    Who has left its event was down in its scope, which has one event of an operation.
+    """
+    own = [event for event in events if event.names(vm)]
+    scopes = {span.scope for span in spans}
+    for event in own or [event for event in events if event.scope in scopes]:
+        return event.approved_by or None
+    return None

@@ -38,7 +38,9 @@ def approve_together(
             verdicts.append(events)
         else:
             verdicts.append(None)
-            waiting += [(approval.vm, event) for event in events if _waits(event)]
+            waiting += [
+                (approval.vm, event) for event in events if event.awaits_approval
+            ]
     if waiting:
         _apply(work, waiting)
     return tuple(verdicts)
@@ -56,13 +58,9 @@ def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
         )
         if isinstance(refusal, str):
             raise RefusedError(f"vm {as_vm} may not approve it: {refusal}")
-    if _waits(event):
+    if event.awaits_approval:
         _apply(work, [(as_vm or f"({work.who.actor})", event)])
     return need(work.tx, Event, event.event_id)
-
-
-def _waits(event: Event) -> bool:
-    return event.status is EventStatus.SCHEDULED and not event.is_approved
 
 
 def _apply(work: Work, waiting: Sequence[tuple[str, Event]]) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from forewarn.instants import Micros, format_http_date, format_instant
+from forewarn.instants import format_http_date, format_instant, instant_or_none
 from forewarn.protocol.events import Event, EventStatus
 
 
@@ -30,8 +30,3 @@ def event_report(event: Event) -> dict[str, Any]:
         "removed": instant_or_none(event.removed_at),
         "outcome": event.outcome.value if event.outcome else None,
     }
-
-
-def instant_or_none(instant: Micros) -> str | None:
-    """Return an instant in RFC 3339; None for 0, which is never."""
-    return format_instant(instant) if instant else None

@@ -11,6 +11,7 @@
   its tenant: events have been published under them.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -37,6 +38,7 @@ from forewarn.fleet.model import (
     Vm,
     VmState,
 )
+from forewarn.fleet.problems import Kind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import (
     WAITING_STATES,
@@ -54,14 +56,41 @@ FLEET_SUBJECT = "fleet"
 
 
 def plan(reader: Reader, wanted: WantedFleet) -> MergePlan:
-    """Return what applying the file would change; raises FleetFileError."""
-    return merge.plan(
+    """Return what applying the file would change.
+
+    Raises FleetFileError, and RefusedError for a file without anything in it that
+    would remove a fleet: mostly it was cut short on its way.
+    """
+    planned = merge.plan(
         wanted,
         tenants=every(reader, kinds.ALL_TENANTS),
         scopes=every(reader, kinds.ALL_SCOPES),
         hosts=every(reader, kinds.ALL_HOSTS),
         vms=every(reader, kinds.ALL_VMS),
     )
+    if not wanted.may_be_empty and not any(wanted.count().values()):
+        _check_removes_nothing(planned)
+    return planned
+
+
+def _check_removes_nothing(planned: MergePlan) -> None:
+    gone = Counter(
+        change.kind
+        for change in planned.changes
+        if change.action is Action.REMOVE
+        # A scope that its author did not write is none to who reads this.
+        and not (isinstance(change.before, Scope) and change.before.implied)
+    )
+    if gone:
+        counts = ", ".join(
+            f"{gone[kind]} {kind.value}{'' if gone[kind] == 1 else 's'}"
+            for kind in Kind
+            if gone[kind]
+        )
+        raise RefusedError(
+            f"the fleet file is empty: it would remove everything ({counts})",
+            hint="was it cut short? `fleet apply --allow-empty` does it all the same",
+        )
 
 
 def apply(work: Work, wanted: WantedFleet, *, digest: str = "") -> MergePlan:

@@ -7,6 +7,7 @@ concerns, never by name unless the VM's document names it too.
 from collections.abc import Iterator
 
 from forewarn.control import obstacles
+from forewarn.control.admission import NO_NOTICE
 from forewarn.control.blockers import (
     Blocker,
     DriverRetry,
@@ -76,7 +77,8 @@ def _live(reader: Reader, vm: Vm, view: View, event: Event, *, now: Micros) -> O
         event_type=event.event_type,
         status=event.status,
         is_affected=event.names(vm.name),
-        is_approved=event.is_approved,
+        # A failure counts as approved from the start, but nobody was asked.
+        is_approved=event.is_approved and event.approved_by != NO_NOTICE,
         waiting=tuple(_waiting(reader, vm, view, event, operation, now=now)),
     )
 

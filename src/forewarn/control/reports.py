@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from forewarn.control import sight
 from forewarn.control.blockers import Blocker
-from forewarn.control.event_json import instant_or_none
 from forewarn.control.work import describe, need
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
@@ -18,6 +17,7 @@ from forewarn.instants import (
     describe_duration,
     format_duration,
     format_instant,
+    instant_or_none,
 )
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (

@@ -10,7 +10,7 @@ tenants has one, `default`.
 import hashlib
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -36,6 +36,8 @@ class FleetText:
     name: str
     """The file's name, for messages."""
     text: str
+    may_be_empty: bool = False
+    """Its author means it, if nothing is in it: whatever files have made goes."""
 
     def digest(self) -> str:
         """Return what tells this text from others, read by this version.
@@ -48,7 +50,8 @@ class FleetText:
 
     def read(self) -> "WantedFleet":
         """Return the fleet that it describes; raises FleetFileError."""
-        return read_fleet(self.text, name=self.name)
+        wanted = read_fleet(self.text, name=self.name)
+        return replace(wanted, may_be_empty=self.may_be_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ class WantedFleet:
     """Where the author wrote it."""
     is_sound: bool = field(default=False, compare=False)
     """Whether it is known to obey all rules by itself."""
+    may_be_empty: bool = field(default=False, compare=False)
+    """Its author means it, if nothing is in it."""
 
     def count(self) -> dict[str, int]:
         """Return how many objects of each kind there are."""

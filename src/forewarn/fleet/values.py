@@ -217,6 +217,20 @@ def split_listener(listen: str) -> tuple[str, int] | None:
     return str(address), int(digits)
 
 
+def is_loopback(host: str) -> bool:
+    """Tell whether a host, without a port, is this machine itself.
+
+    That is a loopback address or the name `localhost`; any other name may lead
+    elsewhere, also one that begins like such an address.
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def listeners_overlap(one: str, other: str) -> bool:
     """Tell whether two hosts, in normal form, take one port from each other."""
     return one == other or one in _ANY_HOST or other in _ANY_HOST

@@ -111,6 +111,11 @@ class Event:
         return self.approved_by != ""
 
     @property
+    def awaits_approval(self) -> bool:
+        """Tell whether an approval would still change anything (clause 3.2)."""
+        return self.status is EventStatus.SCHEDULED and not self.is_approved
+
+    @property
     def is_live(self) -> bool:
         """Tell whether documents show it."""
         # As `in LIVE_STATUSES`, which takes three times as long; asked at every write.

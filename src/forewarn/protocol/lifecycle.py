@@ -132,7 +132,6 @@ class ViewInput(enum.Enum):
     """What can happen to a view."""
 
     ASKED = "asked"
-    APPROVED = "approved"
     SILENT = "silent"
 
 
@@ -140,7 +139,6 @@ VIEW_STEPS: Mapping[ViewState, Mapping[ViewInput, ViewState]] = {
     ViewState.DISABLED: {ViewInput.ASKED: ViewState.ENABLED},
     ViewState.ENABLED: {
         ViewInput.ASKED: ViewState.ENABLED,
-        ViewInput.APPROVED: ViewState.ENABLED,
         # No request for the time after which Azure forgets a service (7.3).
         ViewInput.SILENT: ViewState.DISABLED,
     },

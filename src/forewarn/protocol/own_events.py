@@ -58,6 +58,7 @@ class OwnEvent:
     is_affected: bool
     """The VM that asks is among its resources."""
     is_approved: bool
+    """By whomever it may be; nobody approves a failure."""
     waiting: tuple[Waiting, ...]
 
 

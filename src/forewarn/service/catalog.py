@@ -102,6 +102,10 @@ LISTENERS_FAILED = _gauge(
 )
 VMS = _gauge("vms", "VMs that are served.")
 VMS_DOWN = _gauge("vms_down", "VMs that a failure has taken down.")
+VMS_DOWN_AGE = _gauge(
+    "vms_down_age_seconds",
+    "Age of the oldest failure that keeps VMs down; 0 where none does.",
+)
 DOCUMENTS = _gauge(
     "documents",
     "Lists of events, by whether somebody listens, and so whether it is served.",

@@ -105,7 +105,9 @@ class Metrics:
         yield Reading(catalog.WAITERS, len(endpoint.waits))
         yield Reading(catalog.LISTENERS_FAILED, parts.listeners_failed())
         yield Reading(catalog.VMS, len(endpoint.directory.by_vm))
-        yield Reading(catalog.VMS_DOWN, self.tally.vms_down())
+        down, age = self.tally.vms_down()
+        yield Reading(catalog.VMS_DOWN, down)
+        yield Reading(catalog.VMS_DOWN_AGE, age)
         documents = {"served": served, "disabled": known - served}
         yield Reading(catalog.DOCUMENTS, documents)
         yield Reading(catalog.PUBLISHED, self.published)

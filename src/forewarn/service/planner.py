@@ -16,7 +16,7 @@ from pathlib import Path
 from forewarn.fleet.changes import Change, MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.problems import FleetFileError
-from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.service import limits
 from forewarn.service.planning import Failure, Message, Question
 
@@ -68,7 +68,10 @@ class Planning:
         return counts
 
     def plan(self) -> MergePlan:
-        """Return what applying the file changes now; raises FleetFileError."""
+        """Return what applying the file changes now.
+
+        Raises FleetFileError, and RefusedError as `fleet_changes.plan` does.
+        """
         changes: list[Change] = []
         for message in self._ask(Question.PLAN):
             assert isinstance(message, tuple), message
@@ -95,7 +98,7 @@ class Planning:
             assert process.stdout is not None
             _say(process, question)
             while (message := pickle.load(process.stdout)) is not None:  # noqa: S301
-                if isinstance(message, FleetFileError):
+                if isinstance(message, FleetFileError | RefusedError):
                     raise message
                 if isinstance(message, Failure):
                     raise PlanningError(message.message, hint=message.hint)

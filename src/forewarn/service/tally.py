@@ -185,16 +185,18 @@ class Tally:
             since[each.place] = min(since.get(each.place, now), each.since)
         return counts, {place: (now - at) / SECOND for place, at in since.items()}
 
-    def vms_down(self) -> int:
-        """Return how many VMs failures have taken down."""
-        return len(
-            {
-                vm
-                for each in self.open()
-                if each.operation.verb is Verb.FAIL
-                for vm in each.operation.vms
-            }
-        )
+    def vms_down(self) -> tuple[int, float]:
+        """Return how many VMs failures have taken down, and the seconds since the
+        first failure that keeps one down; an empty host's keeps nobody down."""
+        now = self._clock.now()
+        failures = [
+            each
+            for each in self.open()
+            if each.operation.verb is Verb.FAIL and each.operation.vms
+        ]
+        down = {vm for each in failures for vm in each.operation.vms}
+        since = min((each.since for each in failures), default=now)
+        return len(down), (now - since) / SECOND
 
 
 def _since(operation: Operation, now: Micros) -> Micros:

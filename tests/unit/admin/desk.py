@@ -98,6 +98,10 @@ class ObedientDriver:
         self.forgets = False
         self._reports: list[Report] = []
 
+    @property
+    def kind(self) -> str:
+        return "obedient"
+
     def actions(self) -> frozenset[Action]:
         return frozenset(Action)
 

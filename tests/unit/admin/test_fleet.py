@@ -81,6 +81,31 @@ def test_every_problem_of_a_bad_file_is_told(client: TestClient) -> None:
         assert refused["problems"][0]["text"].startswith("fleet.toml:3: vm.host: ")
 
 
+@pytest.mark.parametrize("text", ["", "# nothing is left of it\n"])
+def test_an_empty_file_removes_everything_only_if_that_is_meant(
+    client: TestClient, text: str
+) -> None:
+    before = client.get("/v1/fleet").json()
+    for path in ("plan", "apply"):
+        refused = post(client, path, text, 409)
+        assert refused["kind"] == "refused"
+        assert refused["error"] == (
+            "the fleet file is empty: it would remove everything "
+            "(2 tenants, 2 scopes, 3 hosts, 5 vms)"
+        )
+        assert "--allow-empty" in refused["hint"]
+    assert client.get("/v1/fleet").json() == before
+    meant = {"text": text, "allow_empty": True}
+    plan = client.post("/v1/fleet/plan", json=meant).json()
+    assert "- vm web_0" in plan["lines"]
+    assert client.get("/v1/fleet").json() == before
+    done = client.post("/v1/fleet/apply", json=meant).json()
+    assert (done["applied"], done["lines"]) == (True, plan["lines"])
+    assert client.get("/v1/fleet").json()["vms"] == []
+    # Where there is nothing, an empty file takes nothing away.
+    assert post(client, "apply", text)["is_empty"]
+
+
 @pytest.mark.parametrize("path", ["validate", "plan", "apply"])
 def test_half_a_character_is_no_text_of_a_fleet(client: TestClient, path: str) -> None:
     answer = client.post(

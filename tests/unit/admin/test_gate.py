@@ -1,13 +1,14 @@
 """Who may come in, and what a stranger learns."""
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
-from forewarn.admin.gate import is_loopback
+from forewarn.admin.gate import names_loopback
 from forewarn.admin.tokens import TokenFileError, parse_tokens, read_tokens
 from forewarn.control.desk import Health
 from forewarn.control.tokens import RESERVED
@@ -15,6 +16,7 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import StoreError
 from tests.unit.admin.desk import LocalDesk
 
+GUIDE = Path(__file__).parents[3] / "docs" / "operations.md"
 TOKENS = parse_tokens("# ours\n\nalice: s3cret\nnameless-token\n", file="token")
 
 
@@ -60,6 +62,23 @@ def test_without_a_good_token_nothing_is_told(
 def test_health_and_the_description_are_open(guarded: TestClient) -> None:
     for path in ("/", "/docs", "/healthz", "/readyz", "/openapi.json"):
         assert guarded.get(path).status_code == 200
+
+
+def test_the_guides_way_to_what_is_wrong_leads_there_with_tokens(
+    guarded: TestClient, desk: LocalDesk
+) -> None:
+    """Its own settings name a token file; a stranger learns only that it is not well."""
+    guide = GUIDE.read_text(encoding="utf-8")
+    (header,) = re.findall(r'^curl -H "([^"]+)" http\S+/readyz$', guide, re.MULTILINE)
+    name, _, value = header.replace("$FOREWARN_TOKEN", "s3cret").partition(": ")
+    desk.state = Health(alive=True, ready=False, problems=("the store is away",))
+    told = guarded.get("/readyz", headers={name: value})
+    assert (told.status_code, told.json()["problems"]) == (503, ["the store is away"])
+    told = guarded.get("/readyz")
+    assert (told.status_code, told.json()["problems"]) == (
+        503,
+        ["an operator's token is needed to read what is wrong"],
+    )
 
 
 def test_tokens_are_not_shown() -> None:
@@ -146,7 +165,7 @@ def test_a_token_file_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_names_the_loopback(host: str, *, good: bool) -> None:
-    assert is_loopback(host) is good
+    assert names_loopback(host) is good
 
 
 def test_without_tokens_a_rebound_name_is_refused(client: TestClient) -> None:

@@ -49,7 +49,10 @@ def test_it_is_started_as_safely_as_the_command_was(
     become_agent(["agent", "--config", "a.toml"], program="/usr/bin/forewarn")
     become_agent(["agent"], program="/src/forewarn/__main__.py")
     become_agent(["agent", "check"], program="/usr/bin/forewarn")
-    first, second = started
+    become_agent(["agent", "--dry-run", "check"], program="/usr/bin/forewarn")
+    become_agent(["agent", "--observe", "--push", "no"], program="/usr/bin/forewarn")
+    first, second, third = started
+    assert third[-3:] == ["--observe=true", "--push", "no"]
     assert first[0] == sys.executable
     assert first[-4:] == ["-m", "forewarn.agent", "--config", "a.toml"]
     assert "-P" in first

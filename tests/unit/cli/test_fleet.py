@@ -56,6 +56,21 @@ def test_applying(here: Path, service: Served, forewarn: Run) -> None:
     assert "more room" in forewarn("history", "--host", "h9").out
 
 
+def test_a_file_that_was_cut_short_removes_nothing(
+    here: Path, service: Served, forewarn: Run
+) -> None:
+    (here / "fleet.toml").write_text("")
+    for words in ([], ["--dry-run"]):
+        ended = forewarn("fleet", "apply", *words)
+        assert (ended.status, ended.out) == (4, "")
+        assert "the fleet file is empty: it would remove everything (" in ended.err
+    assert len(json.loads(forewarn("fleet", "show", "--json").out)["vms"]) == 5
+    ended = forewarn("fleet", "apply", "--allow-empty", "--dry-run")
+    assert ended.out.endswith("- tenant shop\nnot applied: this was a dry run\n")
+    assert forewarn("fleet", "apply", "--allow-empty").out.endswith("\napplied\n")
+    assert forewarn("fleet", "apply").out == "nothing to change\n"
+
+
 def test_standard_input(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

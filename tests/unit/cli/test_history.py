@@ -52,6 +52,33 @@ def test_a_summary_of_operations(service: Served, forewarn: Run) -> None:
     assert {each["vm"] for each in account["vms"]} == {"web_0", "db_0"}
 
 
+def test_a_summary_says_of_each_vm_who_approved_its_own_event(
+    service: Served, forewarn: Run
+) -> None:
+    forewarn("maintain", "h1", "--impact", "reboot")
+    (event,) = json.loads(forewarn("events", "--scope", "web", "--json").out)
+    forewarn("approve", event["EventId"])
+    (operation,) = json.loads(forewarn("history", "--summary", "--json").out)
+    approvers = {each["vm"]: each["approved_by"] for each in operation["vms"]}
+    assert approvers == {"web_0": "(operator)", "db_0": None}
+    head, *rows = forewarn("history", "--summary").out.splitlines()
+    shown = {
+        vm: row[head.index("APPROVED BY") : head.index("PLANNED")].split()
+        for vm, row in zip(approvers, rows, strict=True)
+    }
+    assert shown == {"web_0": ["(operator)", "web_0"], "db_0": ["-", "db_0"]}
+
+
+def test_one_who_has_left_its_event_keeps_who_approved_it(
+    service: Served, forewarn: Run
+) -> None:
+    forewarn("fail", "h1")
+    forewarn("restore", "h1")
+    (operation,) = json.loads(forewarn("history", "--summary", "--json").out)
+    approvers = {each["vm"]: each["approved_by"] for each in operation["vms"]}
+    assert approvers == {"web_0": "(failure)", "db_0": "(failure)"}
+
+
 def test_a_summary_has_no_lines_to_filter(service: Served, forewarn: Run) -> None:
     ended = forewarn("history", "--summary", "--what", "event")
     assert ended.status == 2

@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.cli import client as client_module
 from forewarn.cli import lists, output
+from forewarn.problems import printable
 from tests.unit.cli.conftest import Ended, Served
 
 Run = Callable[..., Ended]
@@ -154,4 +155,4 @@ def test_another_kind_of_server(service: Served, forewarn: Run) -> None:
 
 
 def test_what_a_terminal_would_obey_is_shown_instead() -> None:
-    assert output.plain("a\x1b[31mb\tö") == "a\\x1b[31mb\\tö"
+    assert printable("a\x1b[31mb\tö") == "a\\x1b[31mb\\tö"

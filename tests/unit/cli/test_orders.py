@@ -133,6 +133,46 @@ def test_approving(service: Served, forewarn: Run) -> None:
     assert f"next: forewarn explain {event['operation']}" in ended.out
 
 
+def test_an_approval_that_comes_too_late_says_that_it_changes_nothing(
+    service: Served, forewarn: Run
+) -> None:
+    operation = made(forewarn, "maintain", "h1", "--impact", "reboot")["operations"][0]
+    name = operation["events"][0]["EventId"]
+    forewarn("cancel", operation["operation"])
+    ended = forewarn("approve", name)
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith(
+        f"event {name} was cancelled: the approval changes nothing\n"
+    )
+
+    service.desk.driver.is_silent = True
+    operation = made(forewarn, "maintain", "h1", "--impact", "reboot")["operations"][0]
+    name = operation["events"][0]["EventId"]
+    service.do(lambda: service.desk.advance("16m"))
+    ended = forewarn("approve", name)
+    assert ended.out.startswith(
+        f"event {name} has started unapproved: the approval changes nothing\n"
+    )
+
+    service.desk.driver.forgets = True
+    service.do(lambda: service.desk.advance("31m"))
+    forewarn("resolve", operation["operation"], "done")
+    service.do(lambda: service.desk.advance("31m"))
+    ended = forewarn("approve", name)
+    assert ended.out.startswith(
+        f"event {name} is over (completed), and nobody approved it: "
+        "the approval changes nothing\n"
+    )
+
+    forewarn("fail", "web_1")
+    (event,) = made(forewarn, "events", "--vm", "web_1")
+    ended = forewarn("approve", event["EventId"])
+    assert ended.out.startswith(
+        f"event {event['EventId']} tells of a failure: nobody is asked, "
+        "the approval changes nothing\n"
+    )
+
+
 def test_resolving(service: Served, forewarn: Run) -> None:
     service.desk.driver.is_silent = True
     service.desk.driver.forgets = True
@@ -179,6 +219,32 @@ def test_wrong_usage(service: Served, forewarn: Run, words: list[str]) -> None:
     ended = forewarn(*words)
     assert (ended.status, ended.out) == (2, "")
     assert ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["history", "--vm", ""],
+        ["explain", ""],
+        ["cancel", ""],
+        ["reboot", "web_0", ""],
+        ["approve", "C7061BAC-AFDC-4513-B24B-AA5F13A16123", "--as", ""],
+        # It would be an operator's.
+        ["token", "create", "--tenant", ""],
+        ["resolve", "op-x", "failed", "--down="],
+    ],
+)
+def test_a_variable_that_nobody_set_is_not_everything(
+    service: Served, forewarn: Run, words: list[str]
+) -> None:
+    ended = forewarn(*words)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.endswith(": it is empty: is a variable not set?\n")
+
+
+def test_a_reason_may_be_empty(service: Served, forewarn: Run) -> None:
+    request = made(forewarn, "reboot", "web_0", "--reason", "", "--description", "")
+    assert request["reason"] == ""
 
 
 def test_options_may_stand_before_the_command(service: Served, forewarn: Run) -> None:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from forewarn.service.parts import url
+from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
 from tests.support.simulators import Simulation, simulation
 from tests.unit.cli.conftest import Ended
@@ -57,6 +59,16 @@ def test_an_event_is_published_and_moved_on(sim: Run, running: Simulation) -> No
     assert json.loads(moved.out)["state"] == "Impacting"
     refused = sim("move", event["EventId"], "cancelled")
     assert (refused.status, refused.out) == (4, "")
+    moving = sim("event", "Preempt", "web_1", "--migrate")
+    assert (moving.status, moving.out) == (4, "")
+    assert moving.err.startswith("forewarn: a Preempt is no live migration\n")
+
+
+def test_where_no_simulator_is_one_is_told_how_to_begin_it(forewarn: Run) -> None:
+    ended = forewarn("sim", "clock", "--url", "http://127.0.0.1:9")
+    assert ended.status == 3
+    assert "the simulator at http://127.0.0.1:9 cannot be reached" in ended.err
+    assert "is it running (`forewarn simulate`)" in ended.err
 
 
 def test_approvals_are_kept_back_and_let_go(sim: Run) -> None:
@@ -132,18 +144,32 @@ def test_it_begins_again(sim: Run) -> None:
         ("--listen 8301", "is no place for VMs"),
         ("--admin 0.0.0.0:8200", "knows no tokens"),
         ("--admin x", "is no address to listen at"),
-        ("--junit nowhere/report.xml", "there is no folder for"),
+        ("--junit nowhere/report.xml", "cannot be written: No such file"),
+        ("--junit tests", "tests cannot be written: Is a directory"),
         ("--wait soon", "--wait: 'soon' is not a duration"),
         ("--loop", "--loop needs a scenario"),
+        ("--vms 5 spot-preemption", "--vms says nothing: spot-preemption brings its"),
+        (
+            "--fleet FLEET spot-preemption terminate-one",
+            "--fleet says nothing: spot-preemption, terminate-one bring their own fleet",
+        ),
+        ("--fleet FLEET --vms 5", "--vms says nothing beside --fleet"),
         ("live-migratoin", "there is no scenario"),
         ("live-migration +", "a + stands between two scenarios"),
         ("spot-preemption + platform-reboot", "cannot run at once"),
         ("nowhere.toml", "cannot be read"),
+        ("/", "cannot be read: Is a directory"),
+        ("--show ./nowhere.toml", "nowhere.toml cannot be read"),
+        ("--show nothing-like-it", "there is no scenario"),
         ("--faults nowhere.toml", "cannot be read"),
     ],
 )
-def test_wrong_words_begin_nothing(forewarn: Run, words: str, said: str) -> None:
-    ended = forewarn("simulate", *words.split())
+def test_wrong_words_begin_nothing(
+    forewarn: Run, tmp_path: Path, words: str, said: str
+) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(fleets.fleet_text(), encoding="utf-8")
+    ended = forewarn("simulate", *words.replace("FLEET", str(file)).split())
     assert (ended.status, ended.out) == (2, "")
     assert said in ended.err
     assert "Traceback" not in ended.err

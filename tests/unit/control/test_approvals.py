@@ -82,6 +82,7 @@ def work_in(tx: OpenTransaction, who: Who) -> Work:
         who=who,
         policy=Policy(),
         actions=frozenset(Action),
+        driver="simulated",
         ids=IDS,
         entry_id=lambda now: f"{now:017d}.{next(LINES):09d}",
         message_id=lambda now: f"{now:017d}.{next(LINES):09d}",

@@ -20,6 +20,7 @@ from forewarn.fleet.values import (
     TERMINATE_NOTICE_MIN,
     TEXT_LENGTH_MAX,
     host_faults,
+    is_loopback,
     name_fault,
     scope_faults,
     split_listener,
@@ -143,3 +144,23 @@ def test_a_listener_is_a_host_and_a_port(
     listen: str, split: tuple[str, int] | None
 ) -> None:
     assert split_listener(listen) == split
+
+
+@pytest.mark.parametrize(
+    ("host", "is_near"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("LocalHost", True),
+        ("127.evil.example", False),
+        ("localhost.evil.example", False),
+        ("128.0.0.1", False),
+        ("::2", False),
+        ("0.0.0.0", False),
+        ("", False),
+    ],
+)
+def test_this_machine_itself_is_known_by_whole_names(host: str, is_near: bool) -> None:
+    assert is_loopback(host) is is_near

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import failures, own_view, verbs
+from forewarn.control import approvals, failures, own_view, verbs
 from forewarn.control.verbs import Wishes
 from forewarn.instants import DAY
 from forewarn.metadata import own_events
@@ -140,6 +140,22 @@ def test_deletions_that_go_together_name_whom_the_document_names() -> None:
     (first, *_) = told(desk, "db_0")["Events"]
     others = [each for each in first["WaitsFor"] if each["For"] == "OtherVm"]
     assert [len(each["Resources"]) for each in others] == [1]
+
+
+def test_a_failure_is_approved_by_nobody_and_other_events_by_whoever_did() -> None:
+    desk = LocalDesk()
+    desk.enable("web_0")
+    order(desk, lambda work: failures.fail_vm(work, "web_0"))
+    desk.advance("1s")
+    order(desk, lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, Wishes()))
+    assert [
+        (each["EventStatus"], each["Approved"])
+        for each in told(desk, "web_0")["Events"]
+    ] == [("Started", False), ("Scheduled", False)]
+    (_, waiting) = told(desk, "web_0")["Events"]
+    order(desk, lambda work: approvals.approve_for(work, waiting["EventId"]))
+    (_, waiting) = told(desk, "web_0")["Events"]
+    assert waiting["Approved"]
 
 
 def test_what_ended_is_told_for_a_day_and_not_without_end() -> None:

@@ -137,6 +137,10 @@ def test_what_is_not_utf_8_is_read_as_far_as_it_goes() -> None:
         ("two", None, True),
         ([2], None, True),
         (1e300, None, True),
+        (1e15 - 1, 10**15 - 1, True),
+        (1e15, None, True),
+        (10**18 - 1, 10**18 - 1, False),
+        (10**18, None, True),
         (10**4_000, None, True),
     ],
 )

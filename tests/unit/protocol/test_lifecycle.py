@@ -126,7 +126,6 @@ REQUEST_ARROWS = {
 VIEW_ARROWS = {
     ("Disabled", "asked"): "Enabled",
     ("Enabled", "asked"): "Enabled",
-    ("Enabled", "approved"): "Enabled",
     ("Enabled", "silent"): "Disabled",
 }
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import io
 import pickle
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
@@ -120,6 +121,21 @@ async def test_what_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
         with pytest.raises(RefusedError, match="which is down"):
             await service.desk.merge_fleet(of(NEW), who=OPERATOR)
         assert sorted(await vms_of(service)) == ["web_0", "web_1"]
+
+
+@in_loop
+async def test_an_empty_file_is_refused_by_whoever_reads_it(tmp_path: Path) -> None:
+    empty = of("# nothing\n")
+    async with running(tmp_path) as service:
+        for who in (None, OPERATOR):
+            with pytest.raises(RefusedError, match="the fleet file is empty") as one:
+                await service.desk.merge_fleet(empty, who=who)
+            assert "--allow-empty" in one.value.hint
+        assert sorted(await vms_of(service)) == ["web_0", "web_1"]
+        meant = replace(empty, may_be_empty=True)
+        done = await service.desk.merge_fleet(meant, who=OPERATOR)
+        assert "- vm web_0" in done.lines()
+        assert await vms_of(service) == {}
 
 
 def _fall(work: Work, name: str) -> Host:
@@ -276,6 +292,30 @@ def test_the_process_answers_until_nobody_asks(tmp_path: Path) -> None:
     answers = [pickle.load(told) for _ in range(4)]
     count = {"tenants": 1, "scopes": 2, "hosts": 2, "vms": 2}
     assert answers == [count, None] * 2
+
+
+REFUSED = """
+import os
+def refuse(_niceness):
+    raise PermissionError("not under this unit")
+os.nice = refuse
+from forewarn.service.planning import main
+main()
+"""
+
+
+def test_the_process_needs_no_leave_to_stand_back(tmp_path: Path) -> None:
+    """A unit may refuse that it makes itself nicer than the service."""
+    asked = b"".join(map(pickle.dumps, (of(FLEET), planning.Question.COUNT)))
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED, str(tmp_path / "f.db")],
+        input=asked,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert pickle.loads(done.stdout)["vms"] == 2
 
 
 RUNS = Vm(name="a", wire_name="a", host="h", scope="s", tenant="t", view="v", vm_id="x")

@@ -12,7 +12,7 @@ from forewarn.admin.metrics import Histogram, Meter, render
 from forewarn.clock import VirtualClock
 from forewarn.control import failures
 from forewarn.control.blockers import BLOCKER_KINDS
-from forewarn.control.work import Who
+from forewarn.control.work import Who, Work
 from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.model import Tenant
 from forewarn.protocol.operations import OperationState
@@ -106,10 +106,27 @@ def test_failures_are_counted_with_their_vms() -> None:
         now=world.desk.now(),
     )
     world.desk.advance("20m")
-    assert world.tally.vms_down() == 2
+    assert world.tally.vms_down() == (2, 1200)
     assert world.tally.steps == {("Reboot", "started at once"): 2}
     assert world.tally.operations()[1] == {("fail", "Impacting"): 1200}
     assert world.held().reasons == {"still down": 1}
+
+
+def test_the_failure_of_an_empty_host_keeps_nobody_down() -> None:
+    world = Observed()
+
+    def fail(decide: Callable[[Work], object]) -> None:
+        world.desk.plane.order(Who(actor="test"), decide, now=world.desk.now())
+
+    fail(lambda work: failures.fail_host(work, "same"))
+    world.desk.advance("20m")
+    assert world.tally.operations()[1] == {("fail", "Impacting"): 1200}
+    assert world.tally.vms_down() == (0, 0)
+    # Another failure is as old as it is, and not as the empty host's.
+    fail(lambda work: failures.fail_vm(work, "web_0"))
+    world.desk.advance("1m")
+    assert world.tally.vms_down() == (1, 60)
+    assert world.tally.operations()[1] == {("fail", "Impacting"): 1260}
 
 
 def test_what_is_under_way_at_the_start_is_counted_too() -> None:
@@ -281,6 +298,7 @@ async def test_its_page_is_there_and_counts_itself() -> None:
         assert samples(text)["forewarn_admin_responses_total", ("200",)] == 1
 
 
+@pytest.mark.system
 @in_loop
 async def test_no_series_is_made_by_a_fleet() -> None:
     """What is told at once is all that there will be: no names, no growth."""

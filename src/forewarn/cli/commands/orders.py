@@ -12,6 +12,7 @@ _NOT_BEFORE = Option(
 _DESCRIPTION = Option(
     name="--description",
     metavar="TEXT",
+    may_be_empty=True,
     help="Description of the events, instead of the usual one.",
 )
 _WISHES = (_NOT_BEFORE, _DESCRIPTION, REASON, *CLIENT)

@@ -83,6 +83,11 @@ SERVICE = (
                 is_flag=True,
                 help="Print what would change, and change nothing.",
             ),
+            Option(
+                name="--allow-empty",
+                is_flag=True,
+                help="Apply a file without anything in it, too: it removes everything.",
+            ),
             REASON,
             *CLIENT,
         ),

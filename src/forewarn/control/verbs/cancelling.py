@@ -5,6 +5,7 @@ from forewarn.control.work import Work
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.lifecycle import RequestInput
 from forewarn.protocol.operations import (
+    ENDED_STATES,
     WAITING_STATES,
     Operation,
     OperationState,
@@ -25,7 +26,7 @@ def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
     if request is None:
         operation = work.operation(name)
         if operation.state not in WAITING_STATES:
-            raise RefusedError(_too_late(operation))
+            raise RefusedError(_too_late(operation), hint=_what_became(operation))
         work.secure(operation.scopes)
         ending.cancel(work, operation, note=note)
         return [work.operation(name)]
@@ -34,7 +35,9 @@ def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
     if not waiting:
         raise RefusedError(
             f"nothing of {name} can be cancelled: "
-            + "; ".join(_too_late(operation) for operation in siblings)
+            + "; ".join(_too_late(operation) for operation in siblings),
+            hint=f"`forewarn history --operation {name} --summary` tells what became "
+            "of it",
         )
     work.secure(scope for operation in waiting for scope in operation.scopes)
     if request.state is RequestState.OPEN:
@@ -48,3 +51,12 @@ def _too_late(operation: Operation) -> str:
     if operation.state in {OperationState.IMPACTING, OperationState.RECOVERING}:
         return f"{operation.operation_id} has started, which is its point of no return"
     return f"{operation.operation_id} is {operation.state.value} already"
+
+
+def _what_became(operation: Operation) -> str:
+    name = operation.operation_id
+    if operation.state in ENDED_STATES:
+        return (
+            f"`forewarn history --operation {name} --summary` tells what became of it"
+        )
+    return f"`forewarn explain {name}` says where it stands"

@@ -1,0 +1,96 @@
+"""The document of the extension, member by member, as docs/inside-the-vm.md has it."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from forewarn.instants import MINUTE, SECOND, parse_instant
+from forewarn.protocol.events import EventStatus, EventType, Outcome
+from forewarn.protocol.own_events import (
+    EndedEvent,
+    OwnEvent,
+    OwnEvents,
+    Waiting,
+    WaitsFor,
+    render,
+)
+
+AT = parse_instant("2026-11-21T10:15:00Z")
+ID = "7D39F51C-DA10-48EB-B945-EDC98DC94C2D"
+LIVE = OwnEvent(
+    event_id=ID,
+    event_type=EventType.REBOOT,
+    status=EventStatus.SCHEDULED,
+    is_affected=True,
+    is_approved=False,
+    waiting=(
+        Waiting(waits_for=WaitsFor.NOT_BEFORE, sentence="It may begin then.", at=AT),
+        Waiting(waits_for=WaitsFor.OTHER_VM, sentence="They have not.", vms=("web_1",)),
+    ),
+)
+ENDED = EndedEvent(
+    event_id=ID,
+    event_type=EventType.FREEZE,
+    outcome=Outcome.COMPLETED,
+    ended_at=AT + MINUTE,
+    down=5 * SECOND // 2,
+    is_exact=False,
+)
+
+
+def told(*live: OwnEvent, ended: tuple[EndedEvent, ...] = ()) -> Any:
+    return json.loads(render(OwnEvents(live=live, ended=ended)))
+
+
+def test_nothing_is_two_empty_lists() -> None:
+    assert render(OwnEvents(live=(), ended=())) == b'{"Events":[],"Ended":[]}'
+
+
+def test_a_live_event_says_what_it_waits_for() -> None:
+    assert told(LIVE) == {
+        "Events": [
+            {
+                "EventId": ID,
+                "EventType": "Reboot",
+                "EventStatus": "Scheduled",
+                "Affected": True,
+                "Approved": False,
+                "WaitsFor": [
+                    {
+                        "For": "NotBefore",
+                        "At": "Sat, 21 Nov 2026 10:15:00 GMT",
+                        "Sentence": "It may begin then.",
+                    },
+                    {
+                        "For": "OtherVm",
+                        "Resources": ["web_1"],
+                        "Sentence": "They have not.",
+                    },
+                ],
+            }
+        ],
+        "Ended": [],
+    }
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    waiting = Waiting(waits_for=WaitsFor.GUARD, sentence="Others are down.")
+    assert told(replace(LIVE, waiting=(waiting,)))["Events"][0]["WaitsFor"] == [
+        {"For": waiting.waits_for.value, "Sentence": "Others are down."}
+    ]
+
+
+def test_an_ended_event_says_how_it_went_and_how_long_it_took() -> None:
+    assert told(ended=(ENDED,)) == {
+        "Events": [],
+        "Ended": [
+            {
+                "EventId": ID,
+                "EventType": "Freeze",
+                "Outcome": ENDED.outcome.value,
+                "EndedAt": "Sat, 21 Nov 2026 10:16:00 GMT",
+                "DownSeconds": 2.5,
+                "AtMost": True,
+            }
+        ],
+    }
