@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.testing.checks import CHECKS, LIFE_CHECKS
+from forewarn.testing.conformance import UNTRIED
+
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 PROTOCOL = ROOT / "docs" / "protocol.md"
@@ -22,6 +25,7 @@ SECTIONS_TESTED = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 """All that there are."""
 
 HEADING = re.compile(r"^### (\d+\.\d+) ", re.MULTILINE)
+TITLE = re.compile(r"^### (\d+\.\d+) (.+)$", re.MULTILINE)
 BLOCK = re.compile(
     r"^<!-- tests (\d+\.\d+) -->\n.*?^<!-- /tests -->$", re.MULTILINE | re.DOTALL
 )
@@ -128,6 +132,17 @@ def test_every_clause_that_a_test_cites_exists() -> None:
         clause: files for clause, files in cited().items() if clause not in known
     }
     assert not unknown, f"docs/protocol.md has no such clauses: {unknown}"
+
+
+def test_a_report_on_an_endpoint_has_every_clause() -> None:
+    """One that is asked about, or one that says why not, by its title here."""
+    titles = dict(TITLE.findall(protocol()))
+    untried = {clause: title for clause, title, _why in UNTRIED}
+    tried = {check.clause for check in (*CHECKS, *LIFE_CHECKS)}
+    assert untried == {
+        clause: title for clause, title in titles.items() if clause not in tried
+    }
+    assert tried <= titles.keys()
 
 
 def test_the_clauses_are_numbered_without_a_gap() -> None:

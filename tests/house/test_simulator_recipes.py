@@ -2,12 +2,13 @@
 
 import re
 import shlex
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 from forewarn.cli import parser
+from forewarn.sim.scenario.file import load_scenario
 from tests.support import plain_yaml
 from tests.support.plain_yaml import PlainYamlError
 
@@ -32,6 +33,25 @@ def test_the_compose_file_shares_the_simulators_network() -> None:
     assert app["network_mode"] == "service:simulator"
 
 
+def test_the_compose_file_plays_a_scenario_that_is_there() -> None:
+    simulator = recipe("compose.yaml")["services"]["simulator"]
+    name = PurePosixPath(simulator["command"][-1])
+    mounts = dict(volume.split(":")[:2] for volume in simulator["volumes"])
+    [folder] = [here for here, there in mounts.items() if there == str(name.parent)]
+    scenario = load_scenario(RECIPES / folder / name.name)
+    # No other VM is at the address that the program knows.
+    assert scenario.fleet.vms == 1
+
+
+def test_the_program_begins_when_the_simulator_answers() -> None:
+    services = recipe("compose.yaml")["services"]
+    waited = services["app"]["depends_on"]["simulator"]
+    assert waited == {"condition": "service_healthy"}
+    kind, program, *words = services["simulator"]["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "forewarn")
+    check_words(*words)
+
+
 def test_the_pod_has_the_simulator_beside_the_program() -> None:
     pod = recipe("sidecar.yaml")
     assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
@@ -54,17 +74,16 @@ def test_what_the_recipes_comments_say_can_be_given() -> None:
 
 def test_the_image_begins_the_simulator() -> None:
     text = (RECIPES / "Dockerfile").read_text(encoding="utf-8")
-    joined = text.replace("\\\n", " ")
-    steps = [
-        line.split(maxsplit=1)[0]
-        for line in joined.splitlines()
-        if line.strip() and not line.startswith("#")
-    ]
-    assert steps[0] == "FROM"
-    assert set(steps) <= {"FROM", "RUN", "COPY", "ENTRYPOINT", "CMD", "STOPSIGNAL"}
     assert 'ENTRYPOINT ["forewarn", "simulate"]' in text
     [words] = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
     check_words("simulate", *plain_yaml.read(f"words: {words}")["words"])
+
+
+def test_the_compose_file_builds_the_image() -> None:
+    build = recipe("compose.yaml")["services"]["simulator"]["build"]
+    context = (RECIPES / build["context"]).resolve()
+    assert (context / "pyproject.toml").is_file()
+    assert context / build["dockerfile"] == RECIPES / "Dockerfile"
 
 
 @pytest.mark.parametrize(

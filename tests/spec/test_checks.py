@@ -265,7 +265,9 @@ def test_a_patient_client_waits_out_a_limit() -> None:
         assert set(pauses) == {1.0}
 
 
-@pytest.mark.parametrize("url", ["", "x", "https://127.0.0.1", "http://"])
+@pytest.mark.parametrize(
+    "url", ["", "x", "https://127.0.0.1", "http://", "http://[::1", "http://x:99999"]
+)
 def test_a_url_is_http(url: str) -> None:
     with pytest.raises(ValueError, match="is not a URL such as"):
         HttpClient(url)

@@ -2,8 +2,9 @@
 
 import json
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import BaseRequestHandler, TCPServer
@@ -11,14 +12,26 @@ from socketserver import BaseRequestHandler, TCPServer
 import pytest
 
 from forewarn.cli import main
+from forewarn.control import failures
+from forewarn.instants import HOUR, Micros, parse_instant
 from forewarn.testing.checks import LIFE_CHECKS, run_checks
-from forewarn.testing.client import EVENTS_PATH, HttpClient
+from forewarn.testing.client import (
+    EVENTS_PATH,
+    METADATA,
+    Answer,
+    Client,
+    Headers,
+    HttpClient,
+)
 from forewarn.testing.conformance import Finding, Verdict, examine, report
 from forewarn.testing.watching import WatchingClient
 from tests.spec.mock_imitation import Mock, served
 from tests.spec.support import ServedWorld
 
 pytestmark = pytest.mark.system
+
+DUE = parse_instant("2030-11-20T20:56:40Z")
+"""When everything is to start that the mock announces."""
 
 
 @pytest.fixture
@@ -29,6 +42,44 @@ def mock() -> Iterator[tuple[Mock, str]]:
         yield mock, url
 
 
+class Undated:
+    """A client of a server that does not tell its time."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Headers = METADATA,
+        body: bytes | None = None,
+        patient: bool = True,
+    ) -> Answer:
+        answer = self._client.ask(
+            method, target, headers=headers, body=body, patient=patient
+        )
+        kept = tuple(each for each in answer.headers if each[0] != "Date")
+        return replace(answer, headers=kept)
+
+    def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
+        return self._client.ask_first(target, body)
+
+
+def findings_of(
+    client: Client,
+    *,
+    approve: bool = True,
+    polls: int = 0,
+    pause: Callable[[], object] = lambda: None,
+    now: Micros = DUE,
+) -> list[Finding]:
+    return list(
+        examine(client, approve=approve, polls=polls, pause=pause, now=lambda: now)
+    )
+
+
 def broken(findings: list[Finding]) -> dict[str, str]:
     return {
         finding.expected: finding.seen
@@ -36,6 +87,9 @@ def broken(findings: list[Finding]) -> dict[str, str]:
         if finding.verdict is Verdict.FAILED
     }
 
+
+KEPT_IDS = "an event keeps its id, none returns"
+TIMELY = "nothing starts before its time"
 
 MOCK_DEFECTS = {
     "paths have no case, others are 404": "scheduledEvents",
@@ -56,23 +110,87 @@ MOCK_DEFECTS = {
     "unknown ids are 400": "expected 400, got 200",
     "one bad entry refuses all": "expected 400, got 200",
     "repeats are 200": "is answered with",
-    "an event keeps its id, none returns": "one event, two ids",
+    KEPT_IDS: "one event, two ids",
 }
 """What was seen of the mock, each with a part of what must be said about it."""
 
 
 def test_each_defect_of_the_mock_is_found(mock: tuple[Mock, str]) -> None:
     _, url = mock
-    found = broken(
-        list(examine(HttpClient(url), approve=True, polls=0, pause=lambda: None))
-    )
+    found = broken(findings_of(HttpClient(url)))
     for expected, part in MOCK_DEFECTS.items():
         assert part in found.get(expected, "it was not found"), expected
 
 
+def test_a_second_started_state_is_found() -> None:
+    """What the mock shows when it is approved while it goes on by itself."""
+    mock = Mock()
+    mock.show("Started")
+    with served(mock) as url:
+        found = broken(
+            findings_of(HttpClient(url), polls=1, pause=lambda: mock.show("Started"))
+        )
+    assert "is Started too: one event, two ids" in found[KEPT_IDS]
+
+
+def test_a_failure_may_take_the_place_of_another(endpoint: ServedWorld) -> None:
+    """When a VM has failed and then its host does, all in one step (5.5)."""
+
+    def fail() -> None:
+        endpoint.do(
+            lambda world: world.order(lambda work: failures.fail_host(work, "h3"))
+        )
+
+    findings = findings_of(endpoint.client("m_0"), polls=1, pause=fail)
+    assert broken(findings) == {}
+    [kept] = [each for each in findings if each.expected == KEPT_IDS]
+    assert kept.verdict is Verdict.PASSED
+
+
+def test_a_start_long_before_its_time_is_found(mock: tuple[Mock, str]) -> None:
+    """What the mock does with its Dev Timing: minutes are told, and seconds pass.
+
+    A server's own clock counts, where it tells it; here ours is ahead.
+    """
+    server, url = mock
+    for client, now in ((HttpClient(url), DUE), (Undated(HttpClient(url)), DUE - HOUR)):
+        server.show("Scheduled")
+        findings = findings_of(
+            client,
+            approve=False,
+            polls=1,
+            pause=lambda: server.show("Started"),
+            now=now,
+        )
+        assert "before its NotBefore" in broken(findings)[TIMELY]
+
+
+def test_what_starts_at_its_time_or_may_have_been_approved_is_not_early(
+    mock: tuple[Mock, str],
+) -> None:
+    server, url = mock
+    assert server.event is not None
+
+    def verdict(now: Micros) -> Verdict:
+        findings = findings_of(
+            Undated(HttpClient(url)),
+            approve=False,
+            polls=1,
+            pause=lambda: server.show("Started"),
+            now=now,
+        )
+        [finding] = [each for each in findings if each.expected == TIMELY]
+        return finding.verdict
+
+    assert verdict(DUE) is Verdict.PASSED
+    server.show("Scheduled")
+    server.event["Resources"] = ["vmss_vm1", "vmss_vm2"]
+    assert verdict(DUE - HOUR) is Verdict.NOT_TRIED
+
+
 def test_states_set_backwards_are_found(mock: tuple[Mock, str]) -> None:
     server, url = mock
-    watching = WatchingClient(HttpClient(url))
+    watching = WatchingClient(HttpClient(url), now=lambda: DUE)
     event = server.event
     assert event is not None
     for status in ("Started", "Scheduled"):
@@ -91,23 +209,20 @@ def test_a_cancelling_approval_is_found() -> None:
     mock = Mock("Scheduled", "Canceled")
     mock.show("Scheduled")
     with served(mock) as url:
-        found = broken(
-            list(examine(HttpClient(url), approve=True, polls=1, pause=lambda: None))
-        )
+        found = broken(findings_of(HttpClient(url), polls=1))
     assert (
         "went without being shown Started" in found["what is approved is seen Started"]
     )
 
 
 def test_our_endpoint_keeps_every_clause(endpoint: ServedWorld) -> None:
-    findings = list(
-        examine(endpoint.client("m_0"), approve=True, polls=2, pause=lambda: None)
-    )
+    findings = findings_of(endpoint.client("m_0"), polls=2)
     assert broken(findings) == {}
     tried = [each for each in findings if each.verdict is Verdict.PASSED]
     assert len(tried) >= 39
     clauses = [each.clause for each in report("x", findings).findings]
     assert clauses == sorted(clauses, key=lambda c: [int(n) for n in c.split(".")])
+    assert all(each.expected for each in findings)
 
 
 @contextmanager
@@ -146,9 +261,7 @@ class Careless(BaseHTTPRequestHandler):
 
 def test_whatever_a_careless_server_does_is_a_finding() -> None:
     with listening(Careless) as url:
-        found = broken(
-            list(examine(HttpClient(url), approve=True, polls=0, pause=lambda: None))
-        )
+        found = broken(findings_of(HttpClient(url)))
     assert "expected 400, got 200" in found["malformed bodies are 400"]
     assert "there was no answer" in found["other verbs are 405"]
 
@@ -209,8 +322,33 @@ def test_the_command_reports_and_fails(
     assert json.loads(capsys.readouterr().out)["passed"] is False
 
 
+@pytest.mark.parametrize("place", ["nowhere/report.md", ""])
+def test_a_report_that_cannot_be_written_is_told_of_before_anything_is_asked(
+    mock: tuple[Mock, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    place: str,
+) -> None:
+    server, url = mock
+    event = server.event
+    words = ["conform", url, "--approve", "--report", str(tmp_path / place)]
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert "cannot be written" in told.err
+    assert (told.out, server.event) == ("", event)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://x"])
+def test_what_is_no_url_is_told_with_what_to_do(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conform", url]) == 2
+    told = capsys.readouterr().err
+    assert "is not a URL such as" in told
+    assert "hint: name the host and port" in told
+
+
 def test_nobody_there_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conform", "http://127.0.0.1:9"]) == 3
     assert "cannot be reached" in capsys.readouterr().err
-    assert main(["conform", "ftp://x"]) == 2
     assert main(["conform", "http://127.0.0.1:9", "--watch", "soon"]) == 2

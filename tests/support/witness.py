@@ -17,6 +17,10 @@ class WitnessDriver:
         """Which process of the service speaks: raised at each restart."""
         self._begun: dict[tuple[str, int], int] = {}
 
+    @property
+    def kind(self) -> str:
+        return self.inner.kind
+
     def actions(self) -> frozenset[Action]:
         return self.inner.actions()
 

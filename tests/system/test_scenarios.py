@@ -126,7 +126,6 @@ async def _play(scenario: Scenario) -> tuple[Result, list[Client], Stage]:
 
 
 @pytest.mark.clause("9.2")
-@pytest.mark.clause("9.2")
 @in_loop
 async def test_every_scenario_runs_on_sockets_with_careful_clients() -> None:
     scenarios = catalog.scenarios()

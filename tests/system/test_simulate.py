@@ -121,6 +121,18 @@ def client(endpoint: str, *words: str) -> Generator[None]:
         running.wait()
 
 
+def test_a_fleet_may_be_larger_than_a_shell_s_limit_of_files(start: Start) -> None:
+    """It has as many files open as the system allows, and says so where that is few."""
+    few = ("bash", "-c", 'ulimit -Sn 100 && exec "$@"', "bash")
+    found = start("--vms=150", *ANYWHERE, prefix=few).wait_ready()
+    assert found.document("web_149") == {"DocumentIncarnation": 1, "Events": []}
+    none = ("bash", "-c", 'ulimit -n 100 && exec "$@"', "bash")
+    refused = start("--vms=150", *ANYWHERE, prefix=none)
+    assert refused.ended() == 1
+    assert ": Too many open files\n" in refused.log()
+    assert "`ulimit -n`" in refused.log()
+
+
 def test_a_program_that_approves_passes(start: Start, tmp_path: Path) -> None:
     found = start("mine.toml", *FAST, "--profile=strict", "--junit=report.xml")
     with client(found.wait_ready().urls["web_0"], "true"):

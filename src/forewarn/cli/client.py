@@ -10,6 +10,7 @@ import httpx2
 
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call
+from forewarn.fleet.values import is_loopback
 
 DEFAULT_URL = "http://127.0.0.1:8200"
 
@@ -56,7 +57,7 @@ class Client:
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
             # A proxy for the web is no way to one's own machine.
-            trust_env=not _is_near(address.host),
+            trust_env=not is_loopback(address.host),
         )
 
     @classmethod
@@ -137,40 +138,41 @@ class Client:
                 method, f"v1/{path}", params=dict(params or {}), json=body
             )
         except httpx2.ConnectTimeout as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error, path) from error
         except (
             httpx2.TimeoutException,
             httpx2.ReadError,
             httpx2.RemoteProtocolError,
         ) as error:
             if method == "GET":
-                raise self._unreachable(error) from error
+                raise self._unreachable(error, path) from error
             raise CommandError(
                 Exit.UNREACHABLE,
                 f"{self._url} took the order and gave no answer: it may have been done",
                 hint="look before you order it again: `forewarn operations`",
             ) from error
         except httpx2.TransportError as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error, path) from error
         if answer.is_success:
             return answer
         raise _error_of(answer, self._url)
 
-    def _unreachable(self, error: Exception) -> CommandError:
+    def _unreachable(self, error: Exception, path: str = "") -> CommandError:
+        what, how = (
+            ("simulator", "simulate")
+            if path.startswith("sim/")
+            else ("service", "serve")
+        )
         return CommandError(
             Exit.UNREACHABLE,
-            f"the service at {self._url} cannot be reached: {error or 'no answer'}",
-            hint="is it running (`forewarn serve`), and is FOREWARN_URL right?",
+            f"the {what} at {self._url} cannot be reached: {error or 'no answer'}",
+            hint=f"is it running (`forewarn {how}`), and is FOREWARN_URL right?",
         )
 
 
 def part(name: str) -> str:
     """Return a name as a part of a path."""
     return quote(name, safe="")
-
-
-def _is_near(host: str) -> bool:
-    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def _bad_url(url: str) -> CommandError:

@@ -3,18 +3,21 @@
 import json
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
-from forewarn.cli import output
+from forewarn.cli import files, output
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call
+from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, parse_duration
+from forewarn.problems import printable
 from forewarn.testing.client import HttpClient
 from forewarn.testing.conformance import Finding, Report, Verdict, examine, report
 
 POLL_SECONDS = 1.0
 """Between two reads of a watch: what a good client does."""
+
+_WHERE = "name the host and port of a metadata endpoint, as in http://127.0.0.1:8301"
 
 _STYLES = {
     Verdict.PASSED: "\x1b[32m",
@@ -28,11 +31,13 @@ def conform(call: Call) -> int:
     """Check an endpoint; return 1 if a clause is broken."""
     url = call.text("endpoint")
     polls = _polls(call.text("watch"))
+    if file := call.text("report"):
+        files.need_writable(file)
     pause = threading.Event().wait
     try:
         client = HttpClient(url, pause=pause)
     except ValueError as error:
-        raise CommandError(Exit.USAGE, str(error)) from error
+        raise CommandError(Exit.USAGE, str(error), hint=_WHERE) from error
     findings: list[Finding] = []
     speaks = not call.flag("json")
     try:
@@ -41,6 +46,7 @@ def conform(call: Call) -> int:
             approve=call.flag("approve"),
             polls=polls,
             pause=lambda: pause(POLL_SECONDS),
+            now=SystemClock().now,
         ):
             findings.append(finding)
             if speaks:
@@ -49,15 +55,15 @@ def conform(call: Call) -> int:
         raise CommandError(
             Exit.UNREACHABLE,
             f"the endpoint at {url} cannot be reached: {error}",
-            hint="name the host and port of a metadata endpoint",
+            hint=_WHERE,
         ) from error
     found = report(url, findings)
-    if call.text("report"):
-        _write(Path(call.text("report")), found)
     if speaks:
         output.line(_summary(found))
     else:
         output.document(_document(found))
+    if file:
+        _write(file, found)
     return Exit.DONE if found.passed else Exit.FAILED
 
 
@@ -72,7 +78,7 @@ def _say(finding: Finding) -> None:
     verdict = f"{finding.verdict.value:<9}"
     if sys.stdout.isatty():
         verdict = f"{_STYLES[finding.verdict]}{verdict}{_PLAIN}"
-    said = ": ".join(filter(None, (finding.expected, output.plain(finding.seen))))
+    said = ": ".join(filter(None, (finding.expected, printable(finding.seen))))
     print(f"{finding.clause:<5} {verdict}  {said}", flush=True)
 
 
@@ -104,17 +110,12 @@ def _document(found: Report) -> dict[str, Any]:
     }
 
 
-def _write(file: Path, found: Report) -> None:
-    if file.suffix == ".json":
+def _write(file: str, found: Report) -> None:
+    if file.endswith(".json"):
         text = json.dumps(_document(found), indent=2) + "\n"
     else:
         text = _markdown(found)
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(
-            Exit.USAGE, f"{file} cannot be written: {error.strerror}"
-        ) from error
+    files.write_text(file, text)
 
 
 def _markdown(found: Report) -> str:
@@ -128,6 +129,6 @@ def _markdown(found: Report) -> str:
     ]
     for each in found.findings:
         cells = (each.clause, each.expected, each.verdict.value, each.seen)
-        escaped = (output.plain(cell).replace("|", "\\|") for cell in cells)
+        escaped = (printable(cell).replace("|", "\\|") for cell in cells)
         lines.append(f"| {' | '.join(escaped)} |")
     return "\n".join([*lines, ""])

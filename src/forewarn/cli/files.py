@@ -1,5 +1,7 @@
 """Files that a person names."""
 
+import errno
+import os
 import sys
 from pathlib import Path
 
@@ -22,6 +24,27 @@ def read_text(name: str) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         message = f"{name}:{line_of(error)}: is not UTF-8"
         raise CommandError(Exit.USAGE, message) from error
+
+
+def need_writable(name: str) -> None:
+    """Find out before long work that its file cannot be written in the end.
+
+    Nothing is made or changed. Raises CommandError.
+    """
+    file = Path(name).absolute()
+    why = 0
+    if file.is_dir():
+        why = errno.EISDIR
+    elif not file.exists() and not file.parent.is_dir():
+        why = errno.ENOENT
+    elif not os.access(file if file.exists() else file.parent, os.W_OK):
+        why = errno.EACCES
+    if why:
+        raise CommandError(
+            Exit.USAGE,
+            f"{name} cannot be written: {os.strerror(why)}",
+            hint="nothing was begun; name a file in a folder that is there",
+        )
 
 
 def write_text(name: str, text: str) -> None:

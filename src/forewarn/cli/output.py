@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from forewarn.problems import printable
+
 STYLES = {
     "Noticed": "cyan",
     "Scheduled": "cyan",
@@ -39,17 +41,12 @@ def json_line(value: Any) -> None:
 
 def line(text: str = "") -> None:
     """Print a line; states in it keep the terminal's own look."""
-    print(plain(text), flush=True)
-
-
-def plain(text: str) -> str:
-    """Return a text without what a terminal would obey."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    print(printable(text), flush=True)
 
 
 def table(empty: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table, or that there is nothing."""
-    cells = [tuple(plain(cell) for cell in row) for row in rows]
+    cells = [tuple(printable(cell) for cell in row) for row in rows]
     if not cells:
         line(empty)
     elif sys.stdout.isatty():

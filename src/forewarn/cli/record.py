@@ -25,6 +25,7 @@ from forewarn.instants import (
     format_instant,
     parse_duration,
 )
+from forewarn.problems import printable
 from forewarn.protocol import versions
 from forewarn.sim.pseudonyms import Pseudonyms
 from forewarn.sim.recording import Header, told
@@ -51,7 +52,11 @@ def record(call: Call) -> int:
     try:
         asker = Asker(url, api_version=header.api_version)
     except ValueError as error:
-        raise CommandError(Exit.USAGE, str(error)) from error
+        raise CommandError(
+            Exit.USAGE,
+            str(error),
+            hint="name the host and port of a metadata endpoint",
+        ) from error
     timeout = _duration(call, "timeout")
     lasts = _duration(call, "for") if call.text("for") else None
     hide = _hide(header)
@@ -227,7 +232,7 @@ class _Screen:
     def say(self, text: str) -> None:
         """Print a line that stays."""
         self.clear()
-        print(_plain(text), file=self._stream, flush=True)
+        print(printable(text), file=self._stream, flush=True)
 
     def show(self, polled: Polled, now: Micros) -> None:
         """Tell of a poll: what is new stays, the rest is the line that changes."""
@@ -244,11 +249,6 @@ class _Screen:
         if self._has_line:
             print("\r\x1b[K", end="", file=self._stream, flush=True)
             self._has_line = False
-
-
-def _plain(text: str) -> str:
-    """Return a text without what a terminal would obey."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _summary(recorder: Recorder, name: str, why: str) -> str:

@@ -97,8 +97,7 @@ class _Replaying:
         playing.journal.on_seen = self._tell_seen
         try:
             await self._open(playing)
-            for playbook in self._faults:
-                playing.faults.play(playbook)
+            playing.faults.play_file(self._faults)
             self._say(What.READY, self._about())
             return await self._play(playing, stopped)
         finally:

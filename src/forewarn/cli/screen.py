@@ -19,6 +19,7 @@ from rich.text import Text
 
 from forewarn.cli import output
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
+from forewarn.problems import printable
 from forewarn.sim.news import News, What
 from forewarn.sim.picture import EventPicture, Picture, VmPicture, picture
 from forewarn.sim.simulator import Simulator
@@ -152,7 +153,7 @@ def _head(now: Picture, playing: str) -> Text:
         words.append(f"playing {playing}")
     if now.paused:
         words.append("PAUSED")
-    return Text("  ".join(map(output.plain, words)), style="bold")
+    return Text("  ".join(map(printable, words)), style="bold")
 
 
 def _vms(now: Picture) -> Table:
@@ -209,7 +210,7 @@ def _table(*columns: str) -> Table:
 
 
 def _cell(text: str) -> Text:
-    return Text(output.plain(text), style=output.STYLES.get(text, ""))
+    return Text(printable(text), style=output.STYLES.get(text, ""))
 
 
 def _ago(duration: Micros) -> str:
@@ -221,4 +222,4 @@ def _ago(duration: Micros) -> str:
 
 def news_line(news: News) -> Text:
     """Return a piece of news for a terminal."""
-    return Text(output.plain(news.line()), style=_STYLES.get(news.what, ""))
+    return Text(printable(news.line()), style=_STYLES.get(news.what, ""))

@@ -15,9 +15,11 @@ from forewarn.cli.screen import Lines, Screen, Voice
 from forewarn.cli.stopping import BY_SIGNAL, until_signal
 from forewarn.cli.words import Call
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.values import split_listener
+from forewarn.fleet.values import is_loopback, split_listener
 from forewarn.instants import parse_duration
+from forewarn.problems import listed
 from forewarn.protocol.errors import ForewarnError
+from forewarn.service import open_files
 from forewarn.service.loops import new_loop
 from forewarn.service.parts import url
 from forewarn.sim import fleets
@@ -27,7 +29,7 @@ from forewarn.sim.places import Places, parse_places
 from forewarn.sim.profiles import Profile
 from forewarn.sim.programme import Ground, Player, Programme, rounds_of
 from forewarn.sim.scenario import catalog, junit, timeline
-from forewarn.sim.scenario.file import load_scenario
+from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.simulator import ADMIN, Addresses, Simulator
 from forewarn.sim.terms import Terms
@@ -36,8 +38,6 @@ SPEED_MIN = 0.001
 SPEED_MAX = 1_000_000
 """As of the setting `timing.speed`."""
 
-_FILE_SUFFIX = ".toml"
-
 
 def simulate(call: Call) -> int:
     """Serve simulated VMs; play scenarios to them."""
@@ -45,7 +45,8 @@ def simulate(call: Call) -> int:
         return _list(is_json=call.flag("json"))
     if name := call.text("show"):
         with _usage():
-            print(catalog.text(name), end="")
+            text = files.read_text(name)[0] if is_file(name) else catalog.text(name)
+        print(text, end="")
         return Exit.DONE
     with _quiet():
         return _simulate(call)
@@ -64,6 +65,7 @@ def _quiet() -> Generator[None]:
 
 
 def _simulate(call: Call) -> int:
+    open_files.allow()
     if netns := call.text("netns"):
         link_local.enter(netns, sys.argv[1:], call.environ)
     if call.text("replay"):
@@ -74,11 +76,11 @@ def _simulate(call: Call) -> int:
         )
     if call.flag("exact"):
         raise CommandError(Exit.USAGE, "--exact says how a --replay is served")
-    junit_file = call.text("junit")
-    if junit_file and not Path(junit_file).absolute().parent.is_dir():
-        raise CommandError(Exit.USAGE, f"--junit: there is no folder for {junit_file}")
+    if junit_file := call.text("junit"):
+        files.need_writable(junit_file)
     with _usage():
         ground, programme = _ground(call), _programme(call)
+        _check_fleets(ground, programme)
         addresses = _addresses(call)
         first = programme.rounds[0] if programme.rounds else ()
         terms = ground.terms(first)
@@ -277,6 +279,26 @@ def _ground(call: Call) -> Ground:
     )
 
 
+def _check_fleets(ground: Ground, programme: Programme) -> None:
+    """Refuse a fleet that nothing would be played on."""
+    said = "--vms" if ground.vms else "--fleet" if ground.fleet else ""
+    if ground.vms and ground.fleet:
+        raise CommandError(
+            Exit.USAGE,
+            "--vms says nothing beside --fleet",
+            hint="leave one of them out",
+        )
+    played = [scenario for together in programme.rounds for scenario in together]
+    if said and played and all(scenario.fleet.text for scenario in played):
+        names = {scenario.name: scenario for scenario in played}
+        brings = "brings its" if len(names) == 1 else "bring their"
+        raise CommandError(
+            Exit.USAGE,
+            f"{said} says nothing: {listed(names)} {brings} own fleet",
+            hint="leave it out; `--show` prints a scenario with its fleet, to be changed",
+        )
+
+
 def _programme(call: Call) -> Programme:
     rounds = [
         tuple(_scenario(word) for word in words)
@@ -298,7 +320,7 @@ def _programme(call: Call) -> Programme:
 
 def _scenario(word: str) -> Scenario:
     """Return a scenario by name, or of a file: one with a suffix or a folder."""
-    if word.endswith(_FILE_SUFFIX) or "/" in word:
+    if is_file(word):
         return load_scenario(Path(word))
     return catalog.find(word)
 
@@ -312,7 +334,7 @@ def _addresses(call: Call) -> Addresses:
             f"--admin: {admin!r} is no address to listen at",
             hint="write HOST:PORT such as 127.0.0.1:8200",
         )
-    if not _is_loopback(address[0]):
+    if not is_loopback(address[0]):
         raise CommandError(
             Exit.USAGE,
             f"--admin: {address[0]} is reachable from other machines, and a simulator "
@@ -326,10 +348,6 @@ def _addresses(call: Call) -> Addresses:
         admin=address,
         admin_may_move=not admin,
     )
-
-
-def _is_loopback(host: str) -> bool:
-    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def _vms(text: str) -> int | None:

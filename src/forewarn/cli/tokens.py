@@ -6,6 +6,7 @@ from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.failure import Exit
 from forewarn.cli.words import Call
+from forewarn.problems import printable
 
 
 def create(call: Call) -> int:
@@ -26,7 +27,7 @@ def create(call: Call) -> int:
     whose = f"tenant {made['tenant']}" if made["tenant"] else "an operator"
     until = f"until {made['expires']}" if made["expires"] else "until it is revoked"
     sys.stderr.write(
-        output.plain(f"{made['id']} ({made['name']}) is for {whose}, {until}.")
+        printable(f"{made['id']} ({made['name']}) is for {whose}, {until}.")
         + "\nThis is the only time that it is shown:\n"
     )
     output.line(made["token"])

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import errno
 import functools
 import logging
+import os
 import socket
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -145,10 +147,27 @@ class Server:
             port,
             backlog=limits.BACKLOG,
         )
+        if not listener.sockets:
+            listener.close()
+            raise _no_socket(host)
         _send_simply(listener)
         if self._hub.endpoint.waits.longest_seconds:
             _keep_alive(listener)
         return listener
+
+
+def _no_socket(host: str) -> OSError:
+    """Return why there is no socket for a host: the loop passes over it in silence.
+
+    Mostly no file is left to be opened; or the machine knows no IPv6.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.socket(family, socket.SOCK_STREAM).close()
+    except OSError as error:
+        return error
+    # It has just become free: whoever tries again may have it.
+    return OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _send_simply(listener: asyncio.Server) -> None:

@@ -5,13 +5,13 @@ which one it means. A key's whole name has a number, `webhook.2.url`; people are
 told the array's and the key's, with the line.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 from urllib.parse import urlsplit
 
+from forewarn.fleet.values import is_loopback
 from forewarn.instants import MINUTE, SECOND
 from forewarn.problems import quoted
 from forewarn.protocol.events import EventType
@@ -90,9 +90,4 @@ def wrong(array: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str,
 def is_private(url: str) -> bool:
     """Tell whether nobody reads what is sent there: https, or this machine."""
     parts = urlsplit(url)
-    if parts.scheme == "https" or parts.hostname == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")

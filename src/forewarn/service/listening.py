@@ -6,6 +6,7 @@ from collections.abc import Generator
 from forewarn.fleet.values import split_listener
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
+from forewarn.service import open_files
 
 
 class StartError(ForewarnError):
@@ -27,5 +28,7 @@ def refused(key: str, listen: str) -> Generator[None]:
     except OSError as error:
         raise StartError(
             f"cannot listen at {listen}: {error.strerror or error}",
-            hint=f"Stop what listens there, or set another address: {key}.",
+            hint=open_files.hint(
+                error, f"Stop what listens there, or set another address: {key}."
+            ),
         ) from error

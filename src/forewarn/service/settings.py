@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
-from forewarn.fleet.values import split_listener
+from forewarn.fleet.values import is_loopback, split_listener
 from forewarn.problems import (
     Problem,
     did_you_mean,
@@ -31,7 +31,6 @@ __all__ = [
     "SettingsError",
     "describe",
     "impacts",
-    "is_loopback",
     "load_settings",
     "policy",
     "problem",
@@ -312,16 +311,10 @@ def _strangers(environ: Mapping[str, str]) -> Iterator[str]:
             )
 
 
-def is_loopback(listen: str) -> bool:
-    """Tell whether only this machine reaches a listener."""
-    address = split_listener(listen)
-    assert address is not None, listen
-    host = address[0]
-    return host in {"localhost", "::1"} or host.startswith("127.")
-
-
 def _check_together(settings: Settings) -> None:
-    if not is_loopback(settings.admin.listen) and not settings.admin.token_file:
+    address = split_listener(settings.admin.listen)
+    assert address is not None, settings.admin.listen
+    if not is_loopback(address[0]) and not settings.admin.token_file:
         raise problem(
             settings,
             "admin.listen",

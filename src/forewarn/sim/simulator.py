@@ -7,6 +7,7 @@ whoever runs it subscribes to what it hears.
 """
 
 import asyncio
+import contextlib
 import errno
 import os
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from forewarn.control.work import Who
 from forewarn.fleet.values import split_listener
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.service import open_files
 from forewarn.service.admin import AdminServer
 from forewarn.service.listening import StartError
 from forewarn.sim import vms
@@ -36,6 +38,9 @@ that a fault holds up."""
 
 PORTS_TRIED = 100
 """Ports that may be others' before no more are tried."""
+
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - to know it, not to bind
+"""Who listens there has the port at every address of the machine."""
 
 ADMIN: Address = ("127.0.0.1", 8200)
 """Where operators are served unless somebody says otherwise, as at the service."""
@@ -144,7 +149,8 @@ class Simulator:
             self._app.state.desk = stage.desk
         for told in self.on_stage:
             told(stage)
-        await self._listen()
+        if failed := await self._listen():
+            raise next(iter(failed.values()))
         stage.begin()
 
     async def _serve_operators(self) -> None:
@@ -200,21 +206,29 @@ class Simulator:
     async def add_vm(self, new: NewVm, *, who: Who) -> Address:
         """Add a VM to the fleet; return where it is served.
 
-        Raises RefusedError, BadRequestError, and StartError where nothing can listen.
+        Raises RefusedError, BadRequestError, and StartError where nothing can listen:
+        then it was not added.
         """
+        name = new.name
         async with self._changing:
-            is_new = new.name not in self._numbers
-            if new.name not in self._wanted:
-                self._wanted[new.name] = self._place(new.name, "")
+            was_wanted, was_known = name in self._wanted, name in self._numbers
             try:
+                if not was_wanted:
+                    self._wanted[name] = self._place(name, "")
+                # It listens before it is there, so that none is there that cannot.
+                if why := (await self._bind()).get(name):
+                    raise why
                 await self.stage.desk.order(who, lambda work: vms.add(work, new))
             except ForewarnError:
-                if is_new:
+                if not was_wanted:
+                    self._wanted.pop(name, None)
+                if not was_known:
                     # The place is for another.
-                    del self._wanted[new.name], self._numbers[new.name]
+                    self._numbers.pop(name, None)
+                await self._bind()
                 raise
             await self._listen()
-        return self.addresses()[new.name]
+        return self.addresses()[name]
 
     async def remove_vm(self, name: str, *, who: Who) -> None:
         """Take a VM out of the fleet, and its listener away; raises NotFoundError."""
@@ -242,26 +256,39 @@ class Simulator:
         while True:
             await self._has_news.wait()
             async with self._changing:
-                try:
+                # Whoever changed the fleet has been answered already: the list of
+                # VMs shows which of them has no address.
+                with contextlib.suppress(ForewarnError):
                     await self._listen()
-                except ForewarnError:
-                    # Whoever changed the fleet has been answered already: the list
-                    # of VMs shows which of them has no address.
-                    self._has_news.clear()
 
-    async def _listen(self) -> None:
-        """Have a listener for each VM of the fleet; raises StartError."""
+    async def _listen(self) -> dict[str, ForewarnError]:
+        """Have a listener for each VM of the fleet; return why some have none."""
         self._has_news.clear()
-        stage = self.stage
-        known = await stage.desk.read(vms.listeners)
+        known = await self.stage.desk.read(vms.listeners)
         self._wanted = {vm: at for vm, at in self._wanted.items() if vm in known}
+        failed: dict[str, ForewarnError] = {}
         for vm, listen in known.items():
             if vm not in self._wanted:
-                self._wanted[vm] = self._place(vm, listen)
-        while failed := await stage.server.set_guest_listeners(self._wanted):
+                try:
+                    self._wanted[vm] = self._place(vm, listen)
+                except RefusedError as why:
+                    failed[vm] = why
+        return failed | await self._bind()
+
+    async def _bind(self) -> dict[str, ForewarnError]:
+        """Have a listener for each that wants one; return why some have none.
+
+        Those want none any more, until the fleet is looked at again.
+        """
+        lost: dict[str, ForewarnError] = {}
+        while failed := await self.stage.server.set_guest_listeners(self._wanted):
             for vm, error in failed.items():
-                self._move(vm, error)
+                try:
+                    self._move(vm, error)
+                except ForewarnError as why:
+                    lost[vm] = why
         self._bound.update(self.addresses())
+        return lost
 
     def _place(self, vm: str, listen: str) -> Address:
         if listen:
@@ -286,8 +313,9 @@ class Simulator:
         A VM that has left finds its place again, unless there is no other.
         """
         taken = {*self._numbers.values(), *self._passed_over}
-        for number in range(len(self._addresses.vms)):
-            if number not in taken:
+        places = self._addresses.vms
+        for number in range(len(places)):
+            if number not in taken and not self._is_ours(places.at(number)):
                 return number
         gone = next((name for name in self._numbers if name not in self._wanted), None)
         if gone is None:
@@ -296,6 +324,14 @@ class Simulator:
                 hint="give more by --listen, such as 127.0.1.0/24:8301",
             )
         return self._numbers.pop(gone)
+
+    def _is_ours(self, address: Address) -> bool:
+        """Tell whether operators are served at an address, or are to be."""
+        wanted = None if self._addresses.admin_may_move else self._addresses.admin
+        ours = self.admin_address or wanted
+        if ours is None or not ours[1] or address[1] != ours[1]:
+            return False
+        return address[0] in {ours[0], *_EVERYWHERE}
 
     def _move(self, vm: str, error: OSError) -> None:
         """Have a VM listen elsewhere than where it could not; raises StartError."""
@@ -319,5 +355,7 @@ def _not_there(host: str, port: int, error: OSError, *, way: str) -> StartError:
     why = os.strerror(error.errno) if error.errno else str(error)
     return StartError(
         f"cannot listen at {host}:{port}: {why}",
-        hint=f"stop what listens there, or choose another address: {way}",
+        hint=open_files.hint(
+            error, f"stop what listens there, or choose another address: {way}"
+        ),
     )

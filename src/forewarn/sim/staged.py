@@ -74,7 +74,8 @@ class Stop(enum.Enum):
 def stage(work: Work, wanted: Staged) -> Request:
     """Order the event: one operation, and so one event, for each host and scope.
 
-    Refused: no VM, one twice or unknown; a type that its source never has.
+    Refused: no VM, one twice or unknown; a type that its source never has; a live
+    migration that is no Freeze.
     """
     check_targets(wanted.vms, "vm")
     kind = VERBS.get((wanted.event_type, wanted.source))
@@ -84,7 +85,12 @@ def stage(work: Work, wanted: Staged) -> Request:
             hint="table 5.9 of docs/protocol.md lists what there is",
         )
     verb, action = kind
-    if wanted.migrates and action is Action.FREEZE:
+    if wanted.migrates:
+        if action is not Action.FREEZE:
+            raise RefusedError(
+                f"a {wanted.event_type.value} is no live migration",
+                hint="only a Freeze is: leave the migration out",
+            )
         action = Action.LIVE_MIGRATE
     groups: dict[tuple[str, str], list[Vm]] = {}
     for name in wanted.vms:
@@ -154,7 +160,9 @@ def move(work: Work, name: str, stop: Stop) -> Operation:
             hint="stage another event",
         )
     if operation.ended_at:
-        raise RefusedError(f"{name} is {operation.state.value} already")
+        raise RefusedError(
+            f"{name} is {operation.state.value} already", hint="stage another event"
+        )
     work.secure(operation.scopes)
     redating.bring_operation_nearer(work, operation, _far(operation))
     if operation.state in WAITING_STATES:

@@ -39,8 +39,8 @@ class Terms:
     def staged(self, clock: Clock) -> Stage:
         """Return a stage that begins so; it listens nowhere, and nothing runs yet.
 
-        Raises SettingsError, FleetFileError, RefusedError, and NotFoundError where a
-        fault names no VM.
+        Raises SettingsError, FleetFileError, RefusedError, and FaultFileError where
+        a fault names no VM.
         """
         setup = self.setup
         settings = {
@@ -49,6 +49,5 @@ class Terms:
             **setup.settings,
         }
         stage = running_stage(replace(setup, settings=settings), clock=clock)
-        for playbook in self.faults:
-            stage.faults.play(playbook)
+        stage.faults.play_file(self.faults)
         return stage

@@ -11,7 +11,6 @@ import socket
 import threading
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 from forewarn.sim.recording import (
     STATUS_MAX,
@@ -23,7 +22,7 @@ from forewarn.sim.recording import (
     is_value,
     usual_reason,
 )
-from forewarn.testing.client import EVENTS_PATH
+from forewarn.testing.client import EVENTS_PATH, host_and_port
 
 BODY_BYTES_MAX = 1 << 20
 """Of an answer that is kept: sixteen times the largest useful document. What is
@@ -57,11 +56,7 @@ class Asker:
 
     def __init__(self, url: str, *, api_version: str) -> None:
         """Ask at the host and port of `url`; raises ValueError."""
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise ValueError(f"{url!r} is not a URL such as http://169.254.169.254")
-        self._host = parts.hostname
-        self._port = parts.port or 80
+        self._host, self._port = host_and_port(url)
         self._target = f"{EVENTS_PATH}?api-version={api_version}"
 
     def name(self, *, timeout_seconds: float) -> str:

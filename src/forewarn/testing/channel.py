@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from forewarn.protocol.errors import ForewarnError
+from forewarn.service.listening import StartError
 from forewarn.testing.channel_verbs import VERBS, Worlds
 from forewarn.testing.kit.telling import NotSeenError
 from forewarn.testing.messages import Message, MessageError
@@ -20,8 +21,7 @@ def serve(lines: Iterable[str], write: Callable[[str], object]) -> None:
     worlds = Worlds()
     try:
         for line in lines:
-            if line.strip():
-                write(json.dumps(answer(worlds, line), separators=(",", ":")))
+            write(json.dumps(answer(worlds, line), separators=(",", ":")))
     finally:
         worlds.close()
 
@@ -55,7 +55,9 @@ def _carry_out(worlds: Worlds, message: Message) -> dict[str, Any]:
 
 
 def _kind(error: ForewarnError) -> str:
-    """Return whose fault it is: the program's under test, the rules', the line's."""
+    """Return whose fault it is: the program's under test, the machine's, the line's."""
     if isinstance(error, NotSeenError):
         return "failed"
+    if isinstance(error, StartError):
+        return "machine"
     return "usage" if isinstance(error, MessageError) else "refused"

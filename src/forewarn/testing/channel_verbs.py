@@ -11,7 +11,6 @@ from forewarn.testing.kit.vm import Vm
 from forewarn.testing.kit.waits import (
     APPROVAL_SECONDS,
     REQUEST_SECONDS,
-    SCENARIO_SECONDS,
     STATUS_SECONDS,
 )
 from forewarn.testing.kit.world import ScheduledEvents
@@ -73,13 +72,13 @@ class Worlds:
             self._worlds.popitem()[1].close()
 
 
-def _speed(message: Message) -> float:
+def _speed(message: Message) -> float | None:
     speed = message.length("speed")
     if speed is not None and (
         isinstance(speed, str) or not isinstance(speed, int | float)
     ):
         raise MessageError("'speed' must be a number")
-    return 1.0 if speed is None else float(speed)
+    return speed
 
 
 def _path_or_text(message: Message, key: str, *, suffix: str) -> str | Path:
@@ -185,6 +184,7 @@ def _ordered(name: str, *, keys: tuple[str, ...] = WISHES) -> Verb:
 
 
 def _maintain(world: ScheduledEvents, message: Message) -> Json:
+    message.check_one_of("vm", "hosts")
     wishes, impact = _wishes(message), message.text("impact")
     if message.has("vm"):
         return _event(world.vm(message.text("vm")).maintain(impact=impact, **wishes))
@@ -195,6 +195,7 @@ def _maintain(world: ScheduledEvents, message: Message) -> Json:
 
 
 def _stage(world: ScheduledEvents, message: Message) -> Json:
+    message.check_one_of("vm", "vms")
     wishes = _wishes(message)
     wishes["migrates"] = bool(message.flag("migrates"))
     if message.has("source"):
@@ -206,13 +207,12 @@ def _stage(world: ScheduledEvents, message: Message) -> Json:
 
 
 def _deletion(world: ScheduledEvents, message: Message) -> Json:
-    name = message.verb
+    message.check_one_of("vm", "vms")
+    name, wishes = message.verb, _wishes(message)
     if message.has("vm"):
         vm = world.vm(message.text("vm"))
-        return _event(getattr(vm, name)(**_wishes(message)))
-    return _events(
-        getattr(world, name)(*message.texts("vms"), notice=message.length("notice"))
-    )
+        return _event(getattr(vm, name)(**wishes))
+    return _events(getattr(world, name)(*message.texts("vms"), **wishes))
 
 
 def _fail(world: ScheduledEvents, message: Message) -> Json:
@@ -281,16 +281,12 @@ def _journal(world: ScheduledEvents, message: Message) -> Json:
 
 
 def _run_scenario(world: ScheduledEvents, message: Message) -> Json:
-    timeout = message.length("timeout")
-    world.run_scenario(
-        message.text("name"), timeout=SCENARIO_SECONDS if timeout is None else timeout
-    )
+    world.run_scenario(message.text("name"), timeout=message.length("timeout"))
     return {}
 
 
 def _wait_for_scenario(world: ScheduledEvents, message: Message) -> Json:
-    timeout = message.length("timeout")
-    world.wait_for_scenario(timeout=SCENARIO_SECONDS if timeout is None else timeout)
+    world.wait_for_scenario(timeout=message.length("timeout"))
     return {}
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 EVENTS_PATH = "/metadata/scheduledevents"
+INSTANCE_PATH = "/metadata/instance"
 
 METADATA = (("Metadata", "true"),)
 """The header that nearly every request needs (clause 1.6)."""
@@ -84,6 +85,20 @@ class Client(Protocol):
         ...
 
 
+def host_and_port(url: str) -> tuple[str, int]:
+    """Return where the endpoint at a URL is; raises ValueError with a sentence."""
+    wrong = f"{url!r} is not a URL such as http://169.254.169.254"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        # A bracket that is not closed, or a port that there is not.
+        raise ValueError(f"{wrong}: {error}") from None
+    if parts.scheme != "http" or not parts.hostname:
+        raise ValueError(wrong)
+    return parts.hostname, 80 if port is None else port
+
+
 class HttpClient:
     """A client of the endpoint at a URL; each request has its own connection."""
 
@@ -98,11 +113,7 @@ class HttpClient:
 
         `pause` waits for so many seconds; without it nothing is asked again.
         """
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise ValueError(f"{url!r} is not a URL such as http://169.254.169.254")
-        self._host = parts.hostname
-        self._port = parts.port or 80
+        self._host, self._port = host_and_port(url)
         self._timeout_seconds = timeout_seconds
         self._pause = pause
 

@@ -8,12 +8,26 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from forewarn.instants import (
+    MINUTE,
+    Micros,
+    describe_duration,
+    parse_http_date,
+    parse_instant,
+)
 from forewarn.testing.client import Client
-from forewarn.testing.expect import Check, NotCheckableError, expect
+from forewarn.testing.expect import Check, NotCheckableError, expect, texts
 from forewarn.testing.watching import Shown, WatchingClient
 
 SAME_CAUSE = ("EventType", "Resources", "EventSource", "Description")
 """Two events that agree in these, one gone as the other comes Started, are one."""
+
+FAILURES = ("Reboot", "Redeploy")
+"""What a failure is shown as: Started from its beginning, it may take the place of
+another in one step (5.5)."""
+
+CLOCKS_APART: Micros = MINUTE
+"""By so much two machines' clocks may differ: what starts earlier starts too early."""
 
 
 def _shown(client: Client) -> list[Shown]:
@@ -41,19 +55,42 @@ def _kept_ids(client: Client) -> None:
         expect(not back, f"{sorted(back)} had gone, and is there again")
         for event_id in set(new) - set(old):
             for lost in set(old) - set(new):
+                one, other = old[lost], new[event_id]
                 expect(
-                    not _is_same(old[lost], new[event_id]),
+                    not _is_begun(one, other),
                     f"{lost} became {event_id} when it was Started: one event, two ids",
+                )
+                expect(
+                    not (_is_one_step(before, after) and _is_doubled(one, other)),
+                    f"{lost} was Started, and became {event_id}, which is Started "
+                    "too: one event, two ids",
                 )
         gone |= set(old) - set(new)
 
 
-def _is_same(old: dict[str, Any], new: dict[str, Any]) -> bool:
+def _is_begun(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Tell whether the new event is the old one, Started."""
+    statuses = (old.get("EventStatus"), new.get("EventStatus"))
+    return statuses == ("Scheduled", "Started") and _is_same_cause(old, new)
+
+
+def _is_doubled(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Tell whether both are Started, and are one event, since neither is a failure."""
+    statuses = (old.get("EventStatus"), new.get("EventStatus"))
+    may_fail = new.get("EventSource") == "Platform" and new.get("EventType") in FAILURES
     return (
-        old.get("EventStatus") == "Scheduled"
-        and new.get("EventStatus") == "Started"
-        and all(old.get(member) == new.get(member) for member in SAME_CAUSE)
+        statuses == ("Started", "Started") and _is_same_cause(old, new) and not may_fail
     )
+
+
+def _is_same_cause(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    return all(old.get(member) == new.get(member) for member in SAME_CAUSE)
+
+
+def _is_one_step(before: Shown, after: Shown) -> bool:
+    """Tell whether nothing came between the two that was not seen (2.10)."""
+    one, other = before.incarnation, after.incarnation
+    return not (isinstance(one, int) and isinstance(other, int) and other > one + 1)
 
 
 def _numbers(client: Client) -> None:
@@ -98,6 +135,56 @@ def _same_event(client: Client) -> None:
             )
 
 
+def _timely_starts(client: Client) -> None:
+    judged = 0
+    for before, after in _changes(client):
+        started = _by_id(after)
+        for event_id, event in _by_id(before).items():
+            due = _due(event)
+            if due is None or not _is_left_alone(client, event_id, event):
+                continue
+            now = started.get(event_id)
+            if now is None:
+                # Another id has been found fault with already (2.3).
+                others = started.values()
+                now = next((each for each in others if _is_begun(event, each)), None)
+            if now is None or now.get("EventStatus") != "Started":
+                continue
+            judged += 1
+            early = due - after.at
+            expect(
+                early <= CLOCKS_APART,
+                f"{event_id} was Started {describe_duration(max(early, 0))} before "
+                "its NotBefore, and was not approved from here",
+            )
+    if not judged:
+        raise NotCheckableError(
+            "no event of this VM alone started, unapproved, while it was watched"
+        )
+
+
+def _is_left_alone(client: Client, event_id: str, event: dict[str, Any]) -> bool:
+    """Tell whether nobody is known who may have approved an event."""
+    if not isinstance(client, WatchingClient):
+        return False
+    names = texts(event.get("Resources")) or ()
+    is_own = len(names) == 1 and (not client.name or names[0] == client.name)
+    return is_own and not any(event_id in body for body in client.posted)
+
+
+def _due(event: dict[str, Any]) -> Micros | None:
+    """Return NotBefore of a Scheduled event, also where it is not written as in 2.7."""
+    text = event.get("NotBefore")
+    if event.get("EventStatus") != "Scheduled" or not isinstance(text, str):
+        return None
+    for parse in (parse_http_date, parse_instant):
+        try:
+            return parse(text)
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
 def _approved_starts(client: Client) -> None:
     shown = [_by_id(each) for each in _shown(client)]
     approved = client.approved if isinstance(client, WatchingClient) else []
@@ -121,6 +208,7 @@ CHECKS = (
     Check(clause="2.3", title="an event keeps its id, none returns", run=_kept_ids),
     Check(clause="2.10", title="one number, one content, over time", run=_numbers),
     Check(clause="4.1", title="nothing goes backwards", run=_forward),
+    Check(clause="4.2", title="nothing starts before its time", run=_timely_starts),
     Check(clause="4.2", title="what is approved is seen Started", run=_approved_starts),
     Check(clause="4.4", title="an event stays what it is", run=_same_event),
 )

@@ -37,6 +37,10 @@ class Message:
         """Read a line; raises MessageError."""
         if len(line) > LINE_MAX:
             raise MessageError(f"a line has at most {LINE_MAX} characters")
+        if not line.strip():
+            raise MessageError(
+                "an empty line is no order", hint='such as {"do":"world"}'
+            )
         try:
             members: object = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -59,6 +63,14 @@ class Message:
     def has(self, key: str) -> bool:
         """Tell whether a key is there."""
         return self._members.get(key) is not None
+
+    def check_one_of(self, *keys: str) -> None:
+        """Raise MessageError where several keys are there that exclude each other."""
+        said = [key for key in keys if self.has(key)]
+        if len(said) > 1:
+            raise MessageError(
+                f"{self.verb} takes {said[0]!r} or {said[1]!r}, not both"
+            )
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text; raises MessageError where it is missing, or none."""

@@ -18,7 +18,7 @@ MARK = "scheduled_events"
 REPORTER = "forewarn-reporter"
 
 _HELP = (
-    f"{MARK}(vms=3, together=False, fleet='', clock='machine', speed=1.0, "
+    f"{MARK}(vms=3, together=False, fleet='', clock='machine', speed=None, "
     "settings={}, profile='lenient', enabled=True, seed=None, faults='', "
     "scenario=''): "
     "the world that the fixture scheduled_events gives (forewarn)"
@@ -79,8 +79,10 @@ def _begun(node: pytest.Item) -> "ScheduledEvents":
     try:
         return ScheduledEvents(**wanted)
     except ForewarnError as error:
-        refused = error
-    return _fail(f"{refused}\n  hint: {refused.hint}" if refused.hint else str(refused))
+        sentence = f"{error}\n  hint: {error.hint}" if error.hint else str(error)
+    except (OSError, UnicodeDecodeError) as error:
+        sentence = f"a file of the mark {MARK} cannot be read: {error}"
+    return _fail(sentence)
 
 
 def _judge(world: "ScheduledEvents") -> None:

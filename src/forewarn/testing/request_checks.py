@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from forewarn.protocol.versions import NEWEST, NEWEST_NAMES, VERSIONS
-from forewarn.testing.client import EVENTS_PATH, METADATA, Client
+from forewarn.testing.client import EVENTS_PATH, INSTANCE_PATH, METADATA, Client
 from forewarn.testing.expect import (
     Check,
     NotCheckableError,
@@ -25,7 +25,6 @@ BURST = 150
 
 HEADER_MISSING = b'{ "error": "Bad request: . Required metadata header not specified" }'
 
-INSTANCE = "/metadata/instance"
 INSTANCE_VERSION = "2021-02-01"
 
 _GOOD_VALUES = ("true", "True", "TRUE")
@@ -236,13 +235,13 @@ def _tags_that_do_not_match(client: Client) -> None:
 def _own_name(client: Client) -> None:
     version = f"?api-version={INSTANCE_VERSION}"
     whole = json_object(
-        expect_status(client.ask("GET", INSTANCE + version), 200, "the instance"),
+        expect_status(client.ask("GET", INSTANCE_PATH + version), 200, "the instance"),
         "the instance",
     )
     compute = whole.get("compute")
     if not isinstance(compute, dict):
         raise NotCheckableError("this endpoint does not tell a VM about itself")
-    leaf = f"{INSTANCE}/compute/name{version}&format=text"
+    leaf = f"{INSTANCE_PATH}/compute/name{version}&format=text"
     answer = expect_status(client.ask("GET", leaf), 200, "compute/name as text")
     name = cast("dict[str, Any]", compute).get("name")
     expect(
@@ -260,7 +259,9 @@ def _instance_versions(client: Client) -> None:
         isinstance(found, list) and INSTANCE_VERSION in found,
         f"expected a list apiVersions, got {found!r}",
     )
-    members = expect_refusal(client.ask("GET", INSTANCE), 400, "no instance version")
+    members = expect_refusal(
+        client.ask("GET", INSTANCE_PATH), 400, "no instance version"
+    )
     newest = members.get("newest-versions")
     expect(
         isinstance(newest, list) and newest != list(NEWEST_NAMES),

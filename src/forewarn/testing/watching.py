@@ -10,13 +10,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from forewarn.instants import Micros, parse_http_date
 from forewarn.protocol.versions import NEWEST
-from forewarn.testing.client import EVENTS_PATH, METADATA, Answer, Client, Headers
+from forewarn.testing.client import (
+    EVENTS_PATH,
+    INSTANCE_PATH,
+    METADATA,
+    Answer,
+    Client,
+    Headers,
+)
 
 OK = 200
 
 DOCUMENTS_MAX = 100_000
 """Different documents of one watch: a day at one change a second."""
+
+POSTED_MAX = 10_000
+"""Different bodies: all checks together send less than a hundred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +37,29 @@ class Shown:
     incarnation: object
     events: tuple[dict[str, Any], ...]
     body: bytes
+    at: Micros
+    """When it was shown first: by the server's clock where it tells it."""
 
 
 class WatchingClient:
     """Asks through another client, and remembers the documents."""
 
-    def __init__(self, client: Client) -> None:
-        """Ask through `client`; nothing has been shown yet."""
+    def __init__(self, client: Client, *, now: Callable[[], Micros]) -> None:
+        """Ask through `client`; nothing has been shown yet.
+
+        `now` is the time of the world, for servers that send no `Date`.
+        """
         self._client = client
+        self._now = now
         self.shown: list[Shown] = []
         """Documents in order, without repeats of the one before."""
         self.approved: list[str] = []
         """Ids whose approval was answered with 200."""
+        self.posted: set[str] = set()
+        """Bodies of POSTs in upper case, whatever the answer: a server with a fault
+        may have taken any of them for an approval."""
+        self.name = ""
+        """What the VM is called, as the endpoint told it; empty: it did not."""
 
     def ask(
         self,
@@ -49,18 +71,22 @@ class WatchingClient:
         patient: bool = True,
     ) -> Answer:
         """Send a request and return its answer; raises OSError."""
+        self._note_posted(body)
         answer = self._client.ask(
             method, target, headers=headers, body=body, patient=patient
         )
+        if answer.status == OK and target.startswith(f"{INSTANCE_PATH}?"):
+            self.name = _name(answer.body) or self.name
         if answer.status == OK and target == _TARGET:
             if method == "GET":
-                self._remember(answer.body)
+                self._remember(answer)
             elif method == "POST" and body is not None:
                 self.approved += _ids(body)
         return answer
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         """POST with `Expect: 100-continue`."""
+        self._note_posted(body)
         return self._client.ask_first(target, body)
 
     def watch(self, polls: int, pause: Callable[[], object]) -> None:
@@ -69,7 +95,12 @@ class WatchingClient:
             pause()
             self.ask("GET", _TARGET)
 
-    def _remember(self, body: bytes) -> None:
+    def _note_posted(self, body: bytes | None) -> None:
+        if body and len(self.posted) < POSTED_MAX:
+            self.posted.add(body.decode(errors="replace").upper())
+
+    def _remember(self, answer: Answer) -> None:
+        body = answer.body
         if self.shown and self.shown[-1].body == body:
             return
         try:
@@ -91,8 +122,15 @@ class WatchingClient:
                         if isinstance(event, dict)
                     ),
                     body=body,
+                    at=self._moment(answer),
                 )
             )
+
+    def _moment(self, answer: Answer) -> Micros:
+        try:
+            return parse_http_date(answer.header("Date") or "")
+        except ValueError:
+            return self._now()
 
 
 _TARGET = f"{EVENTS_PATH}?api-version={NEWEST.name}"
@@ -108,3 +146,12 @@ def _ids(body: bytes) -> list[str]:
         return [str(request["EventId"]).upper() for request in requests]
     except (ValueError, LookupError, TypeError):
         return []
+
+
+def _name(body: bytes) -> str:
+    """Return `compute.name` of what an instance endpoint said; empty if it is none."""
+    try:
+        name: object = json.loads(body)["compute"]["name"]
+    except (ValueError, LookupError, TypeError):
+        return ""
+    return name if isinstance(name, str) else ""

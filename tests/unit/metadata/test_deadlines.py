@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from forewarn.metadata.deadlines import Deadlines
 from tests.unit.metadata.support import Play
 
@@ -21,6 +23,7 @@ def test_only_what_is_late_is_cancelled(play: Play) -> None:
     play(story)
 
 
+@pytest.mark.system
 def test_what_comes_later_is_given_its_own_time(play: Play) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()

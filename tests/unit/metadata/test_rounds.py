@@ -1,11 +1,11 @@
 """The timer that all connections share."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from forewarn.metadata.rounds import TOGETHER_MAX, Rounds
+from tests.support.loops import until
 from tests.unit.metadata.support import Play
 
 pytestmark = pytest.mark.system
@@ -21,14 +21,6 @@ class Quiet:
         self.looks += 1
 
 
-async def until_so(is_so: Callable[[], bool]) -> None:
-    for _ in range(5_000):
-        if is_so():
-            return
-        await asyncio.sleep(SOON)
-    raise AssertionError("it did not come")
-
-
 def test_everybody_is_looked_at_in_each_round_and_never_all_at_once(play: Play) -> None:
     async def story() -> None:
         everybody = [Quiet() for _ in range(2 * TOGETHER_MAX + 1)]
@@ -41,7 +33,7 @@ def test_everybody_is_looked_at_in_each_round_and_never_all_at_once(play: Play) 
             others_had_their_turn |= first.looks > last.looks
             await asyncio.sleep(0)
         assert others_had_their_turn
-        await until_so(lambda: last.looks >= 2)
+        await until(lambda: last.looks >= 2)
         rounds.end()
         looks = [each.looks for each in everybody]
         assert max(looks) - min(looks) <= 1
@@ -54,11 +46,11 @@ def test_rounds_end_with_nobody_and_begin_with_somebody(play: Play) -> None:
         everybody: set[Quiet] = set()
         rounds = Rounds(everybody, seconds=SOON)
         rounds.begin()
-        await until_so(lambda: rounds._timer is None)
+        await until(lambda: rounds._timer is None)
         somebody = Quiet()
         everybody.add(somebody)
         rounds.begin()
-        await until_so(lambda: somebody.looks >= 1)
+        await until(lambda: somebody.looks >= 1)
         rounds.end()
         looks = somebody.looks
         await asyncio.sleep(5 * SOON)
@@ -80,7 +72,7 @@ def test_who_comes_and_goes_within_a_round_does_no_harm(play: Play) -> None:
         everybody.update([stays, *(Leaver() for _ in range(5))])
         rounds = Rounds(everybody, seconds=SOON)
         rounds.begin()
-        await until_so(lambda: stays.looks >= 3)
+        await until(lambda: stays.looks >= 3)
         rounds.end()
         assert everybody == {stays}
 

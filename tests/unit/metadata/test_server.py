@@ -1,6 +1,7 @@
 """HTTP as the server speaks it, on real sockets of the loopback interface."""
 
 import asyncio
+import errno
 import socket
 from typing import cast
 
@@ -10,6 +11,7 @@ from forewarn.metadata import limits
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Server
+from tests.support.open_files import no_more_files
 from tests.unit.metadata.support import (
     EMPTY,
     EVENT,
@@ -407,6 +409,22 @@ def test_each_vm_may_have_a_listener_of_its_own(play: Play) -> None:
             assert await wire.is_closed()
             with pytest.raises(OSError):
                 await asyncio.open_connection(*ports["alone"])
+
+    play(story)
+
+
+def test_where_files_run_out_a_listener_is_missing_and_nothing_else(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            server, any_port = world.server, ("127.0.0.1", 0)
+            await server.serve_guest("alone", *any_port)
+            wishes = {"alone": any_port, "w0": any_port}
+            with no_more_files():
+                failed = await server.set_guest_listeners(wishes)
+                assert failed["w0"].errno == errno.EMFILE
+                assert server.addresses().keys() == {"", "alone"}
+            assert await server.set_guest_listeners(wishes) == {}
+            assert server.addresses().keys() == {"", "alone", "w0"}
 
     play(story)
 

@@ -12,7 +12,8 @@ from forewarn.sim.places import Places
 from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.simulator import Addresses, Simulator
 from forewarn.sim.terms import Terms
-from tests.support.simulators import EVENTS, Simulation, simulation
+from tests.support.open_files import no_more_files
+from tests.support.simulators import ANYWHERE, EVENTS, Simulation, simulation
 
 DAY = "2h"
 
@@ -262,6 +263,69 @@ def test_a_port_that_is_taken_is_passed_over_or_an_error(loop: LoopThread) -> No
         with pytest.raises(StartError) as refused:
             loop.wait(simulator.start())
         assert f"127.0.0.1:{port}" in refused.value.message
+
+
+def test_where_files_run_out_it_says_what_to_do(loop: LoopThread) -> None:
+    simulator = loop.call(lambda: Simulator(Terms(), ANYWHERE))
+    with no_more_files(), pytest.raises(StartError) as refused:
+        loop.wait(simulator.start())
+    assert refused.value.message.endswith(": Too many open files")
+    assert "`ulimit -n`" in refused.value.hint
+
+
+def test_a_vm_that_cannot_be_served_is_not_added_and_hinders_no_other(
+    loop: LoopThread,
+) -> None:
+    with socket.create_server(("127.0.9.4", 0)) as taken:
+        port = taken.getsockname()[1]
+        places = Places(host="127.0.9.1", port=port, hosts=20)
+        addresses = Addresses(vms=places, admin=("127.0.0.1", 0))
+        with simulation(loop, addresses=addresses) as found:
+            status, answer = found.api("sim/vms", {"name": "late"})
+            assert (status, answer["kind"]) == (503, "unavailable")
+            assert f"127.0.9.4:{port}" in answer["error"]
+            assert "late" not in served(found)
+            assert found.sim("vms/web_2", method="DELETE")
+            taken.close()
+            found.sim("vms", {"name": "late"})
+            assert served(found)["late"] is not None
+
+
+def test_one_that_others_added_without_an_address_is_no_ones_failure(
+    loop: LoopThread,
+) -> None:
+    with socket.create_server(("127.0.9.4", 0)) as taken:
+        port = taken.getsockname()[1]
+        places = Places(host="127.0.9.1", port=port, hosts=20)
+        addresses = Addresses(vms=places, admin=("127.0.0.1", 0))
+        with simulation(loop, addresses=addresses) as found:
+            text = found.call(lambda simulator: simulator.terms.setup.fleet)
+            text += '\n[[vm]]\nname = "filed"\nhost = "spare"\n'
+            assert found.api("fleet/apply", {"text": text})[0] == 200
+            loop.wait(found.simulator.settled())
+            assert served(found)["filed"] is None
+            assert found.sim("vms", {"name": "late"})["url"].endswith(f".5:{port}")
+            found.sim("vms/late", method="DELETE")
+            # Whoever had the port goes, and the next look finds it free.
+            taken.close()
+            found.sim("vms", {"name": "later"})
+            assert served(found)["filed"] is not None
+
+
+def test_the_operators_own_port_is_no_vms(loop: LoopThread) -> None:
+    with socket.create_server(("127.0.9.2", 0)) as chosen:
+        port = chosen.getsockname()[1]
+    addresses = Addresses(
+        vms=Places(host="127.0.9.1", port=port, hosts=20), admin=("127.0.9.2", port)
+    )
+    with simulation(loop, addresses=addresses) as found:
+        found.sim("vms", {"name": "late"})
+        hosts = [at[0] for at in found.simulator.addresses().values()]
+    assert hosts == ["127.0.9.1", "127.0.9.3", "127.0.9.4", "127.0.9.5"]
+
+
+def served(found: Simulation) -> dict[str, str | None]:
+    return {each["vm"]: each["url"] for each in found.sim("vms")["vms"]}
 
 
 def test_operators_find_the_next_port_that_is_free(loop: LoopThread) -> None:

@@ -182,7 +182,9 @@ def test_headers_that_break_the_rules_are_dropped() -> None:
     assert outcome == Answer(status=200, headers=(), body=b"{}")
 
 
-@pytest.mark.parametrize("url", ["https://x", "x", "http://", "ftp://x"])
+@pytest.mark.parametrize(
+    "url", ["https://x", "x", "http://", "ftp://x", "http://x:99999"]
+)
 def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(ValueError, match="is not a URL such as"):
         Asker(url, api_version="2020-07-01")

@@ -13,6 +13,7 @@ import pytest
 
 from forewarn.testing import channel
 from forewarn.testing.channel_verbs import VERBS, Worlds
+from tests.support.open_files import no_more_files
 from tests.support.processes import PATIENCE_SECONDS, http
 from tests.support.programs import Program
 
@@ -55,9 +56,10 @@ def test_a_conversation() -> None:
     told: list[str] = []
     before = set(threading.enumerate())
     channel.serve(lines, told.append)
-    begun, rebooted, advanced, listed = map(json.loads, told)
+    begun, nothing, rebooted, advanced, listed = map(json.loads, told)
     assert [vm["name"] for vm in begun["vms"]] == ["web_0", "web_1"]
     assert begun["hosts"] == ["h0", "h1", "spare"]
+    assert nothing["error"] == "an empty line is no order"
     assert rebooted["id"] == 7
     assert rebooted["event"]["EventType"] == "Reboot"
     assert advanced == {"ok": True}
@@ -97,6 +99,30 @@ def test_every_order_makes_its_event(
     answer = talk.done(**{"verb": order.pop("do"), **order})
     event = answer["event"] if "event" in answer else answer["events"][0]
     assert (event["EventType"], event["vms"]) == (event_type, ["web_0"])
+
+
+def test_an_order_for_several_says_what_one_for_a_vm_says(talk: Talk) -> None:
+    talk.done("world", clock="virtual")
+    for whom in ({"vm": "web_0"}, {"vms": ["web_1", "web_2"]}):
+        answer = talk.done("preempt", **whom, notice="9s", description="Now.")
+        for event in answer.get("events") or [answer["event"]]:
+            assert event["Description"] == "Now."
+
+
+def test_where_files_run_out_it_is_the_machines_fault(talk: Talk) -> None:
+    talk.done("world", world="first")
+    with no_more_files():
+        answer = talk.say("world")
+    assert (answer["kind"], answer["ok"]) == ("machine", False)
+    assert "Too many open files" in answer["error"]
+    assert "`ulimit -n`" in answer["hint"]
+
+
+def test_a_scenarios_name_may_say_how_fast_it_is(talk: Talk) -> None:
+    talk.done("world", clock="virtual", scenario="User Reboot Dev Timing")
+    talk.done("wait_for_scenario")
+    # NotBefore is on a whole second.
+    assert "2030-01-01T00:00:2" in talk.done("now")["now"]
 
 
 def test_an_event_goes_on(talk: Talk) -> None:
@@ -186,6 +212,7 @@ def test_the_operator_api_is_told(talk: Talk) -> None:
     ("line", "kind", "error"),
     [
         ("nonsense", "usage", "this is no JSON"),
+        (" \n", "usage", "an empty line is no order"),
         ("[]", "usage", "one JSON object"),
         ("{}", "usage", "'do' must be a text"),
         ('{"do":"dance"}', "usage", "there is no verb 'dance'"),
@@ -204,6 +231,22 @@ def test_the_operator_api_is_told(talk: Talk) -> None:
         ('{"do":"world","settings":{"a":1}}', "usage", "'settings' must be an object"),
         ('{"do":"world","vms":0}', "refused", "1 to 10000 VMs"),
         ('{"do":"world","fleet":"/nowhere/f.toml"}', "machine", "No such file"),
+        (
+            '{"do":"event","vm":"web_0","vms":["web_1"],"type":"Freeze"}',
+            "usage",
+            "event takes 'vm' or 'vms', not both",
+        ),
+        (
+            '{"do":"evict","vm":"web_0","vms":["web_1"]}',
+            "usage",
+            "evict takes 'vm' or 'vms', not both",
+        ),
+        (
+            '{"do":"maintain","vm":"web_0","hosts":["h0"],"impact":"freeze"}',
+            "usage",
+            "maintain takes 'vm' or 'hosts', not both",
+        ),
+        ('{"do":"world","speed":0}', "refused", "speed must be a number above 0"),
         ('{"do":"terminate","vms":[1]}', "usage", "'vms' must be a list"),
         ('{"do":"terminate","vms":{}}', "usage", "'vms' must be a list"),
         ('{"do":"wait_for_requests","timeout":0}', "failed", "made 0 requests"),

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from forewarn.testing.kit import world as _loaded
-from tests.support import programs
+from tests.support import processes, programs
 
 # A run inside this process forgets what it imports; these are kept for the next.
-assert _loaded, programs
+assert all((_loaded, processes, programs))
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "testing"
 
@@ -19,8 +19,10 @@ ON_CI = ("CI", "BUILD_NUMBER")
 
 HEAD = """
 import os
+from pathlib import Path
 import pytest
 from forewarn.testing import ScheduledEvents
+from tests.support.processes import eventually
 from tests.support.programs import Program
 """
 
@@ -170,6 +172,40 @@ def _told(lines: list[str]) -> str:
     return re.sub(r"127\.0\.0\.1:\d+|at 0x[0-9a-f]+", "...", text)
 
 
+def test_a_scenario_that_has_failed_fails_the_test(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makefile(
+        ".toml",
+        duty="""
+name = "duty"
+description = "web_0 approves a reboot at once."
+[[step]]
+reboot = "web_0"
+[[step]]
+expect = { approved_by = "web_0", within = "100ms" }
+[[step]]
+reboot = "web_1"
+""",
+    )
+    done = run(
+        pytester,
+        """
+@pytest.mark.scheduled_events(scenario="duty.toml")
+def test_it(scheduled_events: ScheduledEvents) -> None:
+    # The last step follows the expectation.
+    eventually(lambda: scheduled_events.vm("web_1").events, bool)
+""",
+    )
+    done.assert_outcomes(passed=1, errors=1)
+    done.stdout.fnmatch_lines(
+        [
+            "scenario duty failed, and was not over:",
+            "  web_0 did not approve * within 0.1 s (duty.toml:5)",
+        ]
+    )
+
+
 BAD_MARKS = """
 @pytest.mark.scheduled_events(vsm=5)
 def test_a_key(scheduled_events: ScheduledEvents) -> None:
@@ -178,17 +214,38 @@ def test_a_key(scheduled_events: ScheduledEvents) -> None:
 @pytest.mark.scheduled_events(scenario="spot-premption")
 def test_a_name(scheduled_events: ScheduledEvents) -> None:
     pass
+
+@pytest.mark.scheduled_events(fleet=3)
+def test_a_form(scheduled_events: ScheduledEvents) -> None:
+    pass
+
+@pytest.mark.scheduled_events(settings={"timing.recovery": 60})
+def test_a_setting(scheduled_events: ScheduledEvents) -> None:
+    pass
+
+@pytest.mark.scheduled_events(fleet=Path("/nowhere/fleet.toml"))
+def test_a_file(scheduled_events: ScheduledEvents) -> None:
+    pass
+
+@pytest.mark.scheduled_events(vms=5, scenario="spot-preemption")
+def test_two_fleets(scheduled_events: ScheduledEvents) -> None:
+    pass
 """
 
 
 def test_a_wrong_mark_is_told_without_lines_of_ours(pytester: pytest.Pytester) -> None:
     done = run(pytester, BAD_MARKS, "-p", "no:randomly")
-    done.assert_outcomes(errors=2)
+    done.assert_outcomes(errors=6)
     done.stdout.fnmatch_lines(
         [
             "the mark scheduled_events has no 'vsm'; it has vms, together, *",
             'there is no scenario "spot-premption" (did you mean "spot-preemption"?)',
             "  hint: *--list*",
+            "fleet must be the text of a fleet file, or a Path, not 3",
+            "settings must be a dictionary of texts, such as *",
+            "a file of the mark scheduled_events cannot be read: *No such file*",
+            "spot-preemption brings its own fleet, so vms says nothing",
+            "  hint: *",
         ]
     )
     done.stdout.no_fnmatch_line("*testing/plugin.py*")

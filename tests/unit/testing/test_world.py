@@ -35,7 +35,7 @@ tenant = "b"
 """
 
 
-def _any(value: str) -> Any:
+def _any(value: object) -> Any:
     """Return what a type checker would not let pass."""
     return value
 
@@ -315,27 +315,6 @@ def test_a_strict_world_fails_for_a_deviation() -> None:
         assert http(f"{world.vm('web_0').url}/metadata/scheduledevents")[0] == 400
 
 
-def test_a_scenario_runs_beside_the_test() -> None:
-    with ScheduledEvents(scenario="user-reboot", clock="virtual") as world:
-        assert world.wait_for_scenario().passed
-        assert world.run_scenario("user-reboot").passed
-
-
-def test_a_scenario_that_fails_fails_the_test(tmp_path: Path) -> None:
-    file = tmp_path / "approve.toml"
-    file.write_text(
-        'name = "approve"\ndescription = "web_0 approves."\n'
-        '[[step]]\nas = "event"\nreboot = "web_0"\n'
-        '[[step]]\nexpect = { approved_by = "web_0", within = "10s" }\n',
-        encoding="utf-8",
-    )
-    with ScheduledEvents(clock="virtual") as world:
-        with pytest.raises(NotSeenError, match=r"scenario approve failed:\n.*web_0"):
-            world.run_scenario(file)
-        with pytest.raises(RefusedError, match="began without a scenario"):
-            world.wait_for_scenario()
-
-
 @pytest.mark.slow
 def test_an_operator_api_is_there_when_it_is_asked_for() -> None:
     with ScheduledEvents() as one, ScheduledEvents(vms=1) as other:
@@ -364,6 +343,8 @@ def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
         event.assert_approved()
     with pytest.raises(AssertionError, match="expected Gone"):
         event.assert_status("Gone")
+    with pytest.raises(NotSeenError, match="it is a failure, which waits for no"):
+        still.vm("web_2").fail().assert_approved(by="web_2")
     with pytest.raises(NotSeenError, match="web_0 made 0 requests; expected 1"):
         vm.assert_asked()
     with pytest.raises(NotSeenError, match="within 0 s; expected 2"):
@@ -407,6 +388,18 @@ def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
         (lambda _world: ScheduledEvents(profile=_any("kind")), "no profile 'kind'"),
         (lambda _world: ScheduledEvents(settings={"x.y": "1"}), "x.y"),
         (lambda _world: ScheduledEvents(faults="nonsense"), "no kind of fault"),
+        (lambda world: world.advance(None), "None is no length"),
+        (lambda world: world.advance(_any(True)), "True is no length"),
+        (lambda world: world.run_scenario(["a"]), "scenario must be a scenario's name"),
+        (lambda _world: ScheduledEvents(vms=2, fleet=FLEET), "vms says nothing beside"),
+        (
+            lambda _world: ScheduledEvents(together=True, fleet=FLEET),
+            "together says nothing beside",
+        ),
+        (
+            lambda _world: ScheduledEvents(vms=5, scenario="spot-preemption"),
+            "spot-preemption brings its own fleet, so vms says nothing",
+        ),
     ],
 )
 def test_what_cannot_be_is_said(

@@ -37,10 +37,14 @@ SIMULATE = Command(
         Option(
             name="--vms",
             metavar="N",
-            help="VMs of the usual fleet; 3 unless a scenario wants more.",
+            help="VMs of the usual fleet; 3 unless a scenario wants more. One that brings "
+            "its own fleet keeps it.",
         ),
         Option(
-            name="--fleet", metavar="FILE", help="A fleet file, for the usual fleet."
+            name="--fleet",
+            metavar="FILE",
+            help="A fleet file, for the usual fleet. A scenario that brings its own "
+            "keeps it.",
         ),
         Option(
             name="--listen",
@@ -189,6 +193,7 @@ _MORE = (
             Option(
                 name="--description",
                 metavar="TEXT",
+                may_be_empty=True,
                 help="Description, instead of the usual one.",
             ),
             Option(

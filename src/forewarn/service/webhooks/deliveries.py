@@ -10,10 +10,9 @@ from forewarn.admin.metrics import Reading
 from forewarn.clock import Clock
 from forewarn.control import outbox
 from forewarn.control.desk import OperatorDesk
-from forewarn.control.event_json import instant_or_none
 from forewarn.control.work import Who
 from forewarn.ids import Ids
-from forewarn.instants import SECOND
+from forewarn.instants import SECOND, instant_or_none
 from forewarn.protocol.errors import ForewarnError, NotFoundError
 from forewarn.service import catalog
 from forewarn.service.options import without_secrets

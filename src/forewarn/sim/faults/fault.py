@@ -116,3 +116,6 @@ class Playbook:
     """Empty: every VM."""
     loops: bool = False
     """Begin again after the last; else everything is well from then on."""
+    file: str = field(default="", compare=False)
+    """Where its VMs are named, for messages; empty: in no file."""
+    line: int = field(default=0, compare=False)

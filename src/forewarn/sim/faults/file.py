@@ -36,7 +36,8 @@ _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 def read_faults(text: str, *, name: str) -> tuple[Playbook, ...]:
     """Return what a file plays; `name` is the file's, for messages.
 
-    Raises FaultFileError with all problems.
+    Raises FaultFileError with all problems. Which VMs there are only the player
+    knows: see `Player.play_file`.
     """
     document = _parse(text, name)
     found = document.get(TABLE)
@@ -61,7 +62,11 @@ def read_faults(text: str, *, name: str) -> tuple[Playbook, ...]:
         problems.append(Problem(file=name, line=line, key=key, message=problem.message))
     if problems:
         raise FaultFileError(problems)
-    return tuple(read.playbooks)
+    lines = Lines(text)
+    return tuple(
+        replace(playbook, file=name, line=lines.key(TABLE, at, "vm"))
+        for at, playbook in enumerate(read.playbooks)
+    )
 
 
 class ReadTables:

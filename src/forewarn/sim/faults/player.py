@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.interposer import Pace, Plan
-from forewarn.problems import did_you_mean, quoted
+from forewarn.problems import Problem, did_you_mean, quoted
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.sim.faults import bodies, words
 from forewarn.sim.faults.fault import Fault, Playbook, Where
+from forewarn.sim.faults.problems import FaultFileError
 from forewarn.sim.faults.served import Served
 
 RULES_MAX = 1_000
@@ -201,6 +202,24 @@ class Player:
         )
         return name
 
+    def play_file(self, playbooks: Iterable[Playbook]) -> None:
+        """Play what a file says, after what is set already.
+
+        Raises FaultFileError with the place of each VM that is not there; then
+        nothing is played. Raises RefusedError as `play`.
+        """
+        found = tuple(playbooks)
+        problems = [
+            Problem(file=each.file, line=each.line, key="fault.vm", message=wrong)
+            for each in found
+            for vm in each.vms
+            if (wrong := self._missing(vm))
+        ]
+        if problems:
+            raise FaultFileError(problems)
+        for playbook in found:
+            self.play(playbook)
+
     def clear(self, vm: str = "") -> None:
         """Play nothing more for a VM; empty: for all. Raises NotFoundError."""
         if not vm:
@@ -325,13 +344,16 @@ class Player:
         return not self._rules
 
     def _check(self, vms: Iterable[str]) -> None:
-        known = self._vms
         for vm in vms:
-            if known is not None and vm not in known:
-                raise NotFoundError(
-                    f"VM {quoted(vm)} does not exist{did_you_mean(vm, known)}",
-                    hint="faults name VMs as the fleet does",
-                )
+            if wrong := self._missing(vm):
+                raise NotFoundError(wrong, hint="faults name VMs as the fleet does")
+
+    def _missing(self, vm: str) -> str:
+        """Return that a VM is not there, as a sentence; empty: it is."""
+        known = self._vms
+        if known is None or vm in known:
+            return ""
+        return f"VM {quoted(vm)} does not exist{did_you_mean(vm, known)}"
 
 
 def _plan(fault: Fault, is_new: bool) -> FaultPlan:  # noqa: FBT001

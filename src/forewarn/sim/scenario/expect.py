@@ -14,7 +14,7 @@ from forewarn.problems import listed
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.views import View, sees
 from forewarn.sim.scenario.model import Expectation, Stand, Wanted
-from forewarn.sim.scenario.telling import counted
+from forewarn.sim.scenario.telling import counted, why_at_once
 from forewarn.sim.scenario.witness import Witness
 from forewarn.store.port import Reader
 
@@ -80,7 +80,7 @@ def _approved(wanted: Expectation, facts: Facts) -> Verdict | None:
     open_events = [event for event in facts.events if not event.is_approved]
     if not open_events:
         return _good(_who_approved(wanted.event, facts.events))
-    if all(_may_be_approved(event) for event in open_events) and not facts.is_over:
+    if all(event.awaits_approval for event in open_events) and not facts.is_over:
         return None
     return _bad(_unapproved("nobody", wanted, open_events))
 
@@ -90,14 +90,17 @@ def _approved_by(wanted: Expectation, facts: Facts) -> Verdict | None:
     missing = [vm for vm in wanted.vms if vm not in by]
     if not missing:
         return _good(_who_approved(wanted.event, [by[vm] for vm in wanted.vms]))
-    waiting = [event for event in facts.events if _may_be_approved(event)]
+    waiting = [event for event in facts.events if event.awaits_approval]
     if waiting and not facts.is_over:
         return None
     others = [event for event in facts.events if event.is_approved]
     names = listed(missing)
     if others and not waiting:
         told = _who_approved(wanted.event, others)
-        return _bad(f"{told}; expected {names}")
+        by_vms = all(map(_by_a_vm, others))
+        return _bad(
+            f"{told}; expected {names if by_vms else f'an approval by {names}'}"
+        )
     return _bad(_unapproved(names, wanted, facts.events))
 
 
@@ -111,14 +114,10 @@ def _not_approved(wanted: Expectation, facts: Facts) -> Verdict | None:
     if wrong:
         told = _who_approved(wanted.event, wrong)
         return _bad(f"{told}; expected {'that it would not' if wanted.vms else 'none'}")
-    if any(_may_be_approved(event) for event in facts.events) and not facts.is_over:
+    if any(event.awaits_approval for event in facts.events) and not facts.is_over:
         return None
     who = f"{listed(wanted.vms)} did not approve" if wanted.vms else "nobody approved"
     return _good(f"{who} {wanted.event}")
-
-
-def _may_be_approved(event: Event) -> bool:
-    return event.status is EventStatus.SCHEDULED and not event.is_approved
 
 
 def _by_a_vm(event: Event) -> bool:
@@ -127,7 +126,8 @@ def _by_a_vm(event: Event) -> bool:
 
 def _who_approved(name: str, events: Sequence[Event]) -> str:
     parts = [
-        f"{event.approved_by} approved {name} after "
+        why_at_once(event, name)
+        or f"{event.approved_by} approved {name} after "
         f"{length(event.approved_at - event.created)}"
         for event in sorted(events, key=lambda each: each.approved_at)
     ]
@@ -136,7 +136,7 @@ def _who_approved(name: str, events: Sequence[Event]) -> str:
 
 def _unapproved(who: str, wanted: Expectation, events: Sequence[Event]) -> str:
     name = wanted.event
-    ended = next((event for event in events if not _may_be_approved(event)), None)
+    ended = next((event for event in events if not event.awaits_approval), None)
     if ended is None:
         verb = "approved" if who == "nobody" else "did not approve"
         return f"{who} {verb} {name} {_within(wanted)}"

@@ -53,6 +53,11 @@ SETTINGS: Mapping[str, str] = {
 _SPEED = values.number(0.001, options.SPEED_MAX)
 
 
+def is_file(word: str) -> bool:
+    """Tell whether a word means a file, and no scenario by its name."""
+    return word.endswith(".toml") or "/" in word
+
+
 def load_scenario(file: Path) -> Scenario:
     """Return the scenario of a file; raises ScenarioError."""
     try:

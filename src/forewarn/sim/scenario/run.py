@@ -87,6 +87,8 @@ class Runner:
         self._time = time
         self._witness = Witness(stage.journal)
         self._tell = tell
+        self.findings: list[Finding] = []
+        """What was found so far, of everything that this runner has begun."""
 
     async def run(self, scenario: Scenario) -> Result:
         """Run a scenario to its end: the last step, and all that follows from it.
@@ -113,6 +115,7 @@ class Runner:
     async def _play(self, scenario: Scenario) -> Result:
         hand = Hand(self._stage, reason=scenario.name)
         run = _Run(self._time, hand, scenario, self._tell)
+        run.on_finding = self.findings.append
         for step in scenario.steps:
             await run.wait_for(step)
             if isinstance(step.act, Expect):
@@ -184,6 +187,7 @@ class _Run:
         self.start = time.now()
         self.began = hand.now
         self.findings: list[Finding] = []
+        self.on_finding: Callable[[Finding], None] = lambda _finding: None
         self._time = time
         self._scenario = scenario
         self._tell = tell
@@ -222,17 +226,17 @@ class _Run:
         is_refusal: bool = False,
     ) -> None:
         """Note and tell what was found."""
-        self.findings.append(
-            Finding(
-                line=step.line,
-                what=telling(step),
-                passed=passed,
-                sentence=sentence,
-                is_refusal=is_refusal,
-                at=self._time.now() - self.start,
-                took=took,
-            )
+        finding = Finding(
+            line=step.line,
+            what=telling(step),
+            passed=passed,
+            sentence=sentence,
+            is_refusal=is_refusal,
+            at=self._time.now() - self.start,
+            took=took,
         )
+        self.findings.append(finding)
+        self.on_finding(finding)
         where = f" ({self._scenario.file}:{step.line})"
         self._tell(
             f"as expected: {sentence}" if passed else f"FAILED: {sentence}{where}"

@@ -77,9 +77,9 @@ def setup_for(
                 f"it needs {what}",
                 hint="run them one after the other",
             )
-    return Setup(
-        fleet=fleet, settings=settings, speed=speed or first.speed or usual_speed
-    )
+    if speed is None:
+        speed = first.speed or usual_speed
+    return Setup(fleet=fleet, settings=settings, speed=speed)
 
 
 def _shorter(one: str, other: str) -> str:

@@ -1,6 +1,14 @@
 """Steps of a scenario in words, one line each."""
 
+from forewarn.control.admission import (
+    DOWN_ALREADY,
+    NO_NOTICE,
+    NOBODY_LISTENS,
+    POLICY,
+)
 from forewarn.instants import SECOND, describe_duration
+from forewarn.problems import listed
+from forewarn.protocol.events import Event
 from forewarn.sim.scenario.model import (
     Act,
     Approve,
@@ -58,6 +66,17 @@ def _told_of_expectation(wanted: Expectation) -> str:
     if wanted.within:
         what.append(f"within {describe_duration(wanted.within)}")
     return " ".join(what)
+
+
+def why_at_once(event: Event, name: str) -> str:
+    """Return why an event called `name` waited for no approval; empty: it waited."""
+    vms = listed([resource.vm for resource in event.resources])
+    return {
+        NOBODY_LISTENS: f"{vms} had not asked for events, so {name} went at once (7.4)",
+        DOWN_ALREADY: f"{vms} did not run, so {name} went at once (5.3)",
+        POLICY: f"the policy of scope {event.scope} approved {name} (5.3)",
+        NO_NOTICE: f"{name} is a failure, which waits for no approval (5.5)",
+    }.get(event.approved_by, "")
 
 
 def counted(number: int, what: str) -> str:

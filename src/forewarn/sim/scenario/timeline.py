@@ -10,7 +10,7 @@ from forewarn.instants import HOUR, SECOND, Micros, describe_duration
 from forewarn.protocol.events import DURATION_UNKNOWN, Event, EventStatus
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.run import Runner
-from forewarn.sim.scenario.setup import setup_for, virtual_stage
+from forewarn.sim.scenario.setup import Setup, setup_for, virtual_stage
 from forewarn.sim.scenario.time import TurnedTime
 from forewarn.sim.stage import Stage
 from forewarn.sim.world import World
@@ -32,7 +32,14 @@ class Moment:
 
 def play(scenario: Scenario) -> tuple[Moment, ...]:
     """Return the scenario's timeline in order, at the speed 1."""
-    return asyncio.run(_play(scenario))
+    moments, _ = asyncio.run(_play(scenario, setup_for([scenario], speed=1.0)))
+    return moments
+
+
+async def length(scenario: Scenario, setup: Setup) -> Micros:
+    """Return how long the scenario takes on a stage of this setup."""
+    _, took = await _play(scenario, setup)
+    return took
 
 
 def told(moments: tuple[Moment, ...]) -> list[str]:
@@ -40,14 +47,14 @@ def told(moments: tuple[Moment, ...]) -> list[str]:
     return [f"{describe_duration(moment.at)}: {moment.what}" for moment in moments]
 
 
-async def _play(scenario: Scenario) -> tuple[Moment, ...]:
-    stage = virtual_stage(setup_for([scenario], speed=1.0))
+async def _play(scenario: Scenario, setup: Setup) -> tuple[tuple[Moment, ...], Micros]:
+    stage = virtual_stage(setup)
     try:
         listener = _Listener(stage)
         listener.act()
         time = TurnedTime(stage, actors=[listener])
-        await Runner(stage, time).run(scenario)
-        return tuple(listener.moments)
+        result = await Runner(stage, time).run(scenario)
+        return tuple(listener.moments), result.took
     finally:
         await stage.end()
 

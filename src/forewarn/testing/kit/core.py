@@ -19,11 +19,13 @@ from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.operations import Operation, Request
 from forewarn.sim.journal import Seen
 from forewarn.sim.loop import LoopThread
+from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.stage import Stage
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.testing.kit.durations import moment_of
-from forewarn.testing.kit.setup import Wanted, set_up, vms_of
+from forewarn.testing.kit.setup import Wanted, listen, set_up, vms_of
 from forewarn.testing.kit.waits import Bell, until
 
 T = TypeVar("T")
@@ -35,9 +37,11 @@ TEST = Who(actor="test")
 class Core:
     """A stage on the shared loop, as its handles use it."""
 
-    def __init__(self, loop: LoopThread, stage: Stage) -> None:
+    def __init__(self, loop: LoopThread, stage: Stage, setup: Setup) -> None:
         """Stand on `stage`, which lives on `loop`. Made on that loop."""
         self._loop = loop
+        self.setup = setup
+        """The fleet and settings that the world began with."""
         self.stage = stage
         self.engine = stage.engine
         self.bell = Bell()
@@ -58,11 +62,12 @@ class Core:
         self.engine.ears.on_change = changed
 
     @classmethod
-    def begin(cls, loop: LoopThread, wanted: Wanted) -> "Core":
-        """Return the core of a new world; raises as `set_up`."""
+    def begin(cls, loop: LoopThread, wanted: Wanted, played: Scenario | None) -> "Core":
+        """Return the core of a new world; raises as `Wanted.setup` and `set_up`."""
 
         async def made() -> Core:
-            return cls(loop, await set_up(wanted))
+            setup = wanted.setup(played)
+            return cls(loop, await set_up(wanted, setup), setup)
 
         return loop.wait(made())
 
@@ -222,11 +227,11 @@ class Core:
         return await until(self.bell, ask, seconds=seconds)
 
     async def open_all(self) -> None:
-        """Listen for VMs that have come, on the loop; raises OSError."""
+        """Listen for VMs that have come, on the loop; raises StartError."""
         bound = self.stage.server.addresses()
         for vm in vms_of(self.engine):
             if vm not in bound:
-                await self.stage.open(vm)
+                await listen(self.stage, vm)
 
     def advance(self, by: Micros) -> None:
         """Let time pass at once, on the loop; see `Stage.advance`."""

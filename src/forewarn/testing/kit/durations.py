@@ -14,6 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def micros_of(length: Length) -> Micros:
     """Return a length in microseconds; refuse what is none, or is negative."""
+    __tracebackhide__ = True
     if isinstance(length, str):
         try:
             return parse_duration(length)
@@ -21,15 +22,22 @@ def micros_of(length: Length) -> Micros:
             raise RefusedError(str(error)) from error
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
     # A number that is none compares to nothing, so it is refused too.
-    if not 0 <= seconds <= DURATION_MAX / SECOND:
+    if not (is_number(seconds) and 0 <= seconds <= DURATION_MAX / SECOND):
         raise RefusedError(
-            f"{length} is no length", hint="from nothing to ten years, in seconds"
+            f"{length} is no length",
+            hint='a text such as "15m", a timedelta, or seconds up to ten years',
         )
     return round(seconds * SECOND)
 
 
+def is_number(value: object) -> bool:
+    """Tell whether it is a number, which true and false are to Python alone."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def seconds_of(length: Length) -> float:
     """Return a length in seconds, for a wait."""
+    __tracebackhide__ = True
     return micros_of(length) / SECOND
 
 

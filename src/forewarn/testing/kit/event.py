@@ -11,6 +11,7 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventStatus, Outcome
 from forewarn.sim import staged
+from forewarn.sim.scenario.telling import why_at_once
 from forewarn.sim.staged import Stop
 from forewarn.testing.kit import telling
 from forewarn.testing.kit.core import TEST, Core
@@ -206,6 +207,7 @@ class Event:
             sentence = f"nobody approved {line}, and it is over"
         else:
             sentence = f"nobody approved {line} within {seconds:g} s"
+        sentence += _why_at_once(stored)
         raise telling.failure(self._core, sentence, vms=_vms(stored))
 
     async def arrival(self, status: Status, seconds: float) -> None:
@@ -261,6 +263,7 @@ class Event:
         sentence = ""
         if found is None:
             sentence = f"nobody has approved {telling.event_line(stored)}"
+            sentence += _why_at_once(stored)
         elif by and found.by != by:
             said = telling.approval(found.by, found.after)
             sentence = f"{said}; expected it from {by}"
@@ -343,6 +346,11 @@ def _is_by_policy(stored: StoredEvent) -> bool:
     by = stored.approved_by
     at_once = stored.approved_at == stored.created
     return at_once and by.startswith("(") and by != f"({TEST.actor})"
+
+
+def _why_at_once(stored: StoredEvent) -> str:
+    why = why_at_once(stored, "it")
+    return f": {why}" if why else ""
 
 
 def _vms(stored: StoredEvent) -> list[str]:

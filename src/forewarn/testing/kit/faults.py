@@ -33,12 +33,7 @@ class Faults:
         """
         path = Path(file)
         playbooks = read_faults(path.read_text(encoding="utf-8"), name=str(file))
-
-        def play() -> None:
-            for playbook in playbooks:
-                self._core.stage.faults.play(playbook)
-
-        self._core.call(play)
+        self._core.call(lambda: self._core.stage.faults.play_file(playbooks))
 
     def clear(self, *, vm: str = "") -> None:
         """Spoil nothing more, for one VM or for all."""

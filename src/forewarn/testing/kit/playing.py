@@ -1,18 +1,22 @@
 """Scenarios in a world: found by name or file, run on its stage, and judged."""
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from forewarn.sim.scenario import catalog
-from forewarn.sim.scenario.file import load_scenario
+from forewarn.instants import SECOND
+from forewarn.sim.scenario import catalog, timeline
+from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.model import Scenario
-from forewarn.sim.scenario.run import Result, Runner
+from forewarn.sim.scenario.run import Finding, Result, Runner
 from forewarn.sim.scenario.time import RunningTime, TurnedTime
 from forewarn.sim.stage import Stage
 from forewarn.sim.world import World
-from forewarn.testing.kit import telling
+from forewarn.testing.kit import forms, telling
 from forewarn.testing.kit.core import Core
+from forewarn.testing.kit.durations import Length, seconds_of
+from forewarn.testing.kit.waits import SCENARIO_SECONDS
 
 REST_SECONDS = 0.02
 """Of the machine's time after each turn of a virtual clock: programs under test live
@@ -20,11 +24,12 @@ by the machine's, and see each step of a scenario if they poll as often."""
 
 
 def find_scenario(name: str | Path) -> Scenario:
-    """Return a scenario by its name or alias, or of a file: a path, or *.toml.
+    """Return a scenario by its name or alias, or of a file: a path, or text like one.
 
-    Raises NotFoundError or ScenarioError.
+    Raises RefusedError, NotFoundError or ScenarioError.
     """
-    if isinstance(name, Path) or name.endswith(".toml"):
+    forms.check({"scenario": name})
+    if isinstance(name, Path) or is_file(name):
         return load_scenario(Path(name))
     return catalog.find(name)
 
@@ -39,49 +44,93 @@ def runner(stage: Stage) -> Runner:
     return Runner(stage, time)
 
 
-async def play(core: Core, scenario: Scenario) -> Result:
-    """Run a scenario to its end, on the loop; return how it went."""
-    return await runner(core.stage).run(scenario)
+class Playing:
+    """The scenario that a world began with: on its way, or over."""
+
+    def __init__(self, core: Core, scenario: Scenario) -> None:
+        """Begin it."""
+        self._core = core
+        self._scenario = scenario
+        self._runner = runner(core.stage)
+        self._begun: Future[Result] = core.begin_running(self._runner.run(scenario))
+
+    async def end(self, timeout: Length | None) -> Result:
+        """Wait on the loop for its end; raise NotSeenError if it fails."""
+        __tracebackhide__ = True
+        begun = asyncio.wrap_future(self._begun)
+        await _over(self._core, self._scenario, begun, timeout)
+        result = self._begun.result()
+        _judge(self._core, result.scenario, result.failures)
+        return result
+
+    def judge(self) -> None:
+        """Raise NotSeenError for what has failed so far, on the loop.
+
+        What is undecided yet is nobody's failure. Raises what ended it otherwise.
+        """
+        __tracebackhide__ = True
+        if self._begun.done():
+            self._begun.result()
+        failures = [each for each in self._runner.findings if not each.passed]
+        _judge(self._core, self._scenario, failures, is_over=self._begun.done())
 
 
-async def run(core: Core, scenario: Scenario, seconds: float) -> Result:
+async def run(core: Core, scenario: Scenario, timeout: Length | None) -> Result:
     """Run a scenario to its end, on the loop; raise NotSeenError if it fails."""
     __tracebackhide__ = True
+    playing = asyncio.ensure_future(runner(core.stage).run(scenario))
     try:
-        async with asyncio.timeout(seconds):
-            result = await play(core, scenario)
-    except TimeoutError:
-        raise _not_over(core, scenario.name, seconds) from None
-    judge(core, result)
+        await _over(core, scenario, playing, timeout)
+    finally:
+        if not playing.done():
+            playing.cancel()
+            await asyncio.wait([playing])
+    result = playing.result()
+    _judge(core, scenario, result.failures)
     return result
 
 
-async def end_of(core: Core, begun: Future[Result], seconds: float) -> Result:
-    """Wait on the loop for the end of a scenario; raise NotSeenError if it fails."""
+async def _over(
+    core: Core,
+    scenario: Scenario,
+    playing: asyncio.Future[Result],
+    timeout: Length | None,
+) -> None:
+    """Wait until a scenario is over; raise NotSeenError if it is not in time."""
     __tracebackhide__ = True
-    if not begun.done():
-        await asyncio.wait([asyncio.wrap_future(begun)], timeout=seconds)
-    if not begun.done():
-        raise _not_over(core, "of this world", seconds)
-    result = begun.result()
-    judge(core, result)
-    return result
+    seconds = SCENARIO_SECONDS if timeout is None else seconds_of(timeout)
+    await asyncio.wait([playing], timeout=seconds)
+    if not playing.done() and timeout is None:
+        # Only now, since it takes longer to find out than most scenarios take.
+        more = await _length(core, scenario)
+        seconds += more
+        await asyncio.wait([playing], timeout=more)
+    if not playing.done():
+        sentence = f"scenario {scenario.name} was not over within {seconds:g} s"
+        raise telling.failure(core, sentence, vms=[])
 
 
-def _not_over(core: Core, name: str, seconds: float) -> telling.NotSeenError:
-    sentence = f"scenario {name} was not over within {seconds:g} s"
-    return telling.failure(core, sentence, vms=[])
+async def _length(core: Core, scenario: Scenario) -> float:
+    """Return how many seconds a scenario takes by itself, in a world such as this."""
+    if isinstance(core.stage.engine, World):
+        return 0.0  # Its clock waits for nobody.
+    return await timeline.length(scenario, core.setup) / SECOND
 
 
-def judge(core: Core, result: Result) -> None:
-    """Raise NotSeenError unless everything was as the scenario expects."""
+def _judge(
+    core: Core,
+    scenario: Scenario,
+    failures: Sequence[Finding],
+    *,
+    is_over: bool = True,
+) -> None:
+    """Raise NotSeenError if anything was not as the scenario expects."""
     __tracebackhide__ = True
-    if result.passed:
+    if not failures:
         return
-    scenario = result.scenario
-    lines = [f"scenario {scenario.name} failed:"]
+    end = "" if is_over else ", and was not over"
+    lines = [f"scenario {scenario.name} failed{end}:"]
     lines += [
-        f"  {finding.sentence} ({scenario.file}:{finding.line})"
-        for finding in result.failures
+        f"  {finding.sentence} ({scenario.file}:{finding.line})" for finding in failures
     ]
     raise telling.failure(core, "\n".join(lines), vms=[])

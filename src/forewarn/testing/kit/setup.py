@@ -6,12 +6,14 @@ settings of its own; what a test says goes before them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.errors import RefusedError
+from forewarn.service import open_files
+from forewarn.service.listening import StartError
 from forewarn.sim import fleets, profiles
 from forewarn.sim.engine import Engine
 from forewarn.sim.profiles import Profile
@@ -22,6 +24,7 @@ from forewarn.sim.stage import Stage
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import every
+from forewarn.testing.kit import forms
 
 ClockKind: TypeAlias = Literal["machine", "virtual"]
 """`machine`: NotBefore is true to the machine's clock, and timers run by themselves.
@@ -40,26 +43,41 @@ class Wanted:
     together: bool = False
     fleet: str | Path = ""
     clock: ClockKind = "machine"
-    speed: float = 1.0
-    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    speed: float | None = None
+    """None: what the scenario's name says, and else 1."""
+    settings: Mapping[str, str] | None = None
     profile: ProfileName = "lenient"
-    enabled: bool = True
+    enabled: bool | None = None
+    """None: unless the profile is the real one's."""
     seed: int | None = None
-    scenario: Scenario | None = None
+    faults: str | Path = ""
+    scenario: str | Path = ""
 
-    def setup(self) -> Setup:
+    def check(self) -> None:
+        """Raise RefusedError for a value of another form than its type says."""
+        forms.check({each.name: getattr(self, each.name) for each in fields(self)})
+
+    @property
+    def is_enabled(self) -> bool:
+        """Tell whether everybody has asked before the world begins (7.1)."""
+        return self.profile != "real" if self.enabled is None else self.enabled
+
+    def setup(self, scenario: Scenario | None) -> Setup:
         """Return its fleet and settings; raises RefusedError for what cannot be.
 
-        Raises OSError for a fleet file that is not there.
+        `scenario`: what `scenario` names. Raises OSError for a fleet file that is not
+        there.
         """
+        self._check_fleets(scenario)
         if self.vms is not None and not 1 <= self.vms <= fleets.VMS_MAX:
             raise RefusedError(f"a world has 1 to {fleets.VMS_MAX} VMs, not {self.vms}")
         _check(self.clock, get_args(ClockKind), "clock")
         _check(self.profile, get_args(ProfileName), "profile")
-        setup = Setup(fleet=self._own_fleet(), speed=self.speed)
-        if self.scenario is not None:
+        speed = 1.0 if self.speed is None else self.speed
+        setup = Setup(fleet=self._own_fleet(), speed=speed)
+        if scenario is not None:
             needed = scenario_setup.setup_for(
-                [self.scenario], vms=self.vms, speed=self.speed
+                [scenario], vms=self.vms, speed=self.speed
             )
             has_own = bool(self.fleet) or self.together
             setup = Setup(
@@ -70,9 +88,26 @@ class Wanted:
         profile = profiles.settings_of(Profile(self.profile), speed=setup.speed)
         return Setup(
             fleet=setup.fleet,
-            settings={**profile, **setup.settings, **self.settings},
+            settings={**profile, **setup.settings, **(self.settings or {})},
             speed=setup.speed,
         )
+
+    def _check_fleets(self, scenario: Scenario | None) -> None:
+        """Refuse two fleets at once: one of them would be passed over in silence."""
+        said = [
+            name
+            for name, is_said in (("vms", self.vms), ("together", self.together))
+            if is_said
+        ]
+        if said and self.fleet:
+            raise RefusedError(
+                f"{said[0]} says nothing beside a fleet", hint="leave one of them out"
+            )
+        if said and scenario is not None and scenario.fleet.text:
+            raise RefusedError(
+                f"{scenario.name} brings its own fleet, so {said[0]} says nothing",
+                hint=f"leave {said[0]} out, or give a fleet with the VMs that it names",
+            )
 
     def _own_fleet(self) -> str:
         if isinstance(self.fleet, Path):
@@ -87,13 +122,14 @@ def _check(value: str, known: tuple[str, ...], what: str) -> None:
         raise RefusedError(f"there is no {what} {value!r}", hint=" or ".join(known))
 
 
-async def set_up(wanted: Wanted) -> Stage:
-    """Return the stage of a new world, on the running loop; every VM listens.
+async def set_up(wanted: Wanted, setup: Setup) -> Stage:
+    """Return the stage of a world that is set up so, on the running loop.
 
-    Raises FleetFileError, RefusedError, SettingsError, and OSError where there is
+    Every VM listens.
+
+    Raises FleetFileError, RefusedError, SettingsError, and StartError where there is
     no room for another listener.
     """
-    setup = wanted.setup()
     if wanted.clock == "virtual":
         stage = scenario_setup.virtual_stage(setup, seed=wanted.seed, limited=True)
     else:
@@ -101,15 +137,26 @@ async def set_up(wanted: Wanted) -> Stage:
     engine = stage.engine
     try:
         for vm in vms_of(engine):
-            await stage.open(vm)
-            if wanted.enabled:
+            await listen(stage, vm)
+            if wanted.is_enabled:
                 engine.plane.enable(vm, now=engine.now)
-    except OSError:
+    except StartError:
         await stage.end()
         raise
     if not isinstance(engine, World):
         stage.begin()
     return stage
+
+
+async def listen(stage: Stage, vm: str) -> None:
+    """Have a VM listen, on the loop; raises StartError where nothing can."""
+    try:
+        await stage.open(vm)
+    except OSError as error:
+        raise StartError(
+            f"vm {vm} cannot listen: {error.strerror or error}",
+            hint=open_files.hint(error, "a world needs ports of 127.0.0.1"),
+        ) from error
 
 
 def vms_of(engine: Engine) -> list[str]:

@@ -7,7 +7,13 @@ lease of its own meanwhile, as the pytest plugin does.
 
 import threading
 
+from forewarn.service import open_files
 from forewarn.sim.loop import LoopThread
+
+OPEN_FILES = 65_536
+"""That a process with worlds may have open: some twenty thousand worlds of three VMs.
+Not all that a system allows, since programs that a test starts inherit it, and there
+are some that close every number up to their limit before they begin."""
 
 
 class SharedLoop:
@@ -23,6 +29,7 @@ class SharedLoop:
         """Return the running loop, which stays until it is given back."""
         with self._lock:
             if self._loop is None:
+                open_files.allow(OPEN_FILES)
                 self._loop = LoopThread(name="forewarn-testing")
             self._leases += 1
             return self._loop

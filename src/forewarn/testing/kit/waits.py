@@ -20,7 +20,8 @@ REQUEST_SECONDS = 10.0
 """For a request: the slowest start of a program under test."""
 
 SCENARIO_SECONDS = 600.0
-"""For a whole scenario: its own expectations are bounded much sooner."""
+"""For a whole scenario, beside what it takes where nobody approves anything: its own
+expectations are bounded much sooner."""
 
 
 class Bell:

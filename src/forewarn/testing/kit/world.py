@@ -10,7 +10,6 @@ a process share one loop thread, which starts with the first and ends with the l
 """
 
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +18,7 @@ from typing import Self
 from forewarn.control import fleet_changes
 from forewarn.fleet.file import read_fleet
 from forewarn.protocol.errors import RefusedError
+from forewarn.service.listening import StartError
 from forewarn.sim import vms as fleet_vms
 from forewarn.sim.journal import Seen
 from forewarn.sim.scenario.run import Result
@@ -29,10 +29,11 @@ from forewarn.testing.kit.durations import Length, micros_of, seconds_of
 from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.faults import Faults
 from forewarn.testing.kit.orders import Decide, Wishing
+from forewarn.testing.kit.playing import Playing
 from forewarn.testing.kit.setup import ClockKind, ProfileName, Wanted, vms_of
 from forewarn.testing.kit.shared_loop import SHARED_LOOP
 from forewarn.testing.kit.vm import Vm
-from forewarn.testing.kit.waits import REQUEST_SECONDS, SCENARIO_SECONDS
+from forewarn.testing.kit.waits import REQUEST_SECONDS
 
 
 class ScheduledEvents:
@@ -45,7 +46,7 @@ class ScheduledEvents:
         together: bool = False,
         fleet: str | Path = "",
         clock: ClockKind = "machine",
-        speed: float = 1.0,
+        speed: float | None = None,
         settings: Mapping[str, str] | None = None,
         profile: ProfileName = "lenient",
         enabled: bool | None = None,
@@ -57,35 +58,39 @@ class ScheduledEvents:
 
         `vms`: how many, usually three. `together`: all on one host. `fleet`: a fleet
         file, or its text, instead. `clock`: see `ClockKind`. `speed` divides notices,
-        impacts and recoveries. `settings`: of the service, by whole name. `profile`:
-        see `ProfileName`. `enabled`: False has the first request of each scope enable
-        it (7.1), as with the profile `real`. `seed`: of ids, to have the same again.
-        `faults`: a line of faults for every VM, or a faults file. `scenario`: its
-        name or file; it begins at once.
+        impacts and recoveries; usually 1, or what the scenario's name says.
+        `settings`: of the service, by whole name. `profile`: see `ProfileName`.
+        `enabled`: False has the first request of each scope enable it (7.1), as with
+        the profile `real`. `seed`: of ids, to have the same again. `faults`: a line
+        of faults for every VM, or a faults file. `scenario`: its name or file; it
+        begins at once.
 
         Raises RefusedError, FleetFileError, SettingsError, FaultError or
-        ScenarioError for what cannot be.
+        ScenarioError for what cannot be, OSError for a file that cannot be read, and
+        StartError where no address is to be had.
         """
-        played = playing.find_scenario(scenario) if scenario else None
         self._wanted = Wanted(
             vms=vms,
             together=together,
             fleet=fleet,
             clock=clock,
             speed=speed,
-            settings=dict(settings or {}),
+            settings=settings,
             profile=profile,
-            enabled=profile != "real" if enabled is None else enabled,
+            enabled=enabled,
             seed=seed,
-            scenario=played,
+            faults=faults,
+            scenario=scenario,
         )
+        self._wanted.check()
+        played = playing.find_scenario(scenario) if scenario else None
         self._is_open = True
         self._aio: AioScheduledEvents | None = None
         self._vms: dict[str, Vm] = {}
         self._api_url = ""
         loop = SHARED_LOOP.lease()
         try:
-            self._core = Core.begin(loop, self._wanted)
+            self._core = Core.begin(loop, self._wanted, played)
         except BaseException:
             SHARED_LOOP.give_back()
             raise
@@ -100,9 +105,9 @@ class ScheduledEvents:
         except BaseException:
             self.close()
             raise
-        self._playing: Future[Result] | None = None
+        self._playing: Playing | None = None
         if played is not None:
-            self._playing = self._core.begin_running(playing.play(self._core, played))
+            self._playing = Playing(self._core, played)
 
     def __enter__(self) -> Self:
         """Return the world."""
@@ -126,13 +131,14 @@ class ScheduledEvents:
         """Fail for what the world itself expects, whatever its test does.
 
         That is no deviation with the profile `strict`, and no failure of the scenario
-        if that is over. A `with` and the fixture ask at their end.
+        so far: what that has yet to decide does not count. A `with` and the fixture
+        ask at their end.
         """
         __tracebackhide__ = True
         if self._wanted.profile == "strict":
             self.assert_no_deviations()
-        if self._playing is not None and self._playing.done():
-            self.wait_for_scenario(timeout=0)
+        if self._playing is not None:
+            self._core.call(self._playing.judge)
 
     def close(self) -> None:
         """End the world; its addresses answer no more. Twice does no harm."""
@@ -189,10 +195,17 @@ class ScheduledEvents:
         return self._api_url
 
     def add_vm(self, name: str, *, host: str = "", spot: bool = False) -> Vm:
-        """Add a VM, on a new host unless one is named; it is in the others' scope."""
+        """Add a VM, on a new host unless one is named; it is in the others' scope.
+
+        Raises RefusedError, BadRequestError, and StartError where nothing can listen.
+        """
         new = NewVm(name=name, host=host, spot=spot)
         self._core.order(lambda work: fleet_vms.add(work, new))
-        self._core.wait(self._core.open_all())
+        try:
+            self._core.wait(self._core.open_all())
+        except StartError:
+            self.remove_vm(name)
+            raise
         self._take_vms()
         return self._vms[name]
 
@@ -232,6 +245,7 @@ class ScheduledEvents:
         On the machine's clock, everything pending comes nearer: NotBefore stays
         true, and documents that show it change.
         """
+        __tracebackhide__ = True
         micros = micros_of(by)
         self._core.call(lambda: self._core.advance(micros))
 
@@ -274,13 +288,25 @@ class ScheduledEvents:
         action = orders.action_of(impact)
         return self._made(orders.maintain(hosts, action, wanted))
 
-    def terminate(self, *vms: str, notice: Length | None = None) -> list[Event]:
+    def terminate(
+        self,
+        *vms: str,
+        notice: Length | None = None,
+        description: str | None = None,
+    ) -> list[Event]:
         """Delete VMs on one order: one NotBefore, and all together (3.6)."""
-        return self._made(orders.terminate(vms, Wishing(notice=notice)))
+        wanted = Wishing(notice=notice, description=description)
+        return self._made(orders.terminate(vms, wanted))
 
-    def preempt(self, *vms: str, notice: Length | None = None) -> list[Event]:
+    def preempt(
+        self,
+        *vms: str,
+        notice: Length | None = None,
+        description: str | None = None,
+    ) -> list[Event]:
         """Evict VMs as Spot VMs, which they need not be here (5.6)."""
-        return self._made(orders.evict(self._core, vms, Wishing(notice=notice)))
+        wanted = Wishing(notice=notice, description=description)
+        return self._made(orders.evict(self._core, vms, wanted))
 
     evict = preempt
     """The operator's word for it."""
@@ -330,27 +356,28 @@ class ScheduledEvents:
     # Scenarios
 
     def run_scenario(
-        self, name: str | Path, *, timeout: Length = SCENARIO_SECONDS
+        self, name: str | Path, *, timeout: Length | None = None
     ) -> Result:
         """Run a scenario to its end on this world's fleet; fail if it fails.
 
-        What the scenario says of fleet and settings does not count: begin the world
-        with it where that matters. Raises NotFoundError or ScenarioError.
+        What the scenario says of fleet, settings and speed does not count: begin the
+        world with it where that matters. `timeout`: in real time, usually ten minutes
+        more than it takes where nobody approves. Raises NotFoundError or
+        ScenarioError.
         """
         __tracebackhide__ = True
         core, scenario = self._core, playing.find_scenario(name)
-        return core.wait(playing.run(core, scenario, seconds_of(timeout)))
+        return core.wait(playing.run(core, scenario, timeout))
 
-    def wait_for_scenario(self, *, timeout: Length = SCENARIO_SECONDS) -> Result:
+    def wait_for_scenario(self, *, timeout: Length | None = None) -> Result:
         """Wait for the end of the scenario that the world began with.
 
-        Fail if it fails, or is not over in time.
+        Fail if it fails, or is not over in time; `timeout` as for `run_scenario`.
         """
         __tracebackhide__ = True
-        waiting = playing.end_of(self._core, self._begun(), seconds_of(timeout))
-        return self._core.wait(waiting)
+        return self._core.wait(self._begun().end(timeout))
 
-    def _begun(self) -> Future[Result]:
+    def _begun(self) -> Playing:
         if self._playing is None:
             raise RefusedError(
                 "this world began without a scenario", hint="scenario='spot-preemption'"
@@ -404,7 +431,7 @@ class ScheduledEvents:
 class AioScheduledEvents:
     """The waits of a world for tests on an asyncio loop, which stays free."""
 
-    def __init__(self, core: Core, begun: Callable[[], Future[Result]]) -> None:
+    def __init__(self, core: Core, begun: Callable[[], Playing]) -> None:
         """Wait for what happens in the world of `core`; `begun`: its scenario."""
         self._core = core
         self._begun = begun
@@ -418,16 +445,15 @@ class AioScheduledEvents:
         return await self._core.awaited(waiting)
 
     async def run_scenario(
-        self, name: str | Path, *, timeout: Length = SCENARIO_SECONDS
+        self, name: str | Path, *, timeout: Length | None = None
     ) -> Result:
         """Run a scenario as `ScheduledEvents.run_scenario` does."""
         __tracebackhide__ = True
         scenario = playing.find_scenario(name)
-        running = playing.run(self._core, scenario, seconds_of(timeout))
+        running = playing.run(self._core, scenario, timeout)
         return await self._core.awaited(running)
 
-    async def wait_for_scenario(self, *, timeout: Length = SCENARIO_SECONDS) -> Result:
+    async def wait_for_scenario(self, *, timeout: Length | None = None) -> Result:
         """Wait as `ScheduledEvents.wait_for_scenario` does."""
         __tracebackhide__ = True
-        waiting = playing.end_of(self._core, self._begun(), seconds_of(timeout))
-        return await self._core.awaited(waiting)
+        return await self._core.awaited(self._begun().end(timeout))

@@ -5,6 +5,7 @@ import pytest
 from forewarn.sim.faults import words
 from forewarn.sim.faults.fault import Fault, Playbook
 from forewarn.sim.faults.file import read_faults
+from forewarn.sim.faults.player import Player
 from forewarn.sim.faults.problems import FaultFileError
 
 GOOD = """
@@ -89,6 +90,27 @@ def test_what_is_wrong_has_its_place(text: str) -> None:
         read_faults(text, name="f.toml")
     assert raised.value.message.startswith(WRONG[text])
     assert "mend the file" in raised.value.hint
+
+
+def test_a_vm_that_is_not_there_has_its_place_too() -> None:
+    text = """[[fault]]
+fault = "500"
+vm = "web_0"
+[[fault]]
+vm = ["web_1", "zz"]
+fault = "500"
+[[fault]]
+fault = "503"
+vm = "web0"
+"""
+    player = Player(now=lambda: 0, vms=["web_0", "web_1"])
+    with pytest.raises(FaultFileError) as raised:
+        player.play_file(read_faults(text, name="f.toml"))
+    assert raised.value.message.splitlines() == [
+        'f.toml:5: fault.vm: VM "zz" does not exist',
+        'f.toml:9: fault.vm: VM "web0" does not exist (did you mean "web_0"?)',
+    ]
+    assert player.is_idle
 
 
 def test_all_that_is_wrong_is_told_together() -> None:

@@ -88,6 +88,39 @@ def test_a_policys_approval_is_nobodys() -> None:
 
 
 @pytest.mark.parametrize(
+    ("step", "scope", "told"),
+    [
+        (
+            'reboot = "db_0"',
+            "",
+            "db_0 had not asked for events, so e1 went at once (7.4)",
+        ),
+        ('fail = "h0"', "", "e1 is a failure, which waits for no approval (5.5)"),
+        (
+            'reboot = "web_0"',
+            "approve_user_reboot = true",
+            "the policy of scope one approved e1 (5.3)",
+        ),
+    ],
+)
+def test_what_waited_for_no_approval_is_told_with_its_reason(
+    step: str, scope: str, told: str
+) -> None:
+    vm = "web_0" if scope else "db_0"
+    assert one(
+        f'approved_by = "{vm}", within = "1m"',
+        step=step,
+        fleet=(
+            '[[fleet.tenant]]\nname = "shop"\n[[fleet.host]]\nname = "h0"\n'
+            f'[[fleet.scope]]\nname = "one"\nkind = "standalone"\ntenant = "shop"\n'
+            f"{scope}\n"
+            '[[fleet.vm]]\nname = "web_0"\nhost = "h0"\nscope = "one"\n'
+            '[[fleet.vm]]\nname = "db_0"\nhost = "h0"\n'
+        ),
+    ) == (False, f"{told}; expected an approval by {vm}")
+
+
+@pytest.mark.parametrize(
     ("expectation", "passed", "told"),
     [
         ('status = "Scheduled", within = "1s"', True, "e1 was Scheduled after 0 s"),

@@ -1,0 +1,60 @@
+"""How a world begins: values of another form, and machines without open files."""
+
+from typing import Any
+
+import pytest
+
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service.listening import StartError
+from forewarn.testing import ScheduledEvents
+from forewarn.testing.kit.shared_loop import OPEN_FILES, SharedLoop
+from tests.support import open_files
+from tests.support.programs import Program
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"vms": "3"}, "vms must be a whole number, not '3'"),
+        ({"vms": 2.5}, "vms must be a whole number, not 2.5"),
+        ({"vms": True}, "vms must be a whole number, not True"),
+        ({"together": "yes"}, "together must be True or False, not 'yes'"),
+        ({"fleet": 3}, "fleet must be the text of a fleet file, or a Path, not 3"),
+        ({"clock": ["sun"]}, "clock must be a text"),
+        ({"speed": "x"}, "speed must be a number above 0, not 'x'"),
+        ({"speed": 0, "scenario": "rollout"}, "speed must be a number above 0, not 0"),
+        ({"speed": float("nan"), "profile": "real"}, "speed must be a number above 0"),
+        ({"settings": ["a"]}, "settings must be a dictionary of texts"),
+        ({"settings": {"timing.recovery": 60}}, "settings must be a dictionary"),
+        ({"profile": 3}, "profile must be a text, not 3"),
+        ({"enabled": "no"}, "enabled must be True or False, not 'no'"),
+        ({"seed": "x"}, "seed must be a whole number, not 'x'"),
+        ({"faults": ["500"]}, "faults must be a line of faults, or the Path"),
+        ({"scenario": ["a", "b"]}, "scenario must be a scenario's name, or the Path"),
+    ],
+)
+def test_what_is_of_another_form_is_said(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ForewarnError, match=message):
+        ScheduledEvents(**wrong)
+
+
+def test_worlds_may_have_more_files_open_than_a_shell_allows() -> None:
+    shared = SharedLoop()
+    few = min(open_files.allowed(), OPEN_FILES) - 1
+    with open_files.open_files_up_to(few):
+        shared.lease()
+        assert open_files.allowed() > few
+        shared.give_back()
+
+
+def test_where_files_run_out_a_world_says_so() -> None:
+    with ScheduledEvents() as world:
+        with open_files.no_more_files(), pytest.raises(StartError) as told:
+            ScheduledEvents()
+        assert told.value.message == "vm web_0 cannot listen: Too many open files"
+        assert "`ulimit -n`" in told.value.hint
+        # What was begun of it is gone, and the others live on.
+        assert Program(world.vm("web_0").url).events() == []
+        with open_files.no_more_files(), pytest.raises(StartError):
+            world.add_vm("late")
+        assert Program(world.add_vm("late").url).events() == []
