@@ -54,12 +54,66 @@ def test_its_examples_are_sound(word: str, tmp_path: Path) -> None:
         assert word in kinds
 
 
+def test_an_agent_runs_the_first_example_of_each_handler() -> None:
+    texts = [
+        each.read_text(encoding="utf-8")
+        for each in (ROOT / "tests" / "system").glob("test_*_agent.py")
+    ]
+    run = [text for text in texts if "integration_settings(" in text]
+    missing = [
+        word
+        for word in catalog.HANDLERS
+        if not any(f'"{word}"' in text for text in run)
+    ]
+    assert not missing, f"no test in tests/system runs what their pages show: {missing}"
+
+
 @pytest.mark.parametrize("word", WORDS)
 def test_its_module_is_loaded_when_it_is_used(word: str) -> None:
     # A key's text begins as a sentence, and its default stands in it.
     for key, option in kind_of(word).keys.items():
         assert option.text[0].isupper() or option.text[0] == "`", (word, key)
         assert option.text.endswith("."), (word, key)
+
+
+FAKED = {
+    "kubernetes": "Kubernetes' API server",
+    "nomad": "Nomad",
+    "consul": "Consul",
+    "email": "mail servers",
+    "slack": "Slack",
+    "teams": "Teams",
+    "eventhubs": "Event Hubs",
+    "eventlog": "Windows' event log",
+}
+"""What was spoken to through fakes only, as CHANGELOG.md calls it."""
+
+IN_TESTS = {"docker": "containers", "podman": "containers"}
+"""Where the real program's tests are, if not under the word itself."""
+
+REAL = re.compile(
+    r"\b(?:It|and) was run (?:with|beside|against) |Our tests try it with "
+)
+FAKE = re.compile(
+    r"\b(?:against a fake|stand-in|not with \w+ itself|server of ours|not run against)\b"
+)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_its_page_says_what_it_was_tried_with(word: str) -> None:
+    if word in FAKED:
+        assert FAKE.search(page(word)), word
+    else:
+        assert REAL.search(page(word)), word
+        assert not FAKE.search(page(word)), word
+        real = f"test_{IN_TESTS.get(word, word)}.py"
+        assert (ROOT / "tests" / "real" / real).is_file()
+
+
+def test_the_changelog_says_what_met_fakes_only() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    [named] = re.findall(r"([^.]*) were spoken to through faithful fakes only;", text)
+    assert set(re.split(r", | and ", named.strip())) == set(FAKED.values())
 
 
 def test_the_page_of_handlers_lists_them_all() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.agent.integrations.containers.own import ids_by_mounts
 from tests.support.handled import Handled
 from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.support.unpacked import environment, find, libraries, needing, needs
@@ -291,6 +292,17 @@ def test_all_but_one_are_paused_and_thawed(engine: Engine, tmp_path: Path) -> No
     assert it.prepare() == "nothing of it ran"
     assert it.recover() == "thawed web"
     assert engine.status("web") == "running"
+
+
+def test_a_container_is_told_its_own_id(engine: Engine) -> None:
+    script = "while read line; do echo $line; done < /proc/self/mountinfo"
+    # The name of the host is all that others see of the network of a host.
+    engine.run("forewarn", f"{script}; {POLITE}", "--uts=host")
+    asked = engine.ask("container", "inspect", "--format={{.Id}}", "forewarn")
+    made = asked.stdout.strip()
+    said = eventually(lambda: engine.ask("logs", "forewarn").stdout, bool)
+    assert len(made) == 64, made
+    assert set(ids_by_mounts(said)) == {made}, said
 
 
 def test_who_is_not_there_is_no_container(engine: Engine, tmp_path: Path) -> None:

@@ -141,8 +141,8 @@ class World:
     def wait_log(self, name: str, text: str) -> str:
         return eventually(lambda: self.log(name), lambda log: text in log, what=text)
 
-    def check(self, *before: str) -> str:
-        """Return what `agent check` prints in the VM."""
+    def check(self, *before: str, real: str = "") -> str:
+        """Return what `agent check` prints in the VM; `real` is what it runs."""
         done = subprocess.run(
             self.vm.words(
                 *before,
@@ -150,6 +150,7 @@ class World:
                 *("--config", "agent.toml"),
             ),
             cwd=self.folder,
+            env={**os.environ, **environment(real)} if real else None,
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
@@ -187,6 +188,40 @@ def test_the_network_is_asked_where_no_lease_tells(world: World) -> None:
     assert (world.folder / "dnsmasq.leases").read_text() == ""
 
 
+OLD = """
+lease {
+  interface "eth0";
+  option unknown-245 a:7:0:9;
+  expire EXPIRE;
+}
+"""
+
+
+@pytest.mark.parametrize("expire", ["2 2019/01/01 09:00:00", "never"])
+def test_an_old_lease_hides_no_network(expire: str, world: World) -> None:
+    """It is of the network in which the machine's image was made."""
+    world.configure()
+    # Said at once, as of the fixed address.
+    world.vm.ip("route add unreachable 10.7.0.9")
+    (world.folder / "old").write_text(OLD.replace("EXPIRE", expire))
+    script = (
+        "mount -t tmpfs none /var/lib && mount -t tmpfs none /run && "
+        'mkdir /var/lib/dhcp && mv old /var/lib/dhcp/dhclient.leases && exec "$@"'
+    )
+    private = ("unshare", "--mount", "sh", "-c", script, "sh")
+    dead = "http://10.7.0.9"
+    words = (sys.executable, "-m", "forewarn.agent", "--config", "agent.toml")
+    with world.dnsmasq(f"--dhcp-option=245,{SERVER}"), world.endpoint(80):
+        with world.running(world.vm, *private, *words):
+            world.wait_log("log", f"DHCP option 245 on eth0 names {SERVER}")
+            world.wait_log("log", f"the endpoint at http://{SERVER} answers")
+        (world.folder / "old").write_text(OLD.replace("EXPIRE", expire))
+        told = world.check(*private)
+    assert f"ok   dhcp: DHCP option 245 on eth0 names {SERVER}\n" in told
+    assert f"ok   endpoint: http://{SERVER} answers with version" in told
+    assert dead not in told
+
+
 def test_what_cannot_be_found_is_told(world: World) -> None:
     world.configure()
     with world.dnsmasq():
@@ -205,7 +240,8 @@ def test_what_cannot_be_found_is_told(world: World) -> None:
 
 READ = """
 from forewarn.agent.wire import leases
-print(*leases.addresses())
+from forewarn.clock import SystemClock
+print(*leases.addresses(SystemClock().now()))
 """
 
 NETWORKD = "/lib/systemd/systemd-networkd"
@@ -262,3 +298,81 @@ def test_what_a_client_has_noted_is_read(client: str, world: World) -> None:
             lambda found: found == SERVER,
             what="the address",
         )
+
+
+# It has a bus, a hostname, /var/lib and /run to itself, and ends with all it began.
+NETWORKMANAGER = """
+mount -t tmpfs none /var/lib
+mount -t tmpfs none /run
+# It waits for udev where it could be there.
+mount -o remount,ro /sys
+mkdir -p /run/dbus /run/nm/connections
+cat >/run/nm/bus.conf <<END
+<busconfig>
+  <type>system</type>
+  <listen>unix:path=/run/dbus/system_bus_socket</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow own="*"/>
+    <allow send_destination="*"/>
+    <allow receive_sender="*"/>
+  </policy>
+</busconfig>
+END
+cat >/run/nm/NetworkManager.conf <<END
+[main]
+plugins=keyfile
+auth-polkit=false
+dhcp=internal
+dns=none
+hostname-mode=none
+rc-manager=unmanaged
+[keyfile]
+path=/run/nm/connections
+END
+cat >/run/nm/connections/lan.nmconnection <<END
+[connection]
+id=lan
+type=ethernet
+interface-name=eth0
+[ipv4]
+method=auto
+[ipv6]
+method=disabled
+END
+chmod 600 /run/nm/connections/lan.nmconnection
+dbus-daemon --config-file=/run/nm/bus.conf --nofork --nopidfile &
+bus=$!
+until [ -S /run/dbus/system_bus_socket ]; do sleep 0.1; done
+NetworkManager --no-daemon --config=/run/nm/NetworkManager.conf \
+    --config-dir=/run/nm/conf.d &
+trap 'kill $! $bus; wait; exit' TERM
+wait
+"""
+
+
+def test_networkmanager_tells_what_no_file_has(world: World) -> None:
+    if why := needs("NetworkManager", "nmcli", "dbus-daemon"):
+        pytest.skip(why)
+    # Only it can tell.
+    (world.folder / "agent.toml").write_text(f"dhcp = false\n{SETTINGS}")
+    world.vm.ip("route add unreachable 169.254.169.254")
+    words = ("unshare", "--mount", "--uts", "sh", "-c", NETWORKMANAGER)
+    with (
+        world.endpoint(80),
+        world.dnsmasq(f"--dhcp-option-force=245,{SERVER}"),
+        world.running(
+            world.vm, *words, log="client.log", real="NetworkManager"
+        ) as process,
+    ):
+        inside = ("nsenter", f"--mount=/proc/{process.pid}/ns/mnt")
+        inside += ("env", f"--chdir={world.folder}")
+        told = eventually(
+            lambda: world.check(*inside, real="nmcli"),
+            lambda told: "option 245" in told,
+            what="the address",
+        )
+    assert (
+        f"ok   dhcp: NetworkManager says that DHCP option 245 names {SERVER}\n" in told
+    )
+    assert f"ok   endpoint: http://{SERVER} answers with version" in told

@@ -61,7 +61,7 @@ class Handled:
             clock=self.clock,
             memos=str(folder / "memos"),
         )
-        self.memo = folder / "memos" / "it.json"
+        self.memo = folder / "memos" / f"it.{kind}.json"
         self.again()
 
     def again(self) -> None:
@@ -81,7 +81,7 @@ class Handled:
         return self.worker.recover(job, self.leash(seconds)).detail
 
     def check(self) -> list[str]:
-        return list(self.worker.check())
+        return list(self.worker.check(JOB.vm))
 
     def fails(self, phase: str, seconds: float = PATIENT_SECONDS) -> str:
         """Return the sentence of a run that fails."""

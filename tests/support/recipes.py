@@ -1,5 +1,6 @@
 """The settings that the agent's pages show, as whole files."""
 
+import json
 import re
 from pathlib import Path
 
@@ -33,10 +34,20 @@ def toml_blocks(text: str) -> list[str]:
     return re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def integration_settings(word: str) -> str:
-    """Return the settings that an integration's page shows first."""
+def integration_settings(word: str, **changed: str | bool) -> str:
+    """Return the settings that an integration's page shows first.
+
+    `changed`: keys of the first handler in it that are otherwise where a test runs, or
+    that the page does not have there.
+    """
     page = ROOT / "docs" / "integrations" / f"{word}.md"
-    return toml_blocks(page.read_text(encoding="utf-8"))[0]
+    text = toml_blocks(page.read_text(encoding="utf-8"))[0]
+    for key, value in changed.items():
+        first = _HANDLER.split(text)[1]
+        others = re.sub(rf"(?m)^{key} = .*\n", "", first).removeprefix("[[handler]]\n")
+        line = f"{key} = {json.dumps(value)}"
+        text = text.replace(first, f"[[handler]]\n{line}\n{others}", 1)
+    return text
 
 
 def recipe(heading: str, folder: Path) -> Policy:

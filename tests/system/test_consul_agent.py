@@ -5,27 +5,19 @@ import pytest
 from forewarn.agent.core.model import Stage
 from tests.support.agents import Ground
 from tests.support.fake_consul import NODE_CHECK, FakeConsul
+from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-SETTINGS = """
-[[handler]]
-name = "catalogue"
-kind = "consul"
-url = "PLACE"
-token_file = "FOLDER/token"
-wait = "200ms"
-
-[[rule]]
-handlers = ["catalogue"]
-"""
 
 
 def test_it_is_in_maintenance_while_the_event_is_there(place: Ground) -> None:
     with FakeConsul(token="s3cret") as consul:
         (place.folder / "web_0").mkdir()
         (place.folder / "web_0" / "token").write_text("s3cret\n")
-        agent = place.agent(settings=SETTINGS.replace("PLACE", consul.url)).wait_ready()
+        settings = integration_settings(
+            "consul", url=consul.url, token_file="FOLDER/token", wait="200ms"
+        )
+        agent = place.agent(settings=settings).wait_ready()
         assert "ok   handler catalogue" in agent.command("check").stdout
         event = place.event()
         place.wait_approved(event, "web_0")

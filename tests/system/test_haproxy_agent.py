@@ -6,28 +6,20 @@ from forewarn.agent.core.model import Stage
 from tests.support.agents import Ground
 from tests.support.fake_haproxy import FakeHaproxy, serving
 from tests.support.processes import eventually
+from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-SETTINGS = """
-[[handler]]
-name = "rotation"
-kind = "haproxy"
-socket = "PLACE"
-servers = ["app/{vm}"]
-
-[[rule]]
-handlers = ["rotation"]
-"""
+IS_WELL = "ok   handler rotation: is as it should be"
 
 
 def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
     haproxy = FakeHaproxy("app/web_0", "app/web_1")
     haproxy.servers["app/web_0"].sessions = [1]
     with serving(haproxy):
-        settings = SETTINGS.replace("PLACE", haproxy.place)
+        settings = integration_settings("haproxy", socket=haproxy.place)
         agent = place.agent(settings=settings).wait_ready()
-        assert "ok   handler rotation" in agent.command("check").stdout
+        assert IS_WELL in agent.command("check").stdout
         event = place.event()
         eventually(lambda: haproxy.servers["app/web_0"].admin, lambda flag: flag == 8)
         assert not place.posts(event)
@@ -38,3 +30,20 @@ def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
             "set server app/web_0 state drain",
             "set server app/web_0 state ready",
         ]
+
+
+def test_a_proxy_that_does_not_have_this_vm_is_told_before_it_matters(
+    place: Ground,
+) -> None:
+    haproxy = FakeHaproxy("app/web_1")
+    with serving(haproxy):
+        settings = integration_settings("haproxy", socket=haproxy.place)
+        agent = place.agent(settings=settings).wait_ready()
+        checked = agent.command("check")
+        assert checked.returncode == 1
+        assert "BAD  handler rotation: there is no server app/web_0" in checked.stdout
+        event = place.event()
+        why = "there is no server app/web_0"
+        agent.wait(lambda agent: why in agent.log(), "a refusal")
+        agent.wait(lambda agent: "withheld" in agent.told(event), "no approval")
+        assert place.approvals(event) == []

@@ -12,20 +12,9 @@ from tests.support.agents import Ground
 from tests.support.fake_kubernetes import Budget, FakeKubernetes, serving
 from tests.support.kubernetes_workers import kubeconfig
 from tests.support.processes import eventually
+from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-SETTINGS = """
-[[rule]]
-handlers = ["node"]
-
-[[handler]]
-name = "node"
-kind = "kubernetes"
-node = "web-0"
-kubeconfig = "FOLDER/kubeconfig"
-timeout = "20s"
-"""
 
 
 @pytest.fixture
@@ -47,8 +36,10 @@ def test_a_node_is_drained_before_the_approval_and_opened_after_it(
     file = folder / "kubeconfig"
     file.write_text(kubeconfig(fake.url), encoding="utf-8")
     file.chmod(0o600)
-    agent = place.agent(settings=SETTINGS)
-    agent.wait_ready()
+    settings = integration_settings(
+        "kubernetes", node="web-0", kubeconfig="FOLDER/kubeconfig"
+    )
+    agent = place.agent(settings=settings).wait_ready()
     assert "ok   handler node: is as it should be" in agent.command("check").stdout
 
     event = place.event()

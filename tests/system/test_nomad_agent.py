@@ -6,24 +6,16 @@ from forewarn.agent.core.model import Stage
 from tests.support.agents import Ground
 from tests.support.fake_nomad import Allocation, FakeNomad
 from tests.support.processes import eventually
+from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-SETTINGS = """
-[[handler]]
-name = "node"
-kind = "nomad"
-url = "PLACE"
-
-[[rule]]
-handlers = ["node"]
-"""
 
 
 def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
     web = Allocation("web.web[0]", looks=-1)
     with FakeNomad(allocations=[web]) as nomad:
-        agent = place.agent(settings=SETTINGS.replace("PLACE", nomad.url)).wait_ready()
+        settings = integration_settings("nomad", url=nomad.url)
+        agent = place.agent(settings=settings).wait_ready()
         assert "ok   handler node" in agent.command("check").stdout
         event = place.event()
         eventually(lambda: nomad.drain, lambda drain: drain is not None)

@@ -10,19 +10,24 @@ from forewarn.sim.loop import LoopThread
 from tests.support.agents import ground
 from tests.support.fake_patroni import FakePatroni, serving
 from tests.support.processes import eventually
+from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-SETTINGS = """
-[[handler]]
-name = "lead"
-kind = "patroni"
-url = "URL"
-switch_back = true
 
-[[rule]]
-handlers = ["lead"]
-"""
+def test_the_lead_goes_and_stays(loop: LoopThread, tmp_path: Path) -> None:
+    patroni = FakePatroni("web_0", "web_1", "web_2", me="web_0")
+    with (
+        serving(patroni),
+        ground(loop, tmp_path, fleet=fleets.fleet_text(3)) as place,
+    ):
+        settings = integration_settings("patroni", url=patroni.url)
+        agent = place.agent(settings=settings).wait_ready()
+        assert "ok   handler lead: is as it" in agent.command("check").stdout
+        event = place.event()
+        place.wait_approved(event, "web_0")
+        agent.wait_stage(event, Stage.OVER)
+        assert patroni.posts == [{"leader": "web_0", "candidate": "web_1"}]
 
 
 def test_the_lead_goes_and_comes_back(loop: LoopThread, tmp_path: Path) -> None:
@@ -31,7 +36,7 @@ def test_the_lead_goes_and_comes_back(loop: LoopThread, tmp_path: Path) -> None:
         serving(patroni),
         ground(loop, tmp_path, fleet=fleets.fleet_text(3)) as place,
     ):
-        settings = SETTINGS.replace("URL", patroni.url)
+        settings = integration_settings("patroni", url=patroni.url, switch_back=True)
         agent = place.agent(settings=settings).wait_ready()
         assert "ok   handler lead" in agent.command("check").stdout
         event = place.event()

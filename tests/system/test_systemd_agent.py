@@ -10,19 +10,9 @@ from forewarn.sim.loop import LoopThread
 from tests.support.agents import ground
 from tests.support.fake_systemctl import FakeSystemd
 from tests.support.processes import eventually
+from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-SETTINGS = """
-[[handler]]
-name = "units"
-kind = "systemd"
-start = ["drain.target"]
-stop = ["web.service", ["db.service", "queue@*.service"]]
-
-[[rule]]
-handlers = ["units"]
-"""
 
 
 def test_units_are_stopped_before_the_approval_and_started_after_the_event(
@@ -34,7 +24,7 @@ def test_units_are_stopped_before_the_approval_and_started_after_the_event(
     systemd.unit("drain.target", "inactive")
     monkeypatch.setenv("PATH", f"{systemd.path}:{os.environ['PATH']}")
     with ground(loop, tmp_path, fleet=fleets.fleet_text(2)) as place:
-        agent = place.agent(settings=SETTINGS).wait_ready()
+        agent = place.agent(settings=integration_settings("systemd")).wait_ready()
         checked = agent.command("check")
         assert "ok   handler units: is as it should be" in checked.stdout
 

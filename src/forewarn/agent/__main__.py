@@ -48,7 +48,8 @@ def _obey(argv: Sequence[str] | None) -> int:
 
 
 def _complain(error: ForewarnError) -> None:
-    print(f"forewarn: {error.message}", file=sys.stderr)
+    for line in error.message.splitlines():
+        print(f"forewarn: {line}", file=sys.stderr)
     if error.hint:
         print(f"  hint: {error.hint}", file=sys.stderr)
 

@@ -4,7 +4,7 @@ Each value by itself is sound already; those that are not are missing here, and 
 been told of. A fault is the whole name of a key, `rule.2.approve`, and a sentence.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from forewarn.agent import options
@@ -52,14 +52,20 @@ class Judge:
         watch: WatchSettings,
         peers: PeerSettings,
         standby: StandbySettings,
+        partial: Collection[str] = (),
     ) -> None:
-        """Judge the sound keys of the arrays' tables, and the tables."""
+        """Judge the sound keys of the arrays' tables, and the tables.
+
+        `partial` has the arrays' tables of which not every key is sound, as `rule.2`:
+        what seems to be missing there may be what has been told of already.
+        """
         self.faults: list[tuple[str, str]] = []
         self.warnings: list[str] = []
         self._entries = entries
         self._watch = watch
         self._peers = peers
         self._standby = standby
+        self._partial = partial
 
     def policy(self) -> Policy:
         """Return what decisions depend on; what is wrong is in `faults`."""
@@ -116,6 +122,8 @@ class Judge:
             ("notify", _notify_faults),
         ):
             for number, entry in enumerate(self._entries[array], start=1):
+                if f"{array}.{number}" in self._partial:
+                    continue
                 for key, message in each(entry):
                     yield f"{array}.{number}.{key}".rstrip("."), message
         yield from self._twice("handler")
@@ -320,8 +328,6 @@ def _window_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
             zone_of(entry["zone"])
         except ValueError as error:
             yield "zone", str(error)
-    if entry.get("days") == frozenset():
-        yield "days", "must not be empty: leave it out for each day"
 
 
 def _notify_faults(entry: _Entry) -> Iterator[tuple[str, str]]:

@@ -201,6 +201,7 @@ RULE: Mapping[str, Option] = {
     ),
     "handlers": Option(
         form=Form.GROUPS,
+        may_be_empty=True,
         text="Which handlers prepare, one after the other; those of an inner list "
         "side by side.",
     ),

@@ -7,14 +7,15 @@ agent may need it.
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from forewarn import __version__
 from forewarn.agent.failure import USAGE, CommandFailedError
-from forewarn.agent.keys import OPTIONS
-from forewarn.agent.options import environment_name, flag_of
+from forewarn.agent.keys import OPTIONS, with_switches
+from forewarn.agent.options import flag_help, flag_of
 from forewarn.agent.order import Order
 from forewarn.agent.values import Settings
+from forewarn.problems import quoted
 
 HELP_COLUMNS = 78
 """Of the help. To ask the terminal would load what compresses files."""
@@ -29,6 +30,17 @@ _COMMANDS = {
     "install": "print or write the service unit for this system",
 }
 
+_WORDS = {"try": "FILE", "approve": "EVENT_ID"}
+"""The commands that are about something, and what that is."""
+
+_FLAGS = {
+    "json": ("check", "settings", "try", "status"),
+    "vm": ("try",),
+    "at": ("try",),
+    "write": ("install",),
+}
+"""The flags that are not for all commands, and for which they are."""
+
 
 def obey(
     argv: Sequence[str] | None, *, say: Callable[[str], None], environ: dict[str, str]
@@ -37,12 +49,14 @@ def obey(
 
     Where it says to run, return the settings to run with.
     """
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments = _parser().parse_args(with_switches(words))
     flags = {
         name: text
         for name in OPTIONS
         if (text := getattr(arguments, flag_of(name)[2:].replace("-", "_"))) is not None
     }
+    _refuse_strays(arguments, flags)
     order = Order(
         say=say,
         environ=environ,
@@ -54,6 +68,27 @@ def obey(
     if arguments.command == "run":
         return order.settings()
     return _done(order, arguments)
+
+
+def _refuse_strays(arguments: argparse.Namespace, settings: Mapping[str, str]) -> None:
+    """Raise CommandFailedError for what the command does not take: it was meant."""
+    command: str = arguments.command
+    strays = [
+        f"--{flag}"
+        for flag, commands in _FLAGS.items()
+        if getattr(arguments, flag) and command not in commands
+    ]
+    if arguments.word is not None and command not in _WORDS:
+        strays.insert(0, quoted(arguments.word))
+    if command == "install":
+        # What it writes has the file's name in it, and no other settings.
+        strays += map(flag_of, settings)
+    if strays:
+        raise CommandFailedError(
+            USAGE,
+            f"`{command}` does not take {', '.join(strays)}",
+            hint="--help says what each command takes",
+        )
 
 
 def _done(order: Order, arguments: argparse.Namespace) -> int:
@@ -68,19 +103,19 @@ def _done(order: Order, arguments: argparse.Namespace) -> int:
             return commands.show_settings(order)
         case "try":
             return commands.try_document(
-                order, _needed(word, "FILE"), name=arguments.vm, at=arguments.at
+                order, _needed(word, "try"), name=arguments.vm, at=arguments.at
             )
         case "status":
             return commands.show_status(order)
         case "approve":
-            return commands.approve(order, _needed(word, "EVENT_ID"))
+            return commands.approve(order, _needed(word, "approve"))
         case _:
             return commands.install(order, write=arguments.write)
 
 
-def _needed(word: str | None, what: str) -> str:
+def _needed(word: str | None, command: str) -> str:
     if word is None:
-        raise CommandFailedError(USAGE, f"{what} is missing")
+        raise CommandFailedError(USAGE, f"{_WORDS[command]} is missing")
     return word
 
 
@@ -107,14 +142,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("command", nargs="?", choices=(*_COMMANDS,), default="run")
     parser.add_argument("word", nargs="?", metavar="FILE|EVENT_ID")
     parser.add_argument("--config", metavar="FILE", default="", help="the settings")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help=f"{', '.join(_FLAGS['json'])}: print JSON",
+    )
     parser.add_argument("--vm", metavar="NAME", default="", help="try: as this VM")
     parser.add_argument("--at", metavar="TIME", default="", help="try: as if it was")
     parser.add_argument("--write", action="store_true", help="install: write the unit")
-    for name in OPTIONS:
+    for name, option in OPTIONS.items():
         parser.add_argument(
-            flag_of(name),
-            metavar="VALUE",
-            help=f"setting {name}; or {environment_name(name)}",
+            flag_of(name), metavar="VALUE", help=flag_help(name, option)
         )
     return parser

@@ -70,6 +70,7 @@ class Option:
     least: float = 0
     most: float = math.inf
     may_be_empty: bool = False
+    """A text or a list; other lists are left out where they have nothing in them."""
     words: tuple[str, ...] = ()
     is_open: bool = False
     """Other words are taken too, and warned of."""
@@ -94,6 +95,12 @@ def environment_name(name: str) -> str:
 def flag_of(name: str) -> str:
     """Return the flag of a setting: `--log-level` of `log.level`."""
     return "--" + name.replace(".", "-").replace("_", "-")
+
+
+def flag_help(name: str, option: Option) -> str:
+    """Return what a setting's flag is for, as both front doors say it."""
+    alone = " (true, where it stands alone)" if option.form is Form.SWITCH else ""
+    return f"setting {name}{alone}; or {environment_name(name)}"
 
 
 def from_text(option: Option, text: str) -> Any:
@@ -134,18 +141,11 @@ def shown(option: Option, value: Any) -> str:
     return str(value)
 
 
-def is_loopback(listen: str) -> bool:
-    """Tell whether only this machine reaches a listener."""
-    address = split_listener(listen)
-    host = address[0] if address else ""
-    return host in {"localhost", "::1"} or host.startswith("127.")
-
-
 def _bounded(option: Option, number: int) -> int:
     if not option.least <= number <= option.most:
         if option.most < math.inf:
-            raise ValueError(f"must be {option.least:g} to {option.most:g}")
-        raise ValueError(f"must be at least {option.least:g}, not {number}")
+            raise ValueError(f"must be {option.least:.0f} to {option.most:.0f}")
+        raise ValueError(f"must be at least {option.least:.0f}, not {number}")
     return number
 
 
@@ -251,7 +251,18 @@ def _items(option: Option, value: object) -> list[object]:
         return [value]
     if not isinstance(value, list):
         raise ValueError(f"must be {option.form.value}")  # noqa: TRY004
+    # Where nothing is written, it is often all that is meant: nobody says so by [].
+    if not value and not option.may_be_empty:
+        raise ValueError("must not be empty")
     return cast("list[object]", value)
+
+
+def _item(option: Option, value: object) -> str:
+    """Return a text of a list, which is never empty, whatever the list may be."""
+    text = _text(option, value)
+    if not text:
+        raise ValueError("must not be empty")
+    return text
 
 
 def _name(option: Option, value: object) -> str:
@@ -265,14 +276,11 @@ def _name(option: Option, value: object) -> str:
 
 
 def _names(option: Option, value: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_text(option, each) for each in _items(option, value)))
+    return tuple(dict.fromkeys(_item(option, each) for each in _items(option, value)))
 
 
 def _action(option: Option, value: object) -> tuple[str, ...]:
-    words = tuple(_text(option, each) for each in _items(option, value))
-    if isinstance(value, list) and not words:
-        raise ValueError("must not be empty: leave it out")
-    return words
+    return tuple(_item(option, each) for each in _items(option, value))
 
 
 def _pairs(_option: Option, value: object) -> tuple[tuple[str, str], ...]:
@@ -290,7 +298,7 @@ def _groups(option: Option, value: object) -> tuple[tuple[str, ...], ...]:
     groups: list[tuple[str, ...]] = []
     for each in _items(option, value):
         group = cast("list[object]", each) if isinstance(each, list) else [each]
-        names = tuple(_text(option, name) for name in group)
+        names = tuple(_item(option, name) for name in group)
         if not names:
             raise ValueError("has an empty list in it")
         groups.append(names)

@@ -4,7 +4,8 @@ Everything that is wrong is told together, each with its file and line, its vari
 or its flag, so that whoever mends one need not come back for the next.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,6 +37,16 @@ SETTINGS_BYTES_MAX = 1024 * 1024
 
 ENTRIES_MAX = 100
 """Tables of one array: a VM has a few handlers and rules."""
+
+
+OWN_VARIABLES = "FOREWARN_AGENT_"
+"""How the agent's variables begin. Others of forewarn's are the endpoint's, which each
+program may read, and the service's: they are none of the agent's to judge."""
+
+_OF_KUBERNETES = re.compile(
+    r"FOREWARN_AGENT_(?:.+_)?(?:SERVICE_(?:HOST|PORT)|PORT)(?:_.*)?", re.ASCII
+)
+"""What Kubernetes tells every pod of a Service that is called `forewarn-agent`."""
 
 
 class AgentSettingsError(ForewarnError):
@@ -79,7 +90,8 @@ def load_settings(
     reader.read_texts(
         {name: (text, f"flag {options.flag_of(name)}") for name, text in flags.items()}
     )
-    found = reader.settings(tuple(_strangers(environ)))
+    reader.refuse_strangers(environ)
+    found = reader.settings()
     if reader.problems:
         raise AgentSettingsError(tuple(reader.problems))
     return found
@@ -124,8 +136,10 @@ class _Reader:
         self._values: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
         self._entries: dict[str, list[dict[str, Any]]] = {name: [] for name in ARRAYS}
+        self._partial: set[str] = set()
+        """The arrays' tables of which not every key is sound, as `rule.2`."""
 
-    def settings(self, warnings: tuple[str, ...]) -> Settings:
+    def settings(self) -> Settings:
         """Return what was found, after a look at all of it together."""
         peers = self._table("peers")
         url = peers.pop("url", "")
@@ -140,6 +154,7 @@ class _Reader:
             watch=watch,
             peers=others,
             standby=StandbySettings(**self._table("standby")),
+            partial=self._partial,
         )
         policy = judge.policy()
         for name, message in judge.faults:
@@ -161,7 +176,7 @@ class _Reader:
             ),
             policy=policy,
             origins=self._origins,
-            warnings=(*warnings, *judge.warnings),
+            warnings=tuple(judge.warnings),
             file=self._file,
         )
 
@@ -178,6 +193,20 @@ class _Reader:
                 self._origins[name] = origin
             except ValueError as error:
                 self._tell(origin, 0, "", str(error))
+
+    def refuse_strangers(self, environ: Mapping[str, str]) -> None:
+        """Tell of variables of the agent's that name no setting, as of keys.
+
+        Whoever mistypes the one for a dry run must not get an agent that acts.
+        """
+        variables = [options.environment_name(name) for name in OPTIONS]
+        for variable in sorted(environ):
+            if variable in variables or _OF_KUBERNETES.fullmatch(variable):
+                continue
+            if variable.startswith(OWN_VARIABLES):
+                near = did_you_mean(variable, variables)
+                message = f"there is no such setting{near}"
+                self._tell(f"environment {quoted(variable)}", 0, "", message)
 
     def read_file(self) -> None:
         """Take everything from the file."""
@@ -250,11 +279,13 @@ class _Reader:
             if option is None:
                 near = did_you_mean(key, known)
                 self._blame(f"{where}.{key}", f"there is no such setting{near}")
+                self._partial.add(where)
                 continue
             try:
                 sound[key] = options.from_toml(option, value)
             except ValueError as error:
                 self._blame(f"{where}.{key}", str(error))
+                self._partial.add(where)
         return sound
 
     def _table(self, table: str) -> dict[str, Any]:
@@ -325,15 +356,6 @@ def _unknown(name: str, value: object) -> str:
         elif arrays:
             near = f" (it belongs to [[{arrays[0]}]])"
     return f"there is no such setting{near}"
-
-
-def _strangers(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with variables of ours that name no setting."""
-    variables = [options.environment_name(name) for name in OPTIONS]
-    for variable in sorted(environ):
-        if variable.startswith("FOREWARN_AGENT_") and variable not in variables:
-            near = did_you_mean(variable, variables)
-            yield f"the variable {quoted(variable)} is not used{near}"
 
 
 def problem(settings: Settings, name: str, message: str) -> AgentSettingsError:

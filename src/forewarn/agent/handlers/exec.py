@@ -87,12 +87,15 @@ class ExecWorker:
         if running is not None:
             return self._ended(running, folder, leash)
         status = folder.status()
+        # While the agent was down nobody did.
+        folder.trim()
         if status is None:
             raise LostError("the program was ended from outside, or with the VM")
         return _result(status, folder)
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return which programs cannot be run, and what the handler's check says."""
+        del vm
         program = self._program
         path = self._environment.get("PATH", os.defpath)
         found = [

@@ -98,10 +98,11 @@ class Worker(Protocol):
         """Wait for a run that was begun before the agent was; raises HandlerError."""
         ...
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what is wrong with the handler, one sentence each, for `check`.
 
-        It changes nothing, and takes a few seconds at most.
+        `vm` is this VM's name in Resources; empty: not known. It changes nothing, and
+        takes a few seconds at most.
         """
         ...
 

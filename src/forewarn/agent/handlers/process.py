@@ -38,8 +38,13 @@ written down for an agent that comes later."""
 
 SHELL = "/bin/sh"
 
-LOOK_SECONDS = 0.5
-"""Between two looks at the size of the output."""
+LOOK_SECONDS = 0.1
+"""Between two looks at the size of the output, at most: a fast disk takes some tens of
+megabytes in that time, from a program that begins all of a sudden to say so much."""
+
+LOOK_SOON_SECONDS = 0.01
+"""The same at the beginning, and when the output had to be cut back; twice as long each
+time that it had not. So what says much from its beginning is cut back all the time."""
 
 POLL_SECONDS = 0.01
 """Between two looks for the end, where the system gives nothing to wait for."""
@@ -65,6 +70,7 @@ class Process:
         self._began = claim.began
         self._child = child
         self._handle = _handle(claim.pid)
+        self._look = LOOK_SOON_SECONDS
         self.was_killed = False
         """Its time was up, and it had not ended when it was asked to."""
 
@@ -113,9 +119,15 @@ class Process:
             seconds = left()
             if seconds <= 0:
                 return False
-            self._folder.trim()
-            self._sleep(min(seconds, LOOK_SECONDS), bell)
+            self._look_at_output()
+            self._sleep(min(seconds, self._look), bell)
+        self._folder.trim()
         return True
+
+    def _look_at_output(self) -> None:
+        was_long = self._folder.trim()
+        longer = min(2 * self._look, LOOK_SECONDS)
+        self._look = LOOK_SOON_SECONDS if was_long else longer
 
     def _sleep(self, seconds: float, bell: Bell | None) -> None:
         """Wait so long, until the bell, or until the program has ended."""

@@ -17,6 +17,15 @@ from forewarn.agent.handlers.records import Shelf
 _CALL = """
 import importlib, json, sys, types
 
+usual = sys.excepthook
+def last_words(kind, error, trace):
+    usual(kind, error, trace)
+    has_more = hasattr(error, "__notes__") or hasattr(error, "exceptions")
+    if has_more or "\\n" in str(error).strip():
+        # Its last line alone would not say what it is.
+        print(f"{kind.__name__}:", *str(error).split(), file=sys.stderr)
+sys.excepthook = last_words
+
 def found(entry):
     module, _, name = entry.partition(":")
     what = importlib.import_module(module)
@@ -45,6 +54,14 @@ def look(entry):
     what = found(entry)
     if any(kind(each) for kind in kinds for each in (what, type(what).__call__)):
         refuse(entry)
+    try:
+        takes = inspect.signature(what)
+    except (TypeError, ValueError):
+        return  # Written in C, or so: it does not say what it takes.
+    try:
+        takes.bind({})
+    except TypeError as error:
+        sys.exit(f"{entry} cannot be called with the event alone: {error}")
 
 then, *entries = sys.argv[1:]
 for entry in entries[then == "call":]:

@@ -96,13 +96,16 @@ class Folder:
         text = _text(self.file("status"))
         return int(text) if text.endswith("\n") and text.strip().isdecimal() else None
 
-    def trim(self) -> None:
-        """Cut the output back if it is too long; the program writes on at its end."""
+    def trim(self) -> bool:
+        """Cut the output back if it is too long, and tell whether it was.
+
+        The program writes on at its end.
+        """
         path = self.file("output")
         with contextlib.suppress(OSError):
             size = os.path.getsize(path)
             if size <= OUTPUT_BYTES_MAX:
-                return
+                return False
             head = self.file("head")
             if not os.path.exists(head):
                 with open(path, "rb") as file, open(head, "wb") as kept:
@@ -112,6 +115,8 @@ class Folder:
                 # The program writes at the end too, wherever that is.
                 file.truncate(0)
                 file.write(tail)
+            return True
+        return False
 
     def output(self) -> str:
         """Return what the program said; where that was much, the beginning and end."""

@@ -27,6 +27,20 @@ def read_secret(file: str) -> str:
     return lines[0].strip()
 
 
+def read_token(file: str) -> str:
+    """Return a secret that goes into a header as it is; raises SecretError."""
+    try:
+        with open(file, "rb") as opened:
+            token = opened.readline(SECRET_BYTES_MAX).decode("ascii").strip()
+    except OSError as error:
+        raise SecretError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SecretError(f"{file} has no token of plain letters") from error
+    if not token:
+        raise SecretError(f"{file} has nothing in it")
+    return token
+
+
 def exposure(file: str) -> str:
     """Return that other users can read a file; empty: they cannot, or it is away."""
     try:

@@ -55,11 +55,12 @@ class WebhookWorker(Forgetful):
         """Send the request for recovery; raises HandlerError."""
         return self._send(self._recover, job, leash)
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what is wrong with the templates, and who is not there.
 
         Nothing is sent.
         """
+        del vm
         found: dict[str, None] = {}
         for template in (self._prepare, self._recover):
             if template is not None:

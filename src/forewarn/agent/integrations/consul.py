@@ -98,8 +98,9 @@ class ConsulWorker(Forgetful):
             told.append(f"{kept} was put into maintenance by somebody else and stays")
         return Result(detail="; ".join(told) or "nothing was in maintenance")
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what would fail, one sentence each."""
+        del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, leash: Leash) -> Sequence[str]:

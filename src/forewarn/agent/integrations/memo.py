@@ -4,6 +4,10 @@ A memo is a small JSON object in a file of its own beside the journal, replaced 
 whole and flushed. Whoever changes something outside writes down first that it is going
 to, and removes that when it has undone it: after a crash in between, something is
 undone that was not done, which does no harm.
+
+Each kind of handler has a file of its own: where a name is given to another kind, that
+one must not read what it cannot understand, and the first one finds its own again when
+the name is given back.
 """
 
 import contextlib
@@ -13,15 +17,17 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.values import HandlerSettings
 
 
 class Memo:
     """The memory of one handler."""
 
-    def __init__(self, folder: str, handler: str) -> None:
+    def __init__(self, folder: str, handler: HandlerSettings) -> None:
         """Know where it is; nothing is made before there is something to remember."""
         self._folder = folder
-        self._path = os.path.join(folder, f"{handler}.json")
+        # No kind has a full stop in it, so that no two handlers have one file.
+        self._path = os.path.join(folder, f"{handler.name}.{handler.kind}.json")
 
     def read(self) -> dict[str, Any]:
         """Return what was remembered; empty: nothing. Raises HandlerError."""
@@ -30,11 +36,22 @@ class Memo:
                 found: object = json.loads(file.read())
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise HandlerError(
-                f"what it did before cannot be read from {self._path}: {error}"
+                f"what it did before cannot be read from {self._path}: "
+                f"{error.strerror}: let the agent's user read it"
             ) from error
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        except (ValueError, RecursionError) as error:
+            raise self._damaged(str(error)) from error
+        if not isinstance(found, dict):
+            raise self._damaged("it is no object")
+        return cast("dict[str, Any]", found)
+
+    def _damaged(self, why: str) -> HandlerError:
+        return HandlerError(
+            f"what it did before cannot be read from {self._path} ({why}): undo it by "
+            "hand if it is not undone, and remove that file"
+        )
 
     def keep(self, members: Mapping[str, Any]) -> None:
         """Remember this in the place of what was; empty: nothing. Raises HandlerError."""

@@ -115,7 +115,7 @@ class NomadWorker(Forgetful):
         self._force_before: Micros = more.get("force_before", FORCE_BEFORE)
         self._drains_system: bool = more.get("system_jobs", False)
         self._clock = ground.clock
-        self._memo = Memo(ground.memos, settings.name)
+        self._memo = Memo(ground.memos, settings)
         self._name = settings.name
         self._api = local_agent(settings, ground, url=URL, header="X-Nomad-Token")
 
@@ -160,8 +160,9 @@ class NomadWorker(Forgetful):
             return Result(detail=f"the drain ended; node {node.name} stays {node.was}")
         return Result(detail=f"node {node.name} is eligible again")
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what would fail, one sentence each."""
+        del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, leash: Leash) -> Sequence[str]:

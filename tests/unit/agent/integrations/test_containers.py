@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.integrations import containers, docker, podman
+from forewarn.agent.integrations.containers import own
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_containers import HANGS, FakeContainers
 from tests.support.handled import Handled
@@ -125,6 +126,60 @@ def test_all_that_run_but_the_agents_own_and_those_to_keep(story: Story) -> None
     assert story.handler(paused, HOSTNAME=own[:12]).fails("prepare") == (
         "forewarn is the agent's own container"
     )
+
+
+MOUNTS = """\
+700 600 0:51 / / rw,relatime master:1 - overlay overlay rw,lowerdir=/l/{other}
+712 700 8:1 /data/{other}/files /data rw,relatime - ext4 /dev/sda1 rw
+713 700 8:1 /var/lib/{made}/hostname /etc/hostname rw,relatime - ext4 /dev/sda1 rw
+714 700 8:1 /var/lib/{made}/hosts /etc/hosts rw,relatime - ext4 /dev/sda1 rw
+715 700 0:52
+"""
+"""What a container sees; elsewhere there may be the id of another."""
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("mountinfo", MOUNTS),
+        ("cgroup", "1:cpu:/docker/{made}\n0::/\n"),
+        ("cgroup", "0::/machine.slice/libpod-{made}.scope/container\n"),
+    ],
+    ids=["mounts", "groups", "group-of-podman"],
+)
+def test_it_knows_its_own_in_the_network_of_its_host(
+    story: Story, monkeypatch: pytest.MonkeyPatch, file: str, text: str
+) -> None:
+    other = story.engine.run("web")
+    # As every container of swarm, Kubernetes or a unit has: that one is left alone.
+    made = story.engine.run("forewarn", Labels={"PODMAN_SYSTEMD_UNIT": "agent.service"})
+    kernel = story.folder / "self"
+    kernel.mkdir()
+    (kernel / file).write_text(text.format(made=made, other=other))
+    monkeypatch.setattr(own, "SELF", str(kernel))
+    handler = story.handler("all = true", HOSTNAME="web-0")
+    assert handler.check() == []
+    assert handler.prepare() == "stopped web"
+    assert handler.recover() == "started web"
+    named = story.handler('containers = "forewarn"', HOSTNAME="web-0")
+    assert named.fails("prepare") == "forewarn is the agent's own container"
+
+
+def test_a_machine_is_in_no_container(
+    on_docker: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = on_docker.engine.run("web")
+    kernel = on_docker.folder / "self"
+    kernel.mkdir()
+    lines = (
+        f"1 2 0:3 / /var/lib/docker/containers/{made}/mounts/shm rw - tmpfs shm rw",
+        f"1 2 0:4 net:[40265] /run/docker/netns/{made} rw - nsfs nsfs rw",
+    )
+    (kernel / "mountinfo").write_text("\n".join(lines))
+    (kernel / "cgroup").write_text("0::/system.slice/forewarn-agent.service\n")
+    monkeypatch.setattr(own, "SELF", str(kernel))
+    handler = on_docker.handler("all = true", HOSTNAME="web-0")
+    assert handler.prepare() == "stopped web"
 
 
 def test_those_with_all_of_the_labels(story: Story) -> None:

@@ -378,7 +378,7 @@ def test_an_event_that_goes_ends_it(proxy: FakeHaproxy, tmp_path: Path) -> None:
 def test_a_check_finds_nothing_and_changes_nothing(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
-    assert worker(proxy, tmp_path).check() == []
+    assert worker(proxy, tmp_path).check("web_1") == []
     assert proxy.orders() == []
     assert not (tmp_path / "agent.db.memos").exists()
 
@@ -387,7 +387,8 @@ def test_a_check_finds_nothing_and_changes_nothing(
     ("change", "why"),
     [
         (lambda proxy: setattr(proxy, "level", "operator"), "has the level operator"),
-        (lambda proxy: proxy.servers.clear(), r"there is no server app/\*"),
+        (lambda proxy: proxy.servers.clear(), "there is no server app/web_1"),
+        (lambda proxy: proxy.servers.pop("api/web_1"), "there is no server api/web_1"),
         (lambda proxy: setattr(proxy, "answers", ["?"]), "no whole answer"),
     ],
 )
@@ -398,13 +399,19 @@ def test_a_check_says_what_would_fail(
     why: str,
 ) -> None:
     change(proxy)
-    [found, *_] = worker(proxy, tmp_path).check()
+    [found, *_] = worker(proxy, tmp_path).check("web_1")
     assert re.search(why, found), found
+
+
+def test_a_check_of_a_vm_without_a_name(proxy: FakeHaproxy, tmp_path: Path) -> None:
+    told = "this VM's name is not known, and `servers` has {vm} in it"
+    assert worker(proxy, tmp_path).check("") == [told]
+    assert worker(proxy, tmp_path, servers=("app/web_1",)).check("") == []
 
 
 def test_an_old_haproxy_tells_no_level(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.answers = [lambda: None, "Unknown command. Please enter one of …\n"]
-    assert worker(proxy, tmp_path).check() == []
+    assert worker(proxy, tmp_path).check("web_1") == []
 
 
 def test_a_run_that_the_agent_did_not_survive_is_lost(
@@ -440,10 +447,17 @@ def test_settings_that_cannot_work_are_told(
 def test_a_memo_that_is_broken_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
     made = worker(proxy, tmp_path)
     prepare(made)
-    memo = tmp_path / "agent.db.memos" / "h.json"
+    memo = tmp_path / "agent.db.memos" / "h.haproxy.json"
     assert json.loads(memo.read_text()) == {
         proxy.place: {"app/web_1": "drain", "api/web_1": "drain"}
     }
     memo.write_text("{")
-    with pytest.raises(HandlerError, match="cannot be read"):
+    with pytest.raises(HandlerError, match=r"undo it by hand .* and remove that file"):
+        recover(made)
+    memo.write_text("[]")
+    with pytest.raises(HandlerError, match=r"cannot be read from .* \(it is no object"):
+        prepare(made)
+    memo.unlink()
+    memo.mkdir()
+    with pytest.raises(HandlerError, match="let the agent's user read it"):
         recover(made)

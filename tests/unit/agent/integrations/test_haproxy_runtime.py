@@ -173,7 +173,7 @@ def test_a_system_without_paths_for_sockets_says_so(
     proxy: FakeHaproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
-    [found] = worker(proxy, tmp_path).check()
+    [found] = worker(proxy, tmp_path).check("web_1")
     assert found.endswith("this system has no sockets with a path")
 
 

@@ -6,8 +6,7 @@ leaves a memory of more than was done, which does no harm. Docker and podman dif
 only in their `Flavour`.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,6 +31,7 @@ from forewarn.agent.integrations.containers.engine import (
     shown_containers,
 )
 from forewarn.agent.integrations.containers.keys import faults_of, keys_of
+from forewarn.agent.integrations.containers.own import own_ids
 from forewarn.agent.integrations.kind import HandlerKind
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.waiting import telling
@@ -54,8 +54,6 @@ PAUSE_SECONDS = 0.25
 STOPPED, PAUSED, GONE = "stopped", "paused", "gone"
 """What the memo has: groups of containers, and the names of those that vanished."""
 
-_OWN_ID = re.compile(r"[0-9a-f]{12,64}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -74,14 +72,20 @@ class ContainerWorker(Forgetful):
     """Handles the containers of one handler."""
 
     def __init__(
-        self, plan: Plan, *, engine: Engine, memo: Memo, clock: Clock, own_id: str
+        self,
+        plan: Plan,
+        *,
+        engine: Engine,
+        memo: Memo,
+        clock: Clock,
+        own: Callable[[], frozenset[str]],
     ) -> None:
-        """Ask nothing yet; `own_id` begins the id of the agent's own container."""
+        """Ask nothing yet; `own` returns how ids of the agent's containers begin."""
         self._plan = plan
         self._engine = engine
         self._memo = memo
         self._clock = clock
-        self._own_id = own_id
+        self._own = own
 
     # Which ones
 
@@ -89,12 +93,12 @@ class ContainerWorker(Forgetful):
         """Return the containers in question, in groups; raises HandlerError."""
         plan = self._plan
         if not plan.containers:
-            found = self._engine.running(plan.labels, leash)
+            found, own = self._engine.running(plan.labels, leash), self._own()
             return [
                 [
                     each
                     for each in found
-                    if each.name not in plan.keep and not self._is_own(each)
+                    if each.name not in plan.keep and not _is_one(each, own)
                 ]
             ]
         groups = [self._engine.look(group, leash) for group in plan.containers]
@@ -109,9 +113,6 @@ class ContainerWorker(Forgetful):
             is_there = name in known or any(each.startswith(name) for each in ids)
             if not is_there and name not in gone:
                 yield f"there is no container {name}"
-
-    def _is_own(self, container: Container) -> bool:
-        return bool(self._own_id) and container.id.startswith(self._own_id)
 
     # Before the event
 
@@ -130,10 +131,11 @@ class ContainerWorker(Forgetful):
                 return Result(detail=", ".join(done) or "nothing of it ran")
             if number == ROUNDS_MAX:
                 break
+            own = self._own()
             raise_faults(
                 f"{each.name} is the agent's own container"
                 for each in left
-                if self._is_own(each)
+                if _is_one(each, own)
             )
             for place, group in enumerate(groups):
                 share = (leash.seconds() - RESERVE_SECONDS) / (len(groups) - place)
@@ -291,12 +293,13 @@ class ContainerWorker(Forgetful):
 
     # Is it well?
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what is wrong with the containers, and whether the engine answers."""
+        del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, leash: Leash) -> Iterator[str]:
-        chosen = self._engine.running(self._plan.labels, leash)
+        chosen, own = self._engine.running(self._plan.labels, leash), self._own()
         if self._plan.containers:
             groups = [self._engine.look(g, leash) for g in self._plan.containers]
             yield from self._missing(groups)
@@ -308,9 +311,10 @@ class ContainerWorker(Forgetful):
                         "gone, and nobody starts it again"
                     )
         for each in chosen:
-            if each.owner and each.name not in self._plan.keep:
-                yield f"{each.name} belongs to {each.owner}"
-            if self._is_own(each) and self._plan.containers:
+            if not _is_one(each, own):
+                if each.owner and each.name not in self._plan.keep:
+                    yield f"{each.name} belongs to {each.owner}"
+            elif self._plan.containers:
                 yield f"{each.name} is the agent's own container"
 
 
@@ -331,7 +335,6 @@ def make(
     """Return a handler; `commands` run the program, by themselves in the agent's name."""
     more = settings.more
     grace = more.get("grace")
-    host = ground.environment.get("HOSTNAME", "")
     return ContainerWorker(
         Plan(
             containers=more.get("containers", ()),
@@ -345,11 +348,14 @@ def make(
             flavour,
             more.get("command", (flavour.word,)),
         ),
-        memo=Memo(ground.memos, settings.name),
+        memo=Memo(ground.memos, settings),
         clock=ground.clock,
-        # In a container, the name of the host is the beginning of its id.
-        own_id=host if _OWN_ID.fullmatch(host) else "",
+        own=lambda: own_ids(ground.environment.get("HOSTNAME", "")),
     )
+
+
+def _is_one(container: Container, own: frozenset[str]) -> bool:
+    return any(container.id.startswith(beginning) for beginning in own)
 
 
 def _ids(containers: Iterable[Container]) -> list[str]:

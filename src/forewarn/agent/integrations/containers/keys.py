@@ -32,6 +32,7 @@ def keys_of(program: str) -> Mapping[str, Option]:
         ),
         "keep": Option(
             form=Form.NAMES,
+            may_be_empty=True,
             text="Names of containers that are left alone with `labels` and `all`; the "
             "agent's own always is. Default: none.",
         ),

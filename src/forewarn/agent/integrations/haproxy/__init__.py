@@ -42,9 +42,6 @@ def _faults(entry: Entry) -> Faults:
             yield "servers", f"{{{unknown[0]}}} is nothing that is known: {known}"
         elif not _SERVER.fullmatch(server):
             yield "servers", f"{server!r} is no BACKEND/SERVER"
-    for key in ("socket", "servers"):
-        if entry.get(key) == ():
-            yield key, "must not be empty"
 
 
 def _make(settings: HandlerSettings, ground: Ground) -> HaproxyWorker:
@@ -59,7 +56,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> HaproxyWorker:
     )
     return HaproxyWorker(
         wishes,
-        memo=Memo(ground.memos, settings.name),
+        memo=Memo(ground.memos, settings),
         clock=ground.clock,
         host=host_name,
     )

@@ -146,11 +146,15 @@ class HaproxyWorker(Forgetful):
                 raise over(leash, f"waiting: {'; '.join(away)}")
         return Result(detail=", ".join(told) or "it had drained nothing")
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return which proxies cannot be asked, do not obey, or have no such server."""
         leash = leash_for(CHECK_SECONDS, self._clock)
         found: list[str] = []
-        missing = self._patterns("*", is_open=True)
+        missing: list[str] = []
+        try:
+            missing = self._patterns(vm)
+        except HandlerError as error:
+            found.append(error.message)
         for runtime in self._runtimes:
             try:
                 level = runtime.level(leash)
@@ -297,16 +301,13 @@ class HaproxyWorker(Forgetful):
 
     # Names and memory
 
-    def _patterns(self, vm: str, *, is_open: bool = False) -> list[str]:
-        """Return which servers are meant; raises HandlerError where that is not known.
-
-        `is_open` says that the VM's name is a pattern itself.
-        """
+    def _patterns(self, vm: str) -> list[str]:
+        """Return which servers are meant; raises HandlerError if that is not known."""
         if not vm and any("{vm}" in each for each in self._wishes.servers):
             raise HandlerError(
                 "this VM's name is not known, and `servers` has {vm} in it"
             )
-        values = {"vm": vm if is_open else _plain(vm), "host": _plain(self._host())}
+        values = {"vm": _plain(vm), "host": _plain(self._host())}
         return [forms.fill(each, values) for each in self._wishes.servers]
 
     def _remembered(self) -> dict[str, dict[str, str]]:

@@ -149,8 +149,9 @@ class KubernetesWorker(Forgetful):
             text = "stays cordoned, as somebody else wants it"
         return Result(detail="; ".join([f"node {self._node} {text}", *said]))
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what would fail: no way to the server, no node, missing rights."""
+        del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, leash: Leash) -> Iterator[str]:

@@ -155,8 +155,9 @@ class PacemakerWorker(Forgetful):
             return Result(detail=f"{name} stays in standby, which somebody else set")
         return Result(detail=f"{name} takes resources again")
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what would keep it from moving anything; changes nothing."""
+        del vm
         missing = self._pacemaker.commands.missing(
             PROGRAMS, "Pacemaker (pacemaker-cli-utils)"
         )
@@ -305,7 +306,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> PacemakerWorker:
     return PacemakerWorker(
         plan,
         pacemaker=Pacemaker(more.get("node", ""), ground.environment),
-        memo=Memo(ground.memos, settings.name),
+        memo=Memo(ground.memos, settings),
         clock=ground.clock,
     )
 
@@ -355,6 +356,7 @@ _KEYS: Mapping[str, Any] = {
     ),
     "leave": Option(
         form=Form.NAMES,
+        may_be_empty=True,
         text="Resources that may stay, by their ids. Default: none.",
     ),
     "health_attribute": Option(

@@ -34,9 +34,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> PatroniWorker:
         secret_file=more.get("secret_file", ""),
         ca_file=more.get("ca_file", ""),
     )
-    return PatroniWorker(
-        wishes, memo=Memo(ground.memos, settings.name), clock=ground.clock
-    )
+    return PatroniWorker(wishes, memo=Memo(ground.memos, settings), clock=ground.clock)
 
 
 KIND = HandlerKind(

@@ -162,8 +162,9 @@ class PatroniWorker(Forgetful):
         self._memo.keep({})
         return step.result
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return why a switchover would be refused now, as far as one can ask."""
+        del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, leash: Leash) -> Iterator[str]:

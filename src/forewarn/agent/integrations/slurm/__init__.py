@@ -115,8 +115,9 @@ class SlurmWorker(Forgetful):
                 last = undo
                 node = self._slurm.look(leash)
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what would keep it from draining the node; changes nothing."""
+        del vm
         missing = self._slurm.commands.missing(PROGRAMS, "Slurm (slurm-client)")
         return missing or faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
@@ -165,7 +166,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> SlurmWorker:
         slurm=Slurm(
             more.get("node", "") or own_node(ground.environment), ground.environment
         ),
-        memo=Memo(ground.memos, settings.name),
+        memo=Memo(ground.memos, settings),
         clock=ground.clock,
     )
 

@@ -111,7 +111,7 @@ def make(
             kill_seconds=more.get("kill_after", 0) / SECOND,
         ),
         manager=Manager(commands or Commands(ground.environment), is_user=is_user),
-        memo=Memo(ground.memos, settings.name),
+        memo=Memo(ground.memos, settings),
         clock=ground.clock,
         own=_own,
     )

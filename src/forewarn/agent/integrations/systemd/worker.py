@@ -59,8 +59,9 @@ class SystemdWorker(Forgetful):
         self._clock = clock
         self._own = own
 
-    def check(self) -> Sequence[str]:
+    def check(self, vm: str = "") -> Sequence[str]:
         """Return what is wrong with the units, and whether systemd answers."""
+        del vm
         plan, manager, own = self._plan, self._manager, self._own()
         return faults_within(
             CHECK_SECONDS, self._clock, lambda leash: wrong(plan, manager, own, leash)

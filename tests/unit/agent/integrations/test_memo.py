@@ -1,0 +1,69 @@
+"""What a handler remembers of its own doing: its own, and no other kind's."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.handlers.port import HandlerError, Worker
+from forewarn.agent.integrations.catalog import HANDLERS
+from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.values import HandlerSettings
+from tests.support.fake_haproxy import FakeHaproxy, serving
+from tests.support.jobs import prepare, recover, worker_of
+
+
+def memo(folder: Path, name: str, kind: str) -> Memo:
+    return Memo(str(folder), HandlerSettings(name=name, kind=kind))
+
+
+def test_it_is_kept_and_forgotten(tmp_path: Path) -> None:
+    folder = tmp_path / "memos"
+    assert memo(folder, "units", "systemd").read() == {}
+    assert not folder.exists()
+    memo(folder, "units", "systemd").keep({"stopped": [["web.service"]]})
+    assert memo(folder, "units", "systemd").read() == {"stopped": [["web.service"]]}
+    memo(folder, "units", "systemd").keep({})
+    memo(folder, "units", "systemd").keep({})
+    assert list(folder.iterdir()) == []
+
+
+def test_each_kind_that_has_a_name_finds_its_own(tmp_path: Path) -> None:
+    names = ("units", "units.docker", "units.systemd")
+    for name in names:
+        for kind in HANDLERS:
+            memo(tmp_path, name, kind).keep({"mine": [name, kind]})
+    for name in names:
+        for kind in HANDLERS:
+            assert memo(tmp_path, name, kind).read() == {"mine": [name, kind]}
+
+
+def test_a_name_that_becomes_anothers_and_is_given_back(tmp_path: Path) -> None:
+    proxy = FakeHaproxy("app/web_1")
+    with serving(proxy, tmp_path / "admin.sock"):
+
+        def rotation() -> Worker:
+            servers = ("app/{vm}",)
+            return worker_of(
+                "haproxy", tmp_path, socket=(proxy.place,), servers=servers
+            )
+
+        other = memo(tmp_path / "agent.db.memos", "h", "systemd")
+        other.keep({"stopped": [["web.service"]]})
+        # The name was systemd's until now, and what that has stopped is no server.
+        assert recover(rotation()) == "it had drained nothing"
+        assert prepare(rotation()) == "app/web_1 drained; 0 sessions left"
+        assert recover(rotation()) == "app/web_1 ready"
+    assert other.read() == {"stopped": [["web.service"]]}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\xff", "[" * 100_000])
+def test_one_that_is_damaged_says_what_to_do(tmp_path: Path, text: str) -> None:
+    damaged = memo(tmp_path, "h", "docker")
+    damaged.keep({"stopped": [{"0123": "web"}]})
+    [file] = tmp_path.iterdir()
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(HandlerError) as raised:
+        damaged.read()
+    said = raised.value.message
+    assert said.startswith(f"what it did before cannot be read from {file} (")
+    assert said.endswith("undo it by hand if it is not undone, and remove that file")
