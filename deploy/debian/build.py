@@ -23,6 +23,7 @@ from forewarn.cli import completion
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT / "deploy" / "debian"
 DOCS = ROOT / "docs"
+EVENTS = ROOT / "examples" / "agent" / "events.json"
 PINS = ROOT / "requirements" / "run.txt"
 
 MAINTAINER = "The forewarn maintainers <maintainers@forewarn.invalid>"
@@ -177,8 +178,9 @@ def _changes() -> str:
 
 
 def _documents(pages: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
-    for page in sorted(pages):
-        yield f"docs/{page.relative_to(DOCS).as_posix()}", page.read_bytes()
+    """Yield pages, and the document that they try the agent with, where they link it."""
+    for page in (*sorted(pages), EVENTS):
+        yield page.relative_to(ROOT).as_posix(), page.read_bytes()
 
 
 def _python() -> tuple[int, int]:

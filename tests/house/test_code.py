@@ -132,6 +132,42 @@ def test_every_package_of_the_source_is_a_package() -> None:
     assert not found, f"no __init__.py in {found}"
 
 
+def test_only_tests_of_the_system_sleep() -> None:
+    """What needs real sockets or processes is marked; all else turns its clock."""
+    sleeping: list[str] = []
+    for path in python_files("tests"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if not path.name.startswith("test_") or _is_marked(tree.body, "pytestmark"):
+            continue
+        for node in tree.body:
+            decorators = getattr(node, "decorator_list", [])
+            if not any("mark.system" in ast.unparse(each) for each in decorators):
+                sleeping += [f"{name_of(path)}:{line}" for line in _sleeps(node)]
+    assert not sleeping, "mark it as system, or wait for what happens: " + "\n".join(
+        sleeping
+    )
+
+
+def _is_marked(body: list[ast.stmt], name: str) -> bool:
+    return any(
+        isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == name
+        and "mark.system" in ast.unparse(node.value)
+        for node in body
+    )
+
+
+def _sleeps(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that sleep: to give the other tasks their turn is none."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) in {"asyncio.sleep", "time.sleep"}
+            and ast.unparse(node.args[0]) != "0"
+        ):
+            yield node.lineno
+
+
 def test_fakes_are_written_by_hand() -> None:
     """The linter bans the import in code; this finds it in text too."""
     mock = re.compile(r"unittest[.]mock|from unittest import [m]ock")

@@ -22,7 +22,8 @@ DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "forewarn"
 PAGE = ROOT / "docs" / "helm.md"
 
-IMAGES = sorted((DEPLOY / "docker").glob("*/Dockerfile"))
+SIMULATOR = DEPLOY / "simulator" / "Dockerfile"
+IMAGES = sorted([*(DEPLOY / "docker").glob("*/Dockerfile"), SIMULATOR])
 STEPS = frozenset(
     {"FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER", "VOLUME", "EXPOSE"}
     | {"HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
@@ -62,11 +63,12 @@ def steps(image: Path) -> Iterator[tuple[str, str]]:
 
 
 @each_image
-def test_an_image_has_plain_steps_and_no_root(image: Path) -> None:
+def test_an_image_has_plain_steps_and_no_root_without_need(image: Path) -> None:
     found = list(steps(image))
     assert {word for word, _ in found} <= STEPS
     users = [rest for word, rest in found if word == "USER"]
-    assert users == ["10001:10001"]
+    # The simulator gives its network an address, which root alone may do.
+    assert users == ([] if image == SIMULATOR else ["10001:10001"])
     # What is built on is a release that the package says it is for.
     supported = (ROOT / "pyproject.toml").read_text("utf-8")
     for word, rest in found:
@@ -96,11 +98,19 @@ def test_an_image_copies_what_is_there_and_let_in(image: Path) -> None:
 def test_an_image_starts_what_there_is(image: Path) -> None:
     said = dict(steps(image))
     program, *words = json.loads(said["ENTRYPOINT"]) + json.loads(said.get("CMD", "[]"))
-    assert program == image.parent.name
+    assert program == ("forewarn" if image == SIMULATOR else image.parent.name)
     if program == "forewarn":
         parser.build(words).parse_args(words)
     else:
         front._parser().parse_args(words)
+
+
+def test_the_simulator_is_built_as_the_service_is() -> None:
+    """Each file is to be used alone, so that the stage stands twice."""
+    service = list(steps(DEPLOY / "docker" / "forewarn" / "Dockerfile"))
+    simulator = list(steps(SIMULATOR))
+    second = [word for word, _ in service].index("FROM", 1)
+    assert simulator[:second] == service[:second]
 
 
 @each_image

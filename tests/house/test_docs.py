@@ -2,8 +2,6 @@
 
 import ast
 import builtins
-import importlib
-import importlib.util
 import re
 import shlex
 import tomllib
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.cli import parser
 from forewarn.fleet.file import read_fleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +27,11 @@ ERROR = re.compile(r"(?<![\w.-])[A-Z][a-z]\w*Error\b(?!-)")
 SHELLS = frozenset({"sh", "bash", "shell", "console"})
 FLEET_TABLES = frozenset({"tenant", "scope", "host", "vm"})
 
-PARSER = "forewarn.cli.parser"
+BY_NAME = re.compile(r"\b(?:pip|pipx) (?:install|run)\b[^\n]* '?forewarn\b")
+"""A command that takes our package from an index."""
+
+COMMANDS_MIN = 150
+"""So many are shown at least; fewer are found where we no longer look right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +150,11 @@ def test_every_relative_link_leads_somewhere() -> None:
 def test_every_command_that_is_shown_can_be_given(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if importlib.util.find_spec(PARSER) is None:
-        pytest.skip("the command line has no parser yet")
-    parser = importlib.import_module(PARSER)
     wrong: list[str] = []
+    count = 0
     for block in blocks(*SHELLS):
         for words in commands(block):
+            count += 1
             try:
                 parser.build(words).parse_args(words)
             except SystemExit as ended:
@@ -160,6 +162,21 @@ def test_every_command_that_is_shown_can_be_given(
                     said = capsys.readouterr().err.strip().splitlines()[-1:]
                     wrong.append(f"{block}: forewarn {shlex.join(words)}: {said}")
     assert not wrong, "\n".join(wrong)
+    assert count >= COMMANDS_MIN
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    readme = ROOT / "README.md"
+    linked = {inline or other for inline, other in LINK.findall(prose_of(readme))}
+    pages = {name_of(path) for path in (ROOT / "docs").glob("*.md")}
+    assert not pages - linked
+
+
+def test_who_names_the_package_says_what_to_do_before_it_is_published() -> None:
+    shown = {block.file for block in blocks(*SHELLS) if BY_NAME.search(block.text)}
+    assert {"README.md", "docs/install.md", "docs/testing.md"} <= shown
+    for name in shown:
+        assert "#before-it-is-published)" in prose_of(ROOT / name), name
 
 
 def test_every_fleet_file_that_is_shown_is_one() -> None:

@@ -153,6 +153,7 @@ def test_the_agents_package_is_the_agent_alone(agent_deb: Path) -> None:
             *build.completion_places("forewarn-agent").values(),
             *("/usr/share/doc/forewarn-agent/copyright",),
             *("/usr/share/doc/forewarn-agent/docs/agent.md",),
+            *("/usr/share/doc/forewarn-agent/examples/agent/events.json",),
         ),
     )
     code = {each for each in found if each.startswith(build.AGENT_FOLDER)}
@@ -181,7 +182,7 @@ if pgrep -f bin/forewarn-agent; then exit 1; fi
 forewarn-agent settings --json | grep -c /var/lib/forewarn-agent/agent.db
 printf '{"DocumentIncarnation":1,"Events":[]}' >/tmp/none.json
 forewarn-agent try /tmp/none.json --vm a
-forewarn-agent --endpoint http://127.0.0.1:9 --listen 127.0.0.1:9464 --name a 2>/tmp/log &
+forewarn-agent --endpoint http://127.0.0.1:9/$$ --listen 127.0.0.1:9464 --name a 2>/tmp/log &
 agent=$!
 for i in $(seq 100); do forewarn-agent status >/tmp/status 2>&1 && break; sleep 0.1; done
 cat /tmp/status

@@ -35,11 +35,14 @@ _BROADCAST = 0x8000
 """The answer is to come to all: others on this machine may have the port too."""
 
 _PAD, _END, _OVERLOAD, _MESSAGE, _SERVER, _WANTED = 0, 255, 52, 53, 54, 55
+_LASTS = 51
 _DISCOVER, _OFFER, _ACK = 1, 2, 5
 _FILE, _SNAME = 1, 2
 """Which fields hold further options: bits of the option that says so."""
 
 _ADDRESS_BYTES = 4
+_SECONDS_BYTES = 4
+_FOR_EVER = 0xFFFF_FFFF
 _MASK, _ROUTER = 1, 3
 
 _PRIVATE = (
@@ -69,6 +72,14 @@ class Reply:
     def endpoint(self) -> str:
         """Return the address that it names; empty: none, or none that is believed."""
         return endpoint_in(self.options.get(ENDPOINT, b""))
+
+    @property
+    def lasts(self) -> int | None:
+        """Return for how many seconds the lease is; None: for ever, or nobody says."""
+        found = self.options.get(_LASTS, b"")
+        seconds = int.from_bytes(found, "big")
+        is_known = len(found) == _SECONDS_BYTES and seconds != _FOR_EVER
+        return seconds if is_known else None
 
     @property
     def server(self) -> str:

@@ -1,9 +1,9 @@
 """Finds the endpoint where nobody has said where it is (clause 8.2).
 
 It is at 169.254.169.254; outside a virtual network DHCP tells its address in option
-245. The leases of this machine's client are read for it; where they do not tell, and
-nobody answers at what is known, NetworkManager is asked, and then the servers. That is
-done beside polling, which goes on and delays nothing.
+245. The leases of this machine's client are read for it; where nobody answers at what
+is known, NetworkManager is asked, and then the servers. That is done beside polling,
+which goes on and delays nothing.
 """
 
 import logging
@@ -30,9 +30,9 @@ SEEK_AGAIN_MOST: Micros = 15 * MINUTE
 Leases = Sequence[tuple[str, str]]
 
 
-def places(known: Leases = leases.LEASES) -> tuple[str, ...]:
+def places(clock: Clock, known: Leases = leases.LEASES) -> tuple[str, ...]:
     """Return the URLs that need no question, the likeliest first. Raises nothing."""
-    return _urls(leases.addresses(known))
+    return _urls(leases.addresses(clock.now(), known))
 
 
 def seek(clock: Clock) -> Heard:
@@ -75,27 +75,36 @@ class Discovery:
         self._seek = seek
         self._heard: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
-        self._has_looked = False
+        self._tried: frozenset[str] = frozenset()
+        """What was returned last, and before that, since others are being asked."""
         self._due = 0.0
         self._pause: Micros = SEEK_AGAIN
         self._thread: threading.Thread | None = None
 
     def places(self) -> tuple[str, ...]:
-        """Return the URLs to try, the likeliest first; never waits.
+        """Return the URLs to try, one after the other; never waits.
 
         To be called again says that nobody answered there: then others are asked, in a
-        thread, and what they say is there the next time.
+        thread. What has not been tried goes before what was, so that what they say is
+        next. A lease that led nowhere may be of another network, and keeps nobody from
+        being asked; one that has come meanwhile is tried first.
         """
-        by_lease, heard = leases.addresses(self._known), self._heard
-        if self._has_looked and not by_lease:
-            self._begin()
-        self._has_looked = True
-        return _urls([*by_lease, *heard])
+        by_lease, heard = leases.addresses(self._clock.now(), self._known), self._heard
+        tried = self._tried
+        is_vain = tried.issuperset(_urls(by_lease))
+        # While they are asked, what a lease tells is not tried again and waited for.
+        is_asking = self._is_asking() or (is_vain and self._begin())
+        found = _urls(heard if is_asking else [*heard, *by_lease])
+        self._tried = tried.union(found) if is_asking else frozenset(found)
+        return tuple(sorted(found, key=tried.__contains__))
 
-    def _begin(self) -> None:
-        is_busy = self._thread is not None and self._thread.is_alive()
-        if is_busy or self._clock.monotonic() < self._due:
-            return
+    def _is_asking(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _begin(self) -> bool:
+        """Ask, unless it is too early for that; return whether it was begun."""
+        if self._clock.monotonic() < self._due:
+            return False
         self._due = self._clock.monotonic() + self._pause / SECOND
         self._pause = min(2 * self._pause, SEEK_AGAIN_MOST)
         self._thread = threading.Thread(target=self._run, name="dhcp", daemon=True)
@@ -103,6 +112,7 @@ class Discovery:
             self._thread.start()
         except RuntimeError:
             self._thread = None
+        return self._thread is not None
 
     def _run(self) -> None:
         try:

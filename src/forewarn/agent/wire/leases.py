@@ -2,7 +2,9 @@
 
 Each client has a form of its own: dhclient, systemd-networkd and older NetworkManagers
 write texts, dhcpcd keeps the server's packet, and a newer NetworkManager tells it only
-to those who ask it. Nothing is sent. On Windows and macOS there is nothing to read.
+to those who ask it. Of a lease that has run out nothing is taken: it may be from another
+network, in an image that was cloned. Nothing is sent. On Windows and macOS there is
+nothing to read.
 """
 
 import contextlib
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from forewarn.agent.wire import dhcp
+from forewarn.instants import SECOND, Micros, parse_instant
 
 LEASES = (
     ("/run/systemd/netif/leases", "*"),
@@ -50,12 +53,22 @@ _OPTION = re.compile(
     r"|\"((?:[^\"\\\n]|\\[0-7]{3}|\\.){4})\";)",
     re.IGNORECASE | re.ASCII,
 )
+_LEASE_ENDS = re.compile(r"^[ \t]*\}", re.MULTILINE)
+"""Where a lease of dhclient ends; within a text it writes no line's end."""
+
+_EXPIRE = re.compile(
+    r"^[ \t]*expire[ \t]+(?:epoch[ \t]+(\d{1,11})"
+    r"|\d[ \t]+(\d{4})/(\d\d)/(\d\d)[ \t]+(\d\d:\d\d:\d\d))[ \t]*;",
+    re.MULTILINE | re.ASCII,
+)
+"""How dhclient says when, in UTC; of one that lasts for ever it says `never`."""
+
 _ESCAPED = re.compile(r"\\([0-7]{3}|.)", re.ASCII)
 _BYTE_MAX = 255
 
 
-def addresses(leases: Sequence[tuple[str, str]] = LEASES) -> list[str]:
-    """Return what leases tell, the newest first. Raises nothing."""
+def addresses(now: Micros, leases: Sequence[tuple[str, str]] = LEASES) -> list[str]:
+    """Return what leases tell that last at `now`, the newest first. Raises nothing."""
     files: list[tuple[float, str]] = []
     for folder, pattern in leases:
         for path in _files(folder, pattern):
@@ -63,20 +76,27 @@ def addresses(leases: Sequence[tuple[str, str]] = LEASES) -> list[str]:
             with contextlib.suppress(OSError):
                 files.append((os.path.getmtime(path), path))
     found: dict[str, None] = {}
-    for _, path in sorted(files, reverse=True)[:FILES_MAX]:
-        address = address_in(_end_of(path))
+    for written, path in sorted(files, reverse=True)[:FILES_MAX]:
+        age = now - round(written * SECOND)
+        address = address_in(_end_of(path), now=now, age=age)
         if address:
             found[address] = None
     return list(found)
 
 
-def address_in(lease: bytes) -> str:
-    """Return the address that the last option 245 of a lease tells; empty: none."""
+def address_in(leases: bytes, *, now: Micros, age: Micros = 0) -> str:
+    """Return the address that the last option 245 tells; empty: none that lasts.
+
+    `age` is how long ago this was written: by it dhcpcd counts as well.
+    """
     with contextlib.suppress(dhcp.DhcpError):
-        return dhcp.parse(lease).endpoint
+        reply = dhcp.parse(leases)
+        is_over = reply.lasts is not None and age >= reply.lasts * SECOND
+        return "" if is_over else reply.endpoint
     found = ""
-    for match in _OPTION.finditer(lease.decode("utf-8", "replace")):
-        found = _address(match[1], match[2]) or found
+    for lease in _LEASE_ENDS.split(leases.decode("utf-8", "replace")):
+        if not _has_expired(lease, now):
+            found = _named_in(lease) or found
     return found
 
 
@@ -95,8 +115,30 @@ def networkmanager(runs: str = NMCLI_RUNS) -> str:
             timeout=NMCLI_SECONDS,
             check=False,
         )
-        return address_in(done.stdout[:LEASE_BYTES_MAX])
+        return _named_in(done.stdout[:LEASE_BYTES_MAX].decode("utf-8", "replace"))
     return ""
+
+
+def _named_in(text: str) -> str:
+    found = ""
+    for match in _OPTION.finditer(text):
+        found = _address(match[1], match[2]) or found
+    return found
+
+
+def _has_expired(lease: str, now: Micros) -> bool:
+    """Tell whether a lease says itself that it is over."""
+    endings: list[tuple[str, ...]] = _EXPIRE.findall(lease)
+    if not endings:
+        return False
+    epoch, year, month, day, clock = endings[-1]
+    if epoch:
+        return int(epoch) * SECOND <= now
+    try:
+        ends = parse_instant(f"{year}-{month}-{day}T{clock}Z")
+    except ValueError:
+        return False
+    return ends <= now
 
 
 def _address(text: str | None, letters: str | None) -> str:

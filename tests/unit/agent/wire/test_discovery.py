@@ -1,12 +1,14 @@
 """Where an agent looks for its endpoint, and whom it asks."""
 
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from forewarn.agent import assembly
 from forewarn.agent.settings import load_settings
+from forewarn.agent.values import Settings
 from forewarn.agent.wire import discovery, leases
 from forewarn.agent.wire.asking import Heard
 from forewarn.agent.wire.discovery import DEFAULT, Discovery
@@ -54,9 +56,10 @@ class Story:
 
 def test_the_usual_address_comes_first_and_dhcp_after_it(tmp_path: Path) -> None:
     known = [(str(tmp_path), "*")]
-    assert discovery.places(known) == (DEFAULT,)
+    clock = VirtualClock(START)
+    assert discovery.places(clock, known) == (DEFAULT,)
     (tmp_path / "2").write_text("OPTION_245=0a000001\n")
-    assert discovery.places(known) == (DEFAULT, *TOLD)
+    assert discovery.places(clock, known) == (DEFAULT, *TOLD)
 
 
 def test_nobody_is_asked_before_the_usual_address_was_tried(tmp_path: Path) -> None:
@@ -66,16 +69,43 @@ def test_nobody_is_asked_before_the_usual_address_was_tried(tmp_path: Path) -> N
     # It did not answer: now they are asked, while it is tried again.
     assert story.places() == (DEFAULT,)
     assert story.network.asked == 1
+    # What has not been tried is next.
+    assert story.places() == (*TOLD, DEFAULT)
     assert story.places() == (DEFAULT, *TOLD)
     assert story.network.asked == 1
 
 
-def test_nobody_is_asked_where_a_lease_tells(tmp_path: Path) -> None:
-    (tmp_path / "x.lease").write_text("OPTION_245=0a000001\n")
+def test_nobody_is_asked_before_what_a_lease_tells_was_tried(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    for _ in range(3):
-        assert story.places() == (DEFAULT, *TOLD)
+    assert story.places() == (DEFAULT,)
+    # The lease came when that had been tried.
+    (tmp_path / "x.lease").write_text("OPTION_245=0a000001\n")
+    assert story.places() == (*TOLD, DEFAULT)
     assert story.network.asked == 0
+
+
+def test_a_lease_that_leads_nowhere_hides_nobody(tmp_path: Path) -> None:
+    """It may be of the network in which the machine's image was made."""
+    (tmp_path / "x.lease").write_text("OPTION_245=0a000009\n")
+    story = Story(tmp_path, Heard(addresses=("10.0.0.1",), told=("eth0",)))
+    dead = ("http://10.0.0.9", "http://10.0.0.9:8080")
+    assert story.places() == (DEFAULT, *dead)
+    assert story.network.asked == 0
+    # While they are asked, what led nowhere delays nothing.
+    assert story.places() == (DEFAULT,)
+    assert story.network.asked == 1
+    assert story.places() == (*TOLD, DEFAULT, *dead)
+    assert story.places() == (DEFAULT, *TOLD, *dead)
+    assert story.network.asked == 1
+
+
+def test_a_lease_that_is_over_is_not_tried(tmp_path: Path) -> None:
+    over = (
+        "lease {\n  option unknown-245 a:0:0:9;\n  expire 2 2019/01/01 09:00:00;\n}\n"
+    )
+    (tmp_path / "x.lease").write_text(over)
+    story = Story(tmp_path, Heard(addresses=("10.0.0.1",), told=("eth0",)))
+    assert [story.places() for _ in range(3)][::2] == [(DEFAULT,), (*TOLD, DEFAULT)]
 
 
 def test_no_server_is_asked_where_the_settings_forbid_it(
@@ -89,29 +119,44 @@ def test_no_server_is_asked_where_the_settings_forbid_it(
 
     monkeypatch.setattr(discovery.asking, "ask", ask)
     monkeypatch.setattr(leases, "networkmanager", lambda: asked.append("here") or "")
-    monkeypatch.setattr(assembly, "places", lambda: (DEFAULT,))
+    monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT,))
     found: list[list[str]] = []
     for text in ("true", "false"):
         wanted = load_settings(environ={"FOREWARN_AGENT_DHCP": text}, flags={})
-        assert assembly.elsewhere_of(wanted, VirtualClock(START)) == ([], ())
+        assert [*assembly.elsewhere_of(wanted, VirtualClock(START))] == [([], ())]
         found.append(asked.copy())
         asked.clear()
     assert found == [["here", "the network"], ["here"]]
     named = load_settings(environ={"FOREWARN_ENDPOINT": "http://a"}, flags={})
-    assert assembly.elsewhere_of(named, VirtualClock(START)) == ((), ())
+    assert not [*assembly.elsewhere_of(named, VirtualClock(START))]
     assert not asked
+
+
+def elsewhere(wanted: Settings) -> Iterator[tuple[list[str], Sequence[str]]]:
+    """Yield the URLs of each round, and what was heard."""
+    for endpoints, told in assembly.elsewhere_of(wanted, VirtualClock(START)):
+        yield [each.url for each in endpoints], told
 
 
 def test_check_is_told_of_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = load_settings(environ={}, flags={})
-    monkeypatch.setattr(assembly, "places", lambda: (DEFAULT, *TOLD))
-    endpoints, told = assembly.elsewhere_of(wanted, VirtualClock(START))
-    assert ([each.url for each in endpoints], told) == ([*TOLD], ())
     heard = Heard(addresses=("10.0.0.1",), told=("eth0",))
-    monkeypatch.setattr(assembly, "places", lambda: (DEFAULT,))
-    monkeypatch.setattr(assembly, "seek", lambda _: heard)
-    endpoints, told = assembly.elsewhere_of(wanted, VirtualClock(START))
-    assert ([each.url for each in endpoints], told) == ([*TOLD], ("eth0",))
+    asked: list[Clock] = []
+    monkeypatch.setattr(assembly, "seek", lambda clock: asked.append(clock) or heard)
+    monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT,))
+    (found,) = elsewhere(wanted)
+    assert found == ([*TOLD], ("eth0",))
+    # A lease is tried before anybody is asked; if it leads nowhere, they are.
+    asked.clear()
+    dead = ("http://10.0.0.9", "http://10.0.0.9:8080")
+    monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT, *dead))
+    rounds = elsewhere(wanted)
+    assert next(rounds) == ([*dead], ())
+    assert not asked
+    assert [*rounds] == [([*TOLD], ("eth0",))]
+    # Nobody is tried twice.
+    monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT, *TOLD))
+    assert [*elsewhere(wanted)] == [([*TOLD], ()), ([], ("eth0",))]
 
 
 def test_who_does_not_answer_is_asked_ever_more_rarely(
@@ -148,7 +193,7 @@ def test_asking_delays_nothing(tmp_path: Path) -> None:
     released.set()
     assert finder._thread is not None
     finder._thread.join()
-    assert finder.places() == (DEFAULT, *TOLD)
+    assert finder.places() == (*TOLD, DEFAULT)
 
 
 def test_a_fault_of_ours_leaves_the_usual_address(

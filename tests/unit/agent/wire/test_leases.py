@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.wire import leases
+from forewarn.instants import DAY, HOUR, SECOND
+from tests.support.agent_journals import START
 from tests.support.dhcp_servers import ACK, END, named, offer, reply
 
 pytestmark = pytest.mark.clause("8.2")
@@ -45,13 +47,64 @@ lease {{
     ],
 )
 def test_a_lease_tells_where_it_is(lease: str, address: str) -> None:
-    assert leases.address_in(lease.encode()) == address
+    assert leases.address_in(lease.encode(), now=START) == address
 
 
 def test_dhcpcd_keeps_the_packet_itself() -> None:
-    assert leases.address_in(reply(ACK, named(), END)) == "10.1.2.3"
-    assert leases.address_in(reply(ACK, END)) == ""
-    assert leases.address_in(offer()[:-1]) == ""
+    assert leases.address_in(reply(ACK, named(), END), now=START) == "10.1.2.3"
+    assert leases.address_in(reply(ACK, END), now=START) == ""
+    assert leases.address_in(offer()[:-1], now=START) == ""
+
+
+@pytest.mark.parametrize(
+    ("expire", "lasts"),
+    [
+        ("expire 2 2019/01/01 09:00:00;", False),
+        ("  expire 6 2026/11/21 09:59:59;", False),
+        ("  expire 6 2026/11/21 10:00:00;", False),
+        ("  expire 6 2026/11/21 10:00:01;", True),
+        ("  expire 5 2155/01/03 00:00:00;", True),
+        ("  expire never;", True),
+        ("  expire epoch 1546300800; # Tue Jan  1 00:00:00 2019", False),
+        ("  expire epoch 4102444800; # Fri Jan  1 00:00:00 2100", True),
+        ("  expire 2 2019/99/01 09:00:00;", True),
+        ("  # expire 2 2019/01/01 09:00:00;", True),
+    ],
+)
+def test_a_lease_that_is_over_tells_nothing(expire: str, lasts: bool) -> None:
+    """It may be of the network in which the image was made."""
+    lease = DHCLIENT.format("a8:3f:81:10").replace("\n}", f"\n{expire}\n}}")
+    found = leases.address_in(lease.encode(), now=START)
+    assert found == ("168.63.129.16" if lasts else "")
+
+
+def test_only_what_is_over_is_passed_over() -> None:
+    over = DHCLIENT.format("a:0:0:1").replace(
+        "\n}", "\n  expire 2 2019/01/01 9:0:0;\n}"
+    )
+    over = over.replace("9:0:0", "09:00:00")
+    # A text may have what ends a lease, but no end of a line before it.
+    good = DHCLIENT.format(r'"d}AB"').replace("\n}", "\n  expire never;\n}")
+    for file in (over + good, good + over):
+        assert leases.address_in(file.encode(), now=START) == "100.125.65.66"
+
+
+def test_dhcpcd_counts_from_when_it_wrote() -> None:
+    hour = reply(ACK, named(), bytes((51, 4)) + (3600).to_bytes(4, "big"), END)
+    assert leases.address_in(hour, now=START, age=HOUR - 1) == "10.1.2.3"
+    assert leases.address_in(hour, now=START, age=HOUR) == ""
+    for lasts in (bytes((51, 4, 255, 255, 255, 255)), bytes((51, 1, 1))):
+        ever = reply(ACK, named(), lasts, END)
+        assert leases.address_in(ever, now=START, age=9_999 * DAY) == "10.1.2.3"
+
+
+def test_dhcpcd_s_old_file_tells_nothing(tmp_path: Path) -> None:
+    hour = reply(ACK, named(), bytes((51, 4)) + (3600).to_bytes(4, "big"), END)
+    (tmp_path / "eth0.lease").write_bytes(hour)
+    os.utime(tmp_path / "eth0.lease", (START // SECOND, START // SECOND))
+    known = [(str(tmp_path), "*.lease")]
+    assert leases.addresses(START, known) == ["10.1.2.3"]
+    assert leases.addresses(START + HOUR, known) == []
 
 
 def test_the_newest_lease_comes_first(tmp_path: Path) -> None:
@@ -60,15 +113,16 @@ def test_the_newest_lease_comes_first(tmp_path: Path) -> None:
         file.write_text(f"OPTION_245=0a00000{age % 2}\n")
         os.utime(file, (1_000 - age, 1_000 - age))
     (tmp_path / "broken.lease").symlink_to("nowhere")
-    assert leases.addresses([(str(tmp_path), "*.lease")]) == ["10.0.0.0", "10.0.0.1"]
-    assert leases.addresses([(str(tmp_path / "none"), "*")]) == []
+    known = [(str(tmp_path), "*.lease")]
+    assert leases.addresses(START, known) == ["10.0.0.0", "10.0.0.1"]
+    assert leases.addresses(START, [(str(tmp_path / "none"), "*")]) == []
 
 
 def test_folders_of_folders_are_looked_at_where_that_is_said(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "x.lease").write_text("OPTION_245=0a000001\n")
-    assert leases.addresses([(str(tmp_path), "*lease*")]) == []
-    assert leases.addresses([(str(tmp_path), "**/*lease*")]) == ["10.0.0.1"]
+    assert leases.addresses(START, [(str(tmp_path), "*lease*")]) == []
+    assert leases.addresses(START, [(str(tmp_path), "**/*lease*")]) == ["10.0.0.1"]
 
 
 def nmcli(folder: Path, script: str) -> str:
