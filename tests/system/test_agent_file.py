@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.agents import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "deploy" / "bundle.py"
 
@@ -56,10 +58,11 @@ def test_it_shows_its_settings_alone(built: Path, tmp_path: Path) -> None:
 
 def test_at_work_it_has_loaded_nothing_heavy(built: Path, tmp_path: Path) -> None:
     """It runs, answers, ends at a signal, and needed little for it."""
+    endpoint = f"http://127.0.0.1:{free_port()}"
     wrapper = (
         "import atexit, runpy, sys\n"
         "atexit.register(lambda: print(*sorted(sys.modules)))\n"
-        f"sys.argv = [{str(built)!r}, '--endpoint', 'http://127.0.0.1:9', '--name',"
+        f"sys.argv = [{str(built)!r}, '--endpoint', {endpoint!r}, '--name',"
         " 'a', '--listen', '', '--state', 'agent.db', '--config', 'agent.toml']\n"
         f"runpy.run_path({str(built)!r}, run_name='__main__')\n"
     )

@@ -50,6 +50,18 @@ def worker(
         "    async def __call__(self, event):\n"
         "        print('never')\n"
         "called = Callable()\n"
+        "def in_lines(event):\n"
+        "    raise ValueError('the pool\\n  says no')\n"
+        "def noted(event):\n"
+        "    error = ValueError('no such pool')\n"
+        "    error.add_note('ask somebody')\n"
+        "    raise error\n"
+        "def without():\n"
+        "    pass\n"
+        "def with_more(event, more):\n"
+        "    pass\n"
+        "def with_any(*given, **named):\n"
+        "    print('done')\n"
     )
     settings = HandlerSettings(
         name="h",
@@ -71,6 +83,13 @@ def worker(
         ("mine:bad", StepState.FAILED, "exit status 1"),
         ("mine:worse", StepState.FAILED, "exit status 1: ValueError: no such pool"),
         (
+            "mine:in_lines",
+            StepState.FAILED,
+            "exit status 1: ValueError: the pool says no",
+        ),
+        ("mine:noted", StepState.FAILED, "exit status 1: ValueError: no such pool"),
+        ("mine:with_any", StepState.DONE, "done"),
+        (
             "mine:word",
             StepState.FAILED,
             "exit status 1: mine:word cannot be called",
@@ -89,6 +108,21 @@ def test_what_cannot_be_imported_is_found_by_the_check(bench: Bench) -> None:
     assert not worker(bench, "mine:good").check()
     [fault] = worker(bench, "mine:nobody").check()
     assert "has no attribute 'nobody'" in fault
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("mine:without", "too many positional arguments"),
+        ("mine:with_more", "missing a required argument: 'more'"),
+    ],
+)
+def test_what_cannot_take_the_event_is_found_by_the_check(
+    bench: Bench, entry: str, why: str
+) -> None:
+    [fault] = worker(bench, entry).check()
+    assert f"{entry} cannot be called with the event alone: {why}" in fault
+    assert not worker(bench, "mine:with_any").check()
 
 
 @pytest.mark.parametrize(

@@ -206,10 +206,18 @@ def test_of_a_long_output_the_beginning_and_the_end_are_kept(bench: Bench) -> No
     assert output.endswith("y\nlast\n")
     assert "[…]" in output
     assert len(output) < 40_000
-    on_disk = sum(
-        file.stat().st_size for file in Path(bench.shelf.folder("r1").path).iterdir()
-    )
-    assert on_disk < 1_000_000
+    assert on_disk(bench) < 100_000
+
+
+def on_disk(bench: Bench) -> int:
+    """Return how many bytes a run has left behind."""
+    folder = Path(bench.shelf.folder("r1").path)
+    return sum(file.stat().st_size for file in folder.iterdir())
+
+
+def test_an_output_that_was_long_at_the_very_end_is_not_kept(bench: Bench) -> None:
+    assert bench.result("head -c 3000000 /dev/zero; echo end").state is StepState.DONE
+    assert on_disk(bench) < 100_000
 
 
 def test_only_the_latest_records_are_kept(bench: Bench) -> None:
@@ -302,6 +310,22 @@ class TestAfterKill9:
         bench.add("exit 99")
         bench.run(is_again=True)
         assert bench.end() == Finished(run_id="r1", state=StepState.DONE, detail="fine")
+
+    def test_what_it_said_meanwhile_is_cut_back(self, bench: Bench) -> None:
+        go = bench.folder / "go"
+        script = (
+            f"echo $$ >{bench.folder}/self; while [ ! -e {go} ]; do sleep 0.01; done;"
+            " head -c 3000000 /dev/zero; echo; echo fine"
+        )
+        self.kill_agent(bench, script, when=lambda: bench.saw("self"))
+        go.touch()
+        status = Path(bench.shelf.folder("r1").path) / "status"
+        eventually(status.exists, bool)
+        assert on_disk(bench) > 3_000_000
+        bench.add("exit 99")
+        bench.run(is_again=True)
+        assert bench.end() == Finished(run_id="r1", state=StepState.DONE, detail="fine")
+        assert on_disk(bench) < 100_000
 
     def test_it_keeps_its_deadline(self, bench: Bench) -> None:
         script = f"echo $$ >{bench.folder}/self; exec sleep 60"

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,6 +82,32 @@ def test_a_second_agent_on_the_same_journal_says_who_is_there_and_ends(
     first.kill()
     first.again()
     first.wait_stage(event, Stage.OVER)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract names")
+def test_a_second_agent_with_another_journal_says_who_acts_there_and_ends(
+    place: Ground,
+) -> None:
+    first = place.agent().wait_ready()
+    words = ("run", "--state", f"{place.folder}/other.db")
+    second = first.command(*words)
+    assert second.returncode == 1
+    assert f"acts at the endpoint {place.world.url('web_0')}" in second.stderr
+    assert f": process {first.process.pid}\n" in second.stderr
+    assert "Traceback" not in second.stderr
+    # What it has begun outlives it, and keeps no other from taking it up.
+    first.hold("drain.prepare")
+    event = place.event()
+    first.wait_did("begun prepare drain")
+    first.kill()
+    first.again()
+    first.release("drain.prepare")
+    place.wait_approved(event, "web_0")
+    first.wait_stage(event, Stage.OVER)
+    assert [each.what for each in first.did() if each.phase == "prepare"] == [
+        "begun",
+        "done",
+    ]
 
 
 def test_a_token_file_that_is_missing_is_a_fault_of_the_settings(

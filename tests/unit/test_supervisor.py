@@ -13,8 +13,8 @@ from forewarn.fleet.file import read_fleet
 from forewarn.service import assembly, limits
 from forewarn.service.supervisor import keep_telling
 from forewarn.supervisor import Supervisor, supervisor_of
-from tests.support.loops import in_loop
-from tests.unit.service.test_service import FLEET, service_of, until
+from tests.support.loops import in_loop, until
+from tests.unit.service.test_service import FLEET, service_of
 
 
 @pytest.fixture
@@ -70,6 +70,7 @@ def test_nobody_who_listens_is_no_failure(
     assert "cannot be told" in caplog.text
 
 
+@pytest.mark.system
 @in_loop
 async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
     fed: list[tuple[str, ...]] = []
@@ -96,6 +97,7 @@ async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
     telling.cancel()
 
 
+@pytest.mark.system
 @in_loop
 async def test_a_service_says_when_it_is_ready_lives_and_stops() -> None:
     heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -8,12 +8,14 @@ work: the next start takes them up.
 
 import contextlib
 import logging
+import os
 import queue
 import signal
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from forewarn.agent.agent import Agent, Hands, Voice
+from forewarn.agent.alone import Place, place_of
 from forewarn.agent.core.model import AskPeers, Input, Memory, Note, Send, Stage
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.polling import Pace
@@ -24,6 +26,7 @@ from forewarn.agent.handlers.making import make_workers, memos_beside, shelf_bes
 from forewarn.agent.handlers.port import Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.handlers.runner import Runner
+from forewarn.agent.handlers.secret import SecretError, read_token
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.opening import Opened, boot_id, open_journal
 from forewarn.agent.journal.port import JournalError, Limits
@@ -56,8 +59,6 @@ logger = logging.getLogger("forewarn.agent")
 
 STATUS_LINES = 100
 """Of the history in `/status`: what somebody looks through."""
-
-TOKEN_BYTES_MAX = 4_096
 
 
 class Speaker:
@@ -114,7 +115,9 @@ class Parts:
         self._notifier = make_notifier(settings.notify, clock=clock)
         self._opened = _journal(settings, self._notifier)
         self._server = Server(clock=clock)
+        self._place: Place | None = None
         try:
+            self._place = place_of(settings)
             name = named(settings)
             shelf = None if is_dry(settings) else shelf_beside(settings.watch.state)
             self.agent = Agent(
@@ -165,6 +168,8 @@ class Parts:
             while self.agent.turn():
                 self.metrics.decided(self.agent.standing.memory)
                 self._feeder.tick()
+                if self._place is not None:
+                    self._place.tick()
             logger.info("stopping")
             self._feeder.end()
             self._watcher.stop()
@@ -179,6 +184,8 @@ class Parts:
         self._endpoint.close()
         self._notifier.stop()
         self._opened.close()
+        if self._place is not None:
+            self._place.release()
 
     def _hands(
         self, environ: Mapping[str, str], clock: Clock, shelf: Shelf | None
@@ -222,6 +229,7 @@ class Parts:
             metrics=self.metrics,
             clock=clock,
             began=clock.now(),
+            state=os.path.realpath(watch.state),
             mode="dry run" if watch.dry_run else observes,
             problems=self._problems,
             notifications_dropped=journal.dropped,
@@ -285,16 +293,20 @@ def endpoint_of(settings: Settings, clock: Clock) -> Endpoint:
 
 def elsewhere_of(
     settings: Settings, clock: Clock
-) -> tuple[Sequence[Endpoint], Sequence[str]]:
-    """Return where else the endpoint may be, and who said so, for `check`."""
+) -> Iterator[tuple[Sequence[Endpoint], Sequence[str]]]:
+    """Yield where else the endpoint may be, and who said so, for `check`.
+
+    What leases tell comes first; who wants more, since nobody answers there, has
+    others asked.
+    """
     if settings.watch.endpoint != AUTO:
-        return (), ()
-    told: Sequence[str] = ()
-    urls = [url for url in places() if url != DEFAULT]
-    if not urls:
-        heard = _seek_of(settings)(clock)
-        told, urls = heard.told, list(urls_of(heard))
-    return [_endpoint_at(settings, clock, url) for url in urls], told
+        return
+    leased = [url for url in places(clock) if url != DEFAULT]
+    if leased:
+        yield [_endpoint_at(settings, clock, url) for url in leased], ()
+    heard = _seek_of(settings)(clock)
+    urls = [url for url in urls_of(heard) if url not in leased]
+    yield [_endpoint_at(settings, clock, url) for url in urls], heard.told
 
 
 def _seek_of(settings: Settings) -> Callable[[Clock], Heard]:
@@ -333,33 +345,26 @@ def ground_of(settings: Settings, environ: Mapping[str, str], clock: Clock) -> G
 
 def checks_of(
     settings: Settings, environ: Mapping[str, str]
-) -> Sequence[tuple[str, Callable[[], Sequence[str]]]]:
-    """Return the check of each handler, and of those who are notified."""
+) -> Sequence[tuple[str, Callable[[str], Sequence[str]]]]:
+    """Return the check of each handler, and of those who are notified, by this VM's name."""
     clock = SystemClock()
     workers: Mapping[str, Worker] = make_workers(
         settings.handlers, ground_of(settings, environ, clock)
     )
+    found: list[tuple[str, Callable[[str], Sequence[str]]]]
     found = [(f"handler {name}", worker.check) for name, worker in workers.items()]
     if settings.notify:
-        found.append(("notify", make_notifier(settings.notify, clock=clock).check))
+        notifier = make_notifier(settings.notify, clock=clock)
+        found.append(("notify", lambda _vm: notifier.check()))
     return found
 
 
 def token_in(settings: Settings, peers: PeerSettings) -> str:
     """Return the token that agents share; raises AgentSettingsError."""
     try:
-        with open(peers.token_file, "rb") as opened:
-            token = opened.readline(TOKEN_BYTES_MAX).decode("ascii").strip()
-    except OSError as error:
-        message = f"{peers.token_file} cannot be read: {error.strerror}"
-        raise _unfit(settings, "peers.token_file", message) from error
-    except UnicodeDecodeError as error:
-        message = f"{peers.token_file} has no token of plain letters"
-        raise _unfit(settings, "peers.token_file", message) from error
-    if not token:
-        message = f"{peers.token_file} has nothing in it"
-        raise _unfit(settings, "peers.token_file", message)
-    return token
+        return read_token(peers.token_file)
+    except SecretError as error:
+        raise _unfit(settings, "peers.token_file", error.message) from error
 
 
 def _unfit(settings: Settings, name: str, message: str) -> ForewarnError:

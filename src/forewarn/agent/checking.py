@@ -4,15 +4,25 @@ Settings are sound by the time this looks. Nothing is changed, approved or run b
 checks of handlers.
 """
 
+import errno
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from forewarn.agent import present
+from forewarn.agent.alone import holder_of
 from forewarn.agent.core.polling import NAME_TIMEOUT
 from forewarn.agent.core.rules import default_rules
-from forewarn.agent.handlers.secret import SECRET_BYTES_MAX, exposure
+from forewarn.agent.handlers.secret import (
+    SecretError,
+    exposure,
+    read_secret,
+    read_token,
+)
+from forewarn.agent.journal.port import JournalRefusedError
+from forewarn.agent.journal.whose import refuse_others
 from forewarn.agent.naming import named
 from forewarn.agent.values import Settings
 from forewarn.agent.watcher import Port
@@ -36,13 +46,13 @@ class Finding:
     text: str
 
 
-Elsewhere: TypeAlias = Callable[[], tuple[Sequence[Port], Sequence[str]]]
+Elsewhere: TypeAlias = Callable[[], Iterable[tuple[Sequence[Port], Sequence[str]]]]
 """Where else the endpoint may be, when it does not answer where it should, and what
-was heard of those who were asked for it."""
+was heard of those who were asked for it; further places are found only when wanted."""
 
 
-def _nowhere() -> tuple[Sequence[Port], Sequence[str]]:
-    return (), ()
+def _nowhere() -> Iterable[tuple[Sequence[Port], Sequence[str]]]:
+    return ()
 
 
 def findings(
@@ -50,29 +60,36 @@ def findings(
     *,
     endpoint: Port,
     elsewhere: Elsewhere = _nowhere,
-    checks: Sequence[tuple[str, Callable[[], Sequence[str]]]],
+    checks: Sequence[tuple[str, Callable[[str], Sequence[str]]]],
 ) -> Iterator[Finding]:
-    """Yield how everything stands; `checks` has each handler, and those notified, with its own."""
+    """Yield how everything stands.
+
+    `checks` has each handler, and those notified, with its own, which is told this VM's
+    name; empty: not known.
+    """
     yield _settings(settings)
     for warning in settings.warnings:
         yield Finding(is_well=False, what="settings", text=warning)
     yield _state(settings.watch.state)
-    yield from _endpoint(settings, endpoint, elsewhere)
-    for name, check in checks:
-        faults = check()
+    vm = yield from _endpoint(settings, endpoint, elsewhere)
+    for what, check in checks:
+        faults = check(vm)
         for fault in faults:
-            yield Finding(is_well=False, what=name, text=fault)
+            yield Finding(is_well=False, what=what, text=fault)
         if not faults:
-            yield Finding(is_well=True, what=name, text="is as it should be")
+            yield Finding(is_well=True, what=what, text="is as it should be")
     if not settings.handlers and not settings.watch.observe:
         text = "there are none: only what needs no preparation is approved"
         yield Finding(is_well=True, what="handlers", text=text)
+    status = present.shown(settings)
+    process = present.process_of(settings, status)
+    yield from _others(settings, process)
     for key, listen in (
         ("listen", settings.watch.listen),
         ("peers.listen", settings.peers.listen),
     ):
         if listen:
-            yield _listener(key, listen)
+            yield _listener(key, listen, process=process, status=status)
     yield from _secrets(settings)
     if settings.watch.dry_run:
         yield Finding(is_well=True, what="dry_run", text=NOTHING)
@@ -83,72 +100,112 @@ def findings(
 def _settings(settings: Settings) -> Finding:
     rules = settings.policy.rules
     count = f"{len(rules)} rules" if len(rules) != 1 else "1 rule"
-    if rules == default_rules(tuple(settings.policy.handlers)):
+    policy = settings.policy
+    if rules == default_rules(policy.handlers, has_peers=policy.has_peers):
         count = "the default rules"
     text = f"sound: {settings.file or 'no file'}, {count}"
     return Finding(is_well=True, what="settings", text=text)
 
 
 def _state(path: str) -> Finding:
+    fault = _why_no_state(path)
+    if fault:
+        return Finding(is_well=False, what="state", text=fault)
     folder = os.path.dirname(os.path.realpath(path))
+    can = (
+        f"{path} can be written" if os.path.isdir(folder) else f"{folder} will be made"
+    )
+    return Finding(is_well=True, what="state", text=can)
+
+
+def _why_no_state(path: str) -> str:
+    """Return why an agent would not start with a journal, or forget; empty: it works."""
+    whole = os.path.realpath(path)
+    folder = os.path.dirname(whole)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        return f"{folder} is not a folder"
     if not os.path.isdir(folder):
         parent = os.path.dirname(folder)
-        if os.access(parent, os.W_OK | os.X_OK):
-            return Finding(is_well=True, what="state", text=f"{folder} will be made")
-        text = f"there is no folder {folder}, and it cannot be made: nothing would be "
-        return Finding(is_well=False, what="state", text=f"{text}remembered")
-    if not os.access(folder, os.W_OK | os.X_OK) or (
-        os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK)
+        if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
+            return ""
+        return (
+            f"there is no folder {folder}, and it cannot be made: nothing would be "
+            "remembered"
+        )
+    try:
+        refuse_others(whole)
+    except JournalRefusedError as error:
+        return f"{error.message} ({error.hint})"
+    files = [each for each in (whole, f"{whole}.lock") if os.path.exists(each)]
+    if not os.access(folder, os.W_OK | os.X_OK) or not all(
+        os.access(each, os.R_OK | os.W_OK) for each in files
     ):
-        text = f"{path} cannot be written by this user: is it the agent's?"
-        return Finding(is_well=False, what="state", text=text)
-    return Finding(is_well=True, what="state", text=f"{path} can be written")
+        return f"{path} cannot be written by this user: is it the agent's?"
+    return ""
+
+
+def _others(settings: Settings, process: int) -> Iterator[Finding]:
+    """Yield how it stands with agents at work; `process` is this journal's, if any."""
+    if process:
+        yield Finding(is_well=True, what="agent", text=f"runs: process {process}")
+    if settings.watch.dry_run or settings.watch.observe:
+        return
+    url = settings.watch.endpoint
+    holder = holder_of(url)
+    if holder is not None and holder.is_believed and holder.process != process:
+        text = f"another one acts at {url}: {holder}; this one would not start"
+        yield Finding(is_well=False, what="agent", text=text)
 
 
 def _endpoint(
     settings: Settings, endpoint: Port, elsewhere: Elsewhere
-) -> Iterator[Finding]:
+) -> Generator[Finding, None, str]:
+    """Yield how the endpoint stands, and return this VM's name; empty: not known."""
     url = endpoint.url
     asked = endpoint.ask(timeout=ENDPOINT_TIMEOUT, full=True)
     refusals = [] if asked.reading is not None else [_refusal(url, asked)]
-    others, told = elsewhere() if refusals else _nowhere()
-    for other in others:
-        if asked.reading is None:
-            endpoint, asked = other, other.ask(timeout=ENDPOINT_TIMEOUT, full=True)
+    for others, told in elsewhere() if refusals else _nowhere():
+        for other in others:
             if asked.reading is None:
-                refusals.append(_refusal(other.url, asked))
-    for sentence in told:
-        yield Finding(is_well=asked.reading is not None, what="dhcp", text=sentence)
+                endpoint, asked = other, other.ask(timeout=ENDPOINT_TIMEOUT, full=True)
+                if asked.reading is None:
+                    refusals.append(_refusal(other.url, asked))
+        for sentence in told:
+            yield Finding(is_well=asked.reading is not None, what="dhcp", text=sentence)
+        if asked.reading is not None:
+            break
     if asked.reading is None:
         for refusal in refusals:
             yield Finding(is_well=False, what="endpoint", text=refusal)
-        return
+        return named(settings)
     events = len(asked.reading.notices)
     count = f"{events} events" if events != 1 else "1 event"
     text = f"{endpoint.url} answers with version {endpoint.version}: {count}"
     yield Finding(is_well=True, what="endpoint", text=text)
     for oddity in asked.reading.oddities:
         yield Finding(is_well=False, what="endpoint", text=oddity)
-    yield _name(settings, endpoint)
+    return (yield from _name(settings, endpoint))
 
 
 def _refusal(url: str, asked: Asked) -> str:
     return f"{url} gave no document: {asked.detail or asked.result.value}"
 
 
-def _name(settings: Settings, endpoint: Port) -> Finding:
-    name = named(settings)
-    if name:
-        return Finding(is_well=True, what="name", text=f"{name}, by the settings")
-    found = endpoint.instance_name(timeout=NAME_TIMEOUT)
-    if found:
-        text = f"{found}, by the endpoint"
-        return Finding(is_well=True, what="name", text=text)
-    text = "the endpoint does not tell what this VM is called: write name"
-    return Finding(is_well=False, what="name", text=text)
+def _name(settings: Settings, endpoint: Port) -> Generator[Finding, None, str]:
+    """Yield how this VM's name is known, and return it; empty: it is not."""
+    name, by = named(settings), "settings"
+    if not name:
+        name, by = endpoint.instance_name(timeout=NAME_TIMEOUT) or "", "endpoint"
+    text = f"{name}, by the {by}"
+    if not name:
+        text = "the endpoint does not tell what this VM is called: write name"
+    yield Finding(is_well=bool(name), what="name", text=text)
+    return name
 
 
-def _listener(key: str, listen: str) -> Finding:
+def _listener(
+    key: str, listen: str, *, process: int, status: Mapping[str, Any]
+) -> Finding:
     place = split_listener(listen)
     assert place is not None, listen
     try:
@@ -160,28 +217,40 @@ def _listener(key: str, listen: str) -> Finding:
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(where)
     except OSError as error:
-        text = f"{listen}: {error.strerror}; is the agent running already?"
+        is_taken = error.errno == errno.EADDRINUSE
+        if is_taken and process:
+            text = f"{listen} is the running agent's"
+            return Finding(is_well=True, what=key, text=text)
+        who = _who_listens(status) if is_taken and key == "listen" else ""
+        text = f"{listen}: {error.strerror}{who}"
         return Finding(is_well=False, what=key, text=text)
     return Finding(is_well=True, what=key, text=f"{listen} is free")
 
 
+def _who_listens(status: Mapping[str, Any]) -> str:
+    """Return who has the address of the status, which is not this journal's agent."""
+    if not status:
+        return " by another program"
+    return (
+        f" by another agent: process {status.get('process')!r} "
+        f"with the journal {status.get('state')!r}"
+    )
+
+
 def _secrets(settings: Settings) -> Iterator[Finding]:
     if settings.peers.token_file:
-        yield _secret("peers.token_file", settings.peers.token_file)
+        yield _secret("peers.token_file", settings.peers.token_file, read_token)
     for each in (*settings.handlers, *settings.notify):
         if each.secret_file:
-            yield _secret("secret_file", each.secret_file)
+            yield _secret("secret_file", each.secret_file, read_secret)
 
 
-def _secret(key: str, path: str) -> Finding:
+def _secret(key: str, path: str, read: Callable[[str], str]) -> Finding:
+    """Return how a secret stands, read as the agent reads it."""
     try:
-        with open(path, "rb") as opened:
-            is_empty = not opened.readline(SECRET_BYTES_MAX).strip()
-    except OSError as error:
-        text = f"{path} cannot be read: {error.strerror}"
-        return Finding(is_well=False, what=key, text=text)
-    if is_empty:
-        return Finding(is_well=False, what=key, text=f"{path} has nothing in it")
+        read(path)
+    except SecretError as error:
+        return Finding(is_well=False, what=key, text=error.message)
     if exposed := exposure(path):
         return Finding(is_well=False, what=key, text=exposed)
     return Finding(is_well=True, what=key, text=f"{path} can be read")

@@ -4,13 +4,12 @@ Both front doors use them: the command line and the single file. A command print
 `say` and returns its exit status, or raises CommandFailedError.
 """
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-from forewarn.agent import checking, installing, trying
+from forewarn.agent import checking, installing, present, trying
 from forewarn.agent.core.model import Consent
 from forewarn.agent.failure import FAILED, UNREACHABLE, USAGE, CommandFailedError
 from forewarn.agent.naming import named
@@ -18,16 +17,15 @@ from forewarn.agent.order import USUAL_FILE, Order
 from forewarn.agent.settings import describe
 from forewarn.agent.telling import status as telling
 from forewarn.agent.values import Settings
-from forewarn.agent.wire.answers import HttpError, Trouble
-from forewarn.agent.wire.http import Client
-from forewarn.agent.wire.urls import parse_url
+from forewarn.agent.wire.answers import HttpError
 from forewarn.clock import SystemClock
-from forewarn.instants import SECOND, Micros, parse_instant
+from forewarn.instants import parse_instant
+from forewarn.problems import printable
 from forewarn.protocol.decoder import DOCUMENT_BYTES_MAX, UnreadableError, decode
+from forewarn.protocol.notices import Reading
 
-STATUS_TIMEOUT: Micros = 3 * SECOND
-STATUS_BYTES_MAX = 64 << 20
-"""Of a status: ten thousand events have some megabytes."""
+STANDARD_INPUT = "-"
+"""Names no file, but what is piped to the command."""
 
 
 def run(order: Order) -> int:
@@ -77,16 +75,9 @@ def show_settings(order: Order) -> int:
 
 
 def try_document(order: Order, file: str, *, name: str = "", at: str = "") -> int:
-    """Show what the agent would do with a document."""
+    """Show what the agent would do with a document; `-` is standard input."""
     settings = order.settings()
-    try:
-        with open(file, "rb") as opened:
-            reading = decode(opened.read(DOCUMENT_BYTES_MAX + 1))
-    except OSError as error:
-        message = f"{file} cannot be read: {error.strerror}"
-        raise CommandFailedError(USAGE, message) from error
-    except UnreadableError as error:
-        raise CommandFailedError(USAGE, f"{file}: {error.message}") from error
+    reading = _reading_of(file)
     try:
         now = parse_instant(at) if at else SystemClock().now()
     except ValueError as error:
@@ -106,6 +97,22 @@ def try_document(order: Order, file: str, *, name: str = "", at: str = "") -> in
     return 0
 
 
+def _reading_of(file: str) -> Reading:
+    """Return what a document says; raises CommandFailedError."""
+    shown = "(standard input)" if file == STANDARD_INPUT else file
+    try:
+        if file == STANDARD_INPUT:
+            return decode(sys.stdin.buffer.read(DOCUMENT_BYTES_MAX + 1))
+        with open(file, "rb") as opened:
+            return decode(opened.read(DOCUMENT_BYTES_MAX + 1))
+    except OSError as error:
+        message = f"{shown} cannot be read: {error.strerror}"
+        hint = "name a document, or - and give it what the endpoint answers"
+        raise CommandFailedError(USAGE, message, hint=hint) from error
+    except UnreadableError as error:
+        raise CommandFailedError(USAGE, f"{shown}: {error.message}") from error
+
+
 def _only_name(notices: Sequence[Any]) -> str:
     names = {name for notice in notices for name in notice.resources}
     if len(names) > 1:
@@ -123,7 +130,7 @@ def show_status(order: Order) -> int:
     settings = order.settings()
     now = SystemClock().now()
     try:
-        document = _asked(settings)
+        document = present.asked(settings)
         status = 0
     except HttpError as error:
         document = _remembered(settings, error.message)
@@ -132,31 +139,8 @@ def show_status(order: Order) -> int:
         order.say_json(document)
     else:
         for line in telling.words_of(document, now=now):
-            order.say(_plain(line))
+            order.say(printable(line))
     return status
-
-
-def _asked(settings: Settings) -> dict[str, Any]:
-    listen = settings.watch.listen
-    if not listen:
-        raise HttpError(Trouble.REFUSED, "it listens nowhere, by the settings")
-    if listen.endswith(":0"):
-        raise HttpError(Trouble.REFUSED, "it listens at a port that the system chose")
-    # Where it listens at every address, it listens here too.
-    reached = listen.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:")
-    client = Client(
-        parse_url(f"http://{reached}"), clock=SystemClock(), body_max=STATUS_BYTES_MAX
-    )
-    try:
-        answer = client.get("/status", timeout=STATUS_TIMEOUT)
-        document = json.loads(answer.body)
-    except ValueError as error:
-        raise HttpError(Trouble.MALFORMED, "something else answers there") from error
-    finally:
-        client.close()
-    if not isinstance(document, dict) or "events" not in document:
-        raise HttpError(Trouble.MALFORMED, "something else answers there")
-    return cast("dict[str, Any]", document)
 
 
 def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
@@ -181,7 +165,7 @@ def approve(order: Order, event_id: str) -> int:
     from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
 
     settings = order.settings()
-    path, shown = settings.watch.state, _shown(settings)
+    path, shown = settings.watch.state, present.shown(settings)
     if mode := _idle_mode(settings, shown):
         raise CommandFailedError(
             FAILED,
@@ -203,14 +187,6 @@ def approve(order: Order, event_id: str) -> int:
         raise CommandFailedError(FAILED, error.message, hint=error.hint) from error
     order.say(f"ordered: {task.notice.event_type} {task.event_id} is approved next")
     return 0
-
-
-def _shown(settings: Settings) -> Mapping[str, Any]:
-    """Return the status of the agent that runs; empty: none answers."""
-    try:
-        return _asked(settings)
-    except HttpError:
-        return {}
 
 
 def _idle_mode(settings: Settings, shown: Mapping[str, Any]) -> str:
@@ -253,12 +229,15 @@ def install(order: Order, *, write: bool = False) -> int:
     config = os.path.abspath(order.config) if order.config else USUAL_FILE
     # Without one, the usual file is read if it is there.
     command = (*order.program, "--config", config) if order.config else order.program
+    missing = config if order.config and not os.path.exists(config) else ""
     if not os.path.isdir("/run/systemd/system") and not write:
         has_openrc = os.path.exists("/sbin/openrc-run")
         if sys.platform != "linux" or has_openrc:
             order.say(installing.advice(sys.platform, command, has_openrc=has_openrc))
+            if missing:
+                order.say(f"write {missing} first: without it the agent does not start")
             return 0
-    unit = installing.unit(command)
+    unit = installing.unit(command, missing=missing)
     if not write:
         order.say(unit.rstrip("\n"))
         return 0
@@ -276,13 +255,10 @@ def install(order: Order, *, write: bool = False) -> int:
             FAILED, f"{installing.UNIT_FILE} cannot be written: {error.strerror}"
         ) from error
     order.say(f"{installing.UNIT_FILE} was written. Now:")
-    if not os.path.exists(config):
+    if missing:
+        order.say(f"  write {missing}: without it the agent does not start")
+    elif not os.path.exists(config):
         order.say(f"  write {config}, or it goes by the default rules")
     for line in installing.SYSTEMD_NEXT:
         order.say(f"  {line}")
     return 0
-
-
-def _plain(line: str) -> str:
-    """Return a line without what a terminal would obey."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)

@@ -64,13 +64,20 @@ SYSTEMD_NEXT = (
 )
 
 
-def unit(command: Sequence[str]) -> str:
-    """Return systemd's unit; `command` starts the agent, with absolute paths."""
+def unit(command: Sequence[str], *, missing: str = "") -> str:
+    """Return systemd's unit; `command` starts the agent, with absolute paths.
+
+    `missing` is the settings' file that it names, where that is not there yet.
+    """
     # In a unit, % begins a specifier and $ a variable.
     words = [
         shlex.quote(word.replace("%", "%%").replace("$", "$$")) for word in command
     ]
-    return _UNIT.format(command=" ".join(words))
+    text = _UNIT.format(command=" ".join(words))
+    if missing:
+        told = "".join(c if c.isprintable() else "?" for c in missing)
+        text = f"# There is no {told} yet: without it the agent does not start.\n{text}"
+    return text
 
 
 def advice(platform: str, command: Sequence[str], *, has_openrc: bool) -> str:

@@ -4,9 +4,9 @@
 reference.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Form, Option, flag_of
 from forewarn.instants import HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventSource
 
@@ -41,7 +41,7 @@ _WATCH: Mapping[str, Option] = {
     "dhcp": Option(
         form=Form.SWITCH,
         text="Whether `auto` asks the network's DHCP servers for option 245 where "
-        "nobody answers and no lease has it. Nothing is taken of what they offer.",
+        "nobody answers at what is known. Nothing is taken of what they offer.",
     ),
     "poll": Option(
         form=Form.DURATION,
@@ -61,8 +61,8 @@ _WATCH: Mapping[str, Option] = {
     ),
     "state": Option(
         form=Form.TEXT,
-        text="The journal's file: what was prepared, approved and is owed. Its "
-        "directory must be there, on a disk that survives a reboot.",
+        text="The journal's file: what was prepared, approved and is owed, on a disk that "
+        "survives a reboot. Its directory is made, if the one above is there.",
     ),
     "listen": Option(
         form=Form.LISTENER,
@@ -185,6 +185,7 @@ _PEERS: Mapping[str, Option] = {
 _STANDBY: Mapping[str, Option] = {
     "standby.names": Option(
         form=Form.NAMES,
+        may_be_empty=True,
         text="VMs for whose events this agent approves when their own agent stays "
         "silent; of an event that names several, all must be here. Empty: for none.",
     ),
@@ -208,3 +209,20 @@ OPTIONS: Mapping[str, Option] = {
     **_STANDBY,
 }
 """Every setting that is there once, by its whole name, in the order of the file."""
+
+_ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off", "1", "0"})
+"""What somebody would write after a switch; `options` says which of it is taken."""
+
+
+def with_switches(words: Sequence[str]) -> list[str]:
+    """Return a command's words with `true` for each switch that stands alone.
+
+    `--dry-run status` means what `--dry-run true status` does.
+    """
+    switches = {
+        flag_of(name) for name, option in OPTIONS.items() if option.form is Form.SWITCH
+    }
+    return [
+        f"{word}=true" if word in switches and after.lower() not in _ANSWERS else word
+        for word, after in zip(words, (*words[1:], ""), strict=False)
+    ]

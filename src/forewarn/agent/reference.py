@@ -29,8 +29,10 @@ INTRODUCTION = """\
 Without `--config` it reads `/etc/forewarn/agent.toml`, if that is there.
 
 Flags and variables are for the settings that are there once.
-The flag of `log.level` is `--log-level`, its variable `FOREWARN_AGENT_LOG_LEVEL`; only the endpoint's is `FOREWARN_ENDPOINT`.
+The flag of `log.level` is `--log-level`, its variable `FOREWARN_AGENT_LOG_LEVEL`; only the endpoint's is `FOREWARN_ENDPOINT`. A flag whose value is `true` or `false` may stand alone for `true`: `--dry-run`.
+A variable that begins with `FOREWARN_AGENT_` and names no setting is a mistake, as a key is that there is not.
 Durations are written `500ms`, `7s`, `15m`, `24h`, `7d`, or as in ISO 8601, `PT5M`.
+A list has something in it; where nothing is meant, its key is not written.
 
 A mistake stops the start with the file, the line and the key; nothing is guessed.
 `forewarn agent check` tells all mistakes without a start, and looks at what the settings name.

@@ -1,13 +1,16 @@
 """What the agent would do with a document: decided as it would, and nothing done.
 
 Every handler is taken to succeed at once and every approval to be taken, so that the
-whole way of an event is seen; times go on to whatever is decided next. Pure.
+whole way of an event is seen; times go on to whatever is decided next. Nothing is
+decided of an event after its NotBefore, since it begins then. Other agents are asked,
+and say nothing. Pure.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from forewarn.agent.core.approving import PEERS_EVERY
 from forewarn.agent.core.decide import decide
 from forewarn.agent.core.model import (
     Answered,
@@ -38,6 +41,10 @@ from forewarn.protocol.notices import Notice
 TURNS_MAX = 200
 """Decisions of one trial: an event needs a few, and what repeats itself is seen."""
 
+ASKING_TURNS_MAX = 2_000
+"""Those of them in which other agents are asked again and nothing else happens: more
+than an hour of it, and a second of a trial."""
+
 AHEAD_MAX: Micros = 30 * DAY
 """How far into the future a trial goes."""
 
@@ -49,6 +56,8 @@ class Happening:
     at: Micros
     event_id: str
     text: str
+    is_repeated: bool = False
+    """It is done again and again, as the text says, and is told once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,28 +81,51 @@ def attempt(
     memory = Memory(name=name)
     inputs: list[Input] = [Polled(notices=tuple(notices), name=name)]
     happenings: list[Happening] = []
-    waits: tuple[tuple[str, str], ...] = ()
+    asked: set[Happening] = set()
+    waits: dict[str, str] = {}
     rules: dict[str, str] = {}
+    turns = asking = 0
     is_cut = True
-    for _ in range(TURNS_MAX):
+    while turns < TURNS_MAX and asking < ASKING_TURNS_MAX:
         decision = decide(policy, memory, inputs, now)
-        memory, waits = decision.memory, decision.waits
+        memory = decision.memory
+        # Of what has begun, it stays as it was then.
+        begun = {each.event_id for each in notices if _has_begun(each, began, now)}
+        waits = {key: why for key, why in waits.items() if key in begun} | {
+            key: why for key, why in decision.waits if key not in begun
+        }
         for task in memory.tasks:
             rules.setdefault(task.event_id, task.rule)
-        happenings += _told(decision, now)
+        told = [each for each in _told(decision, now) if each.event_id not in begun]
+        # Who is asked again and again is told once.
+        news = [each for each in told if replace(each, at=0) not in asked]
+        asked |= {replace(each, at=0) for each in told if each.is_repeated}
+        happenings += news
         inputs = [each for c in decision.commands for each in _come_back(c)]
+        if told and not news:
+            asking += 1
+        else:
+            turns += 1
         if inputs:
             continue
-        if decision.wake is None or decision.wake > began + AHEAD_MAX:
-            is_cut = decision.wake is not None
+        wake = decision.wake
+        if wake is not None and all(_has_begun(each, began, wake) for each in notices):
+            wake = None
+        if wake is None or wake > began + AHEAD_MAX:
+            is_cut = wake is not None
             break
-        now = max(decision.wake, now + SECOND // 1_000)
+        now = max(wake, now + SECOND // 1_000)
     return Trial(
         happenings=tuple(happenings),
         rules=tuple(rules.items()),
-        waits=waits,
+        waits=tuple(waits.items()),
         is_cut=is_cut,
     )
+
+
+def _has_begun(notice: Notice, began: Micros, now: Micros) -> bool:
+    """Tell whether an event, due after the trial began, is past its NotBefore."""
+    return notice.not_before is not None and began <= notice.not_before < now
 
 
 def _come_back(command: Command) -> Iterator[Input]:
@@ -117,8 +149,13 @@ def _told(decision: Decision, now: Micros) -> Iterator[Happening]:
             case Send():
                 yield Happening(at=now, event_id=command.event_id, text="approve")
             case AskPeers():
-                text = f"ask {', '.join(command.names)} whether they are prepared"
-                yield Happening(at=now, event_id=command.event_id, text=text)
+                text = (
+                    f"ask {', '.join(command.names)} whether they are prepared, "
+                    f"every {describe_duration(PEERS_EVERY)}"
+                )
+                yield Happening(
+                    at=now, event_id=command.event_id, text=text, is_repeated=True
+                )
             case _:
                 pass
 

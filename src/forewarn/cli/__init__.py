@@ -48,6 +48,7 @@ def _run(words: Sequence[str]) -> int:
     from forewarn.cli import parser  # noqa: PLC0415
 
     try:
+        words = parser.completed(words)
         arguments = parser.build(words).parse_args(words)
     except SystemExit as ended:
         # argparse has printed its help, the version, or what is wrong.
@@ -71,6 +72,7 @@ def _run(words: Sequence[str]) -> int:
 def _tell(error: CommandError) -> None:
     for line in error.lines:
         print(line, file=sys.stderr)
-    print(f"forewarn: {error.message}", file=sys.stderr)
+    for line in error.message.splitlines():
+        print(f"forewarn: {line}", file=sys.stderr)
     if error.hint:
         print(f"  hint: {error.hint}", file=sys.stderr)

@@ -7,7 +7,7 @@ from pathlib import Path
 from forewarn.agent import commands
 from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.keys import OPTIONS
-from forewarn.agent.options import environment_name, flag_of
+from forewarn.agent.options import flag_help, flag_of
 from forewarn.agent.order import Order
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call, Option
@@ -19,9 +19,10 @@ def options() -> tuple[Option, ...]:
         Option(
             name=flag_of(name),
             metavar="VALUE",
-            help=f"Setting {name}; or {environment_name(name)}.",
+            may_be_empty=True,
+            help=f"S{flag_help(name, option)[1:]}.",
         )
-        for name in OPTIONS
+        for name, option in OPTIONS.items()
     )
 
 

@@ -18,6 +18,11 @@ def become_agent(words: Sequence[str], *, program: str) -> None:
 
     `program` is what was started: `sys.argv[0]`.
     """
+    if len(words) > 1 and words[0] == "agent":
+        # Not above: without flags there are none to be looked at.
+        from forewarn.agent.keys import with_switches  # noqa: PLC0415
+
+        words = with_switches(words)
     if not is_run(words) or os.name != "posix" or not sys.executable:
         return
     sys.stdout.flush()

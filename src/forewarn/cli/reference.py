@@ -42,6 +42,8 @@ def _lines() -> Iterator[str]:
     yield from _table(GLOBAL)
     yield ""
     yield "`--help` says more about any command, `--version` which one this is."
+    yield "A value that is empty, as from a variable that nobody has set, is refused;"
+    yield "settings, `--url`, `--token`, `--reason` and `--description` may be empty."
     yield "`NO_COLOR` turns colour off; there is none but on a terminal."
     yield ""
     yield "| exit status | meaning |"

@@ -39,6 +39,7 @@ def options() -> tuple[Option, ...]:
         Option(
             name=flag_of(name),
             metavar=_METAVARS.get(option.form.value, "VALUE"),
+            may_be_empty=True,
             help=f"Setting {name}; or {environment_name(name)}.",
         )
         for name, option in OPTIONS.items()

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
@@ -45,8 +46,9 @@ from tests.support.agent_journals import task_of
 
 START = parse_instant("2026-11-21T10:00:00Z")
 
-NOBODY = "http://127.0.0.1:9"
-"""Where no endpoint is."""
+NOBODY = f"http://127.0.0.1:9/{os.getpid()}"
+"""Where no endpoint is; each process of the tests has its own, since two agents at one
+are refused."""
 
 Make = Callable[..., Parts]
 
@@ -121,10 +123,29 @@ def test_an_address_that_is_taken_is_told_and_no_reason_not_to_watch(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         peers = f'[peers]\nlisten = "{address}"\ntoken_file = "{token}"\n'
-        for parts in (make(listen=address), make(peers, state=f"{tmp_path}/b.db")):
+        for parts in (make(listen=address), make(peers, **elsewhere(tmp_path))):
             assert parts.address == ""
             problems = parts.pages.document()["problems"]
             assert any(f"cannot listen at {address}" in each for each in problems)
+
+
+def elsewhere(folder: Path) -> dict[str, str]:
+    """Return the settings of an agent that may run beside another."""
+    return {"state": f"{folder}/other.db", "endpoint": f"{NOBODY}/other"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract names")
+def test_a_second_agent_at_an_endpoint_is_refused_with_another_journal_too(
+    make: Make, tmp_path: Path
+) -> None:
+    first = make()
+    state = f"{tmp_path}/other.db"
+    with pytest.raises(ForewarnError, match=f"acts at .*: process {os.getpid()}$"):
+        make(state=state)
+    make(state=state, observe="true").close()
+    make(dry_run="true")
+    first.close()
+    make(state=state)
 
 
 def test_handlers_do_not_get_what_is_for_the_supervisor_of_the_agent(
@@ -240,9 +261,9 @@ def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
 
 
 def test_a_journal_that_cannot_be_used_is_shown(make: Make, tmp_path: Path) -> None:
-    """A disk that does not do its work stops no agent."""
+    """What is there is no file: somebody must look at the settings."""
     (tmp_path / "agent.db").mkdir()
-    with pytest.raises(ForewarnError, match="cannot be opened"):
+    with pytest.raises(ForewarnError, match="is not a file"):
         make()
 
 
@@ -345,5 +366,5 @@ def test_each_handler_and_receiver_has_its_check(tmp_path: Path) -> None:
     )
     checks = dict(checks_of(settings(tmp_path, text), {"PATH": "/bin"}))
     assert list(checks) == ["handler drain", "notify"]
-    assert checks["handler drain"]() == ["there is no program /no/program"]
-    assert len(checks["notify"]()) == 1
+    assert checks["handler drain"]("") == ["there is no program /no/program"]
+    assert len(checks["notify"]("")) == 1

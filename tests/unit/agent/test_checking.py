@@ -33,7 +33,7 @@ def told(
         findings(
             load_settings(environ=environ, flags={}),
             endpoint=endpoints[0],
-            elsewhere=lambda: (endpoints[1:], heard),
+            elsewhere=lambda: [(endpoints[1:2], ()), (endpoints[2:], heard)],
             checks=(),
         )
     )
@@ -70,8 +70,50 @@ def test_nobody_answers_anywhere(tmp_path: Path) -> None:
         ]
 
 
+def test_who_answers_where_a_lease_leads_is_enough(tmp_path: Path) -> None:
+    with (
+        scripted(MISSING) as first,
+        scripted(DOCUMENT, NAME) as leased,
+        scripted() as heard_of,
+    ):
+        found = told(tmp_path, first, [leased, heard_of], ["nobody was to be asked"])
+        assert [each.what for each in found] == ["endpoint", "name"]
+        assert not heard_of.requests
+
+
 def test_whoever_answers_is_enough(tmp_path: Path) -> None:
     with scripted(DOCUMENT, NAME) as first, scripted() as second:
         found = told(tmp_path, first, [second], ["not to be heard"])
         assert [each.what for each in found] == ["endpoint", "name"]
         assert not second.requests
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "told"),
+    [
+        ("", (DOCUMENT, NAME), "web_0"),
+        ("web_7", (DOCUMENT,), "web_7"),
+        ("web_7", (MISSING,), "web_7"),
+        ("", (DOCUMENT, MISSING), ""),
+        ("", (MISSING,), ""),
+    ],
+    ids=["endpoint", "settings", "no-endpoint", "nobody", "nothing"],
+)
+def test_handlers_are_checked_by_this_vms_name(
+    tmp_path: Path, name: str, answers: tuple[bytes, ...], told: str
+) -> None:
+    environ = {"FOREWARN_AGENT_STATE": f"{tmp_path}/agent.db"}
+    environ["FOREWARN_AGENT_LISTEN"] = ""
+    environ |= {"FOREWARN_AGENT_NAME": name} if name else {}
+    heard: list[str] = []
+    with scripted(*answers) as server:
+        endpoint = at(server)
+        found = findings(
+            load_settings(environ=environ, flags={}),
+            endpoint=endpoint,
+            checks=[("handler drain", lambda vm: heard.append(vm) or [f"not {vm}"])],
+        )
+        bad = [each.text for each in found if each.what == "handler drain"]
+        endpoint.close()
+    assert heard == [told]
+    assert bad == [f"not {told}"]

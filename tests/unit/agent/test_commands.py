@@ -1,6 +1,8 @@
 """The agent's commands, as a person meets them."""
 
+import io
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from forewarn.agent import __main__ as front
 from forewarn.agent import installing
 from forewarn.agent.core.model import Consent, Memory
 from forewarn.agent.journal.sqlite import SqliteJournal
+from forewarn.agent.keys import with_switches
 from forewarn.agent.telling.server import Reply, Server
 from forewarn.clock import SystemClock
 from forewarn.protocol.notices import STARTED
@@ -82,6 +85,30 @@ def test_try_shows_which_rule_matches_and_what_would_run_when(
     assert (first["rule"], second["actions"]) == ("rule 1", [])
 
 
+def test_try_reads_what_is_piped_to_it(
+    agent: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give(text: str) -> None:
+        piped = io.TextIOWrapper(io.BytesIO(text.encode()))
+        monkeypatch.setattr(sys, "stdin", piped)
+
+    give(json.dumps({"DocumentIncarnation": 1, "Events": [EVENT]}))
+    status, out, _ = agent("try", "-", "--vm", "web_0", "--at", "2026-11-23T21:00:00Z")
+    assert status == 0
+    assert out.splitlines()[:2] == ["as web_0", "Reboot Scheduled E1"]
+    give("<html>")
+    status, _, told = agent("try", "-")
+    assert status == 2
+    assert "forewarn: (standard input): " in told
+
+
+def test_try_says_what_to_do_without_a_document(agent: Say) -> None:
+    status, _, told = agent("try", "none.json")
+    assert status == 2
+    assert "none.json cannot be read: No such file or directory" in told
+    assert "hint: name a document, or - and give it what the endpoint answers" in told
+
+
 def test_try_says_how_far_it_has_looked(agent: Say, tmp_path: Path) -> None:
     far = {**EVENT, "NotBefore": "Fri, 31 Dec 9999 23:59:59 GMT"}
     _, out, _ = agent(
@@ -89,6 +116,51 @@ def test_try_says_how_far_it_has_looked(agent: Say, tmp_path: Path) -> None:
     )
     assert "           nothing is done in the next 30 days" in out.splitlines()
     assert "  not approved: its preparation begins later" in out.splitlines()
+
+
+def test_try_asks_the_others_once_and_no_longer_than_until_it_begins(
+    agent: Say, tmp_path: Path
+) -> None:
+    """They would be asked every two seconds: 450 times in a quarter of an hour."""
+    (tmp_path / "token").write_text("s3cret\n")
+    toml = (
+        '[[handler]]\nname = "drain"\nkind = "exec"\nprepare = "true"\n'
+        '[[rule]]\nhandlers = "drain"\napprover = "{}"\ntakeover = "1m"\n'
+        '[peers]\ntoken_file = "token"\nurl = "http://{{name}}:9465"\n'
+    )
+    file = write(tmp_path, {**EVENT, "Resources": ["web_1", "web_0", "web_2"]})
+    words = ("try", file, "--vm", "web_0", "--at", "2026-11-23T21:45:00Z")
+    head = [
+        "  matches  rule 1",
+        "  now      prepare with drain, in 5 m at most",
+        "  now      ask web_1, web_2 whether they are prepared, every 2 s",
+    ]
+    (tmp_path / "agent.toml").write_text(toml.format("all"))
+    _, out, _ = agent(*words)
+    assert out.splitlines()[2:] == [
+        *head,
+        "  not approved: not prepared yet: web_1, web_2",
+    ]
+    # Where it is asked only whether the first still lives, what comes later is told.
+    (tmp_path / "agent.toml").write_text(toml.format("leader"))
+    _, out, _ = agent(*words)
+    assert out.splitlines()[2:] == [*head, "  NotBefore - 14m approve"]
+
+
+def test_try_tells_nothing_of_an_event_after_its_beginning(
+    agent: Say, tmp_path: Path
+) -> None:
+    toml = (tmp_path / "agent.toml").read_text()
+    window = '[[window]]\nbegins = "23:00"\nends = "24:00"\n'
+    (tmp_path / "agent.toml").write_text(toml + window)
+    words = ("--vm", "web_0", "--at", "2026-11-23T21:00:00Z")
+    later = {**EVENT, "EventId": "E2", "NotBefore": "Mon, 23 Nov 2026 23:30:00 GMT"}
+    _, out, _ = agent("try", write(tmp_path, EVENT, later), *words)
+    first, second = out.split("Reboot Scheduled E2")
+    assert "NotBefore +" not in out
+    assert "approve" not in first.replace("not approved", "")
+    assert "  not approved: " in first
+    assert "  NotBefore - 5m approve" in second
 
 
 def test_try_says_that_a_dry_run_does_nothing(agent: Say, tmp_path: Path) -> None:
@@ -133,6 +205,49 @@ def test_settings_are_shown_with_where_they_came_from(agent: Say) -> None:
     assert "3s  (flag --poll)" in " ".join(out.split(" "))
     rows = {row["key"]: row for row in json.loads(agent("settings", "--json")[1])}
     assert rows["endpoint"]["origin"] == "agent.toml:1"
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (("--dry-run", "settings"), "true"),
+        (("settings", "--dry-run"), "true"),
+        (("settings", "--dry-run", "--json"), "true"),
+        (("settings", "--dry-run", "false"), "false"),
+        (("settings", "--dry-run=false"), "false"),
+        (("settings", "--poll", "2s"), "false"),
+    ],
+)
+def test_a_switch_that_stands_alone_is_on(
+    agent: Say, words: tuple[str, ...], value: str
+) -> None:
+    status, out, _ = agent(*words, "--json")
+    assert status == 0
+    rows = {row["key"]: row for row in json.loads(out)}
+    assert rows["dry_run"]["value"] == value
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("", ""),
+        ("run", "run"),
+        ("--push", "--push=true"),
+        ("--push --dry-run run", "--push=true --dry-run=true run"),
+        ("--push False --name a", "--push False --name a"),
+        ("--name true", "--name true"),
+    ],
+)
+def test_a_switch_has_the_word_after_it_where_that_is_an_answer(
+    words: str, meant: str
+) -> None:
+    assert with_switches(words.split()) == meant.split()
+
+
+def test_a_switch_takes_two_words_only(agent: Say) -> None:
+    status, _, err = agent("settings", "--observe", "yes")
+    assert status == 2
+    assert 'flag --observe: must be true or false, not "yes"' in err
 
 
 def test_the_status_of_an_agent_that_never_ran(agent: Say) -> None:
@@ -249,7 +364,25 @@ def test_the_unit_starts_this_agent(agent: Say, tmp_path: Path) -> None:
     assert status == 0
     for line in ("Type=notify", "WatchdogSec=60s", "KillMode=process"):
         assert line in out.splitlines()
+    assert "There is no" not in out
     assert f"--config {tmp_path}/agent.toml" in out
+
+
+def test_a_unit_for_a_file_that_is_not_there_yet_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be written on another machine, or before the file; not without a word."""
+    monkeypatch.setattr(installing, "UNIT_FILE", f"{tmp_path}/agent.service")
+    missing = f"{tmp_path}/none.toml"
+    words = ("install", "--config", missing)
+    assert front.main([*words, "--write"]) == 0
+    said = capsys.readouterr().out
+    assert f"  write {missing}: without it the agent does not start\n" in said
+    unit = (tmp_path / "agent.service").read_text()
+    assert unit.startswith(
+        f"# There is no {missing} yet: without it the agent does not start.\n"
+    )
+    assert f"--config {missing}\n" in unit
 
 
 @pytest.mark.parametrize(
@@ -292,3 +425,40 @@ def test_check_says_that_the_rules_are_the_default_ones(
     )
     _, told, _ = agent("check")
     assert "sound: agent.toml, the default rules\n" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "strays"),
+    [
+        (("check", "foo"), '"foo"'),
+        (("run", "foo"), '"foo"'),
+        (("run", "--json"), "--json"),
+        (("status", "--write"), "--write"),
+        (("install", "--vm", "x"), "--vm"),
+        (("install", "--poll", "2s", "--log-level", "debug"), "--poll, --log-level"),
+        (("approve", "E1", "--at", "now", "--json"), "--json, --at"),
+        (("settings", "foo", "--write"), '"foo", --write'),
+    ],
+)
+def test_what_a_command_does_not_take_is_not_ignored(
+    agent: Say, words: tuple[str, ...], strays: str
+) -> None:
+    status, out, err = agent(*words)
+    assert (status, out) == (2, "")
+    assert err.splitlines() == [
+        f"forewarn: `{words[0]}` does not take {strays}",
+        "  hint: --help says what each command takes",
+    ]
+
+
+def test_each_of_several_mistakes_has_a_line_of_its_own(
+    agent: Say, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.toml").write_text('pol = "1s"\nlisn = ""\n')
+    status, _, err = agent("check")
+    assert status == 2
+    assert err.splitlines() == [
+        'forewarn: agent.toml:1: pol: there is no such setting (did you mean "poll"?)',
+        'forewarn: agent.toml:2: lisn: there is no such setting (did you mean "listen"?)',
+        "  hint: docs/agent-settings.md has every setting",
+    ]

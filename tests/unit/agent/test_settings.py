@@ -1,6 +1,7 @@
 """Settings of the agent: where they come from, and every fault told at once."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,16 @@ import pytest
 from forewarn.agent import keys, reference
 from forewarn.agent.core.policy import Approve, Approver, Standby, Window
 from forewarn.agent.core.rules import default_rules
-from forewarn.agent.options import environment_name, flag_of
+from forewarn.agent.entries import ENTRIES, keys_of
+from forewarn.agent.integrations.catalog import HANDLERS, SINKS
+from forewarn.agent.options import (
+    Form,
+    Option,
+    environment_name,
+    flag_of,
+    from_text,
+    from_toml,
+)
 from forewarn.agent.settings import AgentSettingsError, describe, load_settings
 from forewarn.agent.telling import catalog
 from forewarn.agent.values import Settings
@@ -134,7 +144,6 @@ def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
             "FOREWARN_AGENT_LOG_LEVEL": "debug",
             "FOREWARN_ENDPOINT": "http://127.0.0.1:1",
             "FOREWARN_AGENT_DRY_RUN": "true",
-            "FOREWARN_AGENT_LISEN": "127.0.0.1:1",
         },
         flags={"name": "c", "standby.names": "d, e"},
     )
@@ -145,11 +154,34 @@ def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
     assert settings.log.level == "debug"
     assert settings.policy.standby == Standby(names=frozenset({"d", "e"}))
     assert settings.origins["name"] == "flag --name"
-    [warning] = settings.warnings
-    assert warning == (
-        'the variable "FOREWARN_AGENT_LISEN" is not used '
-        '(did you mean "FOREWARN_AGENT_LISTEN"?)'
+    assert settings.warnings == ()
+
+
+def test_a_variable_that_is_mistyped_is_a_mistake_as_a_key_is() -> None:
+    """Who meant a dry run must not get an agent that acts."""
+    with pytest.raises(AgentSettingsError) as refused:
+        load_settings(
+            environ={
+                "FOREWARN_AGENT_DRYRUN": "true",
+                "FOREWARN_AGENT_POL": "1s",
+                # None of the agent's: the service's, and what Kubernetes makes of a
+                # Service that is called forewarn-agent.
+                "FOREWARN_PORT": "1",
+                "FOREWARN_AGENT_SERVICE_HOST": "192.0.2.1",
+                "FOREWARN_AGENT_SERVICE_PORT_METRICS": "9464",
+                "FOREWARN_AGENT_PORT": "tcp://192.0.2.1:9464",
+                "FOREWARN_AGENT_PORT_9464_TCP_ADDR": "192.0.2.1",
+                "FOREWARN_AGENT_METRICS_PORT": "tcp://192.0.2.1:9464",
+            },
+            flags={},
+        )
+    first, second = map(str, refused.value.problems)
+    assert first == (
+        'environment "FOREWARN_AGENT_DRYRUN": there is no such setting '
+        '(did you mean "FOREWARN_AGENT_DRY_RUN"?)'
     )
+    assert '"FOREWARN_AGENT_POL"' in second
+    assert 'did you mean "FOREWARN_AGENT_POLL"' in second
 
 
 def test_all_faults_are_told_with_their_lines(tmp_path: Path) -> None:
@@ -231,6 +263,42 @@ def test_each_fault_has_its_sentence(tmp_path: Path, text: str, fault: str) -> N
     told = "\n".join(faults(tmp_path, HANDLER + text if "rule" in text else text))
     assert fault in told
     assert "secret@" not in told
+
+
+MAY_BE_EMPTY = {
+    *("names of standby", "handlers of rule"),
+    *("keep of docker", "keep of podman", "leave of pacemaker"),
+}
+"""Lists that say by [] what they say where they are not written: none."""
+
+LISTS = {Form.WORDS, Form.NAMES, Form.ACTION, Form.GROUPS, Form.DAYS}
+
+
+def every_list() -> Iterator[tuple[str, Option]]:
+    tables = {**ENTRIES}
+    kinds = {**dict.fromkeys(HANDLERS, "handler"), **dict.fromkeys(SINKS, "notify")}
+    for word, array in kinds.items():
+        own = keys_of(array, word).items() - ENTRIES[array].items()
+        tables[word] = dict(sorted(own, key=lambda each: each[0]))
+    for name, option in keys.OPTIONS.items():
+        if option.form in LISTS:
+            yield f"{name.rpartition('.')[2]} of {name.rpartition('.')[0]}", option
+    for table, known in tables.items():
+        for key, option in known.items():
+            if option.form in LISTS:
+                yield f"{key} of {table}", option
+
+
+@pytest.mark.parametrize(("name", "option"), [*every_list()])
+def test_no_list_is_empty_unless_that_says_something(name: str, option: Option) -> None:
+    if name in MAY_BE_EMPTY:
+        assert from_toml(option, []) == ()
+        return
+    with pytest.raises(ValueError, match="must not be empty"):
+        from_toml(option, [])
+    if option.form in {Form.WORDS, Form.NAMES, Form.DAYS}:
+        with pytest.raises(ValueError, match="must not be empty"):
+            from_text(option, " ")
 
 
 @pytest.mark.parametrize(
@@ -315,6 +383,24 @@ def test_the_reference_is_as_the_tables(
             [r"requeue_before \(1m\) must be shorter than timeout \(30s\)"],
         ),
         ('name = "a"\nkind = "slurm"\ntimeout = "30s"', []),
+        # Nor does it do nothing, or too little, for what it would do if it were right.
+        ('name = "a"\nkind = "systemd"\nstop = []', ["stop: must not be empty"]),
+        (
+            'name = "a"\nkind = "systemd"\nstop = ["", "a.service"]\nkill_after = "5s"',
+            ["handler.stop: must not be empty"],
+        ),
+        ('name = "a"\nkind = "systemd"\nstopp = "a.service"', ['did you mean "stop"']),
+        ('name = "a"\nkind = "docker"\ncontainers = 5', ["containers: must be a list"]),
+        ('name = "a"\nkind = "docker"\nlabels = []', ["labels: must not be empty"]),
+        ('name = "a"\nkind = "docker"\nall = true\nkeep = []', []),
+        ('name = "a"\nkind = "docker"\nall = true\nkeep = [""]', ["keep: must not be"]),
+        ('name = "a"\nkind = "exec"\nprepare = []', ["prepare: must not be empty"]),
+        ('name = "a"\nkind = "consul"\nservices = []', ["services: must not be empty"]),
+        ('name = "a"\nkind = "patroni"\ncandidates = []', ["candidates: must not be"]),
+        (
+            'name = "a"\nkind = "patroni"\nlag_max = -1',
+            ["lag_max: must be 0 to 1099511627776$"],
+        ),
     ],
 )
 def test_the_mistakes_of_a_kind_are_told_each_once(

@@ -74,11 +74,22 @@ class File:
     """An open file. It may go from thread to thread, but serves one at a time."""
 
     def __init__(
-        self, path: Place, *, read_only: bool = False, may_make: bool = False
+        self,
+        path: Place,
+        *,
+        read_only: bool = False,
+        may_make: bool = False,
+        without_log: bool = False,
     ) -> None:
-        """Open it, and make it where it `may_make` it; raises JournalError."""
+        """Open it, and make it where it `may_make` it; raises JournalError.
+
+        `without_log`, for reading: as if nobody wrote, so that nothing is made beside
+        it; what only a write-ahead log has is not seen.
+        """
         self._path = path = os.fspath(path)
-        mode = "ro" if read_only else "rw"
+        mode = "ro" if read_only or without_log else "rw"
+        if without_log:
+            mode += "&immutable=1"
         try:
             if may_make:
                 _make(path)
@@ -109,6 +120,9 @@ class File:
 
     def set_up(self) -> None:
         """Make or bring up the schema, and have commits durable from now on."""
+        # First of all: another program's file must not be changed, and to have a
+        # write-ahead log is a change that stays.
+        done = self.version()
         [(mode,)] = self.rows("PRAGMA journal_mode = WAL")
         if mode != "wal":
             raise JournalError(
@@ -117,7 +131,6 @@ class File:
             )
         self.run("PRAGMA synchronous = FULL")
         self.tune()
-        done = self.version()
         for number, step in enumerate(schema.STEPS[done:], start=done + 1):
             with self.transaction():
                 for statement in _statements(step):
@@ -140,7 +153,7 @@ class File:
         [(made_by,)] = self.rows("PRAGMA application_id")
         [(done,)] = self.rows("PRAGMA user_version")
         [(tables,)] = self.rows("SELECT count(*) FROM sqlite_master")
-        if made_by != schema.APPLICATION_ID and (done or tables):
+        if made_by != schema.APPLICATION_ID and (made_by or done or tables):
             raise JournalRefusedError(
                 f"{self._path} is a database of another program",
                 hint="Name another file in `state`.",

@@ -80,6 +80,25 @@ class AgentLock:
         os.ftruncate(self._descriptor, len(text))
 
 
+def had_journal(path: Place) -> bool:
+    """Tell whether an agent noted beside a journal that it had one; takes no lock."""
+    return _HAS_JOURNAL in _noted(path)
+
+
+def last_holder(path: Place) -> int:
+    """Return the process that has the lock, or had it last; 0: none is known."""
+    first = (*_noted(path), "")[0]
+    return int(first) if first.isdecimal() else 0
+
+
+def _noted(path: Place) -> list[str]:
+    try:
+        with open(f"{os.fspath(path)}.lock", "rb") as opened:
+            return opened.read(_TEXT_BYTES).decode("ascii", "replace").split()
+    except OSError:
+        return []
+
+
 def _unusable(file: str, error: OSError) -> JournalError:
     kind = (
         JournalRefusedError

@@ -21,18 +21,12 @@ from forewarn.agent.journal.port import (
     Teller,
     tell_nobody,
 )
-from forewarn.agent.journal.schema import APPLICATION_ID
 from forewarn.agent.journal.sqlite import SqliteJournal, set_aside
+from forewarn.agent.journal.whose import no_journal, refuse_others, was_ours
 
 logger = logging.getLogger("forewarn.agent.journal")
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-
-HEAD_BYTES = 4_096
-"""Of a file that is no database, to see whose it is: a page of SQLite's."""
-
-_IN_TEXTS = b"\t\n\f\r\x1b"
-"""Control characters that texts have; what is binary has others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +73,7 @@ def open_journal(
     whole = os.path.realpath(path)
     try:
         _make_folder(os.path.dirname(whole))
+        refuse_others(whole)
         lock = AgentLock(whole)
         if lock.had_journal and not _has_content(whole):
             told = "the journal %s is empty or gone: what was remembered is lost"
@@ -120,36 +115,11 @@ def _loaded(
 
 def _make_room(path: str, error: JournalDamagedError, *, had_journal: bool) -> None:
     """Set a damaged journal aside; raises JournalRefusedError for somebody's file."""
-    if not _was_ours(path, had_journal=had_journal):
-        raise JournalRefusedError(
-            f"{path} is not a database that can be read, and no journal of the agent's",
-            hint="It is left as it is. Name another file in `state`.",
-        ) from error
+    if not was_ours(path, noted=had_journal):
+        raise no_journal(path) from error
     aside = set_aside(path)
     told = f"{error}; it was set aside as {os.path.basename(aside)}"
     logger.error(told)
-
-
-def _was_ours(path: str, *, had_journal: bool) -> bool:
-    """Tell whether a file that cannot be read was a journal of the agent's.
-
-    A text never was, whatever stands beside it.
-    """
-    try:
-        with open(path, "rb") as opened:
-            head = opened.read(HEAD_BYTES)
-            is_blank = not any(head) and not any(
-                any(piece) for piece in iter(lambda: opened.read(1 << 20), b"")
-            )
-    except OSError:
-        return False
-    if all(byte >= ord(" ") or byte in _IN_TEXTS for byte in head):
-        return False
-    # Whoever wrote the head may have left its number, or only zeros as a disk does
-    # that lost its power; otherwise, what an agent keeps beside it speaks for it.
-    is_marked = head[68:72] == APPLICATION_ID.to_bytes(4, "big")
-    kept = (f"{path}{ending}" for ending in ("-wal", ".runs"))
-    return is_blank or is_marked or had_journal or any(map(os.path.exists, kept))
 
 
 def _has_content(path: str) -> bool:

@@ -6,6 +6,7 @@ an event now, and else why not.
 """
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,8 @@ class Sources:
     metrics: Metrics
     clock: Clock
     began: Micros
+    state: str = ""
+    """Where the settings have the journal: it tells this agent from another."""
     mode: str = "normal"
     """`normal`, `dry run` or `observe`."""
     problems: Callable[[], Sequence[str]] = tuple
@@ -140,6 +143,8 @@ class Pages:
         about = {
             "version": __version__,
             "mode": sources.mode,
+            "process": os.getpid(),
+            "state": sources.state,
             "began": format_instant(sources.began),
             "now": format_instant(sources.clock.now()),
             "alive": self.is_alive(),

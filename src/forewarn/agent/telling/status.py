@@ -8,7 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from forewarn.agent.core.model import Consent, Memory, Note, Step, Task
-from forewarn.instants import Micros, describe_duration, format_instant, parse_instant
+from forewarn.instants import (
+    Micros,
+    describe_duration,
+    instant_or_none,
+    parse_instant,
+)
 
 DRY = "dry run"
 """The mode in which nothing is done."""
@@ -52,7 +57,7 @@ def event_of(task: Task, *, waits: str = "") -> dict[str, Any]:
         "EventStatus": notice.status,
         "EventSource": notice.source,
         "Resources": list(notice.resources),
-        "NotBefore": _time(notice.not_before or 0),
+        "NotBefore": instant_or_none(notice.not_before or 0),
         "DurationInSeconds": notice.duration_seconds,
         "Description": notice.description,
         "mine": task.mine,
@@ -61,11 +66,11 @@ def event_of(task: Task, *, waits: str = "") -> dict[str, Any]:
         "approval": task.consent.value,
         "waits_for": waits,
         "withheld": task.withheld,
-        "seen": _time(task.seen),
-        "prepared": _time(task.prepared),
-        "started": _time(task.started),
-        "gone": _time(task.gone),
-        "over": _time(task.over),
+        "seen": instant_or_none(task.seen),
+        "prepared": instant_or_none(task.prepared),
+        "started": instant_or_none(task.started),
+        "gone": instant_or_none(task.gone),
+        "over": instant_or_none(task.over),
         "runs": [_step(step) for step in task.steps],
     }
 
@@ -74,7 +79,7 @@ def note_of(note: Note) -> dict[str, Any]:
     """Return one line of the history."""
     notice = note.notice
     return {
-        "at": _time(note.at),
+        "at": instant_or_none(note.at),
         "kind": note.kind.value,
         "event": note.event_id,
         "type": notice.event_type if notice else "",
@@ -89,15 +94,11 @@ def _step(step: Step) -> dict[str, Any]:
         "phase": step.phase.value,
         "attempt": step.attempt,
         "state": step.state.value,
-        "began": _time(step.began),
-        "deadline": _time(step.stop_at),
-        "ended": _time(step.ended),
+        "began": instant_or_none(step.began),
+        "deadline": instant_or_none(step.stop_at),
+        "ended": instant_or_none(step.ended),
         "detail": step.detail,
     }
-
-
-def _time(instant: Micros) -> str | None:
-    return format_instant(instant) if instant else None
 
 
 # In words

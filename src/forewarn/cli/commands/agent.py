@@ -57,7 +57,7 @@ AGENT = (
             Option(
                 name="file",
                 metavar="EVENTS.json",
-                help="The document, as an endpoint gives it.",
+                help="The document, as an endpoint gives it; `-` is standard input.",
             ),
             Option(
                 name="--vm",

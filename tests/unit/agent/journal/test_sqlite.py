@@ -329,20 +329,6 @@ def test_a_newer_file_is_refused(path: Path) -> None:
     AgentLock(path).release()
 
 
-def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
-    with sqlite3.connect(path) as file:
-        file.execute("CREATE TABLE theirs (x)")
-    file.close()
-    before = path.read_bytes()
-    with pytest.raises(JournalRefusedError, match="another program"):
-        open_journal(path)
-    path.write_text("[Unit]\nDescription=not a database at all, but a text\n" * 30)
-    with pytest.raises(JournalRefusedError, match="no journal of the agent's"):
-        open_journal(path)
-    assert path.read_text().startswith("[Unit]")
-    assert before
-
-
 def test_a_second_agent_is_refused_with_the_process_of_the_first(path: Path) -> None:
     first = open_journal(path)
     with pytest.raises(JournalRefusedError, match=f"process {os.getpid()}$"):

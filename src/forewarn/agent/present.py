@@ -1,0 +1,65 @@
+"""The agent that runs here, as another process finds it: by its status at `listen`."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, cast
+
+from forewarn.agent.alone import holder_of
+from forewarn.agent.journal.lock import last_holder
+from forewarn.agent.values import Settings
+from forewarn.agent.wire.answers import HttpError, Trouble
+from forewarn.agent.wire.http import Client
+from forewarn.agent.wire.urls import parse_url
+from forewarn.clock import SystemClock
+from forewarn.instants import SECOND, Micros
+
+STATUS_TIMEOUT: Micros = 3 * SECOND
+STATUS_BYTES_MAX = 64 << 20
+"""Of a status: ten thousand events have some megabytes."""
+
+
+def asked(settings: Settings) -> dict[str, Any]:
+    """Return the status of the agent at `listen`; raises HttpError."""
+    listen = settings.watch.listen
+    if not listen:
+        raise HttpError(Trouble.REFUSED, "it listens nowhere, by the settings")
+    if listen.endswith(":0"):
+        raise HttpError(Trouble.REFUSED, "it listens at a port that the system chose")
+    # Where it listens at every address, it listens here too.
+    reached = listen.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:")
+    client = Client(
+        parse_url(f"http://{reached}"), clock=SystemClock(), body_max=STATUS_BYTES_MAX
+    )
+    try:
+        answer = client.get("/status", timeout=STATUS_TIMEOUT)
+        document = json.loads(answer.body)
+    except ValueError as error:
+        raise HttpError(Trouble.MALFORMED, "something else answers there") from error
+    finally:
+        client.close()
+    if not isinstance(document, dict) or "events" not in document:
+        raise HttpError(Trouble.MALFORMED, "something else answers there")
+    return cast("dict[str, Any]", document)
+
+
+def shown(settings: Settings) -> Mapping[str, Any]:
+    """Return the same; empty: no agent answers."""
+    try:
+        return asked(settings)
+    except HttpError:
+        return {}
+
+
+def process_of(settings: Settings, status: Mapping[str, Any]) -> int:
+    """Return the process of the agent with this journal; 0: none is seen to run.
+
+    `status` is what is shown at `listen`.
+    """
+    whole = os.path.realpath(settings.watch.state)
+    holder = holder_of(settings.watch.endpoint)
+    if holder is not None and holder.process and holder.process == last_holder(whole):
+        return holder.process
+    process = status.get("process")
+    is_ours = status.get("state") == whole
+    return process if is_ours and isinstance(process, int) else 0

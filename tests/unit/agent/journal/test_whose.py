@@ -1,0 +1,79 @@
+"""A file that is somebody else's is refused, and left as it is, to the byte."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.journal.opening import open_journal
+from forewarn.agent.journal.port import JournalRefusedError
+from forewarn.agent.journal.sqlite import SqliteJournal
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    return folder / "agent.db"
+
+
+_THEIRS = (
+    "PRAGMA journal_mode = DELETE; CREATE TABLE theirs (x)",
+    "PRAGMA journal_mode = WAL; CREATE TABLE theirs (x)",
+    "PRAGMA user_version = 7",
+    "PRAGMA application_id = 7",
+)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in folder.iterdir()}
+
+
+@pytest.mark.parametrize("script", _THEIRS)
+def test_another_programs_database_is_refused_and_left_alone(
+    path: Path, script: str
+) -> None:
+    file = sqlite3.connect(path)
+    file.executescript(script)
+    file.close()
+    before = contents(path.parent)
+    with pytest.raises(JournalRefusedError, match="another program"):
+        open_journal(path)
+    assert contents(path.parent) == before
+    # Nor by whoever opens it without a look before.
+    with pytest.raises(JournalRefusedError, match="another program"):
+        SqliteJournal(path)
+    assert contents(path.parent) == before
+
+
+def test_another_programs_database_is_left_alone_with_the_log_of_its_crash(
+    path: Path, tmp_path: Path
+) -> None:
+    first = tmp_path / "first.db"
+    file = sqlite3.connect(first)
+    file.executescript("PRAGMA journal_mode = WAL; CREATE TABLE theirs (x)")
+    for ending in ("", "-wal"):
+        copied = first.with_name(f"first.db{ending}").read_bytes()
+        path.with_name(f"{path.name}{ending}").write_bytes(copied)
+    file.close()
+    before = contents(path.parent)
+    with pytest.raises(JournalRefusedError, match="another program"):
+        open_journal(path)
+    after = contents(path.parent)
+    # The index of the log is SQLite's own, whoever reads it.
+    after.pop("agent.db-shm", None)
+    assert after == before
+
+
+def test_what_is_no_journal_is_refused_and_left_alone(path: Path) -> None:
+    path.write_text("[Unit]\nDescription=not a database at all, but a text\n" * 30)
+    before = contents(path.parent)
+    with pytest.raises(JournalRefusedError, match="no journal of the agent's"):
+        open_journal(path)
+    assert contents(path.parent) == before
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(JournalRefusedError, match="is not a file"):
+        open_journal(path)
+    assert [each.name for each in path.parent.iterdir()] == ["agent.db"]

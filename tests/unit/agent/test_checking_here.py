@@ -1,0 +1,192 @@
+"""What `agent check` says of this machine: the journal, the addresses, other agents."""
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.checking import Finding, findings
+from forewarn.agent.journal.lock import AgentLock
+from forewarn.agent.settings import load_settings
+from forewarn.agent.values import Settings
+from forewarn.agent.wire.endpoint import Endpoint
+from forewarn.clock import SystemClock
+from tests.support.agents import free_port
+from tests.support.residents import Resident, hasten
+from tests.support.scripted import plain, scripted
+
+
+def settings(folder: Path, **flags: str) -> Settings:
+    given = {
+        "endpoint": f"http://127.0.0.1:{free_port()}",
+        "state": f"{folder}/agent.db",
+        "listen": f"127.0.0.1:{free_port()}",
+        "name": "web_0",
+        **flags,
+    }
+    return load_settings(environ={}, flags=given)
+
+
+def told(found: Settings, *what: str) -> list[Finding]:
+    """Return what is found of some things."""
+    endpoint = Endpoint(lambda: (found.watch.endpoint,), clock=SystemClock())
+    try:
+        all_of_it = list(findings(found, endpoint=endpoint, checks=()))
+    finally:
+        endpoint.close()
+    return [each for each in all_of_it if each.what in what]
+
+
+def no_state(path: Path) -> None:
+    del path
+
+
+def text(path: Path) -> None:
+    path.write_text("[Unit]\nDescription=somebody's\n")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def foreign(path: Path) -> None:
+    file = sqlite3.connect(path)
+    file.execute("CREATE TABLE theirs (x)")
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        (no_state, ""),
+        (text, "no journal of the agent's"),
+        (folder, "is not a file"),
+        (fifo, "is not a file"),
+        (foreign, "is a database of another program"),
+    ],
+)
+def test_the_journal_is_looked_at_and_nothing_is_changed(
+    tmp_path: Path, made: Callable[[Path], None], sentence: str
+) -> None:
+    path = tmp_path / "agent.db"
+    made(path)
+    before = path.read_bytes() if path.is_file() else None
+    names = [each.name for each in tmp_path.iterdir()]
+    [found] = told(settings(tmp_path), "state")
+    assert found.is_well is not bool(sentence)
+    assert sentence in found.text
+    assert [each.name for each in tmp_path.iterdir()] == names
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+def test_where_the_journal_has_no_place(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for state, sentence in (
+        (f"{tmp_path}/new/agent.db", f"{tmp_path}/new will be made"),
+        (f"{tmp_path}/a/b/agent.db", f"there is no folder {tmp_path}/a/b"),
+        (f"{tmp_path}/file/agent.db", f"{tmp_path}/file is not a folder"),
+    ):
+        [found] = told(settings(tmp_path, state=state), "state")
+        assert sentence in found.text
+        assert found.is_well is ("will be" in sentence)
+
+
+def test_an_agent_that_runs_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasten(monkeypatch)
+    found = settings(tmp_path)
+    agent = Resident(found, tmp_path)
+    try:
+        mine = f"process {os.getpid()}"
+        by_hand = told(found, "agent", "listen", "state")
+        assert [(each.is_well, each.what) for each in by_hand] == [
+            (True, "state"),
+            (True, "agent"),
+            (True, "listen"),
+        ]
+        assert by_hand[1].text == f"runs: {mine}"
+        assert by_hand[2].text.endswith("is the running agent's")
+        # Another that would act there, and one that has its address.
+        other = settings(
+            tmp_path, state=f"{tmp_path}/b.db", endpoint=found.watch.endpoint
+        )
+        if sys.platform == "linux":
+            [beside] = told(other, "agent")
+            assert not beside.is_well
+            assert mine in beside.text
+        [taken] = told(
+            settings(
+                tmp_path, state=f"{tmp_path}/b.db", listen=found.watch.listen or ""
+            ),
+            "listen",
+        )
+        assert not taken.is_well
+        assert f"by another agent: {mine} with the journal '{tmp_path}/agent.db'" in (
+            taken.text
+        )
+    finally:
+        agent.end()
+    assert told(found, "agent") == []
+    [free] = told(found, "listen")
+    assert free.text.endswith("is free")
+
+
+def test_an_agent_that_only_observes_is_known_by_its_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasten(monkeypatch)
+    found = settings(tmp_path, observe="true")
+    agent = Resident(found, tmp_path)
+    try:
+        assert [each.is_well for each in told(found, "agent", "listen")] == [True, True]
+    finally:
+        agent.end()
+
+
+def test_an_address_that_another_program_has(tmp_path: Path) -> None:
+    with scripted(plain(b"", status="404 Not Found")) as other:
+        found = settings(tmp_path, listen=other.url.removeprefix("http://"))
+        # An agent has run once, so its process stands beside the journal.
+        AgentLock(found.watch.state).release()
+        [listen] = told(found, "listen")
+    assert not listen.is_well
+    assert listen.text.endswith("Address already in use by another program")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"s3cret\n", "can be read"),
+        (b"", "is empty"),
+        (b"\xff\xfe\n", "it is not UTF-8"),
+        (None, "No such file"),
+    ],
+)
+def test_a_secret_is_well_where_the_handler_can_use_it(
+    tmp_path: Path, content: bytes | None, sentence: str
+) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+        file.chmod(0o600)
+    toml = tmp_path / "agent.toml"
+    toml.write_text(
+        '[[handler]]\nname = "lb"\nkind = "webhook"\n'
+        f'prepare = "http://127.0.0.1:1/"\nsecret_file = "{file}"\n'
+    )
+    found = load_settings(
+        file=str(toml),
+        environ={},
+        flags={"state": f"{tmp_path}/agent.db", "endpoint": "http://127.0.0.1:1"},
+    )
+    [secret] = told(found, "secret_file")
+    assert sentence in secret.text
+    assert secret.is_well is (content == b"s3cret\n")
