@@ -28,6 +28,17 @@ UNMEASURED = frozenset({"fuzz", "property", "real", "search", "system"})
 them a million times: coverage would make them twice as slow, and their programs too."""
 
 
+LONGEST = ("test_soak", "test_demo", "test_search", "test_kills", "test_operating")
+"""Files with tests of a quarter of a minute and more. They begin first: one that is
+left over would be waited for at the end, with nothing to do beside it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest first, and leave all else in its order."""
+    place = {name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def measured(request: pytest.FixtureRequest) -> Iterator[None]:
     """Measure coverage where that is what a test is for."""

@@ -50,7 +50,7 @@ url = "sqlite:///{store}"
 [timing]                        # minutes as seconds, so that nobody has to wait
 freeze_notice = "12s"
 reboot_notice = "12s"
-recovery = "4s"
+recovery = "3s"
 
 [driver.simulated]
 freeze = "1s"

@@ -50,7 +50,7 @@ ENDS = {
     "no-events": "unreadable",
     "mistyped": "ok",
     "newline": "ok",
-    "null-events": "ok",
+    "null-events": "unreadable",
     "duplicate-events": "ok",
     "reordered-events": "ok",
     "stale": "ok",
