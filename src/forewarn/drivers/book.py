@@ -20,11 +20,17 @@ REASONS_TOLD_MAX = 2
 class Case:
     """One call."""
 
-    def __init__(self, folder: Folder, *, is_told: bool) -> None:
+    def __init__(
+        self, folder: Folder, *, is_told: bool, is_wanted: bool = False
+    ) -> None:
         """Take up a call that was accepted."""
         self.folder = folder
         self.is_told = is_told
         """Nobody waits for a report of it any more."""
+        self.is_wanted = is_wanted
+        """Control has begun it, or asked after it, since the driver began: of an old
+        record that nobody asks after, nothing more is begun. Its operation may have
+        ended meanwhile, under another kind of driver."""
         self.lock = threading.Lock()
         """Held while a program is being started, or the call stopped."""
         self.probed_running: frozenset[int] = frozenset()
@@ -116,11 +122,13 @@ class Book:
         self._open: dict[tuple[str, int], Case] = {}
         self._reports: deque[tuple[Case, Report]] = deque()
 
-    def add(self, folder: Folder, *, is_told: bool = False) -> None:
+    def add(
+        self, folder: Folder, *, is_told: bool = False, is_wanted: bool = False
+    ) -> None:
         """Take up a call."""
         key = folder.operation_id, folder.generation
         with self._lock:
-            case = Case(folder, is_told=is_told)
+            case = Case(folder, is_told=is_told, is_wanted=is_wanted)
             self._cases[key[0]][key[1]] = case
             if not is_told:
                 self._open[key] = case

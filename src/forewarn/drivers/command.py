@@ -28,7 +28,7 @@ from forewarn.drivers.port import (
     Report,
 )
 from forewarn.drivers.programs import Programs
-from forewarn.drivers.records import UNDER_WAY, RunState, Shelf
+from forewarn.drivers.records import UNDER_WAY, Look, RunState, Shelf
 from forewarn.drivers.sight import Sight
 from forewarn.drivers.watcher import Watcher
 from forewarn.instants import DAY, SECOND, Micros
@@ -109,7 +109,7 @@ class CommandDriver:
             grace=self._programs.grace / SECOND,
         )
         self._sight.forget([run.vm for run in runs])
-        self._book.add(self._shelf.accept(plan))
+        self._book.add(self._shelf.accept(plan), is_wanted=True)
         self._watcher.ring()
 
     def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
@@ -120,6 +120,7 @@ class CommandDriver:
             return Probe(state=ProbeState.NOT_STARTED)
         if case.folder.generation > generation:
             return self._standing_of_earlier(operation_id, generation)
+        self._want(case)
         if case.lost():
             self._ask_after(case)
         probe = case.standing()
@@ -131,6 +132,7 @@ class CommandDriver:
         """Have the programs of a call ended, if its action may be stopped at all.
 
         Until they have ended, no program of a newer call is started for their VMs.
+        Where those that have begun must go on, nothing more of the call begins.
         """
         del now
         case = self._book.latest(operation_id)
@@ -141,10 +143,11 @@ class CommandDriver:
             running = [look for look in looks if look.state is RunState.RUNNING]
             if not any(look.state in UNDER_WAY for look in looks):
                 return False
-            if not all(look.is_watched for look in running):
-                return False
             has_begun = any(look.state is not RunState.WAITING for look in looks)
-            if has_begun and not self._may_be_stopped(case):
+            if not all(look.is_watched for look in running) or (
+                has_begun and not self._may_be_stopped(case)
+            ):
+                _withdraw(case, looks)
                 return False
             try:
                 case.folder.stop()
@@ -215,6 +218,7 @@ class CommandDriver:
         probe = case.standing()
         if is_known_latest and not case.is_told:
             # It is under way, and will be reported as any other.
+            self._want(case)
             return
         if probe.report is None:
             raise OutcomeUnknownError(
@@ -223,6 +227,12 @@ class CommandDriver:
             )
         self._book.report_again(case, probe.report)
         self._tell()
+
+    def _want(self, case: Case) -> None:
+        """Let the rest of a call begin: control has asked for it since the start."""
+        if not case.is_wanted:
+            case.is_wanted = True
+            self._watcher.ring()
 
     def _may_be_stopped(self, case: Case) -> bool:
         try:
@@ -234,3 +244,12 @@ class CommandDriver:
         # What cannot be written down stays unknown.
         with contextlib.suppress(OSError, DriverError):
             self._sight.ask_after_lost(case, is_urgent=True)
+
+
+def _withdraw(case: Case, looks: Sequence[Look]) -> None:
+    """Write of each program that has not begun that it never will."""
+    # What cannot be written down may still begin, as if nobody had asked.
+    with contextlib.suppress(OSError):
+        for number, look in enumerate(looks):
+            if look.state is RunState.WAITING:
+                case.folder.settle_unbegun(number, end="withdrawn", output="")

@@ -239,6 +239,8 @@ def _look_of(end: dict[str, Any]) -> Look:
         return Look(state=RunState.DONE, reason=last, paused=_paused_in(output))
     if how == "unstartable":
         reason = f"the program could not be started{after}"
+    elif how == "withdrawn":
+        reason = "it was not begun, since its call was given up"
     elif how == "stopped":
         reason = f"it was stopped{after}"
     elif how == "timed out":

@@ -106,7 +106,7 @@ class Watcher:
     def _see_to(self, case: Case) -> bool:
         """Do what a call needs next; tell whether it needs another look soon."""
         is_current = self._book.is_latest(case) and not case.folder.is_stopped
-        if is_current:
+        if is_current and case.is_wanted:
             self._start_some(case)
         if case.lost():
             self._sight.ask_after_lost(case)

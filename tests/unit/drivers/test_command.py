@@ -407,6 +407,7 @@ def test_a_call_that_was_accepted_is_carried_out_by_the_next_process(
     bench.open(script).begin(call_of(), now=NOW)
     monkeypatch.undo()
     driver = bench.open(script)
+    assert probe_of(driver).state is ProbeState.RUNNING
     assert report_of(driver).verdict is Verdict.DONE
     assert bench.lines() == ["x"]
 

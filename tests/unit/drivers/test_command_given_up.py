@@ -1,0 +1,50 @@
+"""A call that control has given up: nothing more of it begins, whatever goes on."""
+
+from forewarn.drivers.port import ProbeState, Verdict
+from tests.support.processes import eventually
+from tests.unit.drivers.test_command import (
+    NOW,
+    WAIT,
+    Bench,
+    bench,
+    call_of,
+    probe_of,
+    report_of,
+)
+
+__all__ = ["bench"]
+
+SCRIPT = f'echo "$1" >> "$here/log"; {WAIT}'
+
+
+def test_what_has_not_begun_never_does(bench: Bench) -> None:
+    """The first may not be stopped, and goes on; a reboot of the rest, with no event
+    in any document, would come out of the blue."""
+    driver = bench.open(SCRIPT, abortable=False, parallel=1)
+    driver.begin(call_of("a", "b", "c"), now=NOW)
+    assert eventually(bench.lines, bool) == ["a"]
+    assert not driver.abort("op-1", 1, now=NOW)
+    (bench.folder / "go").touch()
+    report = report_of(driver)
+    assert report.verdict is Verdict.FAILED
+    assert "it was not begun, since its call was given up" in report.reason
+    assert report.down == ()
+    assert bench.lines() == ["a"]
+
+
+def test_of_an_old_record_nothing_begins_that_nobody_asks_after(bench: Bench) -> None:
+    """Its operation was settled while another kind of driver was in its place."""
+    driver = bench.open(SCRIPT, abortable=False, parallel=1)
+    driver.begin(call_of("a", "b"), now=NOW)
+    assert eventually(bench.lines, bool) == ["a"]
+    driver = bench.open(SCRIPT, abortable=False, parallel=1)
+    (bench.folder / "go").touch()
+    ended = bench.records() / "0.end"
+    eventually(ended.exists, bool)
+    for _ in range(3):
+        driver._watcher._see_to(driver._book.open_cases()[0])
+    assert bench.lines() == ["a"]
+    # Asked after, it goes on.
+    assert probe_of(driver).state is ProbeState.RUNNING
+    assert report_of(driver).verdict is Verdict.DONE
+    assert bench.lines() == ["a", "b"]
