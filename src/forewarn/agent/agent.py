@@ -111,10 +111,12 @@ class Agent:
         inbox: "queue.SimpleQueue[Input | None]",
         on_notes: Callable[[Sequence[Note]], None] = lambda _: None,
         name: str = "",
+        journal_fault: str = "",
     ) -> None:
         """Put it together; `None` in the inbox ends it, `on_notes` hears what is told.
 
-        `name` is this VM's, where the settings have it.
+        `name` is this VM's, where the settings have it. `journal_fault` says why the
+        journal is one that remembers nothing.
         """
         self._policy = policy
         self._journal = journal
@@ -125,15 +127,17 @@ class Agent:
         self._on_notes = on_notes
         self._unsaved: list[Note] = []
         """What was told while the journal could not be written."""
-        self._can_read = True
-        """Orders could be read when they were last looked for."""
+        self._can_read = not journal_fault
+        """Orders could be read when they were last looked for, from a real journal."""
+        self._is_for_good = not journal_fault
+        """What is saved is there after a restart."""
         self._turned: Micros = 0
         """When the loop last turned, by the machine's clock: it may be set back."""
         self._saved = Memory()
         memory = journal.load()
         if name and memory.name != name:
             memory = replace(memory, name=name)
-        self.standing = Standing(memory=memory)
+        self.standing = Standing(memory=memory, journal_fault=journal_fault)
 
     def run(self) -> None:
         """Turn until `None` comes in; what still runs is left to itself."""
@@ -186,7 +190,7 @@ class Agent:
             self._can_read = False
             self._complain(error)
             return ()
-        self._can_read = True
+        self._can_read = self._is_for_good
         return orders
 
     def _apply(self, decision: Decision) -> None:

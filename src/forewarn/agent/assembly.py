@@ -16,7 +16,16 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from forewarn.agent.agent import Agent, Hands, Voice
 from forewarn.agent.alone import Place, place_of
-from forewarn.agent.core.model import AskPeers, Input, Memory, Note, Send, Stage
+from forewarn.agent.core.model import (
+    AskPeers,
+    Consent,
+    Input,
+    Memory,
+    Note,
+    Send,
+    Stage,
+    StepState,
+)
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.polling import Pace
 from forewarn.agent.core.recovering import strangers
@@ -28,7 +37,7 @@ from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.handlers.runner import Runner
 from forewarn.agent.handlers.secret import SecretError, read_token
 from forewarn.agent.journal.memory import MemoryJournal
-from forewarn.agent.journal.opening import Opened, boot_id, open_journal
+from forewarn.agent.journal.opening import Opened, boot_id, can_be_opened, open_journal
 from forewarn.agent.journal.port import JournalError, Limits
 from forewarn.agent.naming import named
 from forewarn.agent.peers import Peers
@@ -57,6 +66,10 @@ from forewarn.supervisor import supervisor_of, unsupervised
 
 logger = logging.getLogger("forewarn.agent")
 
+REOPEN_SECONDS = 5.0
+"""Between two looks at a journal that could not be opened: a disk has room again when
+somebody has made some, and what is owed should not wait long for it."""
+
 STATUS_LINES = 100
 """Of the history in `/status`: what somebody looks through."""
 
@@ -82,18 +95,21 @@ class Speaker:
 def run(settings: Settings, *, environ: Mapping[str, str]) -> int:
     """Run an agent until a signal stops it; return the exit status.
 
-    Raises ForewarnError if it cannot start. A second signal ends it at once.
+    Raises ForewarnError if it cannot start. A second signal ends it at once. One that
+    had to begin without its journal begins anew when that can be opened.
     """
     with logging_to(
         sys.stderr, form=settings.log.format, level=settings.log.level
     ) as log:
         for warning in settings.warnings:
             logger.warning("%s", warning)
-        parts = Parts(settings, environ=environ, clock=SystemClock(), log=log)
-        try:
-            parts.run()
-        finally:
-            parts.close()
+        begins = True
+        while begins:
+            parts = Parts(settings, environ=environ, clock=SystemClock(), log=log)
+            try:
+                begins = parts.run()
+            finally:
+                parts.close()
     return 0
 
 
@@ -110,6 +126,8 @@ class Parts:
     ) -> None:
         """Make all of it, and begin nothing; raises ForewarnError."""
         self._settings = settings
+        self._clock = clock
+        self._looks_again = clock.monotonic() + REOPEN_SECONDS
         self._inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
         self._endpoint = endpoint_of(settings, clock)
         self._notifier = make_notifier(settings.notify, clock=clock)
@@ -129,6 +147,7 @@ class Parts:
                 inbox=self._inbox,
                 on_notes=self._noted,
                 name=name,
+                journal_fault=self._opened.fault,
             )
             memory = self.agent.standing.memory
             self.metrics = Metrics(memory, handlers=settings.policy.by_name)
@@ -152,8 +171,12 @@ class Parts:
             self.close()
             raise
 
-    def run(self) -> None:
-        """Work until a signal comes, or until `stop` is called."""
+    def run(self) -> bool:
+        """Work until a signal comes, or until `stop` is called.
+
+        True: it is to begin anew, since the journal that it could not open is there.
+        """
+        begins_anew = False
         with _signals(self.stop):
             self._server.start()
             self._watcher.start()
@@ -170,9 +193,27 @@ class Parts:
                 self._feeder.tick()
                 if self._place is not None:
                     self._place.tick()
+                if self._may_begin_anew():
+                    logger.warning("the journal can be opened: beginning anew with it")
+                    begins_anew = True
+                    break
             logger.info("stopping")
             self._feeder.end()
             self._watcher.stop()
+        return begins_anew
+
+    def _may_begin_anew(self) -> bool:
+        """Look now and then whether the journal can be opened, and nothing is under way.
+
+        What was prepared from memory is known to that memory alone: it ends first.
+        """
+        now = self._clock.monotonic()
+        if not self._opened.fault or now < self._looks_again:
+            return False
+        self._looks_again = now + REOPEN_SECONDS
+        return is_idle(self.agent.standing.memory) and can_be_opened(
+            self._settings.watch.state, self._opened
+        )
 
     def stop(self) -> None:
         """Have `run` end; may be called by any thread."""
@@ -275,6 +316,17 @@ def stranded(memory: Memory, policy: Policy) -> list[str]:
         if task.stage is Stage.OWED
         for name in strangers(task, policy)
     ]
+
+
+def is_idle(memory: Memory) -> bool:
+    """Tell whether nothing would be lost with this memory."""
+    return not any(step.state is StepState.RUNNING for step in memory.restored) and all(
+        task.stage is Stage.OVER
+        or (
+            task.stage is Stage.SEEN and not task.steps and task.consent is Consent.NONE
+        )
+        for task in memory.tasks
+    )
 
 
 def is_dry(settings: Settings) -> bool:

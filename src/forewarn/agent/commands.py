@@ -102,6 +102,8 @@ def _reading_of(file: str) -> Reading:
     shown = "(standard input)" if file == STANDARD_INPUT else file
     try:
         if file == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise CommandFailedError(USAGE, "there is no standard input")
             return decode(sys.stdin.buffer.read(DOCUMENT_BYTES_MAX + 1))
         with open(file, "rb") as opened:
             return decode(opened.read(DOCUMENT_BYTES_MAX + 1))

@@ -50,7 +50,7 @@ def obey(
     Where it says to run, return the settings to run with.
     """
     words = sys.argv[1:] if argv is None else argv
-    arguments = _parser().parse_args(with_switches(words))
+    arguments = _parser().parse_intermixed_args(with_switches(words))
     flags = {
         name: text
         for name in OPTIONS

@@ -34,13 +34,14 @@ def asked(settings: Settings) -> dict[str, Any]:
     try:
         answer = client.get("/status", timeout=STATUS_TIMEOUT)
         document = json.loads(answer.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HttpError(Trouble.MALFORMED, "something else answers there") from error
     finally:
         client.close()
-    if not isinstance(document, dict) or "events" not in document:
+    found = cast("dict[str, Any]", document if isinstance(document, dict) else {})
+    if not isinstance(found.get("events"), list):
         raise HttpError(Trouble.MALFORMED, "something else answers there")
-    return cast("dict[str, Any]", document)
+    return found
 
 
 def shown(settings: Settings) -> Mapping[str, Any]:

@@ -38,6 +38,8 @@ def read_token(file: str) -> str:
         raise SecretError(f"{file} has no token of plain letters") from error
     if not token:
         raise SecretError(f"{file} has nothing in it")
+    if not token.isprintable():
+        raise SecretError(f"{file} has no token of plain letters")
     return token
 
 

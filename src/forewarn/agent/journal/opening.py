@@ -101,6 +101,21 @@ def open_journal(
     )
 
 
+def can_be_opened(path: Place, opened: Opened) -> bool:
+    """Tell whether the journal that was at fault at the start is no more so.
+
+    `opened` is what there is in its place; its lock is kept, if it was taken.
+    """
+    whole = os.path.realpath(path)
+    try:
+        if opened.lock is None:
+            AgentLock(whole).release()
+        SqliteJournal(whole).close()
+    except JournalError:
+        return False
+    return True
+
+
 def _loaded(
     path: str, *, boot: str, teller: Teller, limits: Limits | None
 ) -> SqliteJournal:

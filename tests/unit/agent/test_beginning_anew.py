@@ -1,0 +1,85 @@
+"""An agent that had to begin without its journal, and goes back to it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent import front
+from forewarn.agent.assembly import REOPEN_SECONDS, Parts, is_idle
+from forewarn.agent.core.model import Consent, Memory, Phase, Stage, Step, StepState
+from forewarn.agent.journal import opening
+from forewarn.agent.journal.lock import AgentLock
+from forewarn.agent.journal.port import JournalError
+from forewarn.agent.journal.sqlite import SqliteJournal
+from forewarn.clock import VirtualClock
+from forewarn.instants import SECOND
+from tests.support.agent_journals import task_of
+from tests.unit.agent.test_assembly import START, settings
+
+STEP = Step(
+    handler="drain",
+    phase=Phase.RECOVER,
+    attempt=1,
+    state=StepState.RUNNING,
+    began=START,
+    stop_at=START,
+    kill_at=START,
+)
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "agent"
+
+
+@pytest.mark.parametrize("what", ["lock", "file"])
+def test_it_goes_back_when_the_disk_works_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    broken = pytest.MonkeyPatch()
+
+    def fail(*_given: object, **_more: object) -> None:
+        raise JournalError("disk I/O error")
+
+    place = (AgentLock, "__init__") if what == "lock" else (opening, "SqliteJournal")
+    broken.setattr(*place, fail)
+    clock = VirtualClock(START)
+    parts = Parts(settings(tmp_path), environ={}, clock=clock)
+    try:
+        assert parts.agent.standing.journal_fault == "disk I/O error"
+        parts.agent.begin()
+        parts.stop()
+        parts.agent.turn()
+        # What is kept in memory alone is not remembered.
+        assert parts.agent.standing.journal_fault
+        clock.advance_to(clock.now() + round(REOPEN_SECONDS * SECOND))
+        assert not parts._may_begin_anew()
+        broken.undo()
+        assert not parts._may_begin_anew(), "it has just looked"
+        clock.advance_to(clock.now() + round(REOPEN_SECONDS * SECOND))
+        assert parts._may_begin_anew()
+    finally:
+        broken.undo()
+        parts.close()
+    again = Parts(settings(tmp_path), environ={}, clock=clock)
+    assert isinstance(again._opened.journal, SqliteJournal)
+    assert not again._may_begin_anew()
+    again.close()
+
+
+def test_what_is_under_way_is_not_forgotten() -> None:
+    seen = replace(task_of("E1"), stage=Stage.SEEN, steps=(), consent=Consent.NONE)
+    assert is_idle(Memory())
+    assert is_idle(Memory(tasks=(seen, replace(seen, stage=Stage.OVER))))
+    for busy in (
+        Memory(tasks=(replace(seen, stage=Stage.PREPARING),)),
+        Memory(tasks=(replace(seen, stage=Stage.OWED),)),
+        Memory(tasks=(replace(seen, steps=(STEP,)),)),
+        Memory(tasks=(replace(seen, consent=Consent.GIVEN),)),
+        Memory(restored=(STEP,)),
+    ):
+        assert not is_idle(busy)
+
+
+def test_flags_may_stand_before_the_word_of_a_command() -> None:
+    said: list[str] = []
+    words = ["try", "--vm", "web_0", str(EXAMPLES / "events.json"), "--margin", "1s"]
+    assert front.obey(words, say=said.append, environ={}) == 0
+    assert said[0] == "as web_0"
