@@ -6,6 +6,7 @@ the channel. The end of the input does, and with it every world.
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,6 +15,8 @@ from forewarn.service.listening import StartError
 from forewarn.testing.channel_verbs import VERBS, Worlds
 from forewarn.testing.kit.telling import NotSeenError
 from forewarn.testing.messages import Message, MessageError
+
+logger = logging.getLogger("forewarn.testing.channel")
 
 
 def serve(lines: Iterable[str], write: Callable[[str], object]) -> None:
@@ -39,6 +42,11 @@ def answer(worlds: Worlds, line: str) -> dict[str, Any]:
             found["hint"] = error.hint
     except OSError as error:
         found = {"ok": False, "kind": "machine", "error": str(error)}
+    except Exception as error:
+        # The last resort: the other worlds of the channel must live on.
+        logger.exception("a line could not be answered by a fault of ours")
+        told = f"this is a fault of forewarn: {error!r}"
+        found = {"ok": False, "kind": "bug", "error": told}
     if number is not None:
         found["id"] = number
     return found

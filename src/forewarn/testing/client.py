@@ -91,12 +91,24 @@ def host_and_port(url: str) -> tuple[str, int]:
     try:
         parts = urlsplit(url)
         port = parts.port
+        host = parts.hostname or ""
     except ValueError as error:
         # A bracket that is not closed, or a port that there is not.
         raise ValueError(f"{wrong}: {error}") from None
-    if parts.scheme != "http" or not parts.hostname:
+    if parts.scheme != "http" or not host:
         raise ValueError(wrong)
-    return parts.hostname, 80 if port is None else port
+    if not _is_name(host):
+        raise ValueError(f"{wrong}: no host has such a name")
+    return host, 80 if port is None else port
+
+
+def _is_name(host: str) -> bool:
+    try:
+        # As the resolver does, which refuses labels that are empty or too long.
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return " " not in host and host.isprintable()
 
 
 class HttpClient:

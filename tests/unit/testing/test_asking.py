@@ -183,7 +183,11 @@ def test_headers_that_break_the_rules_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://x", "x", "http://", "ftp://x", "http://x:99999"]
+    "url",
+    [
+        *("https://x", "x", "http://", "ftp://x", "http://x:99999"),
+        *("http://a b", "http://a\0b", "http://..", f"http://{'a' * 100}"),
+    ],
 )
 def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(ValueError, match="is not a URL such as"):

@@ -12,7 +12,8 @@ import hypothesis.strategies as st
 import pytest
 
 from forewarn.testing import channel
-from forewarn.testing.channel_verbs import VERBS, Worlds
+from forewarn.testing.channel_verbs import VERBS, Verb, Worlds
+from forewarn.testing.messages import Message
 from tests.support.open_files import no_more_files
 from tests.support.processes import PATIENCE_SECONDS, http
 from tests.support.programs import Program
@@ -264,6 +265,44 @@ def test_what_is_wrong_is_a_value(talk: Talk, line: str, kind: str, error: str) 
     assert error in answer["error"]
 
 
+@pytest.mark.parametrize("key", ["fleet", "faults", "scenario"])
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("latin.toml", "is not UTF-8"),
+        ("a\0b.toml", "is no name of a file"),
+        ("\ud800.toml", "is no name of a file"),
+    ],
+)
+def test_a_file_that_is_none_is_a_value(
+    talk: Talk, tmp_path: Path, key: str, name: str, error: str
+) -> None:
+    (tmp_path / "latin.toml").write_bytes(b"\xff\xfe")
+    answer = talk.say("world", clock="virtual", **{key: f"{tmp_path}/{name}"})
+    assert (answer["ok"], answer["kind"]) == (False, "refused")
+    assert error in answer["error"]
+
+
+def test_no_speed_is_beyond_all_numbers(talk: Talk) -> None:
+    answer = talk.say("world", clock="virtual", speed=int("9" * 400))
+    assert answer["kind"] == "refused"
+    assert "speed must be a number above 0" in answer["error"]
+
+
+def test_a_fault_of_ours_is_a_value_and_told(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(_worlds: Worlds, _message: Message) -> dict[str, Any]:
+        raise ZeroDivisionError
+
+    talk.done("world", clock="virtual")
+    monkeypatch.setitem(VERBS, "now", Verb(keys=(), run=breaks))
+    answer = talk.say("now", id=3)
+    assert (answer["kind"], answer["id"]) == ("bug", 3)
+    assert "ZeroDivisionError" in caplog.text
+    assert talk.done("vms")["vms"]
+
+
 NASTY = [
     *(None, True, False, 0, 1, -1, 7, 2**70, 0.5, 1e999, float("nan"), -0.0),
     *("", "web_0", "h0", "x", "15m", "-3s", "Freeze", "reboot", "Started", "\ud800"),
@@ -296,7 +335,9 @@ def test_no_line_ends_the_channel(lines: list[dict[str, Any]]) -> None:
     told: list[str] = []
     channel.serve(map(json.dumps, [begin, *lines]), told.append)
     assert len(told) == len(lines) + 1
-    assert all(isinstance(json.loads(line)["ok"], bool) for line in told)
+    answers = [json.loads(line) for line in told]
+    assert all(isinstance(answer["ok"], bool) for answer in answers)
+    assert not [answer for answer in answers if answer.get("kind") == "bug"]
 
 
 def test_every_verb_is_documented_with_its_keys() -> None:

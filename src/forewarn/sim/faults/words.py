@@ -113,6 +113,8 @@ def playbook(
     texts: Sequence[str], *, vms: Sequence[str] = (), loops: bool = False
 ) -> Playbook:
     """Return the playbook with these steps; raises FaultError."""
+    if not texts:
+        raise FaultError("a playbook has at least one step", key="playbook")
     if len(texts) > STEPS_MAX:
         raise FaultError(f"a playbook has at most {STEPS_MAX} steps", key="playbook")
     several = len(texts) > 1 or loops

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from forewarn.sim.faults.file import read_faults
 from forewarn.testing.kit.core import Core
+from forewarn.testing.kit.files import text_of
 
 
 class Faults:
@@ -31,8 +32,7 @@ class Faults:
 
         Raises FaultFileError with everything that is wrong in it.
         """
-        path = Path(file)
-        playbooks = read_faults(path.read_text(encoding="utf-8"), name=str(file))
+        playbooks = read_faults(text_of(Path(file)), name=str(file))
         self._core.call(lambda: self._core.stage.faults.play_file(playbooks))
 
     def clear(self, *, vm: str = "") -> None:

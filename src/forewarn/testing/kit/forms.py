@@ -3,8 +3,8 @@
 Only the form is known here: which numbers and names there are, others know.
 """
 
-import math
 import reprlib
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
@@ -28,7 +28,8 @@ def _whole(value: object) -> bool:
 def _positive(value: object) -> bool:
     if value is None:
         return True
-    return is_number(value) and 0 < cast("float", value) < math.inf
+    # A whole number may be greater than every float, and is then no speed either.
+    return is_number(value) and 0 < cast("float", value) <= sys.float_info.max
 
 
 def _switch(value: object) -> bool:

@@ -16,6 +16,7 @@ from forewarn.sim.world import World
 from forewarn.testing.kit import forms, telling
 from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, seconds_of
+from forewarn.testing.kit.files import check_name
 from forewarn.testing.kit.waits import SCENARIO_SECONDS
 
 REST_SECONDS = 0.02
@@ -30,7 +31,9 @@ def find_scenario(name: str | Path) -> Scenario:
     """
     forms.check({"scenario": name})
     if isinstance(name, Path) or is_file(name):
-        return load_scenario(Path(name))
+        file = Path(name)
+        check_name(file)
+        return load_scenario(file)
     return catalog.find(name)
 
 

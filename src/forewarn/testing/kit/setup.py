@@ -25,6 +25,7 @@ from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.testing.kit import forms
+from forewarn.testing.kit.files import text_of
 
 ClockKind: TypeAlias = Literal["machine", "virtual"]
 """`machine`: NotBefore is true to the machine's clock, and timers run by themselves.
@@ -111,7 +112,7 @@ class Wanted:
 
     def _own_fleet(self) -> str:
         if isinstance(self.fleet, Path):
-            return self.fleet.read_text(encoding="utf-8")
+            return text_of(self.fleet)
         return self.fleet or fleets.fleet_text(
             self.vms or fleets.VMS, together=self.together
         )

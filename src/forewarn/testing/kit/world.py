@@ -28,6 +28,7 @@ from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, micros_of, seconds_of
 from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.faults import Faults
+from forewarn.testing.kit.files import text_of
 from forewarn.testing.kit.orders import Decide, Wishing
 from forewarn.testing.kit.playing import Playing
 from forewarn.testing.kit.setup import ClockKind, ProfileName, Wanted, vms_of
@@ -218,7 +219,7 @@ class ScheduledEvents:
 
         Raises FleetFileError, and RefusedError for what may not be changed now.
         """
-        text = fleet if isinstance(fleet, str) else fleet.read_text(encoding="utf-8")
+        text = fleet if isinstance(fleet, str) else text_of(fleet)
         wanted = read_fleet(text, name="fleet")
         self._core.order(lambda work: fleet_changes.apply(work, wanted))
         self._core.wait(self._core.open_all())

@@ -122,6 +122,12 @@ def test_a_playbook_has_an_end() -> None:
         words.playbook(["500"] * 1001)
 
 
+@pytest.mark.parametrize("loops", [False, True])
+def test_a_playbook_has_a_step(loops: bool) -> None:
+    with pytest.raises(FaultError, match="at least one step"):
+        words.playbook([], loops=loops)
+
+
 def test_kinds_hit_what_they_can() -> None:
     for name, kind in FAULTS.items():
         assert kind.name == name
