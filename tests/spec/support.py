@@ -26,7 +26,7 @@ from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store, every
 from forewarn.store.sqlite import SqliteStore
 from forewarn.testing.checks import checks_of
-from forewarn.testing.client import METADATA, Answer, Headers, HttpClient
+from forewarn.testing.client import METADATA, Answer, Client, Headers, HttpClient
 
 T = TypeVar("T")
 
@@ -326,3 +326,32 @@ def served(world: World) -> Generator[ServedWorld]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
         loop.close()
+
+
+Bend = Callable[[str, str, Headers, bytes | None, Answer], Answer]
+"""What a faulty server makes of a good answer."""
+
+
+class BentClient:
+    """A client of a server with a fault."""
+
+    def __init__(self, client: Client, bend: Bend) -> None:
+        self._client = client
+        self._bend = bend
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Headers = METADATA,
+        body: bytes | None = None,
+        patient: bool = True,
+    ) -> Answer:
+        answer = self._client.ask(
+            method, target, headers=headers, body=body, patient=patient
+        )
+        return self._bend(method, target, headers, body, answer)
+
+    def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
+        return self._client.ask_first(target, body)

@@ -7,37 +7,9 @@ from typing import Any
 import pytest
 
 from forewarn.testing.checks import CHECKS, Result, checks_of, run_checks
-from forewarn.testing.client import METADATA, Answer, Client, Headers, HttpClient
+from forewarn.testing.client import Answer, Headers, HttpClient
 from tests.spec import support
-from tests.spec.support import ServedWorld, WorldClient, make_world
-
-Bend = Callable[[str, str, Headers, bytes | None, Answer], Answer]
-"""What a faulty server makes of a good answer."""
-
-
-class BentClient:
-    """A client of a server with a fault."""
-
-    def __init__(self, client: Client, bend: Bend) -> None:
-        self._client = client
-        self._bend = bend
-
-    def ask(
-        self,
-        method: str,
-        target: str,
-        *,
-        headers: Headers = METADATA,
-        body: bytes | None = None,
-        patient: bool = True,
-    ) -> Answer:
-        answer = self._client.ask(
-            method, target, headers=headers, body=body, patient=patient
-        )
-        return self._bend(method, target, headers, body, answer)
-
-    def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
-        return self._client.ask_first(target, body)
+from tests.spec.support import Bend, BentClient, ServedWorld, WorldClient, make_world
 
 
 def changed(answer: Answer, **changes: Any) -> Answer:

@@ -17,7 +17,6 @@ from forewarn.instants import HOUR, Micros, parse_instant
 from forewarn.testing.checks import LIFE_CHECKS, run_checks
 from forewarn.testing.client import (
     EVENTS_PATH,
-    METADATA,
     Answer,
     Client,
     Headers,
@@ -26,7 +25,7 @@ from forewarn.testing.client import (
 from forewarn.testing.conformance import Finding, Verdict, examine, report
 from forewarn.testing.watching import WatchingClient
 from tests.spec.mock_imitation import Mock, served
-from tests.spec.support import ServedWorld
+from tests.spec.support import BentClient, ServedWorld
 
 pytestmark = pytest.mark.system
 
@@ -42,29 +41,12 @@ def mock() -> Iterator[tuple[Mock, str]]:
         yield mock, url
 
 
-class Undated:
-    """A client of a server that does not tell its time."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def ask(
-        self,
-        method: str,
-        target: str,
-        *,
-        headers: Headers = METADATA,
-        body: bytes | None = None,
-        patient: bool = True,
-    ) -> Answer:
-        answer = self._client.ask(
-            method, target, headers=headers, body=body, patient=patient
-        )
-        kept = tuple(each for each in answer.headers if each[0] != "Date")
-        return replace(answer, headers=kept)
-
-    def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
-        return self._client.ask_first(target, body)
+def undated(
+    _method: str, _target: str, _headers: Headers, _body: bytes | None, answer: Answer
+) -> Answer:
+    """Make it the answer of a server that does not tell its time."""
+    kept = tuple(each for each in answer.headers if each[0] != "Date")
+    return replace(answer, headers=kept)
 
 
 def findings_of(
@@ -153,7 +135,10 @@ def test_a_start_long_before_its_time_is_found(mock: tuple[Mock, str]) -> None:
     A server's own clock counts, where it tells it; here ours is ahead.
     """
     server, url = mock
-    for client, now in ((HttpClient(url), DUE), (Undated(HttpClient(url)), DUE - HOUR)):
+    for client, now in (
+        (HttpClient(url), DUE),
+        (BentClient(HttpClient(url), undated), DUE - HOUR),
+    ):
         server.show("Scheduled")
         findings = findings_of(
             client,
@@ -173,7 +158,7 @@ def test_what_starts_at_its_time_or_may_have_been_approved_is_not_early(
 
     def verdict(now: Micros) -> Verdict:
         findings = findings_of(
-            Undated(HttpClient(url)),
+            BentClient(HttpClient(url), undated),
             approve=False,
             polls=1,
             pause=lambda: server.show("Started"),

@@ -127,8 +127,8 @@ class Agent:
         self._on_notes = on_notes
         self._unsaved: list[Note] = []
         """What was told while the journal could not be written."""
-        self._can_read = not journal_fault
-        """Orders could be read when they were last looked for, from a real journal."""
+        self._can_read = True
+        """Orders could be read when they were last looked for."""
         self._is_for_good = not journal_fault
         """What is saved is there after a restart."""
         self._turned: Micros = 0
@@ -190,7 +190,7 @@ class Agent:
             self._can_read = False
             self._complain(error)
             return ()
-        self._can_read = self._is_for_good
+        self._can_read = True
         return orders
 
     def _apply(self, decision: Decision) -> None:
@@ -222,7 +222,7 @@ class Agent:
             return
         self._saved = decision.memory
         self._unsaved = []
-        if self.standing.journal_fault and self._can_read:
+        if self.standing.journal_fault and self._can_read and self._is_for_good:
             logger.warning("the journal can be written again")
             self.standing = replace(self.standing, journal_fault="")
 

@@ -19,6 +19,7 @@ from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
+from tests.support import planes
 from tests.unit.admin.desk import FLEET, START, LocalDesk, ObedientDriver
 
 OPERATOR = Who(actor="test")
@@ -56,12 +57,7 @@ class Services:
         self.plane.order(OPERATOR, decide, now=self.clock.now())
 
     def wait(self, duration: Micros) -> None:
-        target = self.clock.now() + duration
-        while (due := self.plane.next_due()) is not None and due <= target:
-            self.clock.advance_to(max(due, self.clock.now()))
-            while self.plane.advance(now=self.clock.now()):
-                pass
-        self.clock.advance_to(target)
+        planes.wait(self.plane, self.clock, duration)
 
     def operation(self) -> Operation:
         [found] = self.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))

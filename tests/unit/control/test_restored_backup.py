@@ -24,6 +24,7 @@ from forewarn.store import kinds
 from forewarn.store.backup import backup
 from forewarn.store.check import check
 from forewarn.store.sqlite import SqliteStore
+from tests.support import planes
 from tests.unit.admin.desk import FLEET, START, LocalDesk
 
 
@@ -63,12 +64,7 @@ class Service:
         self._open(self._folder / "b.db")
 
     def wait(self, duration: Micros) -> None:
-        target = self.clock.now() + duration
-        while (due := self.plane.next_due()) is not None and due <= target:
-            self.clock.advance_to(max(due, self.clock.now()))
-            while self.plane.advance(now=self.clock.now()):
-                pass
-        self.clock.advance_to(target)
+        planes.wait(self.plane, self.clock, duration)
 
     def operation(self) -> Operation:
         [found] = self.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
