@@ -98,9 +98,9 @@ def findings(
 
 
 def _settings(settings: Settings) -> Finding:
-    rules = settings.policy.rules
-    count = f"{len(rules)} rules" if len(rules) != 1 else "1 rule"
     policy = settings.policy
+    rules = policy.rules
+    count = f"{len(rules)} rules" if len(rules) != 1 else "1 rule"
     if rules == default_rules(policy.handlers, has_peers=policy.has_peers):
         count = "the default rules"
     text = f"sound: {settings.file or 'no file'}, {count}"
