@@ -103,8 +103,9 @@ dist: .venv/server.stamp ## Build wheel and sdist into dist/.
 	@$(BIN)/python -m hatchling build -t sdist -t wheel
 
 .PHONY: package
-package: dist agent ## Build all packages: wheel, sdist, single file, Debian's.
-	@rm -f dist/forewarn*.deb
+package: dist agent ## Build all packages: wheel, sdist, single file, bill of materials, Debian's.
+	@rm -f dist/forewarn*.deb dist/forewarn*.cdx.json
+	@$(BIN)/python -m deploy.sbom dist
 	@if command -v dpkg-deb >/dev/null; then \
 		$(BIN)/python -m deploy.debian.build dist; \
 	else \

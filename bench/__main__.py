@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import (
+    abuse,
     agent,
     durability,
     latency,
     machine,
     push,
     record,
+    rollout,
     scale,
     simulator,
+    starts,
     throughput,
     worlds,
 )
@@ -37,6 +40,7 @@ class Extent:
     idle_seconds: int
     reactions: int
     starts: int
+    rollout: int
 
 
 FULL = Extent(
@@ -51,6 +55,7 @@ FULL = Extent(
     idle_seconds=600,
     reactions=200,
     starts=20,
+    rollout=1_000,
 )
 QUICK = Extent(
     rounds=3,
@@ -64,6 +69,7 @@ QUICK = Extent(
     idle_seconds=60,
     reactions=40,
     starts=8,
+    rollout=200,
 )
 
 Part = Callable[[Report, Path, Extent], None]
@@ -93,6 +99,15 @@ PARTS: Mapping[str, Part] = {
         seconds=extent.idle_seconds,
         runs=extent.reactions,
         starts=extent.starts,
+    ),
+    "abuse": lambda report, folder, extent: abuse.measure(
+        report, folder, seconds=extent.seconds
+    ),
+    "rollout": lambda report, folder, extent: rollout.measure(
+        report, folder, hosts=extent.rollout, rounds=extent.rounds
+    ),
+    "starts": lambda report, folder, extent: starts.measure(
+        report, folder, vms=max(extent.sizes), operations=max(extent.sizes) // 10
     ),
     "scale": lambda report, folder, extent: scale.measure(
         report, folder, sizes=list(extent.sizes)

@@ -62,7 +62,7 @@ def _check_stored(file: Path, count: int) -> None:
     """See that what was answered is in the file, as another process reads it."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         [[found]] = database.execute(
-            "SELECT count(*) FROM audit WHERE what = 'event approved'"
+            "SELECT count(*) FROM audit WHERE kind = 'event approved'"
         )
     assert found == count, f"{found} of {count} approvals are stored"
 
@@ -113,8 +113,7 @@ class _Story:
 
     async def _maintain(self, hosts: Sequence[int]) -> None:
         names = [f"h{number}" for number in hosts]
-        order = {"hosts": names, "impact": "reboot", "not_before": "+24h"}
-        await asyncio.to_thread(self._service.admin, "/v1/maintain", order)
+        await asyncio.to_thread(self._service.maintain, names, not_before="+24h")
         posts = await asyncio.to_thread(self._posts)
         first = [posts[2 * number] for number in hosts]
         alone = len(first) // 10
@@ -184,11 +183,12 @@ async def _send(
 
 async def enable_all(address: tuple[str, int], numbers: Iterable[int]) -> None:
     """Have each VM ask once, so that all scopes are enabled."""
-    for some in _chunks(numbers, 10_000):
+    for some in chunks(numbers, 10_000):
         await _send(address, [client.get(signed(number)) for number in some], CLIENTS)
 
 
-def _chunks(numbers: Iterable[int], size: int) -> Iterable[list[int]]:
+def chunks(numbers: Iterable[int], size: int) -> Iterable[list[int]]:
+    """Yield the numbers in lists of at most `size`."""
     rest = iter(numbers)
     while chunk := list(itertools.islice(rest, size)):
         yield chunk

@@ -130,7 +130,7 @@ class _Story:
             for wire in pair:
                 assert (await wire.ask(client.get())).status == 200
             wires.append(pair)
-        await self._order("/v1/maintain", {"hosts": self._hosts(), "impact": "reboot"})
+        await asyncio.to_thread(self._service.maintain, self._hosts())
         for first, second in wires:
             for wire in (first, second):
                 [event] = (await wire.ask(client.get())).json["Events"]

@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,17 @@ class Service:
             with error:
                 raise AssertionError(f"{path}: {error.read().decode()}") from error
 
+    def maintain(self, hosts: Sequence[str], **more: str) -> None:
+        """Order the reboot of hosts, all at once; return when all are announced."""
+        order = {"hosts": hosts, "impact": "reboot", "at_once": len(hosts), **more}
+        self.admin("/v1/maintain", order)
+
+        def are_announced() -> bool:
+            found = self.pages("/v1/operations?all=false", "operations")
+            return all(operation["state"] != "Planned" for operation in found)
+
+        eventually(are_announced, what="the announcement of every host")
+
     def metrics(self) -> str:
         """Return what a scrape reads."""
         return direct_get(f"{self.operators}/metrics").decode()
@@ -124,6 +135,11 @@ class Service:
         self._process.terminate()
         self._process.wait(PATIENCE_SECONDS)
         assert "Traceback" not in self.log(), self.log()
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self._process.kill()
+        self._process.wait(PATIENCE_SECONDS)
 
 
 @contextmanager

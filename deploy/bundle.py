@@ -22,6 +22,8 @@ PARTS = (
     "forewarn/logs.py",
     "forewarn/problems.py",
     "forewarn/supervisor.py",
+    "forewarn/texts.py",
+    "forewarn/toml.py",
     "forewarn/protocol",
     "forewarn/agent",
 )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from deploy import bundle, manual
+from deploy.debian import licences
 from deploy.debian.stage import PROGRAM, Moment, Stage
 from forewarn import __version__
 from forewarn.agent import installing
@@ -114,6 +115,8 @@ def build_service(dist: Path, work: Path) -> Path:
     major, minor = _python()
     home = f"{SERVICE_FOLDER}/lib/python{major}.{minor}/site-packages"
     _install_pins(stage.folder / home[1:], f"{major}.{minor}")
+    bundled = licences.stanzas(stage.folder / home[1:], home)
+    _forget_place(stage.folder / home[1:])
     for file in sorted((ROOT / "src").rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             name = file.relative_to(ROOT / "src").as_posix()
@@ -132,7 +135,11 @@ def build_service(dist: Path, work: Path) -> Path:
     stage.put_conffile("/etc/forewarn/forewarn.toml", stage.own("forewarn.toml"))
     _put_pages(stage, SERVICE_PAGES)
     _put_completions(stage, completion.PROGRAM)
-    stage.put_documents(_changes(), dict(_documents(DOCS.rglob("*.md"))))
+    stage.put_documents(
+        _changes(),
+        dict(_documents(DOCS.rglob("*.md"))),
+        bundled=bundled,
+    )
     bounds = {"python": f"{major}.{minor}", "next_python": f"{major}.{minor + 1}"}
     return stage.build(dist, bounds)
 
@@ -206,12 +213,16 @@ def _install_pins(home: Path, version: str) -> None:
         check=True,
     )
     shutil.rmtree(home / "bin", ignore_errors=True)
-    for notes in home.glob("*.dist-info"):
-        for name in UNPACKERS_NOTES:
-            (notes / name).unlink(missing_ok=True)
     for file in home.rglob("*"):
         if file.is_file():
             file.chmod(0o644)
+
+
+def _forget_place(home: Path) -> None:
+    """Remove what pip noted, which differs with the place of the build."""
+    for notes in home.glob("*.dist-info"):
+        for name in UNPACKERS_NOTES:
+            (notes / name).unlink(missing_ok=True)
 
 
 def _said(*command: str) -> str:

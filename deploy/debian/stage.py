@@ -75,8 +75,13 @@ class Stage:
         """Return one of the package's own texts."""
         return (self.texts / self.name / name).read_text(encoding="utf-8")
 
-    def put_documents(self, changes: str, documents: Mapping[str, bytes]) -> None:
-        """Put what belongs below /usr/share/doc, by its name there."""
+    def put_documents(
+        self, changes: str, documents: Mapping[str, bytes], *, bundled: str = ""
+    ) -> None:
+        """Put what belongs below /usr/share/doc, by its name there.
+
+        `bundled` has the licences of other projects, as copyright tells them.
+        """
         place = f"/usr/share/doc/{self.name}"
         entry = (
             f"{self.name} ({self.version}) unstable; urgency=medium\n\n"
@@ -85,7 +90,8 @@ class Stage:
         )
         self.put_packed(f"{place}/changelog", entry)
         self.put_packed(f"{place}/CHANGELOG.md", changes)
-        self.put(f"{place}/copyright", (self.texts / "copyright").read_bytes())
+        own = (self.texts / "copyright").read_text(encoding="utf-8")
+        self.put(f"{place}/copyright", own + bundled)
         for name, data in documents.items():
             self.put(f"{place}/{name}", data)
 

@@ -32,6 +32,8 @@ class Vm:
         self._tenant = TENANTS[name.split("_", maxsplit=1)[0]]
         self._now: dict[str, dict[str, Any]] = {}
         self._history: dict[str, list[str]] = {}
+        self._named: set[tuple[str, str]] = set()
+        """Each event type with each VM that an event of this type named."""
         self._incarnation = 0
         self._changed = threading.Condition()
 
@@ -54,6 +56,9 @@ class Vm:
         with self._changed:
             for event_id, event in events.items():
                 seen = self._history.setdefault(event_id, [])
+                self._named.update(
+                    (event["EventType"], name) for name in event["Resources"]
+                )
                 if not seen or seen[-1] != event["EventStatus"]:
                     seen.append(event["EventStatus"])
                     self._tell(event)
@@ -134,6 +139,10 @@ class Vm:
     def history_of(self, event_id: str) -> list[str]:
         """Return the statuses that the event was seen in."""
         return self._history[event_id]
+
+    def was_named(self, event_type: str, resource: str) -> bool:
+        """Tell whether an event of this type that names the VM was seen."""
+        return (event_type, resource) in self._named
 
     def _wait(self, happened: Callable[[], bool], within: float) -> bool:
         with self._changed:

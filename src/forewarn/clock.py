@@ -42,8 +42,9 @@ class SystemClock:
 class VirtualClock:
     """A clock that moves only when it is told to.
 
-    Both times move together, so that a rate limit measured in seconds sees the
-    seconds that a story lets pass.
+    Both times advance together, so that a rate limit measured in seconds sees the
+    seconds that a story lets pass. A step sets the model time alone, as an operator or
+    a time service does to a machine.
     """
 
     def __init__(self, start: Micros) -> None:
@@ -58,6 +59,11 @@ class VirtualClock:
     def monotonic(self) -> float:
         """Return the seconds since the start."""
         return (self._now - self._start) / SECOND
+
+    def step(self, by: Micros) -> None:
+        """Set the model time forward, or back; no monotonic time passes."""
+        self._now += by
+        self._start += by
 
     def advance_to(self, instant: Micros) -> None:
         """Move forward to `instant`; raises ValueError for the past."""

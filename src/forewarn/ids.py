@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no letter is mistaken for a digit."""
 
-_SHORT_LENGTH = 10
+SHORT_LENGTH = 10
 """Characters of a short id: 50 bits, so that a clash needs tens of millions."""
 
 _SHARED_EVENT_CHARACTERS = len("C7061BAC-AFDC")
@@ -41,7 +41,7 @@ class Ids(Protocol):
         ...
 
     def events(self, count: int) -> list[str]:
-        """Return so many new EventIds for one order, sorted.
+        """Return so many new EventIds for one tenant's events of an order, sorted.
 
         They begin alike, so that a store which orders by them has near each other
         what is decided and approved together.
@@ -80,8 +80,8 @@ class RandomIds:
 
     def short(self, prefix: str) -> str:
         """Return `prefix`, a hyphen and ten characters."""
-        bits = self._source.getrandbits(5 * _SHORT_LENGTH)
-        letters = (_ALPHABET[bits >> (5 * n) & 31] for n in range(_SHORT_LENGTH))
+        bits = self._source.getrandbits(5 * SHORT_LENGTH)
+        letters = (ALPHABET[bits >> (5 * n) & 31] for n in range(SHORT_LENGTH))
         return f"{prefix}-{''.join(letters)}"
 
     def events(self, count: int) -> list[str]:

@@ -117,7 +117,7 @@ def parse_instant(text: str) -> Micros:
             f"{text!r} is not a time such as 2026-11-21T10:00:00Z"
         ) from None
     if moment.tzinfo is None:
-        raise ValueError(f"{text!r} has no offset: add Z for UTC")
+        raise ValueError(f"{text!r} has no offset: add Z for UTC, or +02:00")
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -158,6 +158,11 @@ def parse_http_date(text: str) -> Micros:
     clock = (int(found[4]), int(found[5]), int(found[6]))
     moment = datetime(year, _MONTHS.index(month) + 1, day, *clock, tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def cut_to_second(instant: Micros) -> Micros:
+    """Return the last whole second that is not after `instant`; 0 stays 0."""
+    return instant // SECOND * SECOND
 
 
 def round_up_to_second(instant: Micros) -> Micros:

@@ -7,7 +7,6 @@ cause in great numbers are let through a few at a time.
 """
 
 import contextlib
-import json
 import logging
 import math
 import queue
@@ -17,6 +16,7 @@ from typing import Any, TextIO, cast
 
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import format_instant
+from forewarn.texts import json_text, printable
 
 LINES_WAITING_MAX = 10_000
 """Lines that wait to be written: some seconds of a busy service, a few MiB."""
@@ -53,7 +53,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             members["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+        return json_text(members)
 
 
 class TextFormatter(logging.Formatter):
@@ -73,7 +73,7 @@ class TextFormatter(logging.Formatter):
             f"{name} {_shown(value)}" for name, value in fields_of(record).items()
         )
         whole = f"{line} ({fields})" if fields else line
-        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in whole)
+        return printable(whole)
 
 
 def _shown(value: object) -> str:
@@ -116,6 +116,18 @@ class Flood(logging.Filter):
         self._kinds[kind] = (in_hand - 1, now, 0)
         if left_out:
             record.fields = {**fields_of(record), "left_out": left_out}
+        return True
+
+
+class _Named(logging.Filter):
+    """Adds the name of the process to each line."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.fields = {**fields_of(record), "process": self._process}
         return True
 
 
@@ -176,12 +188,18 @@ class Log:
 
 @contextlib.contextmanager
 def logging_to(
-    stream: TextIO, *, form: str, level: str, clock: Clock | None = None
+    stream: TextIO,
+    *,
+    form: str,
+    level: str,
+    clock: Clock | None = None,
+    process: str = "",
 ) -> Generator[Log]:
     """Have the log written to `stream` until the end of the context.
 
     `form` is `json`, `text`, or `auto`: text on a terminal. `level` is the least
-    that is told: `debug`, `info`, `warning` or `error`.
+    that is told: `debug`, `info`, `warning` or `error`. Each line names the `process`,
+    where several write to one stream.
     """
     is_terminal = stream.isatty()
     if form == "json" or (form == "auto" and not is_terminal):
@@ -193,6 +211,8 @@ def logging_to(
     waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(LINES_WAITING_MAX)
     hand = _Hand(waiting)
     hand.addFilter(Flood(clock or SystemClock()))
+    if process:
+        hand.addFilter(_Named(process))
     thread = _Writer(waiting, writer)
     root, ours = logging.getLogger(), logging.getLogger("forewarn")
     before = ours.level

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from forewarn.texts import printable
+
 PROBLEMS_MAX = 50
 """Problems told at once: more are mostly one mistake, repeated."""
 
@@ -51,11 +53,6 @@ class Problem:
         where = f"{self.file}:{self.line}" if self.line else self.file
         key = self.key if self.line or not self.name else f"{self.key} of {self.name}"
         return ": ".join(part for part in (where, key, self.message) if part)
-
-
-def printable(text: str) -> str:
-    """Return `text` on one line, without what a terminal would obey."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def quoted(text: str) -> str:

@@ -9,9 +9,12 @@ from tests.fuzz import oracle
 from tests.fuzz.oracle import Ask
 from tests.unit.metadata.support import EVENT_ID
 
-BODY_MAX = 256 * 1024
+BODY_MAX = 128 * 1024
 
-_METHODS = ("GET",) * 6 + ("POST",) * 4 + ("HEAD", "PUT", "DELETE", "OPTIONS", "PATCH")
+_METHODS = (
+    *(("GET",) * 6 + ("POST",) * 4),
+    *("HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "PURGE", "get", "Post"),
+)
 _PATHS = (
     *(oracle.EVENTS,) * 6,
     "/metadata/scheduledEvents",

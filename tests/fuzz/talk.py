@@ -162,7 +162,7 @@ class Talk:
         for _ in range(TURNS_MAX):
             # Nobody here waits for a change: every wait is over at once.
             self.hub.endpoint.waits.call_due(monotonic=FAR_SECONDS)
-            is_at_work = connection._task is not None or connection._reader.ready
+            is_at_work = connection._task is not None or connection._has_more
             if transport.is_closing() or transport.has_written_eof or not is_at_work:
                 return
             await asyncio.sleep(0)

@@ -25,7 +25,7 @@ PAGE = ROOT / "docs" / "helm.md"
 SIMULATOR = DEPLOY / "simulator" / "Dockerfile"
 IMAGES = sorted([*(DEPLOY / "docker").glob("*/Dockerfile"), SIMULATOR])
 STEPS = frozenset(
-    {"FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER", "VOLUME", "EXPOSE"}
+    {"ARG", "FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER", "VOLUME", "EXPOSE"}
     | {"HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
 )
 each_image = pytest.mark.parametrize(
@@ -34,7 +34,7 @@ each_image = pytest.mark.parametrize(
 
 DRAWN = {
     "plain": (),
-    "tokens": ("--set", "admin.tokens={alice:0123456789}"),
+    "tokens": ("--set", "admin.tokens={alice:0123456789abcdef01234567}"),
     "secret": ("--set", "admin.existingSecret=theirs"),
     "everything": (
         *("--set", "fleet=[[host]]", "--set", "hostNetwork=true"),
@@ -44,6 +44,11 @@ DRAWN = {
         *("--set", "serviceAccount.annotations.a=b", "--set", "nodeSelector.a=b"),
         *("--set", "metadata.annotations.a=b", "--set", "metadata.loadBalancerIP=::1"),
         *("--set", "tolerations[0].operator=Exists", "--set", "extraEnv[0].name=A"),
+        *("--set", "admin.existingSecret=theirs", "--set", "admin.tlsSecret=tls"),
+    ),
+    "peers": (
+        *("--set", "admin.existingSecret=theirs"),
+        *("--set", "networkPolicy.adminFrom[0].ipBlock.cidr=192.0.2.0/24"),
     ),
     "claim": ("--set", "persistence.existingClaim=theirs"),
 }
@@ -71,11 +76,41 @@ def test_an_image_has_plain_steps_and_no_root_without_need(image: Path) -> None:
     assert users == ([] if image == SIMULATOR else ["10001:10001"])
     # What is built on is a release that the package says it is for.
     supported = (ROOT / "pyproject.toml").read_text("utf-8")
+    bases = [rest for word, rest in found if word == "ARG" and rest.startswith("BASE=")]
+    assert len(bases) == 1
+    version = re.fullmatch(r"BASE=python:(3\.\d+)-slim", bases[0])
+    assert version is not None, bases
+    assert f"Python :: {version[1]}" in supported
     for word, rest in found:
-        if word == "FROM":
-            version = re.match(r"python:(3\.\d+)-slim\b", rest)
-            assert version is not None, rest
-            assert f"Python :: {version[1]}" in supported
+        assert word != "FROM" or rest in {"${BASE}", "${BASE} AS build"}
+
+
+@each_image
+@pytest.mark.parametrize(
+    ("base", "is_refused"),
+    [
+        ("python:3.13-slim", True),
+        ("python:3.13-slim@sha256:0123", True),
+        (f"python:3.13-slim@sha256:{'0a' * 32}", False),
+        (f"mirror.example/python@sha256:{'0a' * 32}", False),
+    ],
+)
+def test_a_release_is_refused_on_a_base_without_a_digest(
+    image: Path, base: str, is_refused: bool
+) -> None:
+    found = list(steps(image))
+    check = next(rest for word, rest in found if word == "RUN")
+    assert [rest for word, rest in found if word == "ARG"][1:] == ["BASE", "RELEASE="]
+    for release in ("", "1"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", check],
+            env={"BASE": base, "RELEASE": release, "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == (1 if release and is_refused else 0)
+        assert ("has no digest" in done.stderr) is bool(done.returncode)
 
 
 @each_image
@@ -240,3 +275,19 @@ def test_helm_takes_the_chart(drawn: str) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("setting", ["hostNetwork=true", "admin.tlsSecret=tls"])
+def test_helm_refuses_what_needs_tokens(setting: str) -> None:
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("helm is not installed")
+    done = subprocess.run(
+        [program, "template", "forewarn", CHART, "--set", setting],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "admin.tokens or admin.existingSecret" in done.stderr

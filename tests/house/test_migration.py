@@ -162,7 +162,7 @@ def test_a_script_of_the_manager_gets_the_variables_that_it_knows(
     )
     environment = {"PATH": os.defpath, **variables(job)}
     ended = subprocess.run(
-        words, env=environment, capture_output=True, text=True, check=True, timeout=20
+        words, env=environment, capture_output=True, text=True, check=True, timeout=120
     )
     assert ended.stdout.splitlines() == [
         "EVENT_ID=E1",

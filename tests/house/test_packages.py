@@ -119,7 +119,7 @@ def test_the_agents_program_has_completions(shell: str, tmp_path: Path) -> None:
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TERM": "dumb"},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=True,
     )
     # Zsh leaves it to itself to sort out what does not begin so.

@@ -89,6 +89,18 @@ STORIES: dict[str, list[Step]] = {
         _maintain(0, impact=REDEPLOY),
         _wait(2400),
     ],
+    "destinations that fail, and no place until one is restored": [
+        *_everybody(),
+        _fault(FAIL),
+        _maintain(0, impact=REDEPLOY),
+        _wait(601),
+        Step("fail_host", {"host": 2}),
+        Step("fail_host", {"host": 3}),
+        *_everybody(),
+        _wait(72),
+        Step("restore_host", {"host": 3}),
+        _wait(1200),
+    ],
     "user reboot and redeploy": [
         _get(WEB_0),
         Step("restart", {"vms": [WEB_0, POOL_0], "redeploy": False}),
@@ -235,7 +247,9 @@ STORIES: dict[str, list[Step]] = {
         _get(WEB_0),
         _fault(STALL),
         Step("restart", {"vms": [WEB_2], "redeploy": False}),
-        _wait(1300),
+        # NotBefore after 900 s, and twice the time of a call: it begins again after a
+        # crash while the driver is asked.
+        _wait(1600),
         Step("resolve", {"number": 0, "done": False, "down": [0]}),
         Step("restore_vm", {"vm": WEB_2}),
     ],

@@ -17,7 +17,7 @@ from forewarn.sim.world import CrashError
 from tests.property.stories import FLEET, POLICIES, STORIES
 from tests.support.lives import Life, Step
 
-PLACES = ("committed", "published", "called")
+PLACES = ("committed", "published", "called", "asked")
 
 
 def _live(life: Life, story: list[Step], crash: tuple[str, int] | None) -> bool:

@@ -144,7 +144,7 @@ def real(tmp_path: Path) -> Iterator[Real]:
         yield made
         made.process.terminate()
         try:
-            made.process.wait(5)
+            made.process.wait(120)
         except subprocess.TimeoutExpired:
             made.process.kill()
             made.process.wait()
@@ -248,7 +248,7 @@ def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
     with pytest.raises(HandlerError, match="there is no server app/web_9"):
         made.prepare(job_of(), leash())
     real.process.terminate()
-    real.process.wait(5)
+    real.process.wait(120)
     made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_0",))
     with pytest.raises(TimeUpError, match=r"admin\.sock: "):
         made.prepare(job_of(), leash(0.3))

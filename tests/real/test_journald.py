@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
     finally:
         daemon.send_signal(signal.SIGTERM)
-        daemon.communicate(timeout=10)
+        daemon.communicate(timeout=120)
 
 
 def entries(run: Path, *matches: str) -> list[dict[str, object]]:
@@ -70,7 +70,7 @@ def entries(run: Path, *matches: str) -> list[dict[str, object]]:
         ],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
         check=False,
     )
     return [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]

@@ -95,7 +95,7 @@ class Real:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, f"{words}: {done.stderr}"

@@ -127,7 +127,7 @@ class Real:
     def kill(self, program: str) -> None:
         process = self.daemons.pop(program)
         process.terminate()
-        process.wait(10)
+        process.wait(120)
 
     def stop(self) -> None:
         for program in reversed(list(self.daemons)):
@@ -140,7 +140,7 @@ class Real:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, f"{words}: {done.stderr}\n{self.logs()}"

@@ -100,7 +100,7 @@ class Real:
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(10)
+        self.process.wait(120)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ planted in, and the invariants of which one must break first.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from forewarn.control.blockers import (
+from forewarn.protocol.blockers import (
     Blocker,
     FaultDomainDown,
     MigrationUnderWay,
@@ -109,7 +109,7 @@ class FailureHeld(Model):
     ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
         others = (op for number, op in enumerate(ops) if number != slot)
         if self.is_failure[slot] and any(op and op.has_started for op in others):
-            held = FaultDomainDown(scope="app", fault_domain=0, because=())
+            held = FaultDomainDown(scope="app", fault_domain=0, causes=())
             return (held,), {}
         return super().blocked(vms, ops, down, slot)
 
@@ -142,6 +142,17 @@ class CalledTwice(Model):
 
     def calls_again(self, op: Op) -> bool:
         return op.call in {UNMADE, MADE}
+
+
+class DestinationStays(Model):
+    """A later call goes where the first was to go."""
+
+    def renewed(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+    ) -> tuple[int, bool]:
+        op = ops[slot]
+        assert op is not None
+        return op.places, True
 
 
 class CallLost(Model):
@@ -185,6 +196,43 @@ class NobodyWakes(Model):
     wakes = False
 
 
+class StepEatsNotice(Model):
+    """A step of the clock forward cuts a notice short."""
+
+    def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
+        return self.decisions.is_released(ops, slot)
+
+
+class LetGoForGood(Model):
+    """What NotBefore let go starts before it, when the clock was set back."""
+
+    def is_early_again(self, ops: Sequence[Op | None], slot: int) -> bool:
+        return False
+
+
+class TimersAreInstants(Model):
+    """A step of the clock leaves the end of a recovery where it is."""
+
+    moves_timers = False
+
+
+class FarTimersStay(Model):
+    """A restart believes a timer that is further away than it was ever set."""
+
+    def longest(self, op: Op) -> int | None:
+        longest = super().longest(op)
+        return None if longest is None else longest + self.setting.clock_step
+
+
+class ApprovalWaitsForClock(Model):
+    """Approvals let nothing go while a step of the clock is made up for."""
+
+    def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
+        op = ops[slot]
+        is_late = op is not None and op.notice > max(op.left, 0)
+        return not is_late and super().is_released(ops, slot)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
     """A bug, where it is planted, and what must catch it."""
@@ -207,6 +255,15 @@ NEIGHBOURS = ordered(
 )
 
 
+TOGETHER = ordered(
+    replace(worlds.LATE_HOLDS, name="operations of one order that end together"),
+    freeze(0, 1),
+    freeze(2),
+)
+"""The service announces the hosts of a rollout one after the other. The model may
+announce them together, so that one failure ends several operations at once."""
+
+
 def _planted(model: type[Model], setting: Setting, *caught_by: str) -> Planted:
     return Planted(model=model, setting=setting, caught_by=frozenset(caught_by))
 
@@ -214,7 +271,7 @@ def _planted(model: type[Model], setting: Setting, *caught_by: str) -> Planted:
 PLANTED = (
     _planted(AnyApproval, worlds.CRASHES, "S3"),
     _planted(NoHold, worlds.CRASHES, "S1", "S2"),
-    _planted(StartedAfterRemoval, worlds.LATE_HOLDS, "S7"),
+    _planted(StartedAfterRemoval, TOGETHER, "S7"),
     _planted(NotBeforeIgnored, worlds.CRASHES, "S3"),
     _planted(ApprovalCrosses, worlds.CRASHES, "S4"),
     _planted(BatchSplit, worlds.DELETIONS, "S3"),
@@ -224,9 +281,15 @@ PLANTED = (
     _planted(TwoMigrations, NEIGHBOURS, "S1b"),
     _planted(TwoHands, worlds.CRASHES, "S11"),
     _planted(CalledTwice, worlds.CRASHES, "S11"),
+    _planted(DestinationStays, worlds.MIGRATIONS, "S10"),
     _planted(CallLost, worlds.CRASHES, "S10", "S11"),
     _planted(ApprovalLost, worlds.CRASHES, "S11"),
     _planted(CalledBeforeServed, worlds.CRASHES, "S10"),
     _planted(OldApprovalCounts, worlds.HOLDS, "S6"),
     _planted(NobodyWakes, worlds.HOLDS, "L2", "L3"),
+    _planted(StepEatsNotice, worlds.CLOCKS, "S3"),
+    _planted(LetGoForGood, worlds.CLOCKS, "S3"),
+    _planted(TimersAreInstants, worlds.CLOCKS, "S14"),
+    _planted(FarTimersStay, worlds.CLOCKS, "S14"),
+    _planted(ApprovalWaitsForClock, worlds.CLOCKS, "L2"),
 )

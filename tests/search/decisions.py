@@ -3,7 +3,7 @@
 A question is translated into the rows that the code reads, and its answer is
 remembered under the few numbers that it depends on. The code that is run is
 `lifecycle.look_up` on the real tables, `obstacles.why_not_start` (and through it
-`guard.guard` and `room.find_places`), `obstacles.counting_events` with
+`guard.guard` and `room.find_places`), `room.unfit`, `obstacles.counting_events` with
 `consent.is_released`, and `admission.is_announced`.
 """
 
@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from forewarn.control import consent, obstacles, room
 from forewarn.control.admission import is_announced
-from forewarn.control.blockers import Blocker
+from forewarn.protocol.blockers import Blocker
 from forewarn.protocol.operations import Operation
 from tests.search.rows import Rows
 from tests.search.settings import Setting, Slot
-from tests.search.state import NOTICED, READY, Op, Vm
+from tests.search.state import NOTICED, READY, Op, Vm, bits, place_of, placed
 from tests.search.translation import NOW, Translation
 
 Blocked: TypeAlias = tuple[tuple[Blocker, ...], Mapping[int, int]]
@@ -31,6 +31,7 @@ class Decisions:
         self.rows = Translation(setting)
         self._released: dict[object, bool] = {}
         self._blocked: dict[object, Blocked] = {}
+        self._renewed: dict[object, tuple[int, bool]] = {}
 
     def announced(self, slot: Slot) -> int:
         """Return the scopes whose VMs' part in the operation is an event."""
@@ -83,7 +84,72 @@ class Decisions:
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
     ) -> Blocked:
         """Return what keeps a ready operation from starting, and its places."""
-        key = (
+        key = self._fleet_key(vms, ops, down, slot)
+        known = self._blocked.get(key)
+        if known is None:
+            known = self._blocked[key] = self._ask_obstacles(vms, ops, down, slot)
+        return known
+
+    def _ask_obstacles(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+    ) -> Blocked:
+        rows, operation = self._fleet(vms, ops, down, slot)
+        blockers = obstacles.why_not_start(rows, operation)
+        return blockers, self._numbers(room.find_places(rows, operation).hosts)
+
+    # Places at later calls
+
+    def renewed(
+        self,
+        vms: Sequence[Vm],
+        ops: Sequence[Op | None],
+        down: int,
+        slot: int,
+        called: int,
+    ) -> tuple[int, bool]:
+        """Return the places of an operation when VMs of it are to be called for.
+
+        Also whether each of these has one.
+        """
+        key = (*self._fleet_key(vms, ops, down, slot), called)
+        known = self._renewed.get(key)
+        if known is None:
+            known = self._ask_places(vms, ops, down, slot, called)
+            self._renewed[key] = known
+        return known
+
+    def _ask_places(
+        self,
+        vms: Sequence[Vm],
+        ops: Sequence[Op | None],
+        down: int,
+        slot: int,
+        called: int,
+    ) -> tuple[int, bool]:
+        op = ops[slot]
+        assert op is not None
+        names = [self.setting.vms[vm].name for vm in bits(called)]
+        rows, operation = self._fleet(vms, ops, down, slot)
+        places = op.places
+        for name in room.unfit(rows, operation, names):
+            places = placed(places, self._number(name), -1)
+        if all(place_of(places, vm) >= 0 for vm in bits(called)):
+            return places, True
+        cleared = list(ops)
+        cleared[slot] = op._replace(places=places)
+        found = room.find_places(*self._fleet(vms, cleared, down, slot))
+        if found.blockers:
+            return places, False
+        for vm, host in self._numbers(found.hosts).items():
+            places = placed(places, vm, host)
+        return places, True
+
+    # Rows
+
+    def _fleet_key(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+    ) -> tuple[object, ...]:
+        return (
             slot,
             tuple(vms),
             down,
@@ -94,14 +160,10 @@ class Decisions:
                 for op in ops
             ),
         )
-        known = self._blocked.get(key)
-        if known is None:
-            known = self._blocked[key] = self._ask_obstacles(vms, ops, down, slot)
-        return known
 
-    def _ask_obstacles(
+    def _fleet(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
-    ) -> Blocked:
+    ) -> tuple[Rows, Operation]:
         rows = Rows(
             [
                 *self.rows.scopes,
@@ -113,10 +175,13 @@ class Decisions:
         )
         operation = rows.get(Operation, self.setting.slots[slot].name)
         assert operation is not None
-        blockers = obstacles.why_not_start(rows, operation)
-        names = [vm.name for vm in self.setting.vms]
-        hosts = room.find_places(rows, operation).hosts
-        return blockers, {
-            names.index(name): int(host.removeprefix("h"))
+        return rows, operation
+
+    def _number(self, name: str) -> int:
+        return next(n for n, vm in enumerate(self.setting.vms) if vm.name == name)
+
+    def _numbers(self, hosts: Mapping[str, str]) -> dict[int, int]:
+        return {
+            self._number(name): int(host.removeprefix("h"))
             for name, host in hosts.items()
         }

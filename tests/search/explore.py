@@ -64,7 +64,7 @@ class Report:
         waited = f"L2 and L3 for {self.asked:,} that waited"
         lines = [
             f"{self.world}: {extent}, {self.seconds:.1f} s",
-            f"  S1-S13 hold in each and in {self.checked:,} transactions; {waited};",
+            f"  S1-S14 hold in each and in {self.checked:,} transactions; {waited};",
             f"  L1: all ends within {self.farthest} fair steps{undecided}",
         ]
         if self.found:
@@ -93,7 +93,10 @@ class _Keys:
         parts = [
             numbers.setdefault(state.vms, len(numbers)),
             numbers.setdefault(state.requests, len(numbers)),
-            state.down | state.listening << 4 | state.unpublished << 8,
+            state.down
+            | state.listening << 4
+            | state.unpublished << 8
+            | state.ahead << 12,
         ]
         parts += [numbers.setdefault(op, len(numbers)) for op in state.ops]
         return array("H", parts).tobytes()

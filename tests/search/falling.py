@@ -2,7 +2,7 @@
 
 from forewarn.protocol.lifecycle import OperationInput
 from forewarn.protocol.operations import Action, TargetKind
-from tests.search.state import DOWN, GONE, RETRY, RUNS, Vm, bits, place_of
+from tests.search.state import DOWN, GONE, RETRY, Vm, bits, place_of
 from tests.search.turn import Turn
 
 
@@ -40,9 +40,7 @@ def overtake(turn: Turn, slot: int, vms: int) -> None:
 def call_failed(turn: Turn, slot: int, down: int) -> None:
     """Make a failed call again, or give it up."""
     op = turn.op(slot)
-    places = [place_of(op.places, v) for v in bits(turn.model.current(slot, op))]
-    lost = any(host >= 0 and turn.down >> host & 1 for host in places)
-    if op.tries < turn.model.setting.attempts and not lost:
+    if op.tries < turn.model.setting.attempts:
         turn.ops[slot] = op._replace(call=RETRY, left=1)
     else:
         give_up(turn, slot, down)
@@ -65,8 +63,9 @@ def stranded(turn: Turn, vms: int) -> int:
 
 
 def fall(turn: Turn, vms: int) -> None:
-    """Give those of the VMs that ran an event of their own."""
+    """Give those of the VMs that no failure names an event of their own."""
     for vm in bits(vms):
-        if turn.vms[vm].how == RUNS:
+        is_named = any(turn.model.is_failure[slot] for slot in turn.open(1 << vm))
+        if turn.vms[vm].how != GONE and not is_named:
             host = turn.vms[vm].host
             begin_failure(turn, TargetKind.VM, vm, host, 1 << vm)

@@ -15,10 +15,13 @@ from tests.search.state import (
     MADE,
     NOTICED,
     READY,
+    RECOVERING,
+    RETRY,
     Op,
     State,
     Vm,
     bits,
+    place_of,
 )
 from tests.search.steps import Part
 
@@ -61,10 +64,12 @@ class OfSteps:
                 if before is not after
             ]
             self._forward(part, changed)
+        for slot, moment in log.started:
+            self._s3_start(slot, moment)
         what = part.label.what
         if what == "approve":
             self._s4(part, changed)
-        elif what == "crash":
+        elif what == "crash" or what.startswith("restart"):
             self._s11_durable(old, new)
         self._s8(part, changed)
 
@@ -102,6 +107,19 @@ class OfSteps:
             assert op is not None
             if op.left > 0 and op.events & ~op.approved:
                 raise BrokenError("S3", f"{self.slots[each].name} goes too early")
+            if op.notice > 0 and op.events & ~op.approved:
+                name = self.slots[each].name
+                raise BrokenError("S3", f"a step of the clock cuts short {name}")
+
+    def _s3_start(self, slot: int, moment: State) -> None:
+        """S3: nothing starts before its NotBefore that is not approved by everybody.
+
+        The clock may have been set back after NotBefore let it go.
+        """
+        op = moment.ops[slot]
+        assert op is not None
+        if op.left > 0 and op.events & ~op.approved:
+            raise BrokenError("S3", f"{self.slots[slot].name} starts too early")
 
     def _s4(self, part: Part, changed: Changes) -> None:
         """S4, S5: an approval is for one event, and late ones do nothing."""
@@ -122,7 +140,7 @@ class OfSteps:
 
     def _forward(self, part: Part, changed: Changes) -> None:
         """S6, S7, S11, S12: operations and events go forward, and none is lost."""
-        log, ticks = part.log, part.label.what == "tick"
+        log = part.log
         ended = {slot: last for slot, last, _ in log.ended}
         for slot, before, after in changed:
             name = self.slots[slot].name
@@ -138,9 +156,10 @@ class OfSteps:
             if after is None:
                 self._ended(slot, before, ended.get(slot), part.after.vms)
                 continue
-            self._on(name, before, after, ticks=ticks)
+            self._on(name, before, after)
+            self._time(part, name, before, after)
 
-    def _on(self, name: str, before: Op, after: Op, *, ticks: bool) -> None:
+    def _on(self, name: str, before: Op, after: Op) -> None:
         """S6, S7, S11: what stays open goes on, and takes nothing back."""
         if after.state < before.state:
             raise BrokenError("S7", f"{name} goes backwards")
@@ -148,11 +167,38 @@ class OfSteps:
             raise BrokenError("S7", f"{name} has an event again")
         if after.vms & ~before.vms:
             raise BrokenError("S7", f"{name} has more resources")
+        if (
+            after.state == before.state == NOTICED
+            and before.approved & ~after.approved & after.events
+        ):
+            raise BrokenError("S11", f"{name} forgets an approval")
+
+    def _time(self, part: Part, name: str, before: Op, after: Op) -> None:
+        """S6, S14: NotBefore stays where it is, and every duration what it was."""
+        what = part.label.what
+        ticks = what == "tick"
+        wall = part.before.ahead - part.after.ahead
+        by = wall * self.model.setting.clock_step
         if after.state == before.state == NOTICED:
-            if after.left != before.left - (ticks and before.left > 0):
+            least = -part.before.ahead * self.model.setting.clock_step
+            if after.left != before.left + by - (ticks and before.left > least):
                 raise BrokenError("S6", f"{name} moves its NotBefore")
-            if before.approved & ~after.approved & after.events:
-                raise BrokenError("S11", f"{name} forgets an approval")
+            is_new = what.startswith("restart")
+            left = before.notice - (ticks and before.notice > 0)
+            if not is_new and after.notice != left:
+                raise BrokenError("S14", f"{name} has another notice after {what}")
+        lasts = (after.state, after.call) == (before.state, before.call)
+        if lasts and wall and self._recovers_or_retries(after):
+            if what.startswith("clock") and after.left != before.left:
+                raise BrokenError("S14", f"{name} lasts otherwise after {what}")
+            if after.left > self._longest(after):
+                raise BrokenError("S14", f"{name} lasts longer than ever after {what}")
+
+    def _recovers_or_retries(self, op: Op) -> bool:
+        return op.state == RECOVERING or op.call == RETRY
+
+    def _longest(self, op: Op) -> int:
+        return self.model.setting.recovery if op.state == RECOVERING else 1
 
     def _s6_notice(self, part: Part, slot: int, op: Op) -> None:
         """S6: whoever must be told is told early enough."""
@@ -189,6 +235,10 @@ class OfSteps:
                 raise BrokenError("S11", f"{name} is called twice")
             if moment.unpublished & op.events:
                 raise BrokenError("S10", f"{name} is called before it is served")
+            for vm in bits(self.model.current(slot, op)):
+                host = place_of(op.places, vm)
+                if host >= 0 and moment.down >> host & 1:
+                    raise BrokenError("S10", f"{name} goes to h{host}, which is down")
 
     def _s8(self, part: Part, changed: Changes) -> None:
         """S8: the incarnation rises exactly when the document changes."""
@@ -219,6 +269,9 @@ class OfSteps:
             if before is None or after is None:
                 same = same and before is after
             else:
-                same = same and before == after._replace(call=before.call)
+                kept = after._replace(
+                    call=before.call, left=before.left, notice=before.notice
+                )
+                same = same and before == kept
         if not same or old.listening != new.listening:
             raise BrokenError("S11", "a crash loses what was committed")

@@ -37,6 +37,9 @@ class HandDriver:
         self._seen: dict[str, Observation] = {}
         self.told: list[Report] = []
         """Every report that was given, to be given again."""
+        self.probe_commits = 0
+        """Transactions of the world that only ask after a call and take its answer:
+        the model has none of them, since they change nothing that it knows."""
 
     # By hand
 
@@ -79,6 +82,10 @@ class HandDriver:
     def kind(self) -> str:
         return "hand"
 
+    @property
+    def memory(self) -> str:
+        return "hand"
+
     def actions(self) -> frozenset[Action]:
         return frozenset(Action) - {Action.NONE}
 
@@ -91,7 +98,16 @@ class HandDriver:
         for vm in call.vms:
             self._seen.pop(vm.vm, None)
 
-    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
+        probe = self._probed(operation_id, generation)
+        self.probe_commits += 1
+        if probe.state in {ProbeState.RUNNING, ProbeState.NOT_STARTED}:
+            self.probe_commits += 1
+        return probe
+
+    def _probed(self, operation_id: str, generation: int) -> Probe:
         known = self._calls.get(operation_id)
         if known is None or known.call.generation < generation:
             return Probe(state=ProbeState.NOT_STARTED)

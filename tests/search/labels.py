@@ -25,6 +25,7 @@ def labels(model: Model, state: State) -> Iterator[Label]:
     yield from _approvals(model, state)
     yield from _failures(model, state)
     yield from _reports(model, state)
+    yield from _clocks(model, state)
 
 
 def _orders(model: Model, state: State) -> Iterator[Label]:
@@ -85,6 +86,14 @@ def _reports(model: Model, state: State) -> Iterator[Label]:
             yield Label("lose sight", slot)
 
 
+def _clocks(model: Model, state: State) -> Iterator[Label]:
+    if model.setting.clock_step:
+        way = "back" if state.ahead else "forward"
+        yield Label(f"clock {way}")
+        yield Label(f"restart, clock {way}")
+        yield Label("restart")
+
+
 def timers(model: Model, state: State) -> Iterator[Label]:
     """Yield what the ticker, or a wake-up that came late, may do."""
     for slot, op in enumerate(state.ops):
@@ -114,7 +123,7 @@ def due(model: Model, state: State, slot: int) -> Label | None:
             return Label("anew", slot)
         # Whoever is held is looked at once a minute, which is a tick.
         return Label("look", slot)
-    if op.left > 0:
+    if max(op.left, op.notice) > 0:
         return None
     if op.state < READY:
         return Label("look", slot)

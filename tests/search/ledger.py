@@ -48,6 +48,7 @@ class Ledger:
         self.requests = list(state.requests)
         self.down = state.down
         self.listening = state.listening
+        self.ahead = state.ahead
         self.log = Log()
         self.touched = 0
         self.order = order or range(len(self.ops))
@@ -80,6 +81,7 @@ class Ledger:
             self.down,
             self.listening,
             fresh if self.model.setting.crashes else 0,
+            self.ahead,
         )
 
     def now(self) -> State:
@@ -91,6 +93,7 @@ class Ledger:
             self.down,
             self.listening,
             0,
+            self.ahead,
         )
 
     # Rows

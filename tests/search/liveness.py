@@ -43,7 +43,10 @@ class Liveness:
         if op.state == NOTICED:
             due, approved = self._let_go(state, slot)
         else:
-            due, approved = op.left <= 0, op.left > 0
+            due = op.left <= 0
+            # The clock may have been set back after NotBefore let it go.
+            is_early = self.model.setting.clock_step and op.events & ~op.approved
+            approved = op.left > 0 and not is_early
         if (due or approved) and self._is_clear(state, slot, op):
             name = self.model.slots[slot].name
             if due:
@@ -55,7 +58,7 @@ class Liveness:
         here = self.model.slots[slot]
         group = self.model.group[here.group] if here.together else (slot,)
         counted = [op for n in group if (op := state.ops[n]) and op.state <= READY]
-        due = all(op.left <= 0 for op in counted)
+        due = all(max(op.left, op.notice) <= 0 for op in counted)
         return due, all(not op.events & ~op.approved for op in counted)
 
     def _is_clear(self, state: State, slot: int, op: Op) -> bool:

@@ -5,11 +5,20 @@ A planted bug is a subclass that decides or does one thing otherwise.
 
 from collections.abc import Mapping, Sequence
 
-from forewarn.control.blockers import Blocker
-from forewarn.protocol.operations import Action, TargetKind
+from forewarn.protocol.blockers import Blocker
+from forewarn.protocol.operations import MOVING_ACTIONS, Action, TargetKind
 from tests.search.decisions import Decisions
 from tests.search.settings import Setting
-from tests.search.state import IMPACTING, NOTICED, UNMADE, Op, State, Vm
+from tests.search.state import (
+    IMPACTING,
+    NOTICED,
+    RECOVERING,
+    RETRY,
+    UNMADE,
+    Op,
+    State,
+    Vm,
+)
 
 
 class Model:
@@ -19,6 +28,8 @@ class Model:
     """Whether a start has the documents rendered anew."""
     publishes_first = True
     """Whether calls wait until what was committed is served."""
+    moves_timers = True
+    """Whether the ends of durations move with a step of the wall clock."""
     wakes = True
     """Whether the end of something has those looked at that wait in its scopes."""
 
@@ -94,13 +105,46 @@ class Model:
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
         """Tell whether a noticed operation is let go."""
+        op = ops[slot]
+        if op is not None and op.notice > op.left:
+            # `release.let_go` asks as if NotBefore were the end of the notice.
+            ops = [*ops[:slot], op._replace(left=op.notice), *ops[slot + 1 :]]
         return self.decisions.is_released(ops, slot)
+
+    def is_early_again(self, ops: Sequence[Op | None], slot: int) -> bool:
+        """Tell whether NotBefore let a held operation go, and is still to come."""
+        op = ops[slot]
+        is_early = self.setting.clock_step and op is not None and op.left > 0
+        return bool(is_early) and not self.decisions.is_released(ops, slot)
+
+    def restarted(self, op: Op) -> Op:
+        """Return an operation as the next process takes it: the wall clock rules."""
+        longest = self.longest(op)
+        if longest is not None:
+            return op._replace(left=min(op.left, longest))
+        return op._replace(notice=max(op.left, 0) if op.state == NOTICED else 0)
+
+    def longest(self, op: Op) -> int | None:
+        """Return how long the operation's timer runs at most; None: no duration."""
+        if op.state == RECOVERING:
+            return self.setting.recovery
+        return 1 if op.call == RETRY else None
 
     def blocked(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
     ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
         """Return what keeps a ready operation from starting, and its places."""
         return self.decisions.blocked(vms, ops, down, slot)
+
+    def renewed(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+    ) -> tuple[int, bool]:
+        """Return the places at a later call, and whether each of its VMs has one."""
+        op = ops[slot]
+        assert op is not None
+        if self.slots[slot].action not in MOVING_ACTIONS:
+            return op.places, True
+        return self.decisions.renewed(vms, ops, down, slot, self.current(slot, op))
 
     def companions(self, ops: Sequence[Op | None], slot: int) -> tuple[int, ...]:
         """Return the operations that are let go together with this one."""

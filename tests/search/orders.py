@@ -114,9 +114,12 @@ def fail_host(turn: Turn, host: int, _second: int) -> None:
     here = _on_host(turn, host)
     slots = [slot for slot in turn.open() if turn.op(slot).host == host]
     turn.down |= 1 << host
+    own = _own_failures(turn, here)
     for slot in slots:
-        falling.overtake(turn, slot, here)
-    falling.begin_failure(turn, TargetKind.HOST, host, host, here)
+        model = turn.model
+        if not (model.is_failure[slot] and model.slots[slot].kind is TargetKind.VM):
+            falling.overtake(turn, slot, here)
+    falling.begin_failure(turn, TargetKind.HOST, host, host, here & ~own)
 
 
 def restore_host(turn: Turn, host: int, _second: int) -> None:
@@ -126,12 +129,23 @@ def restore_host(turn: Turn, host: int, _second: int) -> None:
     for slot in turn.open():
         if turn.op(slot).state == READY:
             turn.revisit(slot)
-    for vm in bits(_on_host(turn, host)):
+    here = _on_host(turn, host)
+    for vm in bits(here & ~_own_failures(turn, here)):
         if turn.vms[vm].how == DOWN:
             turn.vm_runs_again(vm)
     slot = turn.model.failure_of[TargetKind.HOST, host]
     if turn.ops[slot] is not None:
         turn.finish(slot, OperationInput.FINISH)
+
+
+def _own_failures(turn: Turn, vms: int) -> int:
+    """Return those of the VMs that have a failure of their own."""
+    slots = {vm: turn.model.failure_of.get((TargetKind.VM, vm)) for vm in bits(vms)}
+    return sum(
+        1 << vm
+        for vm, slot in slots.items()
+        if slot is not None and turn.ops[slot] is not None
+    )
 
 
 def fail_vm(turn: Turn, vm: int, _second: int) -> None:

@@ -9,6 +9,7 @@ from forewarn.protocol.operations import (
     RequestState,
 )
 from tests.search.model import Model
+from tests.search.settings import Setting
 from tests.search.state import (
     GONE,
     IMPACTING,
@@ -120,7 +121,7 @@ def _op_of(model: Model, state: State, slot: int, op: Op) -> OpPicture:
     timed = op.state not in {READY, IMPACTING} or held or op.call == RETRY
     return OpPicture(
         state=STATES[op.state].value,
-        left=op.left if timed else None,
+        left=shown_left(setting, op.left) if timed else None,
         moves={
             names[vm]: (
                 f"h{host}" if (host := place_of(op.places, vm)) >= 0 else "",
@@ -140,6 +141,14 @@ def _op_of(model: Model, state: State, slot: int, op: Op) -> OpPicture:
             for scope in bits(op.events)
         },
     )
+
+
+def shown_left(setting: Setting, left: int) -> int:
+    """Return the ticks until a timer, as far as model and world agree on them.
+
+    How long ago NotBefore was, the model forgets where the clock is stepped.
+    """
+    return max(left, 0) if setting.clock_step else left
 
 
 def _named(model: Model, op: Op, scope: int) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from forewarn.instants import Micros
-from forewarn.store.kinds import Query, Range, Record
+from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS
 
 R = TypeVar("R", bound=Record)
@@ -30,17 +30,38 @@ class Rows:
         after: str = "",
         limit: int = PAGE_ROWS,
     ) -> list[R]:
-        assert len(self._rows) < limit, "one page holds a small world"
-        return [
+        found = [
             row
             for row in self._rows
             if isinstance(row, query.kind)
             and row.key > after
             and value in query.values(row)
         ]
+        return found[:limit]
 
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         raise NotImplementedError
 
     def earliest(self, over: Range[R]) -> Micros | None:
         raise NotImplementedError
+
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        raise NotImplementedError
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        places = [
+            (rank, row.key, row)
+            for row in self._rows
+            if isinstance(row, ranking.kind)
+            for under, rank in set(ranking.places(row))
+            if under == value
+        ]
+        places.sort(key=lambda place: place[:2], reverse=not lowest)
+        return [row for _, _, row in places[:limit]]

@@ -84,6 +84,9 @@ class Setting:
     """Whether a failed call may leave VMs down."""
     cancels: bool = False
     listeners_change: bool = False
+    clock_step: int = 0
+    """Ticks by which the wall clock is set forward, and back again, while the service
+    runs and while it is down; 0: never."""
     hosts_fail: tuple[int, ...] = ()
     vms_fail: tuple[int, ...] = ()
     orders: tuple[int, ...] = ()

@@ -1,23 +1,29 @@
 """The world's side of a walk: each step as operators, VMs and drivers take it."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from forewarn.control import enabling, failures, outcome, verbs
+from forewarn.control.followups import FollowUps
+from forewarn.control.plane import Plane
 from forewarn.control.policy import Policy
 from forewarn.control.work import Work
 from forewarn.drivers.port import Verdict
-from forewarn.instants import DAY, MINUTE
+from forewarn.instants import DAY, MINUTE, Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Operation, Verb
 from forewarn.sim.world import CrashError, World
 from forewarn.store.memory import MemoryStore
+from tests.search.clocks import CLOCK_LABELS
 from tests.search.hand import HandDriver
 from tests.search.model import Model
 from tests.search.settings import Setting
 from tests.search.state import GONE, Label, bits
 
 NEVER = 1000 * DAY
+RESTARTED = ""
+"""Among those whom the service looks at: here it crashed and began again."""
 
 
 class KeptStore(MemoryStore):
@@ -83,9 +89,37 @@ class Side:
         self.operations: dict[str, Operation] = {}
         """The open operations by the names of their slots."""
         self.crashes = 0
+        self.until: Micros = 0
+        """The end of the last tick, which a crash may have cut short."""
+        self.looks: list[tuple[str, bool]] = []
+        """What followed the last step: operations, and whether their timers fired."""
+
+    @contextmanager
+    def recorded(self) -> Generator[None]:
+        """Record whom the service looks at, and whose timers fire, in their order."""
+        looks = self.looks = []
+        look, fire = FollowUps.look_again, Plane._operation_due
+
+        def look_again(self: FollowUps, operation_id: str, now: Micros) -> None:
+            looks.append((operation_id, False))
+            look(self, operation_id, now)
+
+        def operation_due(self: Plane, operation: Operation, now: Micros) -> None:
+            looks.append((operation.operation_id, True))
+            fire(self, operation, now)
+
+        FollowUps.look_again, Plane._operation_due = look_again, operation_due
+        try:
+            yield
+        finally:
+            FollowUps.look_again, Plane._operation_due = look, fire
 
     def in_world(self, label: Label, *, crash: bool) -> bool | None:
         """Take a step in the world; tell whether it crashed; None: it refused."""
+        with self.recorded():
+            return self._in_world(label, crash=crash)
+
+    def _in_world(self, label: Label, *, crash: bool) -> bool | None:
         if crash:
             place = self.random.choice(("committed", "published", "called"))
             last = self.world.passed[place] + self.random.choice((1, 1, 2, 3))
@@ -96,6 +130,7 @@ class Side:
             return None
         except CrashError:
             self.crashes += 1
+            self.looks.append((RESTARTED, False))
             self.world.restart()
             return True
         finally:
@@ -106,6 +141,7 @@ class Side:
         """Have the world do what the label says; raises RefusedError, CrashError."""
         what, first, second = label
         if what == "tick":
+            self.until = self.world.now + MINUTE
             self.world.advance(MINUTE)
         elif what in {"approve", "enable"}:
             self.as_vm(what, first, second)
@@ -117,8 +153,22 @@ class Side:
         elif what == "lose sight":
             self.driver.forget(self.id_of(first))
             self.world.restart()
+        elif what in CLOCK_LABELS:
+            self.set_clock(what)
         else:
             self.world.order(self.decision(label))
+
+    def set_clock(self, what: str) -> None:
+        """Set the wall clock, while the service runs or is down; or only restart."""
+        ahead = what.endswith("forward") - what.endswith("back")
+        by = ahead * self.model.setting.clock_step * MINUTE
+        self.until += by
+        if what.startswith("restart"):
+            self.world.clock.step(by)
+            self.world.restart()
+            self.world.settle()
+        else:
+            self.world.step_clock(by)
 
     def as_vm(self, what: str, scope: int, slot: int) -> None:
         """Ask as any VM of a scope that is left; raises RefusedError for a 400."""

@@ -11,7 +11,7 @@ from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from tests.search.model import Model
-from tests.search.pictures import OpPicture, Picture, Shown, VmPicture
+from tests.search.pictures import OpPicture, Picture, Shown, VmPicture, shown_left
 from tests.search.state import GONE
 from tests.search.translation import HOW
 
@@ -22,6 +22,13 @@ def slot_names(model: Model) -> Mapping[tuple[str, str, str], str]:
         (each.verb.value, each.action.value, each.target): slot.name
         for slot, each in zip(model.slots, model.decisions.rows.templates, strict=True)
     }
+
+
+def name_of(model: Model, operation: Operation) -> str:
+    """Return the name of an operation's slot."""
+    return slot_names(model)[
+        operation.verb.value, operation.action.value, operation.target
+    ]
 
 
 def open_operations(model: Model, world: World) -> dict[str, Operation]:
@@ -113,7 +120,8 @@ class _Seen:
         hold = self.model.setting.hold
         now = self.world.now
         if operation.state is OperationState.NOTICED:
-            return (operation.not_before - now) // MINUTE
+            left = (operation.not_before - now) // MINUTE
+            return shown_left(self.model.setting, left)
         if operation.state is OperationState.READY:
             return (
                 (operation.not_before - now) // MINUTE

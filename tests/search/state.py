@@ -54,6 +54,9 @@ class Op(NamedTuple):
     host: int
     scopes: int
     """The scopes that it had at its beginning."""
+    notice: int = 0
+    """Ticks of its notice that have to pass on the monotonic clock, while it is
+    noticed; only worlds whose clock is stepped count them."""
 
     @property
     def vms(self) -> int:
@@ -84,6 +87,8 @@ class State(NamedTuple):
     """Scopes that are enabled."""
     unpublished: int
     """Scopes whose documents were committed and are not served yet."""
+    ahead: int = 0
+    """1 while the wall clock is ahead of where the world began."""
 
 
 class Label(NamedTuple):

@@ -10,9 +10,11 @@ import pytest
 
 from forewarn.fleet.model import VmState
 from forewarn.protocol.events import EventType
+from forewarn.protocol.operations import OperationState
 from tests.search import worlds
 from tests.search.settings import Setting
 from tests.search.state import Label
+from tests.search.steps import TICK
 from tests.search.twin import Twin
 
 WALKS = 25
@@ -57,3 +59,12 @@ def test_what_was_done_towards_a_host_that_failed_is_told() -> None:
     assert (moved.host, moved.state) == ("h2", VmState.DOWN)
     told = [event.event_type for event in twin.world.live_events()]
     assert EventType.REBOOT in told
+
+
+def test_a_step_forward_that_is_taken_back_delays_no_start() -> None:
+    """The walks found that such an operation started a step's length late."""
+    twin = Twin(worlds.CLOCKS, 0)
+    steps = (Label("order", 0), Label("clock forward"), Label("clock back"), TICK, TICK)
+    for label in steps:
+        twin.take(label, crash=False)
+    assert twin.operations["freeze h0"].state is OperationState.IMPACTING

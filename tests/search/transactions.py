@@ -16,12 +16,11 @@ from forewarn.protocol.lifecycle import (
     look_up,
 )
 from forewarn.protocol.operations import Action
-from tests.search import falling, orders
+from tests.search import clocks, falling, orders
 from tests.search.ledger import SCHEDULED, STARTED, Log
 from tests.search.model import Model
 from tests.search.orders import RefusedError, need
 from tests.search.state import (
-    DOWN,
     GONE,
     IMPACTING,
     MADE,
@@ -34,7 +33,6 @@ from tests.search.state import (
     Op,
     State,
     bits,
-    place_of,
 )
 from tests.search.tables import EVENT_TABLE
 from tests.search.turn import Turn
@@ -85,21 +83,10 @@ def _called(turn: Turn, slot: int, call: int = MADE) -> Op:
 
 
 def done(turn: Turn, slot: int, _second: int) -> None:
-    """Take over that a call was done, unless its destination is down."""
-    op = _called(turn, slot)
-    model = turn.model
-    current = model.current(slot, op)
-    hosts = {vm: place_of(op.places, vm) for vm in bits(current)}
-    if not any(host >= 0 and turn.down >> host & 1 for host in hosts.values()):
-        turn.call_done(slot)
-        return
-    # Control does not believe it, but takes over where the VMs were seen.
-    for vm, host in hosts.items():
-        if host not in {-1, turn.vms[vm].host}:
-            turn.move_vm(vm, host, besides=slot)
-            if turn.vms[vm].how == DOWN:
-                turn.vm_runs_again(vm)
-    falling.give_up(turn, slot, 0)
+    """Take over that a call was done; a VM may have met a host that is down."""
+    current = turn.model.current(slot, _called(turn, slot))
+    turn.call_done(slot)
+    falling.fall(turn, falling.stranded(turn, current))
 
 
 def failed(turn: Turn, slot: int, down: int) -> None:
@@ -169,7 +156,10 @@ def call_again(turn: Turn, slot: int, _second: int) -> None:
     op = turn.ops[slot]
     if op is None or op.call != RETRY or op.left > 0:
         raise RefusedError
-    turn.issue(slot, tries=op.tries + 1)
+    tries = op.tries + 1
+    if not turn.issue(slot, tries=tries) and tries >= turn.model.setting.attempts:
+        # Worlds with moves have no driver that leaves VMs down.
+        falling.give_up(turn, slot, 0)
 
 
 Transaction: TypeAlias = Callable[[Turn, int, int], None]
@@ -194,6 +184,7 @@ TRANSACTIONS: Mapping[str, Transaction] = {
     "restore vm": orders.restore_vm,
     "enable": enable,
     "disable": disable,
+    **clocks.CLOCK_LABELS,
 }
 
 
@@ -230,7 +221,12 @@ def ticked(model: Model, state: State) -> State:
     for slot, op in enumerate(state.ops):
         held = hold and op is not None and op.state == READY
         least = -hold if held and model.slots[slot].routine else 0
+        if op is not None and op.state <= READY:
+            # So much may come again when the clock is set back.
+            least -= clocks.offset(model, state)
         if op is not None and op.left > least:
             op = op._replace(left=op.left - 1)  # noqa: PLW2901
+        if op is not None and op.notice > 0:
+            op = op._replace(notice=op.notice - 1)  # noqa: PLW2901
         ops.append(op)
     return state._replace(ops=tuple(ops))

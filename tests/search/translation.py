@@ -6,6 +6,7 @@ from dataclasses import replace
 from forewarn.fleet import model as fleet
 from forewarn.fleet.model import HostState, ScopeKind, VmState
 from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.actors import operator, vm_actor
 from forewarn.protocol.events import (
     Event,
     EventSource,
@@ -95,7 +96,7 @@ class Translation:
             Request(
                 request_id=f"request {slot.group}",
                 verb=slot.verb,
-                actor="",
+                actor=operator("search"),
                 reason="",
                 state=RequestState.OPEN,
                 together=slot.together,
@@ -127,7 +128,7 @@ class Translation:
                 description="",
                 duration_seconds=0,
                 created=0,
-                approved_by="somebody" if op.approved >> scope & 1 else "",
+                approver=vm_actor("a") if op.approved >> scope & 1 else None,
             )
             for slot, op in enumerate(ops)
             if op

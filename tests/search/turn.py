@@ -20,6 +20,7 @@ from tests.search.state import (
     NO_CALL,
     NOTICED,
     READY,
+    RETRY,
     RUNS,
     UNMADE,
     Op,
@@ -41,9 +42,12 @@ class Turn(Ledger):
         scopes = self.model.scopes(vms)
         events = scopes & self.model.announced[slot]
         state = OPERATION_TABLE.step(0, OperationInput.NOTICE)
-        self.ops[slot] = Op(
+        fresh = Op(
             state, left, events, approved & events, vms, 0, NO_CALL, 0, 0, host, scopes
         )
+        if self.model.setting.clock_step:
+            fresh = fresh._replace(notice=left)
+        self.ops[slot] = fresh
         self.log.born.append(slot)
 
     def publish(self, slots: Sequence[int]) -> None:
@@ -71,11 +75,19 @@ class Turn(Ledger):
             self.log.released.append((slot, companions, self.now()))
             for companion in sorted(companions, key=self.order.index):
                 op = self.step(companion, OperationInput.RELEASE)
-                if not (self.model.setting.hold and self.model.slots[slot].routine):
-                    self.ops[companion] = op._replace(left=0)
+                if not self.keeps_not_before(slot, op):
+                    op = op._replace(left=0)
+                self.ops[companion] = op._replace(notice=0)
                 self.start_if_allowed(companion)
-        elif op.state == READY:
+        elif op.state == READY and not self.model.is_early_again(self.ops, slot):
             self.start_if_allowed(slot)
+
+    def keeps_not_before(self, slot: int, op: Op) -> bool:
+        """Tell whether NotBefore matters to an operation that has been let go."""
+        setting = self.model.setting
+        may_come_again = setting.clock_step and op.events & ~op.approved
+        is_bounded = setting.hold and self.model.slots[slot].routine
+        return bool(may_come_again or is_bounded)
 
     def start_if_allowed(self, slot: int) -> None:
         """Start a ready operation, unless something is in its way."""
@@ -97,16 +109,27 @@ class Turn(Ledger):
         EVENT_TABLE.step(status, EventInput.START)
         if self.model.renders_on_start:
             self.touched |= op.events
-        self.ops[slot] = op._replace(left=0, approved=0, places=kept)
+        self.ops[slot] = op._replace(left=0, notice=0, approved=0, places=kept)
         if self.model.slots[slot].action is Action.NONE:
             return
         if op.vms:
-            self.issue(slot, tries=1)
+            self.issue_first(slot, tries=1)
         else:
             self.impact_over(slot)
 
-    def issue(self, slot: int, *, tries: int) -> None:
-        """Make the next driver call durable."""
+    def issue(self, slot: int, *, tries: int) -> bool:
+        """Make the next driver call durable, if its VMs have places."""
+        op = self.op(slot)
+        places, found = self.model.renewed(self.vms, self.ops, self.down, slot)
+        self.ops[slot] = op._replace(places=places)
+        if found:
+            self.issue_first(slot, tries=tries)
+        else:
+            self.ops[slot] = self.op(slot)._replace(call=RETRY, tries=tries, left=1)
+        return found
+
+    def issue_first(self, slot: int, *, tries: int) -> None:
+        """Make a driver call durable; its places were chosen just now."""
         self.ops[slot] = self.op(slot)._replace(call=UNMADE, tries=tries, left=0)
         self.log.calls.append(slot)
 
@@ -136,7 +159,8 @@ class Turn(Ledger):
         host = place_of(self.op(slot).places, vm)
         if action in MOVING_ACTIONS and host >= 0:
             self.move_vm(vm, host, besides=slot)
-        if self.vms[vm].how == DOWN and action not in KEEPING_ACTIONS:
+        is_host_up = not self.down >> self.vms[vm].host & 1
+        if self.vms[vm].how == DOWN and action not in KEEPING_ACTIONS and is_host_up:
             self.vm_runs_again(vm)
 
     # ending

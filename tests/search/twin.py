@@ -2,23 +2,27 @@
 
 A step is asked of both. What one refuses the other must refuse; what follows
 must be the same in every picture, down to the incarnation that each VM is
-served. Some steps end in a crash at a checkpoint of the plane; the model then
-takes as many transactions as were committed, and loses what was owed.
+served. Some steps end in a crash at a checkpoint of the plane. The model takes the
+transactions that followed in the world, and no others. After each turn that ended
+without a crash, nobody may wait who could start, and no timer may be overdue.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tests.search.clocks import CLOCK_LABELS
 from tests.search.labels import due, labels
+from tests.search.ledger import Log
 from tests.search.model import Model
 from tests.search.orders import RefusedError
 from tests.search.pictures import Picture, of_model
 from tests.search.settings import Setting
-from tests.search.side import Side
-from tests.search.sights import of_world, open_operations
-from tests.search.state import MADE, STATES, Label, bits
-from tests.search.steps import TICK, Part, settle, settled_tick
-from tests.search.transactions import transact
+from tests.search.side import RESTARTED, Side
+from tests.search.sights import name_of, of_world, open_operations
+from tests.search.state import MADE, READY, Label, bits
+from tests.search.steps import TICK, Part
+from tests.search.transactions import ticked, transact
 from tests.search.words import told
 
 CRASH_SHARE = 0.15
@@ -33,8 +37,10 @@ class Twin(Side):
     def __init__(self, setting: Setting, seed: int) -> None:
         super().__init__(Model(replace(setting, steady=True, crashes=False)), seed)
         self.incarnations: dict[int, int] = {}
-        self.overdue: list[int] = []
         self.refusals = 0
+        self.waits_for_look = False
+        """The clock was set since the last tick: NotBefore may have come of what waits
+        for it again, and is noticed at the next look, within a tick."""
         self.trace: list[str] = []
         for scope in bits(setting.listening):
             self.take(Label("enable", scope), crash=False)
@@ -42,7 +48,6 @@ class Twin(Side):
     def walk(self, length: int) -> None:
         """Take so many steps at random."""
         for _ in range(length):
-            self.world.advance(0)
             self.catch_up()
             if self.driver.told and self.random.random() < REPEAT_SHARE:
                 self.hear_again()
@@ -62,11 +67,15 @@ class Twin(Side):
     def take(self, label: Label, *, crash: bool) -> None:
         """Take a step in both, and compare."""
         self.trace.append(told(self.model, label))
+        if label == TICK or label.what in CLOCK_LABELS:
+            self.waits_for_look = label != TICK
         # Sightings of the last comparison are no part of the step.
         self.world.settle()
-        before = self.world.passed["committed"]
-        crashed = self.in_world(label, crash=crash and label.what != "lose sight")
-        commits = self.world.passed["committed"] - before if crashed else -1
+        before = self.world.passed["committed"] - self.driver.probe_commits
+        restarts = label.what == "lose sight" or label.what.startswith("restart")
+        crashed = self.in_world(label, crash=crash and not restarts)
+        after = self.world.passed["committed"] - self.driver.probe_commits
+        commits = after - before if crashed else -1
         if crashed:
             self.trace[-1] += f" (crash after {commits} commits)"
         refused = crashed is None
@@ -78,11 +87,13 @@ class Twin(Side):
             lost = crashed and label.what == "approve"
             assert refused or lost, f"only the model refuses: {self.trace}"
             self.refusals += 1
-            parts = []
         else:
             assert not refused, f"only the world refuses: {self.trace}"
-        self.follow(parts, commits, label)
+            self.follow(parts)
+        self.follow_looks(order)
         self.compare()
+        if not crashed:
+            self.check_nobody_is_forgotten()
 
     def order(self) -> list[int]:
         """Return the slots as the ids of their operations are sorted."""
@@ -97,16 +108,42 @@ class Twin(Side):
     def in_model(self, label: Label, order: Sequence[int]) -> list[Part]:
         """Take a step in the model; raises the model's RefusedError."""
         if label == TICK:
-            return settled_tick(self.model, self.state, order)
+            return [Part(TICK, self.state, ticked(self.model, self.state), Log())]
         after, log = transact(self.model, self.state, label, order)
-        first = Part(label, self.state, after, log)
-        return [first, *settle(self.model, after, [log], order)]
+        return [Part(label, self.state, after, log)]
 
-    def follow(self, parts: Sequence[Part], commits: int, label: Label) -> None:
-        """Take over the parts that were committed; -1 is all of them."""
-        if commits >= 0:
-            parts = parts[: commits + (label == TICK)]
-        ended: list[tuple[str, str]] = []
+    def follow_looks(self, order: Sequence[int]) -> None:
+        """Take in the model what followed in the world, in the world's order.
+
+        The order in which a service looks at those who wait is no part of the model,
+        in which looks come in any order.
+        """
+        first = self.state
+        for operation_id, is_due in self.looks:
+            if operation_id == RESTARTED:
+                self.follow(self.in_model(Label("restart"), order))
+                first = self.state
+                continue
+            slot = self.slot_of(operation_id)
+            label = Label("look", slot)
+            if is_due:
+                fired = due(self.model, first, slot)
+                if fired is None:
+                    continue
+                label = fired
+            # Where what was due has happened meanwhile, nothing changes.
+            with contextlib.suppress(RefusedError):
+                if self.state.ops[slot] is not None:
+                    self.follow(self.in_model(label, order))
+        self.looks = []
+
+    def slot_of(self, operation_id: str) -> int:
+        """Return the slot of an operation, which may have ended."""
+        name = name_of(self.model, self.world.operation(operation_id))
+        return [slot.name for slot in self.model.slots].index(name)
+
+    def follow(self, parts: Sequence[Part]) -> None:
+        """Take over the parts of a step."""
         for part in parts:
             self.state = part.after
             for scope in bits(part.after.listening):
@@ -115,41 +152,31 @@ class Twin(Side):
                 if not part.before.listening >> scope & 1:
                     known = 1
                 self.incarnations[scope] = known + raised
-            ended += [
-                (self.model.slots[slot].name, STATES[last].value)
-                for slot, last, _ in part.log.ended
-            ]
-        self.overdue = self.missed(parts) if commits >= 0 and label == TICK else []
-
-    def missed(self, parts: Sequence[Part]) -> list[int]:
-        """Return what was due in a tick that ended in a crash, and not done."""
-        seen = {part.label.first for part in parts}
-        for part in parts:
-            for _, companions, _ in part.log.released:
-                seen.update(companions)
-        renoticed = {part.label.first for part in parts if part.label.what == "anew"}
-        ticked = parts[0].after
-        labels_due = [due(self.model, ticked, slot) for slot in range(len(ticked.ops))]
-        # A look does not put off the end of a hold.
-        return [
-            slot
-            for slot, label in enumerate(labels_due)
-            if label is not None
-            and slot not in (renoticed if label.what == "anew" else seen)
-        ]
 
     def catch_up(self) -> None:
-        """Do in the model what a crash left overdue, as the next look does."""
-        if not self.overdue:
-            return
-        missed, self.overdue = self.overdue, []
-        order = self.order()
-        self.trace.append("what the crash has left is done")
-        for slot in order:
-            label = due(self.model, self.state, slot) if slot in missed else None
-            if label is not None:
-                self.follow(self.in_model(label, order), -1, label)
-        self.compare()
+        """Do what a crash has left, as the service does at its next turn."""
+        with self.recorded():
+            self.world.advance(max(0, self.until - self.world.now))
+        if self.looks:
+            self.trace.append("what was left is done")
+            self.follow_looks(self.order())
+            self.compare()
+        self.check_nobody_is_forgotten()
+
+    def check_nobody_is_forgotten(self) -> None:
+        """Check that no timer is overdue, and that whoever waits cannot start."""
+        for slot, op in enumerate(self.state.ops):
+            if op is None:
+                continue
+            name = f"{self.model.slots[slot].name}: {self.trace}"
+            if op.state == READY:
+                state = self.state
+                if self.waits_for_look or self.model.is_early_again(state.ops, slot):
+                    continue
+                blockers, _ = self.model.blocked(state.vms, state.ops, state.down, slot)
+                assert blockers, f"nobody has looked at {name}"
+            else:
+                assert due(self.model, self.state, slot) is None, f"overdue: {name}"
 
     def compare(self) -> None:
         """Compare every picture; a difference fails with both in full."""

@@ -48,7 +48,8 @@ CRASHES = ordered(
         driver_fails=True,
         hosts_fail=(1,),
     ),
-    freeze(0, 1),
+    freeze(0),
+    freeze(1),
     freeze(2),
     reboot(0),
 )
@@ -68,7 +69,8 @@ FAILURES = ordered(
         leaves_down=True,
         hosts_fail=(0,),
     ),
-    freeze(0, 1, impact=Action.REBOOT),
+    freeze(0, impact=Action.REBOOT),
+    freeze(1, impact=Action.REBOOT),
     freeze(2),
 )
 
@@ -131,18 +133,45 @@ HOLDS = ordered(
         driver_fails=True,
         hosts_fail=(1,),
     ),
-    freeze(0, 1),
+    freeze(0),
+    freeze(1),
     freeze(2),
     reboot(0),
 )
 
 LATE_HOLDS = ordered(
     replace(HOLDS, name="holds, in any order", steady=False, vms_fail=(3,)),
-    freeze(0, 1),
+    freeze(0),
+    freeze(1),
     freeze(2),
 )
 
-WORLDS = (CRASHES, FAILURES, LISTENERS, DELETIONS, MIGRATIONS, HOLDS, LATE_HOLDS)
+CLOCKS = ordered(
+    Setting(
+        name="a wall clock that is set forward and back",
+        scopes=PAIR,
+        vms=SPREAD,
+        listening=3,
+        attempts=2,
+        clock_step=2,
+        driver_fails=True,
+        hosts_fail=(1,),
+    ),
+    freeze(0),
+    freeze(1),
+    reboot(0),
+)
+
+WORLDS = (
+    CRASHES,
+    FAILURES,
+    LISTENERS,
+    DELETIONS,
+    MIGRATIONS,
+    HOLDS,
+    LATE_HOLDS,
+    CLOCKS,
+)
 
 BIG = ordered(
     replace(

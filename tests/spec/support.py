@@ -138,9 +138,20 @@ def wishes(**said: Any) -> Wishes:
 def maintain(
     world: World, *hosts: str, action: Action = Action.FREEZE, **said: Any
 ) -> list[Operation]:
-    request = world.order(
-        lambda work: verbs.maintain(work, hosts, action, wishes(**said))
-    )
+    """Maintain hosts, each by an order of its own: all are announced at once."""
+    made: list[Operation] = []
+    for host in hosts:
+        request = world.order(
+            lambda work, host=host: verbs.maintain(work, [host], action, wishes(**said))
+        )
+        made += operations_of(world, request)
+    return made
+
+
+def roll_out(world: World, *hosts: str, at_once: int = 1) -> list[Operation]:
+    """Freeze several hosts by one order, one after the other."""
+    said = Wishes(at_once=at_once)
+    request = world.order(lambda work: verbs.maintain(work, hosts, Action.FREEZE, said))
     return operations_of(world, request)
 
 

@@ -14,6 +14,7 @@ import pytest
 from forewarn.cli import main
 from forewarn.control import failures
 from forewarn.instants import HOUR, Micros, parse_instant
+from forewarn.sim.world import World
 from forewarn.testing.checks import LIFE_CHECKS, run_checks
 from forewarn.testing.client import (
     EVENTS_PATH,
@@ -116,12 +117,14 @@ def test_a_second_started_state_is_found() -> None:
 
 
 def test_a_failure_may_take_the_place_of_another(endpoint: ServedWorld) -> None:
-    """When a VM has failed and then its host does, all in one step (5.5)."""
+    """When a VM runs again and its host fails before the next poll (5.5)."""
+
+    def fail_again(world: World) -> None:
+        world.order(lambda work: failures.restore_vm(work, "m_3"))
+        world.order(lambda work: failures.fail_host(work, "h3"))
 
     def fail() -> None:
-        endpoint.do(
-            lambda world: world.order(lambda work: failures.fail_host(work, "h3"))
-        )
+        endpoint.do(fail_again)
 
     findings = findings_of(endpoint.client("m_0"), polls=1, pause=fail)
     assert broken(findings) == {}

@@ -18,7 +18,7 @@ from tests.spec.support import DB, WEB, ServedWorld, fleet, make_world
 pytestmark = pytest.mark.system
 
 VERSION = "api-version=2020-07-01"
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 120.0
 
 FLEET = fleet(
     hosts=["h1", "h2"],

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.instants import format_http_date
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.testing.checks import Check, NotCheckableError, checks_of
@@ -207,11 +208,14 @@ def test_the_limit_is_for_one_vm_and_all_its_paths() -> None:
     world = make_world(rate_limit=5, listening=["web_0", "web_1"])
     vm = world.vm("web_0")
     world.advance("1s")
-    for path in (TARGET, "/metadata/versions", "/metadata/instance", "/", TARGET):
+    for path in (TARGET, "/metadata/versions", TARGET, "/metadata/versions", TARGET):
+        # What is refused is counted by itself.
+        assert vm.ask("GET", "/", headers=HEADER).status == 404
         assert vm.ask("GET", path, headers=HEADER).status != 429
     refused = vm.ask("GET", "/metadata/versions", headers=HEADER)
     assert refused.status == 429
     assert refused.headers["retry-after"] == "1"
+    assert vm.ask("GET", "/", headers=HEADER).status == 429
     assert world.vm("web_1").get().status == 200
     world.advance("1s")
     assert vm.get().status == 200
@@ -335,15 +339,35 @@ def test_bodies_on_the_wire(endpoint: ServedWorld, check: Check) -> None:
 
 
 @pytest.mark.clause("1.12")
-def test_a_good_post_says_nothing_and_there_is_no_date() -> None:
+def test_a_good_post_says_nothing() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     event = support.only_event(world, "web_0")
     answer = world.vm("web_0").approve(event["EventId"])
     assert (answer.status, answer.body) == (200, b"")
     assert answer.headers["content-length"] == "0"
-    assert "date" not in answer.headers
-    assert "date" not in world.vm("web_0").get().headers
+
+
+@pytest.mark.system
+@pytest.mark.clause("1.12")
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("GET", TARGET, 200),
+        ("HEAD", TARGET, 405),
+        ("GET", "/metadata/nothing", 404),
+        ("DELETE", TARGET, 405),
+        ("GET", f"/{'x' * 9000}", 414),
+    ],
+    ids=["document", "HEAD", "not found", "not allowed", "too long"],
+)
+def test_every_answer_has_the_date(
+    endpoint: ServedWorld, method: str, target: str, status: int
+) -> None:
+    answer = endpoint.client("m_0").ask(method, target)
+    assert answer.status == status
+    now = endpoint.do(lambda world: world.now)
+    assert answer.header("Date") == format_http_date(now)
 
 
 @pytest.mark.system

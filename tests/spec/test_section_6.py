@@ -161,7 +161,12 @@ def test_gpu_is_for_scale_sets() -> None:
 @pytest.mark.clause("6.3")
 def test_routine_maintenance_takes_one_domain_after_the_other() -> None:
     world = make_world(ROW, listening=["web_0"])
-    operations = support.maintain(world, "h1", "h2", "h3", "h4", "h5")
+    # Of what is let go at one instant, anybody may be the first.
+    operations = support.maintain(world, "h1", "h2")
+    approve_all(world, "web_0")
+    operations += support.maintain(world, "h3", "h4")
+    approve_all(world, "web_0")
+    operations += support.maintain(world, "h5")
     approve_all(world, "web_0")
     assert standing(world, operations) == {
         "h1": "Impacting",
@@ -173,15 +178,14 @@ def test_routine_maintenance_takes_one_domain_after_the_other() -> None:
     world.advance("10m6s")
     assert standing(world, operations)["h3"] == "Ready"
     world.advance("1s")
-    assert standing(world, operations) == {
-        "h1": "Done",
-        "h2": "Done",
-        "h3": "Impacting",
-        "h4": "Impacting",
-        "h5": "Ready",
-    }
+    after = standing(world, operations)
+    domains = [{after["h3"], after["h4"]}, {after["h5"]}]
+    assert (after["h1"], after["h2"]) == ("Done", "Done")
+    assert sorted(domains, key=min) == [{"Impacting"}, {"Ready"}]
     world.advance("10m7s")
-    assert standing(world, operations)["h5"] == "Impacting"
+    after = standing(world, operations)
+    domains = [{after["h3"], after["h4"]}, {after["h5"]}]
+    assert sorted(domains, key=min) == [{"Done"}, {"Impacting"}]
 
 
 @pytest.mark.clause("6.3")

@@ -218,6 +218,31 @@ def test_nobody_listens_to_a_user() -> None:
 
 
 @pytest.mark.clause("7.4")
+@pytest.mark.parametrize("notice", ["5m", None])
+@pytest.mark.parametrize("verb", ["redeploy", "terminate"])
+def test_a_time_given_by_hand_holds_where_nobody_listens(
+    verb: str, notice: str | None
+) -> None:
+    """Also where the VM has no event of it at all."""
+    told = {"terminate_notice": notice} if notice else {}
+    world = make_world(
+        fleet(
+            hosts=["h1", "h2"],
+            scopes={"web": {**support.WEB, **told}},
+            vms={"web_0": {"host": "h1", "scope": "web"}},
+        )
+    )
+    order = {"redeploy": support.redeploy, "terminate": support.terminate}[verb]
+    (operation,) = order(world, "web_0", not_before=world.now + 2 * HOUR)
+    assert operation.state.value == "Noticed"
+    world.advance("1h59m59s")
+    assert world.operation(operation.operation_id).state.value == "Noticed"
+    world.advance("1s")
+    found = world.operation(operation.operation_id).state.value
+    assert found in {"Impacting", "Recovering", "Done"}
+
+
+@pytest.mark.clause("7.4")
 def test_the_platform_keeps_its_notice() -> None:
     world = make_world()
     (operation,) = support.maintain(world, "h1")

@@ -40,6 +40,6 @@ def certificate_in(folder: Path) -> Certificate:
         ],
         check=True,
         capture_output=True,
-        timeout=30,
+        timeout=120,
     )
     return made

@@ -171,6 +171,7 @@ CHANGES = (
     "capacity",
     "policy",
     "gpu",
+    "kind",
 )
 
 
@@ -188,7 +189,7 @@ def changed(plan: FleetPlan, what: str, one: int, two: int, three: int) -> Fleet
             spot=three % 2 == 1,
         )
         return replace(plan, vms=(*plan.vms, fresh), made=plan.made + 1)
-    if what in {"relabel scope", "policy", "gpu"}:
+    if what in {"relabel scope", "policy", "gpu", "kind"}:
         return _with_scope(plan, scope, what, three)
     if what in {"add host", "remove host", "zone", "capacity"}:
         return _with_host(plan, host, what, three)
@@ -231,6 +232,8 @@ def _with_scope(plan: FleetPlan, scope: ScopePlan, what: str, how: int) -> Fleet
         return replace(plan, vms=vms)
     if what == "gpu":
         fresh = replace(scope, gpu=not scope.gpu)
+    elif what == "kind":
+        fresh = replace(scope, kind=KINDS[how % len(KINDS)])
     else:
         fresh = replace(
             scope,

@@ -1,7 +1,7 @@
 """What every VM was ever told, and what must be true of the next answer.
 
-A VM's *stay* is the time in which its numbers must not fall (2.10): it ends when
-its scope is disabled, or the VM comes to a view that nobody has enabled.
+A VM's *stay* is the time in which its numbers must not fall (2.10): it ends when its
+scope is disabled, whatever views it is served meanwhile.
 """
 
 import json
@@ -13,7 +13,7 @@ from forewarn.instants import Micros, format_http_date
 from forewarn.protocol.events import Event, EventStatus, EventType
 from forewarn.protocol.views import View
 from forewarn.sim.world import Answer
-from tests.support.invariants import seen_by
+from tests.support.moments import seen_by
 from tests.support.watched import Change, Mirror
 
 VERSIONS = (
@@ -40,8 +40,6 @@ class _Guest:
     gone: set[str] = field(default_factory=set[str])
     known: dict[str, str] = field(default_factory=dict[str, str])
     """Every EventId that it ever saw, with the scope it was in."""
-    sure: set[str] = field(default_factory=set[str])
-    """Those that it saw in its present view."""
     statuses: dict[str, str] = field(default_factory=dict[str, str])
 
     def begin_stay(self) -> None:
@@ -72,9 +70,8 @@ class Guests:
             if self._ends_stay(guest.view, vm):
                 guest.begin_stay()
             if guest.view != vm.view:
-                # Who sees what has changed with it, and may change back; and what
-                # an approval may name is remembered for each view.
-                for forgotten in (guest.shown, guest.gone, guest.sure):
+                # Who sees what has changed with it, and may change back.
+                for forgotten in (guest.shown, guest.gone):
                     forgotten.clear()
             guest.view = vm.view
         if any(isinstance(change.before or change.after, View) for change in changes):
@@ -86,16 +83,17 @@ class Guests:
     def _ends_stay(self, old: str, vm: Vm) -> bool:
         before, was = self._stood.get(old, (False, 0))
         view = self._mirror.views[vm.view]
-        if not before or not view.is_enabled:
-            return True
-        return old == vm.view and view.epoch != was
+        if old != vm.view:
+            assert view.is_enabled or not before, f"7.2: {vm.name} has listened"
+            return not before
+        return not before or not view.is_enabled or view.epoch != was
 
     # Answers
 
     def shown_to(self, vm: Vm, *, now: Micros) -> list[Event]:
         """Return the events of the VM's document; none in the first minutes (7.1)."""
         view = self._mirror.views[vm.view]
-        if not view.is_enabled or now < view.events_from:
+        if not view.shows_events:
             return []
         return seen_by(self._mirror, vm)
 
@@ -133,7 +131,6 @@ class Guests:
             assert (before, event.status.value) != ("Started", "Scheduled"), "S7"
             guest.statuses[event.event_id] = event.status.value
             guest.known[event.event_id] = event.scope
-            guest.sure.add(event.event_id)
 
     def heard_nothing_new(self, vm: Vm, tag: str) -> None:
         """Judge a 304: only to who has the very document (1.10)."""
@@ -148,14 +145,14 @@ class Guests:
             return set()
         guest = self.of(vm.name)
         view = self._mirror.views[vm.view]
-        shows = view.is_enabled and now >= view.events_from
+        shows = view.shows_events
         shown = {event.event_id for event in self.shown_to(vm, now=now)}
         remembered = {
             event_id
-            for event_id in guest.sure
+            for event_id in guest.known
             if (event := self._mirror.events.get(event_id)) is not None
+            # A disabled scope does not approve (3.5).
             and (shows or not event.is_live)
-            and (not view.vm or event.names(view.vm))
         }
         return shown | remembered
 

@@ -5,11 +5,11 @@ share no code with what they judge. S1 to S12 and L1 to L3 are the invariants of
 the service's design; the numbers with a dot are clauses of `docs/protocol.md`.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable
 
-from forewarn.control.policy import Policy
-from forewarn.fleet.model import HostState, ScopeKind, Vm, VmState
+from forewarn.control import release
+from forewarn.fleet.model import Host, HostState, ScopeKind, Vm, VmState
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventStatus, EventType
 from forewarn.protocol.operations import (
@@ -25,7 +25,8 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.views import View
-from tests.support.watched import Change, Mirror
+from tests.support.announced import s2_one_domain_is_announced
+from tests.support.moments import Moment, is_alone
 
 ORDER = (
     EventStatus.NEW,
@@ -33,75 +34,6 @@ ORDER = (
     EventStatus.STARTED,
     EventStatus.REMOVED,
 )
-
-
-@dataclass(slots=True, kw_only=True)
-class Moment:
-    """What an invariant may look at: the rows after a commit, and the change."""
-
-    mirror: Mirror
-    policy: Policy
-    now: Micros
-    changes: list[Change]
-    relabelled: frozenset[str] = field(default_factory=frozenset[str])
-    """Scopes whose author changed fault domains while something was started."""
-    crowded: frozenset[str] = field(default_factory=frozenset[str])
-    """Hosts where a hypervisor put VMs that nobody had sent there."""
-
-    def changed(self) -> Iterator[tuple[Operation | None, Operation]]:
-        """Yield the operations that changed, with how they were."""
-        for change in self.changes:
-            if isinstance(change.after, Operation):
-                before = change.before
-                assert before is None or isinstance(before, Operation)
-                yield before, change.after
-
-    def started(self) -> Iterator[Operation]:
-        """Yield the operations that this commit has started."""
-        for before, after in self.changed():
-            was = before is not None and before.state in STARTED_STATES
-            if after.started_at and not was and (before is None or not before.ended_at):
-                yield after
-
-    def events(self) -> Iterator[tuple[Event | None, Event | None]]:
-        """Yield the events that changed, with how they were."""
-        for change in self.changes:
-            if isinstance(change.before or change.after, Event):
-                assert change.before is None or isinstance(change.before, Event)
-                assert change.after is None or isinstance(change.after, Event)
-                yield change.before, change.after
-
-    def members(self, scope: str) -> list[Vm]:
-        """Return the VMs of a scope that are not deleted."""
-        return [vm for vm in self.mirror.live_vms if vm.scope == scope]
-
-    def open(self) -> Iterator[Operation]:
-        """Yield the operations that have not ended."""
-        for operation in self.mirror.operations.values():
-            if operation.state not in ENDED_STATES:
-                yield operation
-
-
-# Who sees what, said again and independently (6.1, 6.2, 7.2)
-
-
-def is_alone(mirror: Mirror, scope: str) -> bool:
-    """Tell whether each VM of the scope sees its own events only (6.2)."""
-    found = mirror.scopes[scope]
-    domains = {vm.fault_domain for vm in mirror.vms.values() if vm.scope == scope}
-    return found.kind is ScopeKind.SCALE_SET and found.gpu and len(domains) == 1
-
-
-def seen_by(mirror: Mirror, vm: Vm) -> list[Event]:
-    """Return the live events that the VM's document must show, in order (2.1)."""
-    alone = is_alone(mirror, vm.scope)
-    shown = [
-        event
-        for event in mirror.live_events
-        if event.scope == vm.scope
-        and (not alone or vm.name in [each.vm for each in event.resources])
-    ]
-    return sorted(shown, key=lambda event: (event.created, event.event_id))
 
 
 # Safety of starts
@@ -156,10 +88,22 @@ def s2_no_start_beside_another(moment: Moment) -> None:
 def s3_start_is_allowed(moment: Moment) -> None:
     """3.5, 3.6, 4.2: all approved, or NotBefore has come, or a failure."""
     mirror = moment.mirror
+    # Judged when it happens: afterwards the clock may be set back.
+    fresh = {
+        change.after.operation_id
+        for change in moment.changes
+        if isinstance(change.after, Operation)
+        and (
+            not isinstance(change.before, Operation)
+            or change.before.state is not change.after.state
+        )
+    }
     for operation in moment.open():
-        if operation.state is OperationState.READY:
+        if operation.state is OperationState.READY and operation.operation_id in fresh:
             assert is_released(moment, operation), operation
     for operation in moment.started():
+        if operation.operation_id not in fresh:
+            continue
         if operation.action is Action.NONE:
             assert operation.verb is Verb.FAIL, operation
         else:
@@ -181,20 +125,27 @@ def is_released(moment: Moment, operation: Operation) -> bool:
             if each.request == operation.request
             and each.state is not OperationState.CANCELLED
         ]
-    return all(
-        event.approved_by
+    asked = [
+        event
         for each in counting
         for event in moment.mirror.events_of(each.operation_id)
         if event.status is not EventStatus.REMOVED
-    )
+    ]
+    if operation.is_timed and not asked:
+        # A time that was given by hand holds also where nobody is asked.
+        return False
+    return all(event.approved_by for event in asked)
 
 
 def s10_impact_is_announced(moment: Moment) -> None:
-    """4.2, 4.7: what starts names everyone it hits, in Started events."""
+    """4.2, 4.7, 5.5: what starts names everyone it hits, in Started events."""
     mirror = moment.mirror
     for operation in moment.started():
         if operation.target_kind is TargetKind.HOST:
             there = {vm.name for vm in mirror.live_vms if vm.host == operation.host}
+            if operation.verb is Verb.FAIL:
+                # 5.5: a VM that had failed by itself is named by its own failure.
+                there -= _failed_by_themselves(moment)
             assert there <= set(operation.vms), (operation, there)
         events = mirror.events_of(operation.operation_id)
         named = {
@@ -209,6 +160,32 @@ def s10_impact_is_announced(moment: Moment) -> None:
                 operation,
                 named,
             )
+
+
+def _failed_by_themselves(moment: Moment) -> set[str]:
+    """Return the VMs that have a failure of their own."""
+    return {
+        name
+        for operation in moment.open()
+        if operation.verb is Verb.FAIL and operation.target_kind is TargetKind.VM
+        for name in operation.vms
+    }
+
+
+def s12_own_failure_stays(moment: Moment) -> None:
+    """5.5: the end of a host's failure does not end that of a VM which failed itself."""
+    restored = [
+        change.after.name
+        for change in moment.changes
+        if isinstance(change.before, Host)
+        and isinstance(change.after, Host)
+        and change.before.state is HostState.DOWN
+        and change.after.state is HostState.UP
+    ]
+    for before, after in moment.changed():
+        is_own = after.verb is Verb.FAIL and after.target_kind is TargetKind.VM
+        if restored and is_own and before is not None:
+            assert after.state not in ENDED_STATES, (restored, after)
 
 
 # Events
@@ -299,17 +276,20 @@ def s12_removed_means_over(moment: Moment) -> None:
 
 
 def s12_down_is_told(moment: Moment) -> None:
-    """4.7, 5.5: who is down is named by a Started event until it runs again."""
-    named = {
+    """4.7, 5.5: one failure's Started event names a VM for as long as it is down."""
+    mirror = moment.mirror
+    named = Counter(
         each.vm
-        for event in moment.mirror.live_events
-        if event.status is EventStatus.STARTED
+        for event in mirror.live_events
+        if mirror.operations[event.operation].verb is Verb.FAIL
         for each in event.resources
-    }
-    for vm in moment.mirror.live_vms:
-        if vm.state is VmState.DOWN:
-            assert vm.name in named, vm
-        elif moment.mirror.hosts[vm.host].state is HostState.DOWN:
+        if event.status is EventStatus.STARTED
+        and event.event_type is moment.policy.failure_event
+    )
+    for vm in mirror.live_vms:
+        is_down = vm.state is VmState.DOWN
+        assert named[vm.name] == is_down, (vm, named)
+        if not is_down and mirror.hosts[vm.host].state is HostState.DOWN:
             raise AssertionError(f"{vm} runs on a host that is down")
 
 
@@ -373,6 +353,11 @@ def rows_operations(moment: Moment) -> None:
             assert operation.call_state is CallState.NONE, operation
         elif operation.state in STARTED_STATES:
             assert live <= {EventStatus.STARTED}, operation
+        elif operation.state is OperationState.PLANNED:
+            # A host of a rollout whose turn has not come: nobody was told.
+            assert not live, operation
+            assert not operation.moves, operation
+            assert operation.waits_for, operation
         else:
             assert operation.state in ENDED_STATES, operation
             assert not live, operation
@@ -387,8 +372,15 @@ def rows_requests(moment: Moment) -> None:
     states: dict[str, set[OperationState]] = {}
     for operation in moment.mirror.operations.values():
         states.setdefault(operation.request, set()).add(operation.state)
+    in_flight = Counter(
+        operation.request
+        for operation in moment.mirror.operations.values()
+        if operation.state not in {*ENDED_STATES, OperationState.PLANNED}
+    )
     for name, request in moment.mirror.requests.items():
         under_way = states[name] - ENDED_STATES
+        if request.at_once:
+            assert request.in_flight == in_flight[name] <= request.at_once, request
         if request.state is RequestState.OPEN:
             assert under_way, request
         elif request.state is RequestState.CLOSED:
@@ -432,6 +424,8 @@ def l1_something_wakes_it(moment: Moment) -> None:
                 host = mirror.hosts[operation.host]
                 assert operation.target_kind is TargetKind.HOST, operation
                 assert host.state is HostState.DOWN, operation
+        elif operation.state is OperationState.PLANNED:
+            assert operation.waits_for, operation
         elif operation.call_state is not CallState.UNKNOWN:
             assert operation.due_at, operation
 
@@ -440,7 +434,9 @@ def l2_approved_goes_at_once(moment: Moment) -> None:
     """4.2: nothing waits for an approval that is not missing."""
     for operation in moment.open():
         if operation.state is OperationState.NOTICED:
-            assert not is_released(moment, operation), operation
+            # After a step forward, the notice goes on.
+            is_noticed = operation.not_before <= moment.now < operation.due_at
+            assert is_noticed or not is_released(moment, operation), operation
 
 
 def l3_holds_are_bounded(moment: Moment) -> None:
@@ -451,7 +447,9 @@ def l3_holds_are_bounded(moment: Moment) -> None:
         told = moment.mirror.events_of(operation.operation_id)
         if operation.routine and operation.state is OperationState.READY and told:
             bound = operation.not_before + moment.policy.hold_bound
-            assert moment.now < bound, operation
+            # A step forward may pass the bound until the next look.
+            look = release.look_again_at_most(moment.policy)
+            assert moment.now < bound or due <= moment.now + look, operation
 
 
 EVERY_COMMIT: tuple[Callable[[Moment], None], ...] = (
@@ -462,7 +460,9 @@ EVERY_COMMIT: tuple[Callable[[Moment], None], ...] = (
     s6_notice,
     s7_events_go_forward,
     s8_one_rise_a_commit,
+    s2_one_domain_is_announced,
     s10_impact_is_announced,
+    s12_own_failure_stays,
     s12_down_is_told,
     s12_removed_means_over,
     rows_capacity,

@@ -6,191 +6,103 @@ so that a life can be written down and lived again. What the rules refuse must
 change nothing.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import replace
 
-from forewarn.control import approvals, failures, fleet_changes, outcome, verbs
-from forewarn.control.blockers import Blocker, NoRoom
+from forewarn.control import (
+    approvals,
+    failures,
+    idempotency,
+    outcome,
+    verbs,
+)
+from forewarn.control.idempotency import Once, Result
 from forewarn.control.obstacles import why_not_start
 from forewarn.control.policy import Policy
 from forewarn.control.verbs import Wishes
 from forewarn.control.work import Work
 from forewarn.drivers.faults import Fault, FaultKind
-from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import HostState, VmState
-from forewarn.fleet.problems import FleetFileError
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
+from forewarn.protocol.blockers import Blocker, NoRoom
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import (
     ENDED_STATES,
     WAITING_STATES,
-    Action,
     CallState,
     Verb,
 )
 from forewarn.sim.world import CrashError
-from tests.support import invariants
-from tests.support.fleets import changed
+from forewarn.store.order_key import OrderKey
 from tests.support.guests import VERSIONS
+from tests.support.moments import seen_by
+from tests.support.ordering import MAINTENANCE, UNKNOWN_ID, Ordering, Step
 from tests.support.watched import stored
-from tests.support.witnessed import Witnessed
 
-T = TypeVar("T")
-
-UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
-MAINTENANCE = (Action.FREEZE, Action.LIVE_MIGRATE, Action.REBOOT, Action.REDEPLOY)
 FAULTS = tuple(FaultKind)
 TAGS = ("", "last", "1", "2", "3", "7")
 END_ROUNDS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Something that somebody does: a method of a life, and its numbers."""
-
-    name: str
-    args: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{key}={value!r}" for key, value in self.args.items())
-        return f"{self.name}({given})"
-
-
-class Life(Witnessed):
+class Life(Ordering):
     """A world with witnesses, and everything that can befall it."""
 
-    # Whom it befalls
+    _keys = 0
+    """Idempotency-Keys that were used."""
 
-    def _vm(self, number: int) -> str:
-        names = sorted(self.mirror.vms)
-        return names[number % len(names)] if names else "nobody"
+    # Orders that come again
 
-    def _vms(self, numbers: list[int]) -> list[str]:
-        return list(dict.fromkeys(self._vm(number) for number in numbers))
+    def repeat(self, step: Step, place: str, count: int) -> None:
+        """Order under an Idempotency-Key, perhaps die of it, and order again."""
+        verb, decide = self._repeatable(step)
+        before = self._requests_of(verb)
+        self._keys += 1
+        once = Once(caller="operator", key=f"key {self._keys}", digest="1" * 64)
 
-    def _host(self, number: int) -> str:
-        names = sorted(self.mirror.hosts)
-        return names[number % len(names)]
+        def order() -> Result | None:
+            return self.order(lambda work: idempotency.carry_out(work, once, decide))
 
-    def _operation(self, number: int) -> str:
-        found = sorted(self.mirror.operations.values(), key=lambda op: op.created)
-        live = [op for op in found if op.state not in ENDED_STATES] or found
-        return live[number % len(live)].operation_id if live else "op-none"
-
-    def _event(self, number: int) -> str:
-        found = sorted(
-            self.mirror.events.values(), key=lambda event: (event.created, event.key)
-        )
-        found = [event for event in found if event.is_live] or found
-        return found[number % len(found)].event_id if found else UNKNOWN_ID
-
-    # Orders
-
-    def order(self, decide: Callable[[Work], T]) -> T | None:
-        """Order something; what is refused must change nothing."""
-        commits = self.mirror.commits
-        approved = self._approved()
+        at = self.world.passed[place] + count
+        self.world.crash_at = lambda where, passed: where == place and passed == at
+        first: Result | None = None
         try:
-            result = self.world.order(decide)
-        except (RefusedError, FleetFileError) as refusal:
-            assert self.mirror.commits == commits, f"refused, and changed: {refusal}"  # noqa: PT017
-            self.refused += 1
-            return None
-        assert not self._newly_approved(approved), "S4: an order is no approval"
-        return result
+            first = order()
+        except CrashError:
+            self.crashed += 1
+            self.restart_service()
+        self.world.crash_at = lambda _place, _count: False
+        kept = self.mirror.table(OrderKey).get(once.key_id)
+        made = self._requests_of(verb) - before
+        assert bool(made) == (kept is not None), "S15: a key without its order, or none"
+        again = order()
+        if kept is not None:
+            assert again is not None, "S15: a repeated order is refused"
+            assert again.is_repeated, "S15: a repeated order is carried out again"
+            assert again.value == json.loads(kept.result), again
+            assert first is None or first.value == again.value, (first, again)
+            other = replace(once, digest="2" * 64)
+            self.order(lambda work: idempotency.carry_out(work, other, decide))
+        made = self._requests_of(verb) - before
+        assert len(made) <= 1, f"S15: one order has made {made}"
 
-    def _approved(self) -> set[str]:
-        return {key for key, event in self.mirror.events.items() if event.approved_by}
-
-    def _newly_approved(self, before: set[str]) -> set[str]:
-        """Return what a VM or operator has approved; policies have parentheses."""
-        return {
-            key
-            for key in self._approved() - before
-            if self.mirror.events[key].approved_by
-            not in {"(policy)", "(nobody listens)", "(down already)", "(failure)"}
-        }
-
-    def maintain(
-        self, hosts: list[int], impact: int, wish: int = 0, emergency: bool = False
-    ) -> None:
-        names = list(dict.fromkeys(self._host(number) for number in hosts))
-        not_before = self.world.now + wish * SECOND // 4 if wish else None
-        wishes = Wishes(not_before=not_before, emergency=emergency)
-        action = MAINTENANCE[impact % len(MAINTENANCE)]
-        self.order(lambda work: verbs.maintain(work, names, action, wishes))
-
-    def restart(self, vms: list[int], redeploy: bool) -> None:
-        verb = Verb.REDEPLOY if redeploy else Verb.REBOOT
-        names = self._vms(vms)
-        self.order(lambda work: verbs.restart(work, names, verb, Wishes()))
-
-    def evict(self, vms: list[int]) -> None:
-        names = self._vms(vms)
-        self.order(lambda work: verbs.evict(work, names, Wishes()))
-
-    def terminate(self, vms: list[int]) -> None:
-        names = self._vms(vms)
-        self.order(lambda work: verbs.terminate(work, names, Wishes()))
-
-    def renew_image(self, vms: list[int], reimage: bool) -> None:
-        verb = Verb.REIMAGE if reimage else Verb.UPGRADE_OS
-        names = self._vms(vms)
-        self.order(lambda work: verbs.renew_image(work, names, verb, Wishes()))
-
-    def predict_failure(self, host: int, hours: int) -> None:
-        name = self._host(host)
-        notice = hours * HOUR
-        self.order(lambda work: verbs.predict_failure(work, name, notice, Wishes()))
-
-    def fail_host(self, host: int) -> None:
-        name = self._host(host)
-        self.order(lambda work: failures.fail_host(work, name))
-
-    def fail_vm(self, vm: int) -> None:
-        name = self._vm(vm)
-        self.order(lambda work: failures.fail_vm(work, name))
-
-    def restore_host(self, host: int) -> None:
-        name = self._host(host)
-        self.order(lambda work: failures.restore_host(work, name))
-
-    def restore_vm(self, vm: int) -> None:
-        name = self._vm(vm)
-        self.order(lambda work: failures.restore_vm(work, name))
-
-    def cancel(self, number: int, whole: bool) -> None:
-        name = self._operation(number)
-        if whole and name in self.mirror.operations:
-            name = self.mirror.operations[name].request
-        self.order(lambda work: verbs.cancel(work, name, note="changed my mind"))
-
-    def resolve(self, number: int, done: bool, down: list[int]) -> None:
-        lost = sorted(
-            operation.operation_id
-            for operation in self.mirror.operations.values()
-            if operation.call_state is CallState.UNKNOWN
-        )
-        name = lost[number % len(lost)] if lost else self._operation(number)
-        vms = self.mirror.operations[name].vms if lost else ()
-        fallen = tuple({vms[each % len(vms)] for each in down} if vms else ())
-        self.order(lambda work: outcome.resolve(work, name, done=done, down=fallen))
-
-    def change_fleet(self, what: str, one: int, two: int, three: int) -> None:
-        plan = changed(self.plan, what, one, two, three)
-        before = self.mirror.commits
-        try:
-            self.order(
-                lambda work: fleet_changes.apply(
-                    work, read_fleet(plan.text(), name="fleet.toml")
-                )
+    def _repeatable(self, step: Step) -> tuple[Verb, Callable[[Work], str]]:
+        """Return an order whose result can be kept, with its verb."""
+        if step.name == "maintain":
+            hosts = list(dict.fromkeys(map(self._host, step.args["hosts"])))
+            action = MAINTENANCE[step.args["impact"] % len(MAINTENANCE)]
+            return (
+                Verb.MAINTAIN,
+                lambda work: verbs.maintain(work, hosts, action, Wishes()).request_id,
             )
-        finally:
-            # Also after a crash: it is known by what is durable.
-            if self.mirror.commits != before:
-                self.plan = plan
+        vms = self._vms(step.args["vms"])
+        verb = Verb.REDEPLOY if step.args["redeploy"] else Verb.REBOOT
+        return verb, lambda work: verbs.restart(work, vms, verb, Wishes()).request_id
+
+    def _requests_of(self, verb: Verb) -> set[str]:
+        found = self.mirror.requests.items()
+        return {key for key, request in found if request.verb is verb}
 
     # What VMs do
 
@@ -226,11 +138,7 @@ class Life(Witnessed):
     def _any_event(self, name: str, number: int) -> str:
         vm = self.mirror.vms.get(name)
         known = self.guests.of(name).known if vm else {}
-        own = (
-            [each.event_id for each in invariants.seen_by(self.mirror, vm)]
-            if vm
-            else []
-        )
+        own = [each.event_id for each in seen_by(self.mirror, vm)] if vm else []
         if number % 8 == 7:
             return UNKNOWN_ID
         if number % 8 == 6:
@@ -305,6 +213,7 @@ class Life(Witnessed):
                 leaves_down=how & 1 == 1,
                 abortable=how & 2 == 2,
                 elsewhere=elsewhere,
+                spares_others=how & 8 == 8,
             )
         )
 
@@ -321,9 +230,21 @@ class Life(Witnessed):
             self.world.advance(max(0, due - self.world.now + seconds * SECOND))
             self._settled()
 
+    def step_clock(self, seconds: float, *, is_down: bool) -> None:
+        """Set the wall clock forward or back, while the service runs or is down."""
+        by = round(seconds * SECOND)
+        if is_down:
+            self.world.clock.step(by)
+            self.restart_service()
+            self.world.settle()
+        else:
+            self.world.step_clock(by)
+        self._settled()
+
     def restart_service(self, crash_after: int = 0) -> None:
         """Kill the service and start it; it may crash again as it starts."""
         content = self.mirror.content()
+        self.process_ended()
         self.driver.process += 1
         if crash_after:
             world = self.world
@@ -387,9 +308,12 @@ class Life(Witnessed):
                     self.order(
                         lambda work, n=name: outcome.resolve(work, n, done=False)
                     )
-                elif operation.state in WAITING_STATES and any(
-                    isinstance(blocker, NoRoom) for blocker in self.blockers(name)
-                ):
+                elif (
+                    operation.state in WAITING_STATES
+                    and any(
+                        isinstance(blocker, NoRoom) for blocker in self.blockers(name)
+                    )
+                ) or any(isinstance(blocker, NoRoom) for blocker in operation.held_by):
                     # It waits for room for as long as there is none.
                     self.order(lambda work, n=name: verbs.cancel(work, n, note="end"))
             if all(op.state in ENDED_STATES for op in self.mirror.operations.values()):

@@ -47,6 +47,16 @@ RESOLVE = _step("resolve", number=NUMBER, done=FLAG, down=st.lists(NUMBER, max_s
 CHANGE = _step(
     "change_fleet", what=st.sampled_from(CHANGES), one=NUMBER, two=NUMBER, three=NUMBER
 )
+CHANGE_VIEWS = _step(
+    "change_fleet",
+    what=st.sampled_from(
+        ("change scope", "kind", "relabel vm", "relabel scope", "add vm", "remove vm")
+    ),
+    one=NUMBER,
+    two=NUMBER,
+    three=NUMBER,
+)
+"""A change of what VMs are shown together."""
 GET = _step("get", vm=NUMBER, version=st.integers(0, 6), tag=st.integers(0, 5))
 APPROVE = _step(
     "approve",
@@ -60,12 +70,28 @@ FAULT = _step(
     kind=st.integers(0, 4),
     vm=st.integers(-1, 11),
     times=st.integers(1, 3),
-    how=st.integers(0, 7),
+    how=st.integers(0, 15),
 )
+SPARE = _step(
+    "fault", kind=st.just(0), vm=NUMBER, times=st.integers(1, 3), how=st.integers(8, 9)
+)
+"""A call fails for one VM, and is done for the others."""
 ADVANCE = st.one_of(
     _step("advance", seconds=SECONDS),
     _step("advance_to_next", seconds=st.sampled_from((-1, 0, 0, 0, 1))),
 )
+STEP_CLOCK = _step(
+    "step_clock",
+    seconds=st.sampled_from(
+        (-0.25, 0.25, -6, 6, -20, 20, -600, 600, -3600, 3600, -90_000, 90_000)
+    ),
+    is_down=FLAG,
+)
+CLOCK_BACK = _step(
+    "step_clock", seconds=st.sampled_from((-6, -600, -90_000)), is_down=FLAG
+)
+LISTENERS = 4
+"""How many VMs listen while something happens: most of a small fleet."""
 THEN = st.sampled_from(
     ("", "", "", "advance_to_next", "approve_all", "approve_all_and_wait", "a quarter")
 )
@@ -91,9 +117,15 @@ class Lives(RuleBasedStateMachine):
         policy=st.sampled_from(range(len(POLICIES))),
         abort_share=st.sampled_from((1.0, 1.0, 0.0)),
         listen=st.sampled_from(("all", "all", "none", "first")),
+        is_blind=FLAG,
     )
     def begin(
-        self, plan: FleetPlan, policy: int, abort_share: float, listen: str
+        self,
+        plan: FleetPlan,
+        policy: int,
+        abort_share: float,
+        listen: str,
+        is_blind: bool,
     ) -> None:
         if self.in_file:
             self.folder = tempfile.TemporaryDirectory()
@@ -102,6 +134,7 @@ class Lives(RuleBasedStateMachine):
             policy=POLICIES[policy],
             file=Path(self.folder.name) / "forewarn.db" if self.folder else None,
             abort_share=abort_share,
+            is_blind=is_blind,
         )
         count = {"all": len(plan.vms), "none": 0, "first": 1}[listen]
         for vm in range(count):
@@ -117,6 +150,9 @@ class Lives(RuleBasedStateMachine):
 
     def _turn(self, step: Step, then: str) -> None:
         self._do(step)
+        self._then(then)
+
+    def _then(self, then: str) -> None:
         if then.startswith("approve_all"):
             self._do(Step("approve_all"))
         if then in {"advance_to_next", "approve_all_and_wait"}:
@@ -144,6 +180,15 @@ class Lives(RuleBasedStateMachine):
     def fail(self, step: Step, then: str) -> None:
         self._turn(step, then)
 
+    @rule(vm=NUMBER, is_restored=FLAG, then=THEN)
+    def fail_both(self, vm: int, is_restored: bool, then: str) -> None:
+        """Fail a VM and then its host, which may come back."""
+        self._do(Step("fail_vm", {"vm": vm}))
+        self._do(Step("fail_host_of", {"vm": vm}))
+        if is_restored:
+            self._do(Step("restore_host_of", {"vm": vm}))
+        self._then(then)
+
     @rule(step=RESTORE, then=THEN)
     def restore(self, step: Step, then: str) -> None:
         self._turn(step, then)
@@ -170,7 +215,7 @@ class Lives(RuleBasedStateMachine):
     def approve_for(self, step: Step, then: str) -> None:
         self._turn(step, then)
 
-    @rule(step=st.one_of(FAULT, FAULT, RESOLVE), then=THEN)
+    @rule(step=st.one_of(FAULT, FAULT, SPARE, RESOLVE), then=THEN)
     def disturb(self, step: Step, then: str) -> None:
         self._turn(step, then)
 
@@ -178,6 +223,32 @@ class Lives(RuleBasedStateMachine):
     def advance(self, steps: list[Step]) -> None:
         for step in steps:
             self._do(step)
+
+    @rule(step=STEP_CLOCK, then=THEN)
+    def step_clock(self, step: Step, then: str) -> None:
+        self._turn(step, then)
+
+    @rule(
+        order=MAINTAIN,
+        steps=st.lists(
+            st.one_of(CHANGE_VIEWS, CHANGE_VIEWS, CLOCK_BACK, STEP_CLOCK),
+            min_size=1,
+            max_size=3,
+        ),
+        then=THEN,
+    )
+    def meanwhile(self, order: Step, steps: list[Step], then: str) -> None:
+        """Maintain hosts, and change what VMs are shown while all of them look."""
+        self._do(order)
+        self._all_look()
+        for step in steps:
+            self._do(step)
+            self._all_look()
+        self._then(then)
+
+    def _all_look(self) -> None:
+        for vm in range(LISTENERS):
+            self._do(Step("get", {"vm": vm, "version": 6, "tag": 0}))
 
     @rule(
         step=ACTIONS,
@@ -189,6 +260,14 @@ class Lives(RuleBasedStateMachine):
             # Something must be waited for.
             self._do(Step("maintain", {"hosts": [count], "impact": count}))
         self._do(Step("crash", {"step": step, "place": place, "count": count}))
+
+    @rule(
+        step=st.one_of(MAINTAIN, RESTART),
+        place=st.sampled_from(("committed", "published", "called")),
+        count=st.integers(1, 3),
+    )
+    def repeat(self, step: Step, place: str, count: int) -> None:
+        self._do(Step("repeat", {"step": step, "place": place, "count": count}))
 
     @rule(crash_after=st.sampled_from((0, 0, 1, 2, 3)))
     def restart_service(self, crash_after: int) -> None:

@@ -16,12 +16,13 @@ from forewarn.clock import SystemClock
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 20.0
-"""For anything that will surely come: far above the slowest machine's need."""
+PATIENCE_SECONDS = 120.0
+"""For anything that will surely come, the start of a process above all: on a machine
+under load, a start that usually takes half a second can take half a minute."""
 
 POLL_SECONDS = 0.02
 
-_SERVING = re.compile(r"serving (.+) at (http://\S+)")
+_SERVING = re.compile(r"serving (.+) at (https?://\S+)")
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -62,14 +63,21 @@ class Serving:
     """A process of `forewarn serve`."""
 
     def __init__(
-        self, folder: Path, fleet: str, under: Sequence[str] = (), **settings: str
+        self,
+        folder: Path,
+        fleet: str | None,
+        under: Sequence[str] = (),
+        **settings: str,
     ) -> None:
         """Start it in `folder`, by the command `under`, if there is one.
 
-        Settings are named `timing_speed`.
+        Settings are named `timing_speed`. Without a `fleet` its file is missing.
         """
         folder.mkdir(exist_ok=True)
-        (folder / "fleet.toml").write_text(fleet, encoding="utf-8")
+        if fleet is None:
+            (folder / "fleet.toml").unlink(missing_ok=True)
+        else:
+            (folder / "fleet.toml").write_text(fleet, encoding="utf-8")
         usual = {
             "metadata_listen": "",
             "admin_listen": "127.0.0.1:0",

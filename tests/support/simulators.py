@@ -21,7 +21,7 @@ EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
 ANYWHERE = Addresses(vms=parse_places("127.0.0.1:0"), admin=("127.0.0.1", 0))
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-_SECONDS = 20
+SECONDS = 120
 
 
 class Simulation:
@@ -61,7 +61,7 @@ class Simulation:
             method=method,
         )
         try:
-            with _DIRECT.open(request, timeout=_SECONDS) as answer:
+            with _DIRECT.open(request, timeout=SECONDS) as answer:
                 return answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             with error:

@@ -15,7 +15,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
-from forewarn.store.kinds import KINDS, Query, Range, Record
+from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import (
     PAGE_ROWS,
     OpenTransaction,
@@ -143,6 +143,19 @@ class _WatchedTransaction:
 
     def earliest(self, over: Range[R]) -> Micros | None:
         return self._inner.earliest(over)
+
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        return self._inner.audit_keys(first, end)
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        return self._inner.ranked(ranking, value, limit=limit, lowest=lowest)
 
     def add(self, record: R) -> R:
         added = self._inner.add(record)

@@ -10,9 +10,19 @@ from forewarn.protocol.operations import Action
 class WitnessDriver:
     """Passes everything on to the hypervisor that stands behind it."""
 
-    def __init__(self, inner: Driver, check: Callable[[Call], None]) -> None:
+    def __init__(
+        self,
+        inner: Driver,
+        check: Callable[[Call], None],
+        told: Callable[[Report], None] = lambda _report: None,
+        *,
+        is_blind: bool = False,
+    ) -> None:
+        """Speak for `inner`; `told` hears each report, and a blind driver sees no VM."""
         self.inner = inner
         self.check = check
+        self.told = told
+        self.is_blind = is_blind
         self.process = 0
         """Which process of the service speaks: raised at each restart."""
         self._begun: dict[tuple[str, int], int] = {}
@@ -20,6 +30,10 @@ class WitnessDriver:
     @property
     def kind(self) -> str:
         return self.inner.kind
+
+    @property
+    def memory(self) -> str:
+        return self.inner.memory
 
     def actions(self) -> frozenset[Action]:
         return self.inner.actions()
@@ -37,17 +51,22 @@ class WitnessDriver:
         self.check(call)
         self.inner.begin(call, now=now)
 
-    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
-        return self.inner.probe(operation_id, generation, now=now)
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
+        return self.inner.probe(operation_id, generation, now=now, memory=memory)
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
         return self.inner.abort(operation_id, generation, now=now)
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        return self.inner.observe(vms)
+        return {} if self.is_blind else self.inner.observe(vms)
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
-        return self.inner.reports(now=now)
+        reports = self.inner.reports(now=now)
+        for report in reports:
+            self.told(report)
+        return reports
 
     def next_report_at(self) -> Micros | None:
         return self.inner.next_report_at()

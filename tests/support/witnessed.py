@@ -6,20 +6,23 @@ in `tests/support/lives.py`.
 
 from pathlib import Path
 
+from forewarn.control import calls
+from forewarn.control.clock_steps import STEP_MIN
 from forewarn.control.policy import Policy
-from forewarn.drivers.port import Call
+from forewarn.drivers.port import Call, Report, VmVerdict
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.fleet.model import Vm, VmState
+from forewarn.fleet.model import HostState, Vm, VmState
+from forewarn.instants import SECOND
 from forewarn.protocol.events import EventStatus
-from forewarn.protocol.operations import Action, CallState, OperationState
+from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
 from forewarn.store.sqlite import SqliteStore
-from tests.support import invariants
+from tests.support import invariants, moments
 from tests.support.fleets import FleetPlan
 from tests.support.guests import VERSIONS, Guests, members
-from tests.support.invariants import Moment
+from tests.support.moments import Moment
 from tests.support.watched import Change, Mirror, WatchedStore, stored
 from tests.support.witness import WitnessDriver
 
@@ -35,8 +38,12 @@ class Witnessed:
         file: Path | None = None,
         seed: int = 0,
         abort_share: float = 1.0,
+        is_blind: bool = False,
     ) -> None:
-        """Begin; `file` keeps the rows in SQLite, else they are in memory."""
+        """Begin; `file` keeps the rows in SQLite, else they are in memory.
+
+        A blind driver cannot say where a VM is, so only its reports do.
+        """
         self.plan = plan
         self.policy = policy or Policy()
         self.mirror = Mirror()
@@ -48,10 +55,17 @@ class Witnessed:
         self._acknowledged: set[str] = set()
         self._relabelled: set[str] = set()
         self._crowded: set[str] = set()
+        self._moved: dict[str, tuple[str, str]] = {}
+        """By VM, the operation and the host of a move that the driver reported, until
+        a commit records it."""
+        self._notices: dict[str, float] = {}
+        """When each notice of this process has passed on the monotonic clock."""
         self._file = file
         self._memory = MemoryStore()
         self.hypervisor = SimulatedDriver(abort_share=abort_share)
-        self.driver = WitnessDriver(self.hypervisor, self._called)
+        self.driver = WitnessDriver(
+            self.hypervisor, self._called, self._told, is_blind=is_blind
+        )
         self._world: World | None = None
         self._world = World(
             store=self._open, driver=self.driver, policy=self.policy, seed=seed
@@ -92,6 +106,11 @@ class Witnessed:
     def _committed(self, changes: list[Change]) -> None:
         for change in changes:
             one, two = change.before, change.after
+            if (
+                isinstance(two, Vm)
+                and self._moved.get(two.name, ("", ""))[1] == two.host
+            ):
+                del self._moved[two.name]
             if isinstance(one, Vm) and isinstance(two, Vm):
                 same = one.scope == two.scope and one.fault_domain == two.fault_domain
                 if not same:
@@ -100,13 +119,45 @@ class Witnessed:
             if not any(vm.started for vm in self.mirror.live_vms if vm.scope == scope):
                 self._relabelled.discard(scope)
         self.guests.committed(changes)
+        self._judge_notices(changes)
         moment = self.moment(changes)
         for invariant in invariants.EVERY_COMMIT:
             invariant(moment)
 
+    def _judge_notices(self, changes: list[Change]) -> None:
+        """S3: a step of the clock cuts no notice short, as long as the service runs."""
+        if self._world is None:
+            return
+        clock = self.world.clock
+        for change in changes:
+            one, two = change.before, change.after
+            if not isinstance(two, Operation):
+                continue
+            name = two.operation_id
+            was = one.state if isinstance(one, Operation) else None
+            if two.state is OperationState.NOTICED:
+                if was is not OperationState.NOTICED:
+                    left = (two.not_before - clock.now()) / SECOND
+                    self._notices[name] = clock.monotonic() + left
+            elif was is OperationState.NOTICED and two.state in {
+                OperationState.READY,
+                OperationState.IMPACTING,
+            }:
+                ends = self._notices.pop(name, 0.0)
+                events = self.mirror.events_of(name)
+                # Nobody can approve any more for a VM that has left.
+                asked = [event for event in events if event.is_live]
+                nobody = two.is_timed and not asked
+                if nobody or not all(event.is_approved for event in asked):
+                    left = ends - clock.monotonic()
+                    assert left <= STEP_MIN / SECOND, f"S3: {left} s of {two} are left"
+
+    def process_ended(self) -> None:
+        """Forget the notices: after a restart the wall clock rules."""
+        self._notices.clear()
+
     def _called(self, call: Call) -> None:
         """S10: the call is durable, its events are served, nobody else is at it."""
-        now = self.world.now
         content = self.world.read(stored)
         operation = self.mirror.operations[call.operation_id]
         assert content == self.mirror.content(), "what was told is not what is durable"
@@ -119,6 +170,8 @@ class Witnessed:
             assert vm.state is not VmState.DELETED, (vm, call)
             assert vm.host == call.host, (vm, call)
             assert vm.moving_to == each.to_host, (vm, call)
+            if each.to_host:
+                assert self.mirror.hosts[each.to_host].state is HostState.UP, call
             for other in self.mirror.operations.values():
                 meets = (
                     other.operation_id != call.operation_id
@@ -142,9 +195,34 @@ class Witnessed:
                 assert served is not None, view
                 shown = {each.event_id: each.status for each in served.events}
                 assert (
-                    now < view.events_from
-                    or shown.get(event.event_id) is EventStatus.STARTED
+                    view.events_from or shown.get(event.event_id) is EventStatus.STARTED
                 ), (event, view)
+
+    def _told(self, report: Report) -> None:
+        """Note which moves of the call under way a report says are done."""
+        operation = self.mirror.operations.get(report.operation_id)
+        if (
+            operation is None
+            or operation.state is not OperationState.IMPACTING
+            or operation.generation != report.generation
+        ):
+            return
+        for move in calls.current_moves(operation):
+            # Of what succeeded as a whole, a sight may show that it is a lie.
+            done = [
+                each.vm for each in report.results if each.verdict is VmVerdict.DONE
+            ]
+            if move.to_host and move.vm in done:
+                self._moved[move.vm] = operation.operation_id, move.to_host
+
+    def _judge_moves(self) -> None:
+        """S11: a VM that the driver moved is recorded where it is."""
+        for name, (operation_id, host) in self._moved.items():
+            vm = self.mirror.vms.get(name)
+            is_left = name in self.mirror.operations[operation_id].left_vms
+            if vm is not None and vm.state is not VmState.DELETED and not is_left:
+                assert vm.host == host, f"S11: moved to {host} by {operation_id}: {vm}"
+        self._moved.clear()
 
     def check(self) -> None:
         """Judge what is served, between two steps (S9)."""
@@ -159,15 +237,16 @@ class Witnessed:
                 continue
             assert served is not None, view
             assert served.incarnation == view.incarnation, (served, view)
-            if self.world.now >= max(view.events_from, view.due_at):
+            if view.shows_events:
                 expected = [
                     members(event, VERSIONS[-1])
-                    for event in invariants.seen_by(self.mirror, vm)
+                    for event in moments.seen_by(self.mirror, vm)
                 ]
                 found = [members(event, VERSIONS[-1]) for event in served.events]
                 assert found == expected, (vm, found, expected)
 
     def _settled(self) -> None:
+        self._judge_moves()
         moment = self.moment()
         for invariant in invariants.SETTLED:
             invariant(moment)

@@ -16,7 +16,8 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store.check import check
 from forewarn.store.sqlite import SqliteStore
-from tests.support.invariants import EVERY_COMMIT, Moment
+from tests.support.invariants import EVERY_COMMIT
+from tests.support.moments import Moment
 from tests.support.watched import Mirror, stored
 from tests.system.crowd import Crowd
 

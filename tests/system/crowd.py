@@ -133,6 +133,8 @@ class Crowd:
         self.lives = 0
         self._seed = seed
         self._clock = SystemClock()
+        self.ahead: Micros = 0
+        """By how much the service's wall clock was ahead, at the most."""
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
         self._links: list[HTTPConnection] = []
@@ -212,7 +214,7 @@ class Crowd:
                 body = json.dumps({"StartRequests": [{"EventId": event}]})
                 status, _ = _http(links[vm], "POST", _PATH, body)
                 if status == 200:
-                    at = self._clock.now()
+                    at = self._clock.now() + self.ahead
                     self.acknowledged.append(Acknowledged(vm, event, at))
 
     # Operators

@@ -285,7 +285,14 @@ def forge_and_be_caught(world: World, liar: Namespace) -> None:
     for port in (80, 8080):
         liar.send_syn("10.9.0.1", port)
     eventually(lambda: world.guests()["b"]["forged"], lambda count: count >= seen + 2)
+    # An address that no guest of the file has is a spoofed one too.
+    known = world.guests()["b"]
+    liar.send_syn("203.0.113.9")
+    eventually(
+        lambda: world.guests()["b"]["forged"], lambda count: count > known["forged"]
+    )
     after = world.guests()
+    assert after["b"]["refused"] == known["refused"]
     assert after["a"]["asked"] == before["a"]["asked"]
     assert after["b"]["asked"] == before["b"]["asked"]
 

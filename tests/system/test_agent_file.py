@@ -49,7 +49,7 @@ def test_it_shows_its_settings_alone(built: Path, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=True,
     )
     rows = {row["key"]: row for row in json.loads(done.stdout)}
@@ -80,7 +80,7 @@ def test_at_work_it_has_loaded_nothing_heavy(built: Path, tmp_path: Path) -> Non
     while "gave no document" not in line and time.monotonic() < deadline:
         line = running.stderr.readline()
     running.send_signal(signal.SIGTERM)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=120)
     assert running.returncode == 0, err
     loaded = {name.partition(".")[0] for name in out.split()}
     assert "forewarn" in loaded

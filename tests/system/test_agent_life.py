@@ -157,7 +157,7 @@ def test_a_spot_eviction_takes_what_is_worth_most_first(place: Ground) -> None:
     )
     agent = place.agent(settings=settings).wait_ready()
     agent.hold("report.prepare")
-    event = place.event("Preempt", notice="4s")
+    event = place.event("Preempt", notice="12s")
     place.wait_approved(event, "web_0")
     assert [each[:3] for each in agent.did()] == [
         ("begun", "prepare", "save"),

@@ -115,7 +115,7 @@ def test_a_token_file_that_is_missing_is_a_fault_of_the_settings(
 ) -> None:
     peers = '[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "none"\n'
     agent = place.agent(settings=peers + DRAIN)
-    assert agent.process.wait(20) == 2
+    assert agent.process.wait(120) == 2
     assert "peers.token_file: none cannot be read: No such file" in agent.log()
 
 

@@ -1,9 +1,12 @@
 """`forewarn serve` with programs of the operator's: crashes in the middle of a call."""
 
+import contextlib
 import json
 import os
 import shlex
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -168,6 +171,54 @@ def test_another_kind_of_driver_is_not_believed_of_what_it_never_got(
     assert wait_ended(service, operation) == "Done"
     assert log_of(tmp_path) == ["begun", "done"]
     assert "Traceback" not in service.log()
+
+
+@pytest.mark.parametrize("removed", ["all", "calls", "folder"])
+def test_emptied_records_do_not_run_a_program_twice(
+    start: Start, tmp_path: Path, removed: str
+) -> None:
+    service = start().wait_ready()
+    operation = order(service)
+    eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])
+    service.kill()
+    records = tmp_path / "forewarn.db.command"
+    if removed == "folder":
+        shutil.rmtree(records)
+    for path in list(records.iterdir()) if removed != "folder" else []:
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif removed == "all":
+            path.unlink()
+    service = start().wait_ready()
+    [why] = eventually(
+        lambda: operation_of(service, operation)["blocked_by"], bool, what="the reason"
+    )
+    assert "the driver's memory is not the one that the call was given to" in why
+    (tmp_path / "go").touch()
+    eventually(lambda: log_of(tmp_path), lambda log: log[-1] == "done")
+    service.admin("/v1/resolve", {"operation": operation, "outcome": "done"})
+    assert wait_ended(service, operation) == "Done"
+    assert log_of(tmp_path) == ["begun", "done"], "the program ran once"
+
+
+def test_records_of_an_earlier_version_get_an_identity_and_go_on(
+    start: Start, tmp_path: Path
+) -> None:
+    service = start().wait_ready()
+    operation = order(service)
+    eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])
+    service.kill()
+    # What the first version left behind: no identity, neither here nor there.
+    identity = tmp_path / "forewarn.db.command" / "memory.json"
+    identity.unlink()
+    with contextlib.closing(sqlite3.connect(tmp_path / "forewarn.db")) as store:
+        store.execute("UPDATE operations SET driver_memory = ''")
+        store.commit()
+    service = start().wait_ready()
+    assert json.loads(identity.read_text())["used"] is True
+    (tmp_path / "go").touch()
+    assert wait_ended(service, operation) == "Done"
+    assert log_of(tmp_path) == ["begun", "done"]
 
 
 def test_a_probe_program_settles_what_was_lost(start: Start, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from random import Random
 import pytest
 
 from forewarn.clock import SystemClock
+from forewarn.instants import SECOND
 from forewarn.protocol.operations import ENDED_STATES
+from tests.support import stepped_clock
 from tests.support.processes import POLL_SECONDS, Serving, http
 from tests.system.aftermath import judge
 from tests.system.conftest import KILLED
@@ -28,6 +30,9 @@ BIRTH_SECONDS = (0.02, 0.7)
 """From its beginning to its death, where it is killed while it starts."""
 BIRTHS = 0.2
 """The share of deaths in the start."""
+
+OFFSETS = (-20.0, -3.0, 0.0, 3.0, 20.0)
+"""Seconds by which the wall clock is off, where it is stepped: notices have one."""
 
 END_SECONDS = 40.0
 """For everything under way to end when nobody asks any more."""
@@ -44,9 +49,11 @@ ACTIONS = ("freeze", "live_migrate", "reboot", "redeploy", "reimage", "delete")
 class Lives:
     """One service after the other on the same file."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        """Nothing runs yet."""
+    def __init__(self, folder: Path, seed: int, *, is_stepped: bool = False) -> None:
+        """Nothing runs yet; `is_stepped` has the wall clock set at any instant."""
         self.folder = folder
+        self._offset = folder / "offset" if is_stepped else None
+        self.set_clock(0)
         self.rng = Random(seed)
         self.crowd = Crowd(seed)
         self.services: list[Serving] = []
@@ -66,8 +73,31 @@ class Lives:
     def begin(self) -> Serving:
         """Start a service on what the last one left."""
         text = fleet(self.crowd.lives)
-        self.services.append(Serving(self.folder, text, **self._settings))
+        under: list[str] = []
+        if self._offset is not None:
+            under = [sys.executable, stepped_clock.__file__, str(self._offset)]
+        self.services.append(Serving(self.folder, text, under, **self._settings))
         return self.services[-1]
+
+    @property
+    def is_stepped(self) -> bool:
+        """Tell whether the wall clock is set while the service lives and is down."""
+        return self._offset is not None
+
+    def set_clock(self, seconds: float) -> None:
+        """Set the wall clock of the services."""
+        if self._offset is not None:
+            fresh = self._offset.with_suffix(".new")
+            fresh.write_text(str(seconds), encoding="ascii")
+            fresh.replace(self._offset)
+
+    def _step(self) -> None:
+        """Set the wall clock forward or back, if it is stepped in this life."""
+        if self._offset is not None:
+            seconds = self.rng.choice(OFFSETS)
+            self.crowd.ahead = max(self.crowd.ahead, round(seconds * SECOND))
+            sys.stderr.write(f"the clock is off by {seconds} s\n")
+            self.set_clock(seconds)
 
     def live_and_die(self) -> None:
         """Start a service, load it, and kill it."""
@@ -82,21 +112,26 @@ class Lives:
         self.crowd.part()
 
     def _wait(self, service: Serving, since: str, seconds: float) -> None:
-        threading.Event().wait(seconds)
+        threading.Event().wait(seconds / 2)
+        self._step()
+        threading.Event().wait(seconds / 2)
         assert service.process.poll() is None, service.log()
         service.kill()
         # Shown where the test fails.
         sys.stderr.write(f"life {self.crowd.lives}: killed {seconds:.3f} s {since}\n")
         assert "Traceback" not in service.log(), service.log()
+        self._step()
 
     def judge(self) -> None:
         """Judge what the dead service left."""
         judge(self.folder / "forewarn.db", self.crowd, self.folder / "program.log")
 
 
-@pytest.fixture
-def lives(tmp_path: Path, kill_seed: int) -> Iterator[Lives]:
-    made = Lives(tmp_path, kill_seed)
+@pytest.fixture(params=[False, True], ids=["steady", "stepped"])
+def lives(
+    tmp_path: Path, kill_seed: int, request: pytest.FixtureRequest
+) -> Iterator[Lives]:
+    made = Lives(tmp_path, kill_seed, is_stepped=request.param)
     yield made
     for each in made.services:
         each.process.kill()
@@ -109,12 +144,18 @@ def test_what_was_promised_outlives_every_kill(
     kill_seed: int,
     record_property: Callable[[str, object], None],
 ) -> None:
+    if lives.is_stepped:
+        kills //= 2
     for _ in range(kills):
         lives.live_and_die()
         lives.judge()
     crowd = lives.crowd
-    assert len(crowd.acknowledged) >= kills, "too few approvals to tell anything"
-    assert sum(crowd.given.values()) >= kills, crowd.given
+    # A clock that is ahead has starts come before approvals.
+    least = kills // 2 if lives.is_stepped else kills
+    assert len(crowd.acknowledged) >= least, "too few approvals to tell anything"
+    assert sum(crowd.given.values()) >= least, crowd.given
+    # Whatever waits for NotBefore can go.
+    lives.set_clock(max(OFFSETS))
     service = lives.begin().wait_ready()
     _wait_for_the_end(service)
     assert service.terminate() == 0
@@ -123,7 +164,7 @@ def test_what_was_promised_outlives_every_kill(
     orders = ", ".join(f"{verb} {count}" for verb, count in sorted(crowd.given.items()))
     record_property(
         KILLED,
-        f"{kills} kills, seed {kill_seed}: {len(crowd.acknowledged)} approvals and "
+        f"{kills} kills, seed {kill_seed}{', clock stepped' * lives.is_stepped}: {len(crowd.acknowledged)} approvals and "
         f"{sum(crowd.given.values())} orders outlived them ({orders})",
     )
 

@@ -122,6 +122,9 @@ def test_a_store_that_was_moved_away_is_named_at_the_end(
     assert "Traceback" not in service.log()
 
 
+STORE_BYTES_MAX = 2 * 1024 * 1024
+"""Largest file in bytes: room for an empty store and its log, and some orders."""
+
 FILES_OF_BYTES = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
@@ -130,7 +133,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def test_a_store_that_cannot_grow_is_told_at_the_end(start: Start) -> None:
-    bound = (sys.executable, "-c", FILES_OF_BYTES, str(512 * 1024))
+    bound = (sys.executable, "-c", FILES_OF_BYTES, str(STORE_BYTES_MAX))
     service = start(under=bound).wait_ready()
     eventually(lambda: is_lost(service, "fail") or is_lost(service, "restore"), bool)
     assert service.ended() == 1

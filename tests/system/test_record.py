@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -176,12 +177,15 @@ def test_kill_9_loses_nothing_that_was_written(
 
 
 def raw(host: str, port: int) -> bytes:
-    """Return the bytes of an answer but the line that is for this connection."""
+    """Return the bytes of an answer but the lines of this connection and moment."""
     with socket.create_connection((host, port), timeout=PATIENCE_SECONDS) as wire:
         wire.sendall(GET)
         data = b"".join(iter(lambda: wire.recv(65_536), b""))
     assert b"\r\nConnection: close\r\n" in data
-    return data.replace(b"Connection: close\r\n", b"", 1)
+    data = data.replace(b"Connection: close\r\n", b"", 1)
+    dated, count = re.subn(rb"\r\nDate: [^\r]+", b"", data, count=1)
+    assert count == 1, data
+    return dated
 
 
 def test_what_was_recorded_is_replayed_byte_by_byte(

@@ -239,7 +239,7 @@ def test_nothing_is_made_where_nothing_is_told(
 
 @in_loop
 async def test_no_secret_is_ever_logged(tmp_path: Any) -> None:
-    token, secret, wrong = "t0ken-of-ann", "pr0xy-secret", "wr0ng-token"
+    token, secret, wrong = "t0ken-of-ann-4f8a2c6e1b90", "pr0xy-secret", "wr0ng-token"
     (tmp_path / "tokens").write_text(f"ann:{token}\n")
     (tmp_path / "secret").write_text(secret)
     flags = {

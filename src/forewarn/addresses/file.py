@@ -6,10 +6,10 @@ listeners that it leaves out are the fleet's. All problems are told together.
 
 import ipaddress
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from forewarn import toml
 from forewarn.addresses.model import (
     PORTS_MAX,
     ROUTING_TABLE,
@@ -54,7 +54,7 @@ def read_plan(text: str, *, name: str, vms: Mapping[str, Vm] | None = None) -> P
     Raises AddressFileError with everything that is wrong.
     """
     try:
-        tables = tomllib.loads(text)
+        tables = toml.loads(text)
     except (ValueError, RecursionError) as error:
         raise AddressFileError([not_toml(error, file=name, text=text)]) from error
     return _Reader(tables, text=text, name=name, vms=vms).plan()

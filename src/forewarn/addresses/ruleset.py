@@ -48,7 +48,11 @@ def asked(port: Port) -> str:
 
 
 def forged(port: Port) -> str:
-    """Return the counter of packets that claimed to be another guest's."""
+    """Return the counter of packets from an address or MAC that is not the guest's.
+
+    From an address outside the file, only packets into the link-local network count:
+    no other traffic of such an address is looked at.
+    """
     return f"forged_{port.interface}"
 
 
@@ -193,6 +197,12 @@ def _from(port: Port) -> Iterator[str]:
         f"\t\t{is_own}ip daddr {SERVICE} tcp dport {SERVICE_PORT} "
         f'counter name "{asked(port)}" {_handing_over(port)} accept'
     )
+    if own:
+        # No guest of the file has this address, but the packet is spoofed all the same.
+        yield (
+            f"\t\tip saddr != {own} ip saddr != {LINK_LOCAL} "
+            f"ip daddr {LINK_LOCAL} {liar}"
+        )
     yield f"\t\tip daddr {LINK_LOCAL} {astray}"
     not_own = f"ip saddr != {own} " if own else ""
     yield f"\t\t{not_own}ip saddr {LINK_LOCAL} {astray}"

@@ -8,24 +8,24 @@ fails until it is). What a tenant is shown comes from `control.sight` alone.
 import asyncio
 import contextlib
 import enum
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from starlette.requests import Request
 
 from forewarn.admin import limits
-from forewarn.admin.pace import Pace
 from forewarn.admin.problems import ForbiddenError, UnauthorizedError
-from forewarn.control import tokens
+from forewarn.control import sight, tokens
 from forewarn.control.desk import Health, OperatorDesk
-from forewarn.control.share import speaker
+from forewarn.control.idempotency import Once
 from forewarn.control.sight import Sight
 from forewarn.control.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros
-from forewarn.protocol.operations import Operation
+from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.store.port import Reader
 from forewarn.store.token import Token
 
@@ -33,6 +33,24 @@ T = TypeVar("T")
 
 CALLER = "forewarn.caller"
 """Where a request's scope keeps its `Caller`."""
+
+
+UNIX_PEER = "forewarn.unix_peer"
+"""Where a request's scope keeps its `UnixPeer`, if it came to a Unix socket."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnixPeer:
+    """A local process, as the kernel knows it."""
+
+    name: str
+    """As the history calls its user: `unix:alice`, which is no token's name."""
+    where: str
+    """Its process and user, for the history."""
+    is_operator: bool
+    """It is root, the service's user, or in the service's group."""
+    wanted: str
+    """The group whose members are operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +64,21 @@ class Caller:
     may_write: bool = True
     token_id: str = ""
     """The token of the store that is judged anew in each transaction."""
+    peer: str = ""
+    """Address of the connection's peer."""
+    is_authenticated: bool = True
+    """They presented a good token or credentials; false where none are needed."""
+
+    @property
+    def actor(self) -> Actor:
+        """Return who it is, as the history has them."""
+        return Actor(
+            kind=ActorKind.TENANT if self.tenant else ActorKind.OPERATOR,
+            name=self.name.removeprefix(f"{self.tenant}/"),
+            tenant=self.tenant,
+            token=self.token_id,
+            peer=self.peer,
+        )
 
     @property
     def is_operator(self) -> bool:
@@ -55,12 +88,14 @@ class Caller:
     @classmethod
     def of_token(cls, token: Token) -> "Caller":
         """Return the holder of a token of the store."""
-        name = speaker(token.tenant, token.name) if token.tenant else token.name
+        name = f"{token.tenant}/{token.name}" if token.tenant else token.name
         return cls(
             name=name,
             tenant=token.tenant,
             may_write=not token.read_only,
             token_id=token.token_id,
+            # Who made the token may have been anybody.
+            is_authenticated=not token.is_unauthenticated,
         )
 
 
@@ -122,6 +157,28 @@ DEMANDS: dict[str, Demand] = {
 """What each route demands, by method and path."""
 
 
+_PATTERNS = {
+    key: re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(key)))
+    for key in DEMANDS
+    if "{" in key
+}
+
+
+def demand_of(method: str, path: str) -> Demand | None:
+    """Return what a request demands, by its head; None: the table names no such route.
+
+    Routes that another program adds (`admit_operators`) are not in the table.
+    """
+    asked = f"{method} {path}"
+    found = DEMANDS.get(asked)
+    if found is not None or not path.startswith("/v1/"):
+        return found
+    for key, pattern in _PATTERNS.items():
+        if pattern.fullmatch(asked):
+            return DEMANDS[key]
+    return None
+
+
 def caller_of(request: Request) -> Caller:
     """Return who sent the request, as the gate found out."""
     return cast("Caller", request.scope[CALLER])
@@ -130,17 +187,15 @@ def caller_of(request: Request) -> Caller:
 def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
     """Return what lets requests on to the routes of a router, as `DEMANDS` says.
 
-    Each order of a tenant counts, also one that is refused afterwards.
-    `prefix` is the router's own, which its routes do not know.
+    `head.Head` has judged the same from the path. This looks at the route that was
+    found, so a route without an entry in the table is closed however its path is
+    written. `prefix` is the router's own, which its routes do not know.
     """
 
     async def admit(request: Request) -> None:
         path = prefix + str(getattr(request.scope.get("route"), "path", ""))
         demand = DEMANDS.get(f"{request.method} {path}", Demand.OPERATOR_ORDERS)
-        caller = caller_of(request)
-        check(caller, demand)
-        if caller.tenant and demand.writes:
-            cast("Pace", request.app.state.pace).take(caller.tenant)
+        check(caller_of(request), demand)
 
     return admit
 
@@ -169,6 +224,15 @@ def check(caller: Caller, demand: Demand) -> None:
         )
 
 
+@runtime_checkable
+class RemoteDesk(OperatorDesk, Protocol):
+    """A desk in another process than the plane, which is told who asks."""
+
+    def on_behalf_of(self, caller: Caller) -> OperatorDesk:
+        """Return the desk that asks for `caller`."""
+        ...
+
+
 class GuardedDesk:
     """The desk for who came with a token of the store.
 
@@ -183,6 +247,9 @@ class GuardedDesk:
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
         """Carry out one order; also raises UnauthorizedError."""
+        if isinstance(self._desk, RemoteDesk):
+            # It takes nothing but a `Decision`, which judges the token by itself.
+            return await self._desk.order(who, decide)
 
         def judged(work: Work) -> T:
             self._judge(work.tx)
@@ -209,19 +276,21 @@ class GuardedDesk:
         """Return the model time."""
         return self._desk.now()
 
-    def health(self) -> Health:
+    async def health(self) -> Health:
         """Tell whether the ticker and the store work."""
-        return self._desk.health()
+        return await self._desk.health()
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
         """Return how many objects of each kind a fleet file has."""
         return await self._desk.count_fleet(text)
 
-    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+    async def merge_fleet(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
         """Plan or apply a fleet file for an operator; raises ForbiddenError."""
         check(self._caller, Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS)
         await self.read(lambda _reader: None)
-        return await self._desk.merge_fleet(text, who=who)
+        return await self._desk.merge_fleet(text, who=who, once=once)
 
     async def changes(self) -> AsyncIterator[tuple[str, ...]]:
         """Yield ids of operations that changed and that the caller may see.
@@ -250,15 +319,13 @@ class GuardedDesk:
                 await feed.aclose()
 
     async def _own(self, ids: tuple[str, ...]) -> tuple[str, ...]:
-        return await self.read(
-            lambda reader: tuple(
-                each for each in ids if reader.get(Operation, each) is not None
-            )
-        )
+        return await self.read(lambda reader: sight.operations_among(reader, ids))
 
 
 def desk_for(desk: OperatorDesk, caller: Caller) -> OperatorDesk:
     """Return the desk as the caller may use it."""
+    if isinstance(desk, RemoteDesk):
+        desk = desk.on_behalf_of(caller)
     return GuardedDesk(desk, caller) if caller.token_id else desk
 
 

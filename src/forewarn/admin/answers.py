@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 from starlette.responses import JSONResponse
 
 from forewarn.admin import shapes
+from forewarn.texts import json_text
 
 Documented: TypeAlias = dict[int | str, dict[str, Any]]
 
@@ -14,6 +15,7 @@ _ERRORS = {
     403: "This token may not do it.",
     404: "Something that it names does not exist.",
     409: "The rules do not allow it now; nothing was changed.",
+    422: "The Idempotency-Key belongs to another request; nothing was changed.",
     503: "The service cannot do it now; `Retry-After` says when to ask again.",
 }
 
@@ -36,6 +38,14 @@ def documented(model: type[Any], *errors: int, status: int = 200) -> Documented:
     }
 
 
+class SafeJsonResponse(JSONResponse):
+    """JSON that may be shown on a terminal as it is."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body: characters that are not printable are escaped."""
+        return json_text(content).encode("utf-8")
+
+
 def answer(content: Any, *, status: int = 200) -> JSONResponse:
     """Return JSON that was made by `control.reports`, unchecked."""
-    return JSONResponse(content, status_code=status)
+    return SafeJsonResponse(content, status_code=status)

@@ -1,7 +1,7 @@
 """The operator API as one application: routes, gate, errors and its own page."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -23,8 +23,10 @@ from forewarn.admin import (
     watch,
     webhooks,
 )
-from forewarn.admin.gate import BodyLimit, Gate
-from forewarn.admin.pace import Pace
+from forewarn.admin.gate import Gate
+from forewarn.admin.head import Head, Unread
+from forewarn.admin.pace import Pace, ReadPace
+from forewarn.admin.throttle import RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.desk import OperatorDesk
@@ -85,13 +87,9 @@ def create_app(
     )
     app.state.desk = desk
     app.state.watchers = watch.Watchers()
-    app.state.pace = Pace((clock or SystemClock()).monotonic)
+    app.state.names_in_file = tokens.names if tokens else frozenset()
     problems.install(app)
-    app.add_middleware(BodyLimit)
-    app.add_middleware(problems.LastResort)
-    app.add_middleware(Gate, tokens=tokens)
-    if answered is not None:
-        app.add_middleware(metrics.Responses, counts=answered)
+    _guard(app, tokens, (clock or SystemClock()).monotonic, answered)
     v1 = APIRouter(prefix="/v1")
     for each in (orders, lists, history, availability, fleet, watch, credentials):
         v1.include_router(each.router)
@@ -111,6 +109,25 @@ def create_app(
     app.add_api_route("/", page, include_in_schema=False)
     app.add_api_route("/docs", page, include_in_schema=False)
     return app
+
+
+def _guard(
+    app: FastAPI,
+    tokens: Tokens | None,
+    monotonic: Callable[[], float],
+    answered: Counter[str] | None,
+) -> None:
+    """Put before the routes what stands before them: the last added stands first."""
+    refused = RefusalLog(monotonic)
+    app.add_middleware(
+        Head, pace=Pace(monotonic), reads=ReadPace(monotonic), refused=refused
+    )
+    app.add_middleware(problems.LastResort)
+    throttle = Throttle(monotonic)
+    app.add_middleware(Gate, tokens=tokens, throttle=throttle, refused=refused)
+    app.add_middleware(Unread)
+    if answered is not None:
+        app.add_middleware(metrics.Responses, counts=answered)
 
 
 async def page() -> Response:

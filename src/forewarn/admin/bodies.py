@@ -23,17 +23,19 @@ from forewarn.admin.limits import (
     NAME_CHARACTERS_MAX,
     TEXT_CHARACTERS_MAX,
 )
-from forewarn.control.tokens import DEFAULT_NAME
+from forewarn.control.tokens import DEFAULT_LIFETIME
 from forewarn.control.verbs import TARGETS_MAX, Wishes
 from forewarn.instants import (
     DURATION_MAX,
     SECOND,
     Micros,
+    format_duration,
     parse_duration,
     parse_instant,
 )
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import DURATION_UNKNOWN
+from forewarn.texts import fault_of
 
 
 def when(text: str, *, now: Micros) -> Micros:
@@ -60,6 +62,12 @@ def _readable_when(text: str) -> str:
     return stripped
 
 
+def _readable_text(text: str) -> str:
+    if fault := fault_of(text):
+        raise ValueError(fault)
+    return text
+
+
 def _readable_duration(text: str) -> str:
     parse_duration(text)
     return text
@@ -84,7 +92,13 @@ def _seconds(value: object) -> object:
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 Names = Annotated[list[Name], Field(min_length=1, max_length=TARGETS_MAX)]
-Text = Annotated[str, StringConstraints(max_length=TEXT_CHARACTERS_MAX)]
+Text = Annotated[
+    str,
+    StringConstraints(max_length=TEXT_CHARACTERS_MAX),
+    AfterValidator(_readable_text),
+]
+"""A text that people will read: in the history, in logs and in documents."""
+
 When = Annotated[
     str,
     StringConstraints(max_length=NAME_CHARACTERS_MAX),
@@ -118,8 +132,8 @@ class WishedOrder(Order):
 
     not_before: When | None = Field(
         default=None,
-        description="The earliest start: RFC 3339, or +DURATION from now. Never with "
-        "less than the least notice.",
+        description="NotBefore, when it starts if not all approve earlier: RFC 3339, or "
+        "+DURATION from now. Never with less than the least notice.",
         examples=["+30m"],
     )
     description: Text | None = Field(
@@ -150,6 +164,7 @@ class Maintain(WishedOrder):
                     "hosts": ["h1", "h2"],
                     "impact": "live-migrate",
                     "not_before": "+1h",
+                    "at_once": 1,
                     "reason": "firmware 2.4",
                 }
             ]
@@ -169,6 +184,13 @@ class Maintain(WishedOrder):
     emergency: bool = Field(
         default=False, description="It is an emergency repair: the description says so."
     )
+    at_once: int | None = Field(
+        default=None,
+        ge=1,
+        le=TARGETS_MAX,
+        description="How many of the hosts are announced or worked on at once; none "
+        "said: the service's setting policy.hosts_at_once.",
+    )
 
     def wishes(self, *, now: Micros) -> Wishes:
         """Return what the order says otherwise; raises BadRequestError."""
@@ -177,6 +199,7 @@ class Maintain(WishedOrder):
             not_before=self.start(now=now),
             description=self.description,
             emergency=self.emergency,
+            at_once=self.at_once,
         )
 
 
@@ -280,16 +303,27 @@ class NewToken(Order):
         }
     )
 
-    name: Name = Field(
-        default=DEFAULT_NAME, description="Who holds it, as the history shows it."
+    name: Name | None = Field(
+        default=None,
+        description="Who holds it, as the history shows it: a name that no other good "
+        "token has. Absent: a name made of its ID.",
     )
     tenant: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
         default="", description="Whose VMs it is for; empty: an operator's, for all."
     )
     read_only: bool = Field(default=False, description="It may order nothing.")
-    expires_in: Duration | None = Field(
-        default=None, description="After that it is good for nothing; absent: never."
+    expires_in: Duration | Literal["never"] | None = Field(
+        default=None,
+        description="After that it is good for nothing, or `never`; absent: "
+        f"{format_duration(DEFAULT_LIFETIME)}.",
     )
+
+    @property
+    def lifetime(self) -> Micros | None:
+        """Return how long it is good; None: for ever."""
+        if self.expires_in is None:
+            return DEFAULT_LIFETIME
+        return None if self.expires_in == "never" else parse_duration(self.expires_in)
 
 
 class RevokeToken(Order):

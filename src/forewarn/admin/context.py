@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from forewarn.admin.access import Caller, caller_of, desk_for
 from forewarn.control.desk import OperatorDesk
+from forewarn.protocol import actors as protocol_actors
 
 
 async def desk_of(request: Request) -> OperatorDesk:
@@ -19,9 +20,9 @@ async def desk_of(request: Request) -> OperatorDesk:
     return desk_for(desk, caller_of(request))
 
 
-async def actor_of(request: Request) -> str:
-    """Return who sent the request, as the history calls them."""
-    return caller_of(request).name
+async def actor_of(request: Request) -> protocol_actors.Actor:
+    """Return who sent the request, as the history has them."""
+    return caller_of(request).actor
 
 
 async def asking(request: Request) -> Caller:
@@ -30,5 +31,5 @@ async def asking(request: Request) -> Caller:
 
 
 Desk = Annotated[OperatorDesk, Depends(desk_of)]
-Actor = Annotated[str, Depends(actor_of)]
+Actor = Annotated[protocol_actors.Actor, Depends(actor_of)]
 Asking = Annotated[Caller, Depends(asking)]

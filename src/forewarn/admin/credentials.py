@@ -4,17 +4,20 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forewarn import ids
 from forewarn.admin import bodies, limits, selection, shapes
-from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Actor, Desk
+from forewarn.admin.answers import SafeJsonResponse, answer, documented
+from forewarn.admin.context import Desk
+from forewarn.admin.decisions import token_report
+from forewarn.admin.idempotency import Giving
 from forewarn.admin.lists import Name
 from forewarn.control import tokens
-from forewarn.control.work import Who, need
+from forewarn.control.work import need
 from forewarn.fleet.model import Tenant
-from forewarn.instants import Micros, format_instant, parse_duration
+from forewarn.protocol.errors import RefusedError
 from forewarn.store import kinds
 from forewarn.store.port import Reader
 from forewarn.store.token import Token
@@ -49,7 +52,7 @@ async def list_tokens(query: Annotated[TokenQuery, Query()], desk: Desk) -> Resp
             limit=query.limit,
         )
         return {
-            "tokens": [_report(token, now=now) for token in found],
+            "tokens": [token_report(token, now=now) for token in found],
             "next": following or None,
         }
 
@@ -59,45 +62,37 @@ async def list_tokens(query: Annotated[TokenQuery, Query()], desk: Desk) -> Resp
 @router.post(
     "/tokens",
     status_code=201,
-    responses=documented(shapes.NewTokenShape, 400, 404, 409, status=201),
+    responses=documented(shapes.NewTokenShape, 400, 404, 409, 422, status=201),
 )
-async def create_token(body: bodies.NewToken, desk: Desk, actor: Actor) -> Response:
+async def create_token(
+    body: bodies.NewToken, giver: Giving, request: Request
+) -> Response:
     """Make a token. Its text is in this answer, and nowhere else, ever again."""
+    desk = giver.desk
     secret = ids.new_secret()
-    lifetime = None if body.expires_in is None else parse_duration(body.expires_in)
-    token = await desk.order(
-        Who(actor=actor, reason=body.reason),
-        lambda work: tokens.create(
-            work,
-            name=body.name,
-            tenant=body.tenant,
-            read_only=body.read_only,
-            lifetime=lifetime,
-            secret_digest=tokens.digest(secret),
-        ),
+    token_id = await giver.give(
+        "tokens",
+        body,
+        secret_digest=tokens.digest(secret),
+        names_in_file="\n".join(sorted(request.app.state.names_in_file)),
     )
-    report = {"token": tokens.text_of(token, secret), **_report(token, now=desk.now())}
-    return JSONResponse(report, 201, headers={"Cache-Control": "no-store"})
-
-
-@router.post("/tokens/revoke", responses=documented(shapes.TokenShape, 400, 404, 409))
-async def revoke_token(body: bodies.RevokeToken, desk: Desk, actor: Actor) -> Response:
-    """Make a token good for nothing, at once and for ever."""
-    token = await desk.order(
-        Who(actor=actor, reason=body.reason),
-        lambda work: tokens.revoke(work, body.id),
-    )
-    return answer(_report(token, now=desk.now()))
-
-
-def _report(token: Token, *, now: Micros) -> dict[str, Any]:
-    return {
-        "id": token.token_id,
-        "name": token.name,
-        "tenant": token.tenant or None,
-        "read_only": token.read_only,
-        "created": format_instant(token.created_at),
-        "created_by": token.created_by,
-        "expires": format_instant(token.expires_at) if token.expires_at else None,
-        "expired": token.is_expired(now=now),
+    if giver.is_repeated:
+        raise RefusedError(
+            f"this Idempotency-Key has already made token {token_id}, and only the "
+            "first answer had its text",
+            hint=f"Revoke it (`forewarn token revoke {token_id}`) and make another.",
+        )
+    token = await desk.read(lambda reader: need(reader, Token, token_id))
+    report = {
+        "token": tokens.text_of(token, secret),
+        **token_report(token, now=desk.now()),
     }
+    return SafeJsonResponse(report, 201, headers={"Cache-Control": "no-store"})
+
+
+@router.post(
+    "/tokens/revoke", responses=documented(shapes.TokenShape, 400, 404, 409, 422)
+)
+async def revoke_token(body: bodies.RevokeToken, giver: Giving) -> Response:
+    """Make a token good for nothing, at once and for ever."""
+    return giver.answer(await giver.give("tokens-revoke", body))

@@ -1,18 +1,25 @@
 """The fleet: what is, as JSON or as a file, and how a file changes it."""
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Query
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forewarn.admin import bodies, limits, shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Actor, Desk
+from forewarn.admin.context import Desk
+from forewarn.admin.flat import FlatError, FlatObject
+from forewarn.admin.idempotency import Giving
 from forewarn.admin.lists import Name
 from forewarn.control import reports
-from forewarn.control.work import Who
+from forewarn.control.idempotency import RepeatedError
 from forewarn.fleet import export
 from forewarn.fleet.changes import Action, MergePlan
 from forewarn.fleet.file import FleetText
@@ -21,7 +28,70 @@ from forewarn.store import kinds
 from forewarn.store.kinds import Query as StoreQuery
 from forewarn.store.port import Reader, Record, every
 
-router = APIRouter(tags=["fleet"])
+
+class _FleetRequest(Request):
+    """A request whose body is read as it arrives where it is long."""
+
+    _flat: FlatObject | None = None
+    _first = b""
+    _is_taken = False
+
+    async def body(self) -> bytes:
+        """Return the body; of a long one no more than what shows that there is one."""
+        if self._is_taken:
+            return self._first
+        self._is_taken = True
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self.stream():
+            size += len(piece)
+            if self._flat is not None:
+                self._feed(piece)
+                continue
+            pieces.append(piece)
+            if size > limits.ORDER_BYTES_MAX:
+                self._flat = FlatObject()
+                self._feed(b"".join(pieces))
+                pieces.clear()
+        self._first = b"".join(pieces) if self._flat is None else b"{}"
+        return self._first
+
+    def _feed(self, data: bytes) -> None:
+        assert self._flat is not None
+        # Each step is about a millisecond of the event loop.
+        for start in range(0, len(data), limits.FLEET_STEP_BYTES):
+            try:
+                self._flat.feed(data[start : start + limits.FLEET_STEP_BYTES])
+            except FlatError as error:
+                raise HTTPException(400, str(error)) from error
+
+    async def json(self) -> Any:
+        """Return what the body says."""
+        body = await self.body()
+        if self._flat is None:
+            return json.loads(body)
+        try:
+            return self._flat.finish()
+        except FlatError as error:
+            raise HTTPException(400, str(error)) from error
+
+
+class _FleetRoute(APIRoute):
+    """A route whose body may be a fleet file."""
+
+    def get_route_handler(
+        self,
+    ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, which is given the body as it arrives."""
+        handle = super().get_route_handler()
+
+        async def handle_fleet(request: Request) -> Response:
+            return await handle(_FleetRequest(request.scope, request.receive))
+
+        return handle_fleet
+
+
+router = APIRouter(tags=["fleet"], route_class=_FleetRoute)
 
 FLEET_TYPE = "application/toml"
 
@@ -75,8 +145,12 @@ def _page(reader: Reader, first: int, after: str, limit: int) -> dict[str, Any]:
 
 @router.get(
     "/fleet/export",
-    response_class=PlainTextResponse,
-    responses={200: {"content": {FLEET_TYPE: {}}}},
+    # Of no media type: errors are JSON, and the text of the file is named below.
+    response_class=Response,
+    responses={
+        **documented(shapes.FleetCount),
+        200: {"content": {FLEET_TYPE: {"schema": {"type": "string"}}}},
+    },
 )
 async def fleet_export(desk: Desk) -> Response:
     """Return the fleet as it is, as the text of a fleet file."""
@@ -112,16 +186,25 @@ async def fleet_plan(body: bodies.FleetText, desk: Desk) -> Response:
 
 @router.post(
     "/fleet/apply",
-    responses=documented(shapes.PlanShape, 400, 409),
+    responses=documented(shapes.PlanShape, 400, 409, 422),
 )
-async def fleet_apply(body: bodies.FleetText, desk: Desk, actor: Actor) -> Response:
+async def fleet_apply(body: bodies.FleetText, giver: Giving) -> Response:
     """Apply a fleet file: all of it, or nothing.
 
     Only what its author changed is changed: a VM that a migration moved stays.
+    The answer to a repeated request has the first lines of the plan, and no changes.
     """
-    who = Who(actor=actor, reason=body.reason)
-    plan = await desk.merge_fleet(_text_of(body), who=who)
-    return answer(_plan_report(plan, applied=True))
+    who = giver.who(body.reason)
+    text = _text_of(body)
+    # Hashing a large file takes a while, and releases the interpreter.
+    digest = await asyncio.to_thread(text.digest)
+    said = json.dumps([text.name, body.reason, text.may_be_empty, digest])
+    try:
+        plan = await giver.desk.merge_fleet(text, who=who, once=giver.once(said))
+    except RepeatedError as repeated:
+        report = giver.taken(repeated.result)
+        return giver.answer({"applied": True, **report, "changes": []})
+    return giver.answer(_plan_report(plan, applied=True))
 
 
 def _text_of(body: bodies.FleetText) -> FleetText:

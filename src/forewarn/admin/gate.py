@@ -5,26 +5,43 @@ A token is one of the operator's file, or one of the store, which may be a tenan
 A browser on the operator's machine can be made to send requests by any page.
 Without tokens, therefore, the Host header must name a loopback address (a page
 that rebinds its DNS name to 127.0.0.1 sends its own name), and a body must be
-`application/json`, which no page sends across origins without asking first.
+`application/json`, which no page sends across origins without asking first. A reverse
+proxy on that machine would make operators of all its clients, so a request that one
+has forwarded is refused.
 What is open to everybody tells nothing about the fleet.
 """
 
 import re
+from dataclasses import replace
 from typing import cast
 
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from forewarn.admin import limits
-from forewarn.admin.access import CALLER, NOBODY, Caller, unauthorized
-from forewarn.admin.problems import Kind, of_error, problem
+from forewarn.admin.access import (
+    CALLER,
+    NOBODY,
+    UNIX_PEER,
+    Caller,
+    UnixPeer,
+    unauthorized,
+)
+from forewarn.admin.problems import (
+    Kind,
+    TooManyError,
+    UnauthorizedError,
+    of_error,
+    problem,
+)
+from forewarn.admin.throttle import RefusalLog, Throttle, source_of
 from forewarn.admin.tokens import NAMELESS, Tokens
+from forewarn.admin.uses import Uses
 from forewarn.control import tokens
 from forewarn.control.desk import OperatorDesk
 from forewarn.fleet.values import is_loopback
 from forewarn.protocol.errors import ForewarnError
+from forewarn.store.token import Token
 
 OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 """What needs no token."""
@@ -33,10 +50,20 @@ OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 class Gate:
     """Lets a request in with its sender's name, or answers it."""
 
-    def __init__(self, app: ASGIApp, *, tokens: Tokens | None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        tokens: Tokens | None,
+        throttle: Throttle,
+        refused: RefusalLog,
+    ) -> None:
         """Stand before `app`; None: no token file, and loopback callers only."""
         self._app = app
+        self._throttle = throttle
+        self._refused = refused
         self._tokens = tokens
+        self._uses = Uses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -51,15 +78,32 @@ class Gate:
 
     async def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if self._tokens is None and not names_loopback(headers.get("host", "")):
+        peer: UnixPeer | None = scope.get(UNIX_PEER)
+        needs_nothing = self._tokens is None and peer is None
+        if needs_nothing and not names_loopback(headers.get("host", "")):
             return problem(
                 Kind.FORBIDDEN,
                 "without tokens this API answers to a loopback name only",
                 hint="use http://127.0.0.1, or set [admin] token_file",
             )
+        by_credentials = peer is not None and "authorization" not in headers
+        if (needs_nothing or by_credentials) and (
+            proxied := forwarding_header(headers)
+        ):
+            return problem(
+                Kind.FORBIDDEN,
+                f"without tokens this API answers no proxy, and {proxied} shows that "
+                "one forwarded this request: everybody who reaches the proxy would "
+                "be the operator",
+                hint="set [admin] token_file, and send Authorization: Bearer TOKEN "
+                "through the proxy",
+            )
         try:
-            scope[CALLER] = await self._caller(scope, headers)
+            caller = await self._caller(scope, headers)
+            scope[CALLER] = replace(caller, peer=peer_of(scope))
         except ForewarnError as error:
+            if isinstance(error, UnauthorizedError | TooManyError):
+                self._refused.note(error.message, peer=peer_of(scope))
             return of_error(error)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST" and media_type != "application/json":
@@ -77,69 +121,102 @@ class Gate:
         """
         is_open = scope["path"] in OPEN_PATHS
         if "authorization" not in headers:
+            peer: UnixPeer | None = scope.get(UNIX_PEER)
+            if peer is not None:
+                return _of_peer(peer, is_open=is_open)
             if self._tokens is None:
-                return Caller(name=NAMELESS)
+                return Caller(name=NAMELESS, is_authenticated=False)
             if is_open:
                 return NOBODY
             raise unauthorized()
-        text = _bearer(headers)
+        text, source = _bearer(headers), source_of(peer_of(scope))
+        self._throttle.check(source, text)
         if tokens.looks_like_one(text):
             desk = cast("OperatorDesk", scope["app"].state.desk)
             now = desk.now()
             token = await desk.read(lambda reader: tokens.judge(reader, text, now=now))
-            if token is not None:
+            if token is not None and not self._is_anothers(token):
+                self._uses.note(desk, token, now=now)
+                self._throttle.succeeded(text)
                 return Caller.of_token(token)
         name = self._tokens.name_of(text) if self._tokens else None
         if name is not None:
+            self._throttle.succeeded(text)
             return Caller(name=name)
+        self._throttle.failed(source, text)
         if is_open:
             return NOBODY
         raise unauthorized()
 
+    def _is_anothers(self, token: Token) -> bool:
+        """Tell whether an operator of the token file has the name of the token.
 
-FLEET_PATHS = "/v1/fleet/"
-"""Under this path bodies are fleet files, which are longer than orders."""
-
-
-class BodyLimit:
-    """Refuses a body that is too long, before it is held."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        """Stand before `app`."""
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        is_fleet = scope["path"].startswith(FLEET_PATHS)
-        limit = limits.FLEET_BYTES_MAX if is_fleet else limits.ORDER_BYTES_MAX
-        length = Headers(scope=scope).get("content-length", "")
-        if length.isdecimal() and int(length) > limit:
-            answer = problem(Kind.TOO_LARGE, _too_large(limit))
-            await answer(scope, receive, send)
-            return
-        size = 0
-
-        async def receiving() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > limit:
-                raise HTTPException(Kind.TOO_LARGE.status, _too_large(limit))
-            return message
-
-        await self._app(scope, receiving, send)
+        The file may have got the name after the token was made. Two holders would
+        act under one name.
+        """
+        return (
+            not token.tenant and self._tokens is not None and token.name in self._tokens
+        )
 
 
-def _too_large(limit: int) -> str:
-    return f"a body may have {limit} bytes here"
+def _of_peer(peer: UnixPeer, *, is_open: bool) -> Caller:
+    """Return who a local process is; raises UnauthorizedError for a stranger."""
+    if peer.is_operator:
+        return Caller(name=peer.name)
+    if is_open:
+        return NOBODY
+    raise UnauthorizedError(
+        f"{peer.name.removeprefix('unix:')} is not in the group {peer.wanted}",
+        hint=f"Add the user to the group {peer.wanted}, or send a token "
+        "(FOREWARN_TOKEN).",
+    )
+
+
+def peer_of(scope: Scope) -> str:
+    """Return the address of the connection's peer, without its port.
+
+    At a Unix socket it is the process.
+    """
+    local: UnixPeer | None = scope.get(UNIX_PEER)
+    if local is not None:
+        return local.where
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _bearer(headers: Headers) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+_FORWARDING = frozenset(
+    {
+        "cf-connecting-ip",
+        "client-ip",
+        "fastly-client-ip",
+        "forwarded",
+        "forwarded-for",
+        "proxy-connection",
+        "true-client-ip",
+        "via",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-envoy-external-address",
+        "x-real-ip",
+    }
+)
+"""Headers by which proxies tell of themselves and of their clients."""
+
+_FORWARDING_PREFIXES = ("x-forwarded", "x-original-")
+
+
+def forwarding_header(headers: Headers) -> str:
+    """Return the name of a header that a proxy has added; empty: there is none."""
+    for name in headers:
+        folded = name.lower()
+        if folded in _FORWARDING or folded.startswith(_FORWARDING_PREFIXES):
+            return folded
+    return ""
 
 
 _HOST = re.compile(

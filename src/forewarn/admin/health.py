@@ -20,14 +20,14 @@ _RESPONSES: dict[int | str, dict[str, object]] = {
 @router.get("/healthz", responses=_RESPONSES)
 async def healthz(desk: Desk, caller: Asking) -> Response:
     """Tell whether the service is alive; 503: it should be restarted."""
-    health = desk.health()
+    health = await desk.health()
     return _told(health, caller, good=health.alive)
 
 
 @router.get("/readyz", responses=_RESPONSES)
 async def readyz(desk: Desk, caller: Asking) -> Response:
     """Tell whether the service may take orders."""
-    health = desk.health()
+    health = await desk.health()
     return _told(health, caller, good=health.ready)
 
 

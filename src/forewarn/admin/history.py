@@ -14,7 +14,7 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import Filters, Name
 from forewarn.admin.selection import Scopes, Wanted
-from forewarn.control import accounts, reports
+from forewarn.control import accounts, reports, sight
 from forewarn.control.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.instants import Micros
@@ -42,6 +42,13 @@ _KINDS: dict[str, type[Record]] = {
     "request": Request,
     "operation": Operation,
 }
+
+
+NEVER: Micros = 2**62
+"""An instant behind all others."""
+
+_ALL = ("", "")
+"""Bounds of keys that leave nothing out."""
 
 
 class HistoryQuery(BaseModel):
@@ -79,15 +86,16 @@ class HistoryQuery(BaseModel):
             "scope": self.scope,
             "tenant": self.tenant,
         }
-        is_request = reader.get(Request, self.operation) is not None
-        found["request" if is_request else "operation"] = self.operation
+        whole = sight.real_id(reader, self.operation)
+        is_request = reader.get(Request, whole) is not None
+        found["request" if is_request else "operation"] = whole
         return [(kind, name) for kind, name in found.items() if name]
 
     def matches(self, entry: AuditEntry, subjects: list[str]) -> bool:
         """Tell whether a line is one of those that are asked for."""
         return (
             all(each in entry.subjects for each in subjects)
-            and self.actor in {"", entry.actor}
+            and self.actor in {"", entry.actor.text}
             and entry.what.startswith(self.what)
         )
 
@@ -108,21 +116,28 @@ class AccountQuery(Filters):
 async def history(query: Annotated[HistoryQuery, Query()], desk: Desk) -> Response:
     """List who did what, when and why, the oldest first."""
     since, until = _period(query.since, query.until, now=desk.now())
-    # The keys of the lines sort by their time.
-    after = max(query.after, f"{since:017d}" if since else "")
-    before = "" if until is None else f"{until:017d}"
+    end = NEVER if until is None else until
 
     def ask(reader: Reader) -> dict[str, Any]:
         named = query.subjects(reader)
         subjects = [f"{kind}:{name}" for kind, name in named]
-        found, following = selection.scan(
-            reader,
-            kinds.AUDIT_OF_SUBJECT if subjects else kinds.ALL_AUDIT,
-            subjects[0] if subjects else "",
-            matches=lambda entry: query.matches(entry, subjects),
-            after=after,
-            before=before,
-            limit=query.limit,
+        # Entries are in the order of the decisions. A clock that was set back does not
+        # change it, so each entry's own instant is looked at.
+        bounds = reader.audit_keys(since, end) if since or until is not None else _ALL
+        found, following = (
+            ([], "")
+            if bounds is None
+            else selection.scan(
+                reader,
+                kinds.AUDIT_OF_SUBJECT if subjects else kinds.ALL_AUDIT,
+                subjects[0] if subjects else "",
+                matches=lambda entry: (
+                    since <= entry.at < end and query.matches(entry, subjects)
+                ),
+                after=query.after or bounds[0],
+                last=bounds[1],
+                limit=query.limit,
+            )
         )
         if not found and not query.after:
             _check_known(reader, named)
@@ -144,15 +159,16 @@ async def accounts_of(query: Annotated[AccountQuery, Query()], desk: Desk) -> Re
 
     def ask(reader: Reader) -> dict[str, Any]:
         scopes = Scopes(reader, {})
+        whole = sight.real_id(reader, query.operation)
 
         def matches(operation: Operation) -> bool:
             return (
-                query.operation in {"", operation.operation_id, operation.request}
+                whole in {"", operation.operation_id, operation.request}
                 and selection.is_wanted(operation, wanted, scopes)
                 and _overlaps(operation, since, until)
             )
 
-        found, following = _find(reader, query, wanted, matches)
+        found, following = _find(reader, query, wanted, whole, matches)
         if not found and not query.after:
             _check_known(reader, list(_names(query)))
         return {
@@ -174,7 +190,7 @@ async def account_of(name: str, desk: Desk) -> Response:
     return answer(
         await desk.read(
             lambda reader: accounts.account(
-                reader, need(reader, Operation, name), now=now
+                reader, need(reader, Operation, sight.real_id(reader, name)), now=now
             )
         )
     )
@@ -184,6 +200,7 @@ def _find(
     reader: Reader,
     query: AccountQuery,
     wanted: Wanted,
+    whole: str,
     matches: Callable[[Operation], bool],
 ) -> tuple[list[Operation], str]:
     """Return a page of operations, and where the next one begins."""
@@ -196,9 +213,9 @@ def _find(
         page = list(islice(rest, query.limit))
         return page, page[-1].key if len(page) == query.limit else ""
     asked, value = selection.narrowest(wanted)
-    if query.operation:
-        one = reader.get(Operation, query.operation)
-        request = one.request if one else query.operation
+    if whole:
+        one = reader.get(Operation, whole)
+        request = one.request if one else whole
         asked, value = kinds.OPERATIONS_OF_REQUEST, request
     return selection.scan(
         reader, asked, value, matches=matches, after=query.after, limit=query.limit

@@ -1,10 +1,33 @@
 """How much one caller of the operator API may ask for."""
 
-ORDER_BYTES_MAX = 1 << 20
-"""Of an order's body: a thousand names of the greatest length fit."""
+ORDER_BYTES_MAX = 512 << 10
+"""Bytes of the body of an operator's order: a thousand names of the greatest length,
+256 characters, take half of it."""
+
+TENANT_BYTES_MAX = 64 << 10
+"""Bytes of the body of a tenant's request: more than a thousand names of usual length.
+To read the most hostile JSON of this length takes 4 ms."""
+
+BODY_VALUES_MAX = 10_000
+"""Values in the JSON of an order: a thousand names and some more. To read ten thousand
+empty lists takes 1 ms."""
+
+FLEET_BODY_SECONDS = 300.0
+"""Seconds in which a large fleet file must have come: 64 MiB over 2 Mbit/s."""
 
 FLEET_BYTES_MAX = 64 << 20
 """Of a fleet file: some two hundred thousand VMs."""
+
+FLEET_TURN_SECONDS = 30.0
+"""For a large fleet file to wait until the one before it is received and applied:
+shorter than clients wait for an answer, which is a minute or more."""
+
+FLEET_STEP_BYTES = 64 << 10
+"""Bytes of a large fleet file that are read in one step, which takes some
+milliseconds where each character is escaped."""
+
+KEY_CHARACTERS_MAX = 255
+"""Of an Idempotency-Key: a UUID has 36."""
 
 NAME_CHARACTERS_MAX = 256
 """Of a host's or a VM's name in a request; the fleet file has shorter ones."""
@@ -42,6 +65,36 @@ store, so this is the bound of what a tenant can have written."""
 TENANT_TEXT_CHARACTERS_MAX = 200
 """Of a tenant's reason or description: a sentence or two, kept several times over."""
 
+TENANT_REFUSED_MAX = 10
+"""Orders by which refused requests may put a tenant further behind: they count, so that
+they are not free, but one that waits as long as it was told is served."""
+
+TENANT_READS_AT_ONCE = 300
+"""Questions of one tenant that are answered at once: a script's look at each VM."""
+
+TENANT_READS_PER_SECOND = 20.0
+"""Questions of one tenant in the long run: each is some milliseconds of a processor,
+so that one tenant cannot keep more than a tenth of it."""
+
+FAILURES_AT_ONCE = 20
+"""Wrong tokens of one source that are judged at once: a script that was not told of a
+new token, a few times."""
+
+FAILURE_SECONDS = 5.0
+"""Between two wrong tokens of one source that are judged in the long run."""
+
+SOURCES_MAX = 10_000
+"""Sources whose failures are remembered, some 200 bytes each; the oldest are forgotten."""
+
+KNOWN_TOKENS_MAX = 2_000
+"""Good tokens that are known by their digests: as many as there may be, and more."""
+
+REFUSED_LOG_SECONDS = 60.0
+"""After which a source that is refused is logged again."""
+
+REFUSED_LOG_LINES = 10
+"""Lines about refused requests in that time: an attacker must not fill the disk."""
+
 PACES_MAX = 1_000
 """Tenants whose pace is remembered, before those that are idle are forgotten."""
 
@@ -53,6 +106,9 @@ KEEP_ALIVE_SECONDS = 15.0
 
 RECHECK_SECONDS = 1.0
 """How long a silent stream may outlive its token: one read for each stream."""
+
+USES_MAX = 100
+"""Tokens whose use is being stored at once; others are stored with a later request."""
 
 RETRY_SECONDS = 1
 """What a caller is told to wait where the service is busy."""

@@ -11,7 +11,7 @@ from forewarn.admin import limits, selection, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.selection import Wanted
-from forewarn.control import reports
+from forewarn.control import reports, sight
 from forewarn.control.event_json import event_report
 from forewarn.control.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
@@ -116,7 +116,9 @@ async def operation(name: str, desk: Desk) -> Response:
     return answer(
         await desk.read(
             lambda reader: reports.operation_report(
-                reader, need(reader, Operation, name), now=desk.now()
+                reader,
+                need(reader, Operation, sight.real_id(reader, name)),
+                now=desk.now(),
             )
         )
     )
@@ -130,7 +132,9 @@ async def explain(name: str, desk: Desk) -> Response:
     return answer(
         await desk.read(
             lambda reader: reports.explanation(
-                reader, need(reader, Operation, name), now=desk.now()
+                reader,
+                need(reader, Operation, sight.real_id(reader, name)),
+                now=desk.now(),
             )
         )
     )
@@ -142,7 +146,9 @@ async def request(name: str, desk: Desk) -> Response:
     return answer(
         await desk.read(
             lambda reader: reports.request_report(
-                reader, need(reader, Request, name), now=desk.now()
+                reader,
+                need(reader, Request, sight.real_id(reader, name)),
+                now=desk.now(),
             )
         )
     )

@@ -29,6 +29,13 @@ from forewarn.admin.answers import ANY_ERROR
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 """Buckets of what should take milliseconds."""
 
+TURNS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075),
+    *(0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 60),
+)
+"""Buckets of turns that others wait for: close to each other up to 50 ms and a little
+beyond it, which no turn of a service that has started should take."""
+
 MINUTES = (1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 14400, 86400)
 """Buckets of what people and their programs take time for."""
 

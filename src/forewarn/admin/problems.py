@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from forewarn.admin import limits, wording
+from forewarn.admin.answers import SafeJsonResponse
+from forewarn.control.idempotency import KeyReusedError
 from forewarn.fleet.problems import FleetFileError
 from forewarn.protocol.errors import (
     BadRequestError,
@@ -61,6 +63,7 @@ class Kind(enum.Enum):
     REFUSED = ("refused", 409)
     TOO_LARGE = ("too-large", 413)
     NOT_JSON = ("not-json", 415)
+    KEY_REUSED = ("key-reused", 422)
     TOO_MANY = ("too-many", 429)
     INTERNAL = ("internal", 500)
     UNAVAILABLE = ("unavailable", 503)
@@ -87,7 +90,7 @@ def problem(
         headers["Retry-After"] = str(limits.RETRY_SECONDS)
     if kind is Kind.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(body, status_code=kind.status, headers=headers)
+    return SafeJsonResponse(body, status_code=kind.status, headers=headers)
 
 
 def of_error(error: ForewarnError) -> JSONResponse:
@@ -109,6 +112,8 @@ def of_error(error: ForewarnError) -> JSONResponse:
             kind = Kind.FORBIDDEN
         case NotFoundError():
             kind = Kind.NOT_FOUND
+        case KeyReusedError():
+            kind = Kind.KEY_REUSED
         case RefusedError():
             kind = Kind.REFUSED
         case BadRequestError():

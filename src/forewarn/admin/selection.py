@@ -1,8 +1,7 @@
 """Which operations and events a reader asks for, found by the narrowest query."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from typing import TypeVar
 
 from forewarn.admin import limits
@@ -14,9 +13,6 @@ from forewarn.store.kinds import Query
 from forewarn.store.port import PAGE_ROWS, Reader, Record, every
 
 R = TypeVar("R", bound=Record)
-
-_OPERATION = "operation:"
-"""How a line of the trail names an operation that it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +65,11 @@ def scan(
     matches: Callable[[R], bool],
     after: str,
     limit: int,
-    before: str = "",
+    last: str = "",
 ) -> tuple[list[R], str]:
     """Return a page of what matches, and the key after which the next begins.
 
-    Nothing from the key `before` on counts, unless it is empty. An empty key means
+    Nothing behind the key `last` counts, unless it is empty. An empty key means
     that there is no more. The work is bounded: a page may
     hold less than `limit`, even nothing, and still have a next one.
     """
@@ -81,7 +77,7 @@ def scan(
     for _page in range(limits.SCAN_ROWS_MAX // PAGE_ROWS):
         rows = reader.select(query, value, after=after, limit=PAGE_ROWS)
         for row in rows:
-            if before and row.key >= before:
+            if last and row.key > last:
                 return found, ""
             after = row.key
             if matches(row):
@@ -98,8 +94,6 @@ def operations(
 ) -> tuple[list[Operation], str]:
     """Return a page of operations, and where the next one begins."""
     scopes = Scopes(reader, {})
-    if wanted.vm and _asks_for_ended(wanted):
-        return _once_of_vm(reader, wanted, scopes, after=after, limit=limit)
     query, value = narrowest(wanted)
     return scan(
         reader,
@@ -111,45 +105,24 @@ def operations(
     )
 
 
-def _once_of_vm(
-    reader: Reader, wanted: Wanted, scopes: Scopes, *, after: str, limit: int
-) -> tuple[list[Operation], str]:
-    """Return a page of what a VM is or was in; it may have left before the end.
-
-    The trail remembers that, as long as it remembers the operation.
-    """
-    names = {
-        operation.key for operation in every(reader, kinds.OPERATIONS_OF_VM, wanted.vm)
-    }
-    lines = every(reader, kinds.AUDIT_OF_SUBJECT, f"vm:{wanted.vm}")
-    for line in islice(lines, limits.SCAN_ROWS_MAX):
-        names.update(
-            subject.removeprefix(_OPERATION)
-            for subject in line.subjects
-            if subject.startswith(_OPERATION)
-        )
-    others = replace(wanted, vm="")
-    found: list[Operation] = []
-    for name in sorted(name for name in names if name > after):
-        operation = reader.get(Operation, name)
-        if operation is not None and is_wanted(operation, others, scopes):
-            found.append(operation)
-        if len(found) == limit:
-            return found, name
-    return found, ""
-
-
 def is_wanted(operation: Operation, wanted: Wanted, scopes: Scopes) -> bool:
     """Tell whether an operation is one of those that are asked for.
 
     Whether it has ended is the query's business: a watcher is told of the end.
     """
     return (
-        (not wanted.vm or wanted.vm in operation.vms)
+        (not wanted.vm or _concerns(operation, wanted))
         and (not wanted.host or wanted.host == operation.host)
         and (not wanted.scope or wanted.scope in operation.scopes)
         and (wanted.state is None or wanted.state is operation.state)
         and (not wanted.tenant or wanted.tenant in scopes.tenants_of(operation))
+    )
+
+
+def _concerns(operation: Operation, wanted: Wanted) -> bool:
+    """Tell whether the VM is part of the operation, or was if the past is asked for."""
+    return wanted.vm in operation.vms or (
+        _asks_for_ended(wanted) and wanted.vm in operation.left_vms
     )
 
 

@@ -50,6 +50,9 @@ class OperationShape(BaseModel):
     moves: list[MoveShape]
     scopes: list[str]
     note: str
+    no_driver_call: bool = Field(
+        description="It was carried out without a driver call: nothing was done."
+    )
     events: list[EventInOperation]
     blocked_by: list[str] = Field(description="Why it waits, each a sentence.")
 
@@ -101,6 +104,9 @@ class ExplanationShape(BaseModel):
     blocked_by: list[str]
     reasons: list[str] = Field(description="The kind of each reason, for programs.")
     note: str
+    no_driver_call: bool = Field(
+        description="It was carried out without a driver call: nothing was done."
+    )
 
 
 class EntryShape(BaseModel):
@@ -109,6 +115,10 @@ class EntryShape(BaseModel):
     id: str
     at: str
     actor: str
+    token: str | None = Field(
+        description="ID of the token that was presented; null: none, or one of the file."
+    )
+    peer: str | None = Field(description="Address that the request came from.")
     what: str
     why: str
     detail: str
@@ -175,6 +185,9 @@ class AccountShape(BaseModel):
     state: str
     outcome: str | None = Field(description="completed, cancelled or failed.")
     note: str
+    no_driver_call: bool = Field(
+        description="It was carried out without a driver call: nothing was done."
+    )
     actor: str | None
     reason: str
     description: str
@@ -370,6 +383,11 @@ class TokenShape(BaseModel):
     created_by: str
     expires: str | None
     expired: bool
+    last_used: str | None = Field(description="To the hour; null: not yet.")
+    unauthenticated: bool = Field(
+        description="Its maker presented neither a token nor credentials; it ends when "
+        "the service starts with a token file."
+    )
 
 
 class NewTokenShape(TokenShape):

@@ -17,6 +17,15 @@ from forewarn.protocol.errors import ForewarnError, RefusedError
 NAMELESS = "operator"
 """Who orders something, where no token has a name."""
 
+SECRET_CHARACTERS_MIN = 24
+"""Of a token in the file: random ones of this length have 96 bits in hexadecimal."""
+
+DIFFERENT_CHARACTERS_MIN = 6
+"""Of the same: 24 random hexadecimal digits have fewer in one of 200 million tokens, and
+a repeated character or word has fewer."""
+
+MAKE_ONE = "Write the output of `openssl rand -hex 32` as a token."
+
 _NAMED = re.compile(r"(?:([A-Za-z0-9][A-Za-z0-9._@-]{0,63})\s*:\s*)?(\S+)")
 
 
@@ -29,6 +38,16 @@ class Tokens:
     """The tokens that are good, each with its holder's name."""
 
     digests: tuple[tuple[str, bytes], ...] = field(repr=False)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of all holders."""
+        return frozenset(name for name, _ in self.digests)
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether a holder has the name, in any case."""
+        folded = name.casefold()
+        return any(folded == each.casefold() for each, _ in self.digests)
 
     def name_of(self, token: str) -> str | None:
         """Return the name of the token's holder, or None for an unknown token."""
@@ -65,7 +84,10 @@ def parse_tokens(text: str, *, file: str) -> Tokens:
         if not entry or entry.startswith("#"):
             continue
         try:
-            digests.append(_entry(entry, where=f"{file}:{number}"))
+            where = f"{file}:{number}"
+            name, digest = _entry(entry, where=where)
+            _check_is_new(name, digests, where=where)
+            digests.append((name, digest))
         except TokenFileError as error:
             faults.append(error)
     if faults:
@@ -75,7 +97,7 @@ def parse_tokens(text: str, *, file: str) -> Tokens:
     if not digests:
         raise TokenFileError(
             f"{file}: there is no token in this file",
-            hint="write one, such as the output of `openssl rand -hex 32`",
+            hint=MAKE_ONE,
         )
     return Tokens(digests=tuple(digests))
 
@@ -89,7 +111,33 @@ def _entry(text: str, *, where: str) -> tuple[str, bytes]:
         )
     if matched[1] and matched[1] != NAMELESS:
         _check_name(matched[1], where=where)
+    _check_secret(matched[2], where=where)
     return matched[1] or NAMELESS, _digest(matched[2])
+
+
+def _check_secret(secret: str, *, where: str) -> None:
+    """Refuse a token that can be guessed, without showing it."""
+    if (
+        len(secret) < SECRET_CHARACTERS_MIN
+        or len(set(secret)) < DIFFERENT_CHARACTERS_MIN
+        or not (secret.isascii() and secret.isprintable())
+    ):
+        raise TokenFileError(
+            f"{where}: this token can be guessed: it needs at least "
+            f"{SECRET_CHARACTERS_MIN} printable ASCII characters, "
+            f"{DIFFERENT_CHARACTERS_MIN} of them different",
+            hint=MAKE_ONE,
+        )
+
+
+def _check_is_new(name: str, digests: list[tuple[str, bytes]], *, where: str) -> None:
+    """Refuse a name that an earlier line has: the history could not tell them apart."""
+    if name.casefold() in {each.casefold() for each, _ in digests}:
+        raise TokenFileError(
+            f"{where}: an earlier line has the name {name} already"
+            + (", which is that of a token without a name" if name == NAMELESS else ""),
+            hint="Write NAME:TOKEN with another name on each line.",
+        )
 
 
 def _check_name(name: str, *, where: str) -> None:

@@ -13,7 +13,7 @@ from forewarn.admin.answers import answer, documented
 class WebhookDesk(Protocol):
     """Who knows the receivers."""
 
-    def webhooks(self) -> Sequence[dict[str, Any]]:
+    async def webhooks(self) -> Sequence[dict[str, Any]]:
         """Return how each receiver does."""
         ...
 
@@ -29,7 +29,7 @@ def router(desk: WebhookDesk) -> APIRouter:
     @routes.get("/webhooks", responses=documented(shapes.WebhookList))
     async def webhooks() -> Response:
         """List the receivers of [[webhook]]: what waits for each, and how it does."""
-        return answer({"webhooks": list(desk.webhooks())})
+        return answer({"webhooks": list(await desk.webhooks())})
 
     @routes.post(
         "/webhooks/test", responses=documented(shapes.WebhookTestShape, 400, 404)

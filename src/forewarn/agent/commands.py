@@ -20,9 +20,9 @@ from forewarn.agent.values import Settings
 from forewarn.agent.wire.answers import HttpError
 from forewarn.clock import SystemClock
 from forewarn.instants import parse_instant
-from forewarn.problems import printable
 from forewarn.protocol.decoder import DOCUMENT_BYTES_MAX, UnreadableError, decode
 from forewarn.protocol.notices import Reading
+from forewarn.texts import printable
 
 STANDARD_INPUT = "-"
 """Names no file, but what is piped to the command."""

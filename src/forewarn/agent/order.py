@@ -1,6 +1,5 @@
 """A command as it was given, and the settings that it is given with."""
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import Any
 from forewarn.agent.failure import USAGE, CommandFailedError
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.values import Settings
+from forewarn.texts import json_text
 
 USUAL_FILE = "/etc/forewarn/agent.toml"
 """What is read where no file is named, if it is there."""
@@ -40,4 +40,4 @@ class Order:
 
     def say_json(self, value: Any) -> None:
         """Print one JSON document."""
-        self.say(json.dumps(value, indent=2, ensure_ascii=False))
+        self.say(json_text(value, indent=2))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from forewarn import toml
 from forewarn.agent import checks, keys, options
 from forewarn.agent.entries import ARRAYS, ENTRIES, has_kind, keys_of, needed_of
 from forewarn.agent.keys import OPTIONS, TABLES
@@ -213,11 +214,8 @@ class _Reader:
         text = self._text()
         if text is None:
             return
-        # Read once, at the start: whoever has no file need not have the reader.
-        import tomllib  # noqa: PLC0415
-
         try:
-            tables = tomllib.loads(text)
+            tables = toml.loads(text)
         except (ValueError, RecursionError) as error:
             self.problems.append(not_toml(error, file=self._file, text=text))
             return

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from forewarn.cli.becoming import become_agent
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call
+from forewarn.texts import printable
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
@@ -71,8 +72,8 @@ def _run(words: Sequence[str]) -> int:
 
 def _tell(error: CommandError) -> None:
     for line in error.lines:
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     for line in error.message.splitlines():
-        print(f"forewarn: {line}", file=sys.stderr)
+        print(f"forewarn: {printable(line)}", file=sys.stderr)
     if error.hint:
-        print(f"  hint: {error.hint}", file=sys.stderr)
+        print(f"  hint: {printable(error.hint)}", file=sys.stderr)

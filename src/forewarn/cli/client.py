@@ -2,17 +2,17 @@
 
 import contextlib
 import json
+import sys
+import uuid
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Self, cast
 from urllib.parse import quote
 
 import httpx2
 
+from forewarn.cli.doors import DEFAULT_URL, Place, token_of_file, trust
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call
-from forewarn.fleet.values import is_loopback
-
-DEFAULT_URL = "http://127.0.0.1:8200"
 
 CONNECT_SECONDS = 5.0
 """A service that is there answers much sooner."""
@@ -22,6 +22,12 @@ ANSWER_SECONDS = 120.0
 
 SILENCE_SECONDS = 60.0
 """A stream gives a sign of life every quarter of it."""
+
+KEY_VARIABLE = "FOREWARN_IDEMPOTENCY_KEY"
+"""Names a command's orders, so that a script may repeat the command."""
+
+KEY_CHARACTERS_MAX = 200
+"""Of a key: the API takes 255, and a number follows it."""
 
 _STATUS = {
     400: Exit.USAGE,
@@ -36,36 +42,57 @@ _STATUS = {
 """Everything else is a refusal."""
 
 
+class _AnswerLostError(Exception):
+    """An order was sent, and its answer did not come."""
+
+
 class Client:
     """Asks the operator API."""
 
-    def __init__(self, url: str, token: str = "") -> None:
-        """Ask the API at `url`; raises CommandError if it is no URL."""
-        try:
-            address = httpx2.URL(url)
-        except httpx2.InvalidURL as error:
-            raise _bad_url(url) from error
-        if address.scheme not in {"http", "https"} or not address.host:
-            raise _bad_url(url)
+    def __init__(
+        self, url: str, token: str = "", *, order_key: str = "", ca_file: str = ""
+    ) -> None:
+        """Ask the API at `url`; raises CommandError if it is no URL.
+
+        `order_key` names the orders of this command; empty: a new name. `ca_file` has
+        the authorities that a certificate must be from; empty: the system's.
+        """
+        place = Place.of(url)
         if not token.isascii() or not token.isprintable():
             raise CommandError(
                 Exit.USAGE, "the token has characters that none may have"
             )
+        if not order_key.isascii() or len(order_key) > KEY_CHARACTERS_MAX:
+            raise CommandError(Exit.USAGE, f"{KEY_VARIABLE} is not a key of an order")
+        self._order_key = order_key or str(uuid.uuid4())
+        self._orders = 0
         self._url = url.rstrip("/")
         self._http = httpx2.Client(
-            base_url=self._url + "/",
+            base_url=place.base + "/",
+            transport=httpx2.HTTPTransport(uds=place.socket) if place.socket else None,
+            verify=trust(ca_file),
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
             # A proxy for the web is no way to one's own machine.
-            trust_env=not is_loopback(address.host),
+            trust_env=not place.is_here,
         )
+        if token and not place.is_private:
+            sys.stderr.write(
+                f"forewarn: warning: the token goes to {place.base} without encryption; "
+                "use https\n"
+            )
 
     @classmethod
     def of(cls, call: Call) -> Self:
         """Return a client as the command's flags and environment say."""
         url = call.text("url") or call.environ.get("FOREWARN_URL") or DEFAULT_URL
         token = call.text("token") or call.environ.get("FOREWARN_TOKEN", "")
-        return cls(url, token.strip())
+        if not token:
+            named = call.environ.get("FOREWARN_TOKEN_FILE", "")
+            token = token_of_file(named, is_here=Place.of(url).is_here)
+        ca_file = call.text("ca_file") or call.environ.get("FOREWARN_CA_FILE", "")
+        order_key = call.environ.get(KEY_VARIABLE, "")
+        return cls(url, token.strip(), order_key=order_key.strip(), ca_file=ca_file)
 
     def __enter__(self) -> Self:
         """Begin to use it."""
@@ -84,8 +111,34 @@ class Client:
         return self._ask("GET", path).text
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Give an order; return what became of it."""
-        return _json(self._ask("POST", path, body=body), self._url)
+        """Give an order; return what became of it.
+
+        An order whose answer was lost is sent once more, under the same key, so that
+        it is carried out once.
+        """
+        key = self._next_key()
+        try:
+            answer = self._ask("POST", path, body=body, key=key)
+        except _AnswerLostError:
+            try:
+                answer = self._ask("POST", path, body=body, key=key)
+            except (CommandError, _AnswerLostError) as error:
+                raise self._lost_order() from error
+        return _json(answer, self._url)
+
+    def _next_key(self) -> str:
+        """Return the key of the command's next order: the same in each attempt."""
+        self._orders += 1
+        number = "" if self._orders == 1 else f".{self._orders}"
+        return f"{self._order_key}{number}"
+
+    def _lost_order(self) -> CommandError:
+        return CommandError(
+            Exit.UNREACHABLE,
+            f"{self._url} took the order and gave no answer: it may have been done",
+            hint=f"Repeat the command with {KEY_VARIABLE}={self._order_key} set: "
+            "within 24 hours the order is carried out once.",
+        )
 
     def delete(self, path: str) -> Any:
         """Have what is at a path removed; return what is left."""
@@ -132,10 +185,15 @@ class Client:
         *,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        key: str = "",
     ) -> httpx2.Response:
         try:
             answer = self._http.request(
-                method, f"v1/{path}", params=dict(params or {}), json=body
+                method,
+                f"v1/{path}",
+                params=dict(params or {}),
+                json=body,
+                headers={"Idempotency-Key": key} if key else {},
             )
         except httpx2.ConnectTimeout as error:
             raise self._unreachable(error, path) from error
@@ -144,13 +202,9 @@ class Client:
             httpx2.ReadError,
             httpx2.RemoteProtocolError,
         ) as error:
-            if method == "GET":
-                raise self._unreachable(error, path) from error
-            raise CommandError(
-                Exit.UNREACHABLE,
-                f"{self._url} took the order and gave no answer: it may have been done",
-                hint="look before you order it again: `forewarn operations`",
-            ) from error
+            if key:
+                raise _AnswerLostError from error
+            raise self._unreachable(error, path) from error
         except httpx2.TransportError as error:
             raise self._unreachable(error, path) from error
         if answer.is_success:
@@ -163,24 +217,21 @@ class Client:
             if path.startswith("sim/")
             else ("service", "serve")
         )
+        hint = f"is it running (`forewarn {how}`), and is FOREWARN_URL right?"
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            hint = "name the authority's certificate in --ca-file or FOREWARN_CA_FILE"
+        elif "Permission denied" in str(error):
+            hint = "run it as root or as a member of the service's group"
         return CommandError(
             Exit.UNREACHABLE,
             f"the {what} at {self._url} cannot be reached: {error or 'no answer'}",
-            hint=f"is it running (`forewarn {how}`), and is FOREWARN_URL right?",
+            hint=hint,
         )
 
 
 def part(name: str) -> str:
     """Return a name as a part of a path."""
     return quote(name, safe="")
-
-
-def _bad_url(url: str) -> CommandError:
-    return CommandError(
-        Exit.USAGE,
-        f"{url!r} is not the URL of a service",
-        hint=f"write it as {DEFAULT_URL}, in --url or FOREWARN_URL",
-    )
 
 
 def _json(answer: httpx2.Response, url: str) -> Any:

@@ -10,9 +10,9 @@ from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, parse_duration
-from forewarn.problems import printable
 from forewarn.testing.client import HttpClient
 from forewarn.testing.conformance import Finding, Report, Verdict, examine, report
+from forewarn.texts import printable
 
 POLL_SECONDS = 1.0
 """Between two reads of a watch: what a good client does."""

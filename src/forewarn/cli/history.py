@@ -7,6 +7,7 @@ from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.lists import first_line
+from forewarn.cli.times import with_offset
 from forewarn.cli.words import Call
 
 Json = Mapping[str, Any]
@@ -137,6 +138,8 @@ def _summary(call: Call) -> int:
 
 def _asked(call: Call, keys: tuple[str, ...]) -> dict[str, str]:
     asked = {key: text for key in keys if (text := call.text(key))}
+    for key in asked.keys() & set(_PERIOD_KEYS):
+        asked[key] = with_offset(asked[key])
     asked["limit"] = PAGE
     return asked
 

@@ -87,8 +87,13 @@ def operation_row(operation: Json) -> tuple[str, ...]:
         what(operation),
         operation["not_before"],
         f"{approved}/{len(events)}" if events else "-",
-        waits[0] + more if waits else "",
+        waits[0] + more if waits else _nothing_done(operation),
     )
+
+
+def _nothing_done(operation: Json) -> str:
+    """Return that an operation called no driver; empty if it did, or will."""
+    return operation["note"] if operation.get("no_driver_call") else ""
 
 
 def event_row(event: Json) -> tuple[str, ...]:

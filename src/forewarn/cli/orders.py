@@ -7,6 +7,7 @@ from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.failure import Exit
 from forewarn.cli.lists import what
+from forewarn.cli.times import with_offset
 from forewarn.cli.words import Call
 
 Json = Mapping[str, Any]
@@ -14,9 +15,22 @@ Json = Mapping[str, Any]
 EVENTS_SHOWN_MAX = 20
 """Events of one operation that are printed: more scroll away; `events` has all."""
 
+PLANNED_SHOWN_MAX = 20
+"""Hosts whose turn has not come that are printed: `operations` has all."""
 
 FAILURE = "(failure)"
 """Who approved a failure's event, as the API has it: nobody was asked."""
+
+
+_WITHOUT_NOTICE: Mapping[str, str] = {
+    "terminate": "Spot VMs, and scopes without terminate_notice, get no notice of a "
+    "deletion; `forewarn evict VM` gives a Spot VM the notice of a Preempt",
+    "upgrade-os": "scopes without os_image_notice, and VMs that are not "
+    "memory_preserving, get no notice of an upgrade",
+    "reimage": "scopes without os_image_notice, and VMs that are not "
+    "memory_preserving, get no notice of a reimage",
+}
+"""By verb, why an operation may have no event, and what gives notice instead."""
 
 
 def order(call: Call) -> int:
@@ -29,9 +43,16 @@ def maintain(call: Call) -> int:
     body = _wishes(call, hosts=call.texts("host"), impact=call.text("impact"))
     if duration := call.text("duration"):
         body["duration"] = duration
+    if at_once := call.text("at_once"):
+        body["at_once"] = _count(at_once)
     if call.flag("emergency"):
         body["emergency"] = True
     return _give(call, body, _print_made)
+
+
+def _count(text: str) -> int | str:
+    """Return the number; what is none is left for the service to refuse."""
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def predict_failure(call: Call) -> int:
@@ -126,9 +147,10 @@ def _body(call: Call, **members: Any) -> dict[str, Any]:
 
 
 def _wishes(call: Call, **members: Any) -> dict[str, Any]:
-    for key in ("not_before", "description"):
-        if getattr(call.arguments, key, None) is not None:
-            members[key] = call.text(key)
+    if not_before := call.text("not_before"):
+        members["not_before"] = with_offset(not_before)
+    if getattr(call.arguments, "description", None) is not None:
+        members["description"] = call.text("description")
     return _body(call, **members)
 
 
@@ -143,7 +165,15 @@ def _print_made(request: Json) -> None:
     operations = request["operations"]
     word = "rollout" if request["rollout"] else "request"
     output.line(f"{request['kind']}: {word} {request['request']}")
+    waiting = [each for each in operations if each["state"] == "Planned"]
     for operation in operations:
+        if operation["state"] == "Planned":
+            if len(waiting) <= PLANNED_SHOWN_MAX:
+                output.line(
+                    f"  {operation['operation']}  {what(operation)}: Planned, announced "
+                    "when its turn comes"
+                )
+            continue
         output.line(
             f"  {operation['operation']}  {what(operation)}: {operation['state']}, "
             f"not before {operation['not_before']}"
@@ -159,6 +189,13 @@ def _print_made(request: Json) -> None:
             output.line(f"    and {len(events) - EVENTS_SHOWN_MAX} more events")
         if not events:
             output.line("    no event: nobody is told")
+            if why := _WITHOUT_NOTICE.get(request["kind"]):
+                output.line(f"    {why}")
+    if len(waiting) > PLANNED_SHOWN_MAX:
+        output.line(
+            f"  and {len(waiting)} more hosts, Planned: each is announced when its turn "
+            "comes"
+        )
     if operations:
         _next(operations[0]["operation"])
 

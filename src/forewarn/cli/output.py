@@ -1,6 +1,5 @@
 """What is printed: tables for people, JSON for programs, colour on terminals."""
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from forewarn.problems import printable
+from forewarn.texts import json_text, printable
 
 STYLES = {
     "Noticed": "cyan",
@@ -31,12 +30,12 @@ STYLES = {
 
 def document(value: Any) -> None:
     """Print one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(json_text(value, indent=2))
 
 
 def json_line(value: Any) -> None:
     """Print one JSON document on a line of its own, at once."""
-    print(json.dumps(value, separators=(",", ":"), ensure_ascii=False), flush=True)
+    print(json_text(value), flush=True)
 
 
 def line(text: str = "") -> None:

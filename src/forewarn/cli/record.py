@@ -25,12 +25,12 @@ from forewarn.instants import (
     format_instant,
     parse_duration,
 )
-from forewarn.problems import printable
 from forewarn.protocol import versions
 from forewarn.sim.pseudonyms import Pseudonyms
 from forewarn.sim.recording import Header, told
 from forewarn.testing.asking import Asker
 from forewarn.testing.recorder import Polled, Recorder
+from forewarn.texts import printable
 
 ENDPOINT = "http://169.254.169.254"
 """Where a VM finds its endpoint, unless somebody says otherwise."""

@@ -19,10 +19,10 @@ from rich.text import Text
 
 from forewarn.cli import output
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
-from forewarn.problems import printable
 from forewarn.sim.news import News, What
 from forewarn.sim.picture import EventPicture, Picture, VmPicture, picture
 from forewarn.sim.simulator import Simulator
+from forewarn.texts import printable
 
 RENEW_SECONDS = 0.5
 """Between two pictures: a countdown in seconds stays true, and drawing one takes

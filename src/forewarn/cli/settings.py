@@ -10,6 +10,7 @@ from forewarn.cli.words import Call, Option
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.options import OPTIONS, environment_name
 from forewarn.service.settings import Settings, SettingsError, describe, load_settings
+from forewarn.texts import printable
 
 USUAL_FILE = Path("forewarn.toml")
 """What is read where no file is named, if it is there."""
@@ -92,7 +93,7 @@ def check(call: Call) -> int:
             lines=error.message.splitlines(),
         ) from error
     for warning in (*settings.warnings, *secret_files.open_files(settings)):
-        print(f"forewarn: {warning}", file=sys.stderr)
+        print(f"forewarn: {printable(warning)}", file=sys.stderr)
     print("the settings are sound, and so are the files that they name")
     return Exit.DONE
 
@@ -116,5 +117,5 @@ def show(call: Call) -> int:
     for row in rows:
         print(f"{f'{row.key} = {row.value}':<{widest}}  # {row.origin}")
     for warning in settings.warnings:
-        print(f"forewarn: {warning}", file=sys.stderr)
+        print(f"forewarn: {printable(warning)}", file=sys.stderr)
     return Exit.DONE

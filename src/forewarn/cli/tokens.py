@@ -1,12 +1,13 @@
 """`token create`, `token list` and `token revoke`."""
 
 import sys
+from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.failure import Exit
 from forewarn.cli.words import Call
-from forewarn.problems import printable
+from forewarn.texts import printable
 
 
 def create(call: Call) -> int:
@@ -45,7 +46,7 @@ def list_tokens(call: Call) -> int:
         return Exit.DONE
     output.table(
         "no tokens",
-        ("ID", "NAME", "FOR", "MAY", "CREATED", "BY", "EXPIRES"),
+        ("ID", "NAME", "FOR", "MAY", "CREATED", "BY", "LAST USED", "EXPIRES"),
         (
             (
                 each["id"],
@@ -53,7 +54,8 @@ def list_tokens(call: Call) -> int:
                 f"tenant {each['tenant']}" if each["tenant"] else "operator",
                 "read" if each["read_only"] else "order",
                 each["created"],
-                each["created_by"],
+                _maker(each),
+                each["last_used"] or "never",
                 _expiry(each["expires"], is_over=each["expired"]),
             )
             for each in found
@@ -72,6 +74,11 @@ def revoke(call: Call) -> int:
     else:
         output.line(f"token {gone['id']} ({gone['name']}) is good for nothing now")
     return Exit.DONE
+
+
+def _maker(token: Any) -> str:
+    by = token["created_by"]
+    return f"{by} (not authenticated)" if token["unauthenticated"] else by
 
 
 def _expiry(expires: str | None, *, is_over: bool) -> str:

@@ -85,7 +85,11 @@ class Call:
     environ: Mapping[str, str]
 
     def text(self, key: str) -> str:
-        """Return a value, or nothing where it was not given."""
+        """Return a value, or nothing where it was not given.
+
+        `key` is the option's name with underscores, as in `at_once`.
+        """
+        assert "-" not in key, f"no option is found by {key}"
         value = getattr(self.arguments, key, None)
         return "" if value is None else str(value)
 
@@ -106,13 +110,16 @@ URL = Option(
     name="--url",
     metavar="URL",
     may_be_empty=True,
-    help="The service's operator API; else FOREWARN_URL, else http://127.0.0.1:8200.",
+    help="The service's operator API, also unix:/run/forewarn/api; else FOREWARN_URL, "
+    "else http://127.0.0.1:8200.",
 )
 TOKEN = Option(
     name="--token",
     metavar="TOKEN",
     may_be_empty=True,
-    help="The bearer token; better FOREWARN_TOKEN, since others see a command's words.",
+    help="The bearer token; better FOREWARN_TOKEN, since others see a command's words. "
+    "Without any, that of FOREWARN_TOKEN_FILE, or of /etc/forewarn/token if the service "
+    "is on this machine.",
 )
 REASON = Option(
     name="--reason",
@@ -120,7 +127,14 @@ REASON = Option(
     may_be_empty=True,
     help="Why; it is kept in the history of what the order causes.",
 )
-CLIENT = (URL, TOKEN, JSON)
+CA_FILE = Option(
+    name="--ca-file",
+    metavar="FILE",
+    may_be_empty=True,
+    help="Certificates of the authorities that the service's must be from; else "
+    "FOREWARN_CA_FILE, else the system's.",
+)
+CLIENT = (URL, TOKEN, CA_FILE, JSON)
 """What every command takes that asks the service."""
 GLOBAL = (*CLIENT, REASON)
 """What may also stand before the command."""

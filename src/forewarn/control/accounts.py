@@ -6,11 +6,12 @@ times that its VMs did not run, and the lines of the trail about it. Reading onl
 
 from typing import Any, TypeAlias
 
-from forewarn.control.release import HELD
 from forewarn.control.uptime import seconds
+from forewarn.control.wording import detail_of
 from forewarn.control.work import describe
 from forewarn.fleet.spans import Span
 from forewarn.instants import Micros, format_instant, instant_or_none
+from forewarn.protocol.actors import VMS
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     ENDED_STATES,
@@ -19,25 +20,25 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
 
 Json: TypeAlias = dict[str, Any]
 
 _PHASES = {
-    "operation noticed": "scheduled",
-    "event approved": "approved",
-    "operation ready": "let go",
-    HELD: "held",
-    "operation impacting": "started",
-    "operation recovering": "impact over",
-    "driver done": "driver done",
-    "driver failed": "driver failed",
-    "driver outcome unknown": "driver unknown",
-    "operation resolved": "resolved",
-    "operation done": "done",
-    "operation cancelled": "cancelled",
-    "operation failed": "failed",
+    AuditKind.OPERATION_NOTICED: "scheduled",
+    AuditKind.EVENT_APPROVED: "approved",
+    AuditKind.OPERATION_READY: "let go",
+    AuditKind.OPERATION_HELD: "held",
+    AuditKind.OPERATION_IMPACTING: "started",
+    AuditKind.OPERATION_RECOVERING: "impact over",
+    AuditKind.DRIVER_DONE: "driver done",
+    AuditKind.DRIVER_FAILED: "driver failed",
+    AuditKind.DRIVER_OUTCOME_UNKNOWN: "driver unknown",
+    AuditKind.OPERATION_RESOLVED: "resolved",
+    AuditKind.OPERATION_DONE: "done",
+    AuditKind.OPERATION_CANCELLED: "cancelled",
+    AuditKind.OPERATION_FAILED: "failed",
 }
 """What an account calls the lines of the trail that it repeats."""
 
@@ -57,7 +58,8 @@ def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         "state": operation.state.value,
         "outcome": outcome_of(operation),
         "note": operation.note,
-        "actor": request.actor if request else None,
+        "no_driver_call": operation.called_no_driver,
+        "actor": request.actor.text if request else None,
         "reason": request.reason if request else "",
         "description": operation.description,
         "not_before": format_instant(operation.not_before),
@@ -114,7 +116,7 @@ def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[J
     found: list[Json] = []
     scopes = {f"event:{event.event_id}": event.scope for event in events}
     for entry in every(reader, kinds.AUDIT_OF_SUBJECT, subject):
-        phase = _PHASES.get(entry.what)
+        phase = _PHASES.get(entry.kind)
         if phase is None:
             continue
         found.append(
@@ -122,7 +124,7 @@ def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[J
                 "phase": phase,
                 "at": format_instant(entry.at),
                 "by": _by(entry, phase),
-                "detail": entry.detail,
+                "detail": detail_of(entry),
                 "scope": next(
                     (scopes[each] for each in entry.subjects if each in scopes), None
                 ),
@@ -133,9 +135,9 @@ def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[J
 
 def _by(entry: AuditEntry, phase: str) -> str:
     # A VM's approval is written by "vm"; which one it was stands in the line.
-    if phase == "approved" and entry.actor == "vm":
-        return f"vm {entry.detail.removeprefix('by ')}"
-    return entry.actor
+    if phase == "approved" and entry.actor == VMS:
+        return entry.facts.by.text if entry.facts.by else entry.actor.text
+    return entry.actor.text
 
 
 def _vms(

@@ -5,13 +5,21 @@ operations and one event for each scope, publishes them, and lets go at once wha
 nobody has to wait for (clauses 4.1, 5.3, 7.4). All in the caller's transaction.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.control import release
-from forewarn.control.work import Work, describe, subjects_of
+from forewarn.control.work import Work, describe
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.instants import Micros, round_up_to_second
+from forewarn.protocol.actors import (
+    DOWN_ALREADY,
+    NO_NOTICE,
+    NOBODY_LISTENS,
+    POLICY,
+    Actor,
+)
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import (
     Event,
@@ -31,16 +39,17 @@ from forewarn.protocol.operations import (
     TargetKind,
     Verb,
 )
+from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.protocol.views import View
+from forewarn.store.audit import AuditKind, Facts
 
-POLICY = "(policy)"
-"""Who approved, where the scope's policy did (clause 5.3)."""
-NOBODY_LISTENS = "(nobody listens)"
-"""Who approved, where the scope is disabled and a user asked (clause 7.4)."""
-DOWN_ALREADY = "(down already)"
-"""Who approved, where the VM does not run and so nobody can prepare."""
-NO_NOTICE = "(failure)"
-"""Who approved a failure: nobody was asked (clause 5.5)."""
+MAINTENANCE_EVENTS = {
+    Action.FREEZE: EventType.FREEZE,
+    Action.LIVE_MIGRATE: EventType.FREEZE,
+    Action.REBOOT: EventType.REBOOT,
+    Action.REDEPLOY: EventType.REDEPLOY,
+}
+"""What is announced for each impact that maintenance of a host can have (5.9)."""
 
 USER_VERBS = frozenset({Verb.REBOOT, Verb.REDEPLOY, Verb.TERMINATE})
 """What a user starts, so that it goes at once where nobody listens (7.4)."""
@@ -63,10 +72,18 @@ class Draft:
     routine: bool
     not_before: Micros
     """Rounded up to its whole second when the operation is made."""
+    is_timed: bool = False
+    """Whether `not_before` was given by hand."""
 
 
 def open_request(
-    work: Work, verb: Verb, *, together: bool = False, is_rollout: bool = False
+    work: Work,
+    verb: Verb,
+    *,
+    together: bool = False,
+    is_rollout: bool = False,
+    at_once: int = 0,
+    hosts: int = 0,
 ) -> Request:
     """Store a new request; what it causes is found by its id."""
     prefix = "ro" if is_rollout else "rq"
@@ -79,8 +96,10 @@ def open_request(
         together=together,
         is_rollout=is_rollout,
         created=work.now,
+        at_once=at_once,
+        hosts=hosts,
     )
-    work.note(f"{verb.value} ordered", (f"request:{request.request_id}",))
+    work.note(AuditKind(f"{verb.value} ordered"), (f"request:{request.request_id}",))
     return work.tx.add(request)
 
 
@@ -89,20 +108,13 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
 
     Operations that go together (3.6) are all made before any is let go.
     """
-    for draft in drafts:
-        if draft.action not in {Action.NONE, *work.actions}:
-            raise RefusedError(
-                f"the driver of this service cannot {draft.action.value}",
-                hint="choose another impact, or configure the driver for it",
-            )
+    check_actions(work, [draft.action for draft in drafts])
     work.secure(vm.scope for draft in drafts for vm in draft.vms)
     # Ids are random, and things are shown and woken in the order of their ids. So
     # they are drawn sorted before: what was named first then comes first. It also
     # lies first in the store, and near the others that are approved about then.
     operation_ids = work.ids.shorts("op", len(drafts))
-    event_ids = iter(
-        work.ids.events(sum(len({vm.scope for vm in draft.vms}) for draft in drafts))
-    )
+    event_ids = _event_ids(work, drafts)
     made = [
         _make(work, request, draft, operation_id, event_ids)
         for draft, operation_id in zip(drafts, operation_ids, strict=True)
@@ -114,12 +126,57 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
     return [work.operation(operation.operation_id) for operation in made]
 
 
+def _event_ids(work: Work, drafts: Sequence[Draft]) -> dict[str, Iterator[str]]:
+    """Return the EventIds of an order, by tenant.
+
+    They begin alike within a tenant only: from equal digits, two tenants could tell
+    that they share a host.
+    """
+    tenants = Counter(
+        tenant
+        for draft in drafts
+        for tenant, _scope in dict.fromkeys((vm.tenant, vm.scope) for vm in draft.vms)
+    )
+    return {tenant: iter(work.ids.events(n)) for tenant, n in tenants.items()}
+
+
+def check_actions(work: Work, actions: Iterable[Action]) -> None:
+    """Refuse what the driver cannot do."""
+    for action in dict.fromkeys(actions):
+        if action not in {Action.NONE, *work.actions}:
+            raise RefusedError(
+                f"the driver of this service cannot {action.value}",
+                hint="choose another impact, or configure the driver for it",
+            )
+
+
+def announce(work: Work, planned: Operation, draft: Draft) -> None:
+    """Tell those whom a Planned operation concerns; let it go if nobody is waited for.
+
+    The caller holds the safety rows of the VMs' scopes.
+    """
+    operation = work.save_operation(
+        planned,
+        replace(
+            planned,
+            not_before=round_up_to_second(draft.not_before),
+            moves=tuple(Move(vm=vm.name) for vm in draft.vms),
+            scopes=tuple(sorted({vm.scope for vm in draft.vms})),
+            created=work.now,
+            is_timed=draft.is_timed,
+        ),
+    )
+    noticed = _notice(work, operation, draft, _event_ids(work, [draft]))
+    release.let_go(work, noticed.operation_id)
+    _publish(work, noticed)
+
+
 def _make(
     work: Work,
     request: Request,
     draft: Draft,
     operation_id: str,
-    event_ids: Iterator[str],
+    event_ids: Mapping[str, Iterator[str]],
 ) -> Operation:
     planned = Operation(
         operation_id=operation_id,
@@ -137,10 +194,23 @@ def _make(
         duration_seconds=draft.duration_seconds,
         description=draft.description,
         created=work.now,
+        is_timed=draft.is_timed,
     )
     stored = work.add_operation(planned)
-    work.note("operation planned", subjects_of(stored), describe(stored))
-    noticed = work.step(stored, OperationInput.NOTICE)
+    said = Facts(text=describe(stored))
+    work.note_operation(AuditKind.OPERATION_PLANNED, stored, said)
+    return _notice(work, stored, draft, event_ids)
+
+
+def _notice(
+    work: Work,
+    planned: Operation,
+    draft: Draft,
+    event_ids: Mapping[str, Iterator[str]],
+) -> Operation:
+    """Take a Planned operation to Noticed, with an event for each scope."""
+    work.count_in_flight(planned.request, 1)
+    noticed = work.step(planned, OperationInput.NOTICE)
     operation = work.save_operation(
         noticed, replace(noticed, due_at=noticed.not_before)
     )
@@ -151,7 +221,7 @@ def _make(
         scope = work.scope(name)
         named = [vm for vm in members if is_announced(draft.verb, scope, vm)]
         if named:
-            event_id = next(event_ids)
+            event_id = next(event_ids[scope.tenant])
             work.add_event(_event(work, draft, operation, scope, named, event_id))
     return operation
 
@@ -164,7 +234,10 @@ def _event(
     vms: Sequence[Vm],
     event_id: str,
 ) -> Event:
-    approved_by = _approved_already(work, draft.verb, scope, vms)
+    # A time that was given by hand holds also where nobody is asked.
+    approver = (
+        None if draft.is_timed else _approved_already(work, draft.verb, scope, vms)
+    )
     return Event(
         event_id=event_id,
         operation=operation.operation_id,
@@ -181,8 +254,9 @@ def _event(
         description=draft.description,
         duration_seconds=draft.duration_seconds,
         created=work.now,
-        approved_by=approved_by,
-        approved_at=work.now if approved_by else 0,
+        approver=approver,
+        approved_at=work.now if approver else 0,
+        is_planned_work=draft.verb in PLANNED_VERBS,
     )
 
 
@@ -195,12 +269,14 @@ def is_announced(verb: Verb, scope: Scope, vm: Vm) -> bool:
     return True
 
 
-def _approved_already(work: Work, verb: Verb, scope: Scope, vms: Sequence[Vm]) -> str:
-    """Return who approves in place of a VM, or an empty text."""
+def _approved_already(
+    work: Work, verb: Verb, scope: Scope, vms: Sequence[Vm]
+) -> Actor | None:
+    """Return the rule that approves in place of a VM, or None."""
     if verb is Verb.FAIL:
         return NO_NOTICE
     if verb not in USER_VERBS:
-        return ""
+        return None
     if verb is Verb.REBOOT and scope.approve_user_reboot:
         return POLICY
     if verb is Verb.REDEPLOY and scope.approve_user_redeploy:
@@ -209,7 +285,7 @@ def _approved_already(work: Work, verb: Verb, scope: Scope, vms: Sequence[Vm]) -
         return DOWN_ALREADY
     if not any(is_listening(work, vm) for vm in vms):
         return NOBODY_LISTENS
-    return ""
+    return None
 
 
 def is_listening(work: Work, vm: Vm) -> bool:

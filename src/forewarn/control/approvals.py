@@ -1,16 +1,17 @@
 """Approvals: from VMs all or nothing, from operators one at a time (section 3)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from forewarn.control import release
 from forewarn.control.work import Who, Work, need
 from forewarn.fleet.model import Vm, VmState
-from forewarn.instants import Micros
+from forewarn.protocol.actors import Actor, vm_actor
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.lifecycle import EventInput
-from forewarn.protocol.views import View, sees
+from forewarn.protocol.views import View, has_mark, sees, was_shown_before
 from forewarn.store.port import Reader
 
 
@@ -31,16 +32,14 @@ def approve_together(
     and does not touch its neighbours (clause 3.3).
     """
     verdicts: list[str | None] = []
-    waiting: list[tuple[str, Event]] = []
+    waiting: list[tuple[Actor, Event]] = []
     for approval in approvals:
-        events = _events_for(work.tx, approval, now=work.now)
+        events = _events_for(work.tx, approval)
         if isinstance(events, str):
             verdicts.append(events)
         else:
             verdicts.append(None)
-            waiting += [
-                (approval.vm, event) for event in events if event.awaits_approval
-            ]
+            waiting += [(vm_actor(approval.vm), event) for event in events]
     if waiting:
         _apply(work, waiting)
     return tuple(verdicts)
@@ -53,17 +52,22 @@ def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
     """
     event = need(work.tx, Event, event_id.upper())
     if as_vm:
-        refusal = _events_for(
-            work.tx, Approval(vm=as_vm, event_ids=(event.event_id,)), now=work.now
-        )
+        refusal = _events_for(work.tx, Approval(vm=as_vm, event_ids=(event.event_id,)))
         if isinstance(refusal, str):
             raise RefusedError(f"vm {as_vm} may not approve it: {refusal}")
     if event.awaits_approval:
-        _apply(work, [(as_vm or f"({work.who.actor})", event)])
+        _apply(work, [(_approver(work.who.actor, as_vm), event)])
     return need(work.tx, Event, event.event_id)
 
 
-def _apply(work: Work, waiting: Sequence[tuple[str, Event]]) -> None:
+def _approver(actor: Actor, as_vm: str) -> Actor:
+    """Return who approves: the caller, or a VM, with the token of who spoke for it."""
+    if not as_vm:
+        return actor
+    return replace(vm_actor(as_vm), token=actor.token, peer=actor.peer)
+
+
+def _apply(work: Work, waiting: Sequence[tuple[Actor, Event]]) -> None:
     """Approve the events, and let go the operations that waited for them."""
     operations = {event.operation: None for _, event in waiting}
     work.secure(
@@ -78,7 +82,7 @@ def _apply(work: Work, waiting: Sequence[tuple[str, Event]]) -> None:
         if event.event_id in approved:  # by an earlier POST of this transaction
             continue
         approved.add(event.event_id)
-        work.who = speaker if by.startswith("(") else Who(actor=f"vm {by}")
+        work.who = speaker if by == speaker.actor else Who(actor=by)
         work.step_event(event, EventInput.APPROVE, by=by)
         last[event.operation] = work.who
     # Two last approvals cannot miss each other: who decides about an operation
@@ -89,10 +93,8 @@ def _apply(work: Work, waiting: Sequence[tuple[str, Event]]) -> None:
     work.who = speaker
 
 
-def _events_for(
-    reader: Reader, approval: Approval, *, now: Micros
-) -> list[Event] | str:
-    """Return the events that the VM may approve, or why not (clause 3.3).
+def _events_for(reader: Reader, approval: Approval) -> list[Event] | str:
+    """Return the events for which the approval counts, or why it is refused (3.3).
 
     The reason never says whether a foreign event exists.
     """
@@ -103,20 +105,41 @@ def _events_for(
     events: list[Event] = []
     for event_id in approval.event_ids:
         event = reader.get(Event, event_id)
-        if event is None or not _was_shown(event, view, now=now):
+        if event is None or not (
+            _is_shown(event, view)
+            or was_shown_before(event, vm.left_views)
+            or _has_gone(event, view)
+        ):
             return f"EventId {event_id} is not in this VM's document"
-        events.append(event)
+        if event.awaits_approval and _counts(event, vm, view):
+            events.append(event)
     return events
 
 
-def _was_shown(event: Event, view: View, *, now: Micros) -> bool:
-    """Tell whether the event is, or was, in the view's document.
+def _is_shown(event: Event, view: View) -> bool:
+    """Tell whether the view's document shows the event now."""
+    return event.is_live and view.shows_events and sees(view, event)
 
-    What ended before the first enabling was in no document. Later it cannot be
-    known any more, and an approval of what has gone does no harm (3.2).
+
+def _has_gone(event: Event, view: View) -> bool:
+    """Tell whether the view's document has shown the event and no longer does (3.2).
+
+    Whether the VM was there at that time is not known: an approval of what has gone
+    does no harm.
     """
-    if event.status is EventStatus.NEW or not sees(view, event):
+    if not view.epoch or not has_mark(event, view):
         return False
-    if event.is_live:
-        return view.is_enabled and now >= view.events_from
-    return view.epoch > 1 or (view.epoch == 1 and event.removed_at >= view.events_from)
+    return event.status is EventStatus.REMOVED or (
+        view.shows_events and not sees(view, event)
+    )
+
+
+def _counts(event: Event, vm: Vm, view: View) -> bool:
+    """Tell whether the VM's approval has an effect (3.2, 3.4).
+
+    It has if the document shows the event, or showed it until the VM's view changed.
+    A VM that went to another scope has no say in the old one.
+    """
+    return _is_shown(event, view) or (
+        event.scope == vm.scope and was_shown_before(event, vm.left_views)
+    )

@@ -6,10 +6,19 @@ earlier call's report void. The call itself is made after the commit.
 
 from dataclasses import replace
 
-from forewarn.control import downtime
+from forewarn.control import downtime, seats
 from forewarn.control.work import Work
 from forewarn.drivers.port import Call, CallVm
-from forewarn.protocol.operations import Action, CallState, Move, Operation
+from forewarn.protocol.operations import (
+    MOVING_ACTIONS,
+    Action,
+    CallState,
+    Move,
+    Operation,
+)
+
+NOTE_CHARACTERS_MAX = 500
+"""Of a reason that is kept: enough for a message, not for a log."""
 
 
 def current_moves(operation: Operation) -> tuple[Move, ...]:
@@ -36,19 +45,57 @@ def call_of(operation: Operation) -> Call:
     )
 
 
-def issue(work: Work, operation: Operation, *, attempts: int) -> None:
-    """Make the next driver call durable; it is made after the commit."""
+def issue_first(work: Work, operation: Operation) -> None:
+    """Make the first driver call durable: its places were chosen just now."""
+    _issue(work, operation, attempts=1)
+
+
+def issue(work: Work, operation: Operation, *, attempts: int) -> bool:
+    """Make the next driver call durable; it is made after the commit.
+
+    Destinations that are no longer fit are planned again before. Without a place the
+    call waits as one that failed does, and False is returned.
+    """
+    if operation.action in MOVING_ACTIONS:
+        vms = {move.vm for move in current_moves(operation)}
+        operation, blockers = seats.renew(work, operation, vms)
+        if blockers:
+            work.save_operation(
+                operation,
+                replace(
+                    operation,
+                    call_state=CallState.RETRY,
+                    attempts=attempts,
+                    due_at=work.now + work.policy.retry_delay,
+                    note=blockers[0].sentence()[:NOTE_CHARACTERS_MAX],
+                ),
+            )
+            return False
+    _issue(work, operation, attempts=attempts)
+    return True
+
+
+def _issue(work: Work, operation: Operation, *, attempts: int) -> None:
     issued = work.save_operation(
         operation,
         replace(
             operation,
+            moves=tuple(_forgetful(move) for move in operation.moves),
             generation=operation.generation + 1,
             attempts=attempts,
             call_state=CallState.ISSUED,
             driver=work.driver,
+            driver_memory=work.memory,
             due_at=work.now + work.policy.driver_timeout,
         ),
     )
     moves = current_moves(issued)
     downtime.impact_begins(work, issued, tuple(move.vm for move in moves))
     work.call(call_of(issued))
+
+
+def _forgetful(move: Move) -> Move:
+    """Return the move without what is known of the call before."""
+    if not move.has_failed:
+        return move
+    return replace(move, has_failed=False, is_down=False)

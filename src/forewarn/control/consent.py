@@ -7,8 +7,14 @@ for NotBefore. Deletions of one request wait for each other. Pure.
 
 from collections.abc import Collection, Mapping
 
-from forewarn.control.blockers import BatchWaits, Blocker, NotApproved, NotDue
 from forewarn.instants import Micros
+from forewarn.protocol.blockers import (
+    AnyBlocker,
+    BatchWaits,
+    NotApproved,
+    NotDue,
+    NoticeRuns,
+)
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 
@@ -19,9 +25,14 @@ def is_released(
     """Tell whether the operation alone may go (clauses 3.5 and 4.2).
 
     `events` are those that count for it: its own, or those of the whole request
-    where its operations go together (3.6).
+    where its operations go together (3.6). Where nobody is asked, a time that was given
+    by hand is waited for.
     """
-    return now >= operation.not_before or all(event.is_approved for event in events)
+    if now >= operation.not_before:
+        return True
+    if operation.is_timed and not events:
+        return False
+    return all(event.is_approved for event in events)
 
 
 def waiting_for(
@@ -31,15 +42,19 @@ def waiting_for(
     now: Micros,
     listening: Mapping[str, bool],
     targets: Mapping[str, str],
-) -> tuple[Blocker, ...]:
+) -> tuple[AnyBlocker, ...]:
     """Return every approval that is missing, and the time left until NotBefore.
 
     `listening` says of each scope whether somebody has enabled it; `targets`
     names the target of each operation of the request.
     """
-    if is_released(operation, events, now=now):
+    # The timer is beyond NotBefore only while a notice goes on after a step of the
+    # clock: then NotBefore alone lets nothing go.
+    is_stepped = operation.not_before <= now < operation.due_at
+    decisive = operation.not_before - 1 if is_stepped else now
+    if is_released(operation, events, now=decisive):
         return ()
-    missing: list[Blocker] = []
+    missing: list[AnyBlocker] = []
     for event in events:
         if event.is_approved:
             continue
@@ -59,5 +74,8 @@ def waiting_for(
                     target=targets.get(event.operation, event.operation),
                 )
             )
-    missing.append(NotDue(remaining=operation.not_before - now))
+    if now < operation.not_before:
+        missing.append(NotDue(remaining=operation.not_before - now))
+    else:
+        missing.append(NoticeRuns(remaining=operation.due_at - now))
     return tuple(missing)

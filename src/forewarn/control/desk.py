@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from forewarn.control.idempotency import Once
 from forewarn.control.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
@@ -51,11 +52,13 @@ class OperatorDesk(Protocol):
         """
         ...
 
-    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+    async def merge_fleet(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
         """Apply a fleet file for `who`, and return what was changed.
 
-        For nobody it is only planned. Raises FleetFileError, RefusedError and
-        BusyError, and then nothing is changed.
+        For nobody it is only planned. Raises FleetFileError, RefusedError, BusyError,
+        and RepeatedError for an order that came before; then nothing is changed.
         """
         ...
 
@@ -71,6 +74,6 @@ class OperatorDesk(Protocol):
         """
         ...
 
-    def health(self) -> Health:
+    async def health(self) -> Health:
         """Tell whether the ticker and the store work."""
         ...

@@ -95,6 +95,18 @@ def taken_off(work: Work, operation: Operation, vm: Vm) -> None:
         _close(work, outage)
 
 
+def left_down(work: Work, operation: Operation) -> tuple[str, ...]:
+    """Return the VMs that the last call of an operation failed for and left down."""
+    vms = (work.tx.get(Vm, name) for name in operation.vms)
+    return tuple(
+        vm.name
+        for vm in vms
+        if vm is not None
+        and (outage := _outage(work, vm)) is not None
+        and outage.operation == operation.operation_id
+    )
+
+
 def failed(work: Work, operation: Operation) -> None:
     """Note that the VMs of a failure are down; those that were, go on to be."""
     for name in operation.vms:
@@ -135,7 +147,7 @@ def _open(
 ) -> None:
     work.tx.add(
         Span(
-            span_id=f"{vm.name}/{work.new_line_id()}",
+            span_id=f"{vm.name}/{work.new_span_id()}",
             vm=vm.name,
             scope=vm.scope,
             tenant=vm.tenant,
@@ -149,7 +161,8 @@ def _open(
 
 
 def _close(work: Work, span: Span) -> None:
-    work.tx.replace(span, replace(span, ended=work.now))
+    # A step of the wall clock back makes it short, never shorter than nothing.
+    work.tx.replace(span, replace(span, ended=max(span.began, work.now)))
 
 
 def _open_spans(work: Work, name: str) -> list[Span]:

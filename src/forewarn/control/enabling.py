@@ -12,9 +12,11 @@ from forewarn.control import seating
 from forewarn.control.work import Work, need
 from forewarn.instants import Micros
 from forewarn.protocol.lifecycle import ViewInput
-from forewarn.protocol.views import View, step_view
+from forewarn.protocol.views import END_OF_TIME, View, step_view
+from forewarn.protocol.views import end_delays as end_delays_of
 from forewarn.store import kinds
-from forewarn.store.port import every
+from forewarn.store.audit import AuditKind, Facts
+from forewarn.store.port import PAGE_ROWS, every
 
 
 def enable(work: Work, vm: str) -> None:
@@ -30,9 +32,9 @@ def enable(work: Work, vm: str) -> None:
         if not view.is_enabled:
             seating.enable_view(work, view)
     work.note(
-        "scope enabled",
+        AuditKind.SCOPE_ENABLED,
         (f"scope:{asked.scope}", f"vm:{vm}"),
-        f"{asked.enabling}, by the first request of vm {vm}",
+        Facts(enabling=asked.enabling, vm=vm),
     )
 
 
@@ -40,7 +42,12 @@ def note_sightings(work: Work, seen: Mapping[str, Micros]) -> None:
     """Take over when views were last asked for."""
     for view_id, instant in seen.items():
         view = work.tx.get(View, view_id)
-        if view is not None and view.is_enabled and instant > view.last_seen:
+        if view is None or not view.is_enabled:
+            continue
+        if view.last_seen > work.now:
+            # The clock was set back: silence would count from an instant to come.
+            view = work.tx.replace(view, replace(view, last_seen=instant))
+        if instant > view.last_seen:
             work.tx.replace(view, step_view(view, ViewInput.ASKED, now=instant))
 
 
@@ -60,14 +67,35 @@ def disable_if_silent(work: Work, enabling: str, *, silent_since: Micros) -> boo
             silent = step_view(view, ViewInput.SILENT, now=work.now)
             work.tell_view(work.tx.replace(view, silent))
     work.note(
-        "scope disabled",
+        AuditKind.SCOPE_DISABLED,
         [f"scope:{view.scope}" for view in views],
-        f"{enabling}, after {len(views)} silent view(s)",
+        Facts(enabling=enabling, count=len(views)),
     )
     return True
 
 
-def show_events(work: Work, view_id: str) -> None:
-    """Render a view whose first-events delay is over (7.1)."""
+def end_delays(work: Work, view_id: str, *, until: Micros) -> None:
+    """End the delays of a view that end at `until` or before, and render it (7.1).
+
+    The document is published even if it shows nothing new: whoever waits for the
+    first answer may have it now.
+    """
     view = need(work.tx, View, view_id)
-    work.render(work.tx.replace(view, replace(view, due_at=0)))
+    ended = end_delays_of(view, until=until)
+    if ended != view:
+        view = work.tx.replace(view, ended)
+        work.tell_view(view)
+    work.render(view)
+
+
+def end_all_delays(work: Work) -> int:
+    """End the delays of a page of views; return how many views had one.
+
+    A delay is a duration, and its end is kept as an instant. After a step of the
+    clock, or while the service was down, nobody can tell how much of it has passed.
+    7.1 bounds a delay from above only, so it ends at once.
+    """
+    late = work.tx.due(kinds.VIEWS_DUE, END_OF_TIME, limit=PAGE_ROWS)
+    for view in late:
+        end_delays(work, view.view_id, until=END_OF_TIME)
+    return len(late)

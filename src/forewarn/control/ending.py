@@ -9,31 +9,32 @@ from dataclasses import replace
 from forewarn.control import downtime
 from forewarn.control.work import Work
 from forewarn.fleet.model import Vm
+from forewarn.protocol.actors import Actor
 from forewarn.protocol.events import EventStatus, Outcome
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.operations import (
-    ENDED_STATES,
-    WAITING_STATES,
     Action,
     CallState,
     Operation,
+    OperationState,
     Verb,
 )
 from forewarn.store import kinds
 from forewarn.store.port import every
 
 
-def impact_over(work: Work, operation: Operation) -> None:
+def impact_over(work: Work, operation: Operation, *, note: str = "") -> None:
     """End the impact; the events stay for the recovery time (clause 4.6)."""
     if operation.action is Action.DELETE or not work.policy.recovery:
-        finish(work, operation)
+        finish(work, operation, note=note)
         return
-    recovering = work.step(operation, OperationInput.IMPACT_OVER)
+    recovering = work.step(operation, OperationInput.IMPACT_OVER, note=note)
     work.save_operation(
         recovering, replace(recovering, due_at=work.now + work.policy.recovery)
     )
     # Its VMs are no longer in the driver's hands, and others may wait for that.
     work.free(operation.scopes)
+    work.free_vms(operation.vms)
 
 
 def finish(work: Work, operation: Operation, *, note: str = "") -> None:
@@ -51,17 +52,24 @@ def fail(work: Work, operation: Operation, *, note: str) -> None:
     work.step_request(request, RequestInput.OPERATION_FAILED)
     _end(work, operation, OperationInput.FAIL, Outcome.FAILED, note)
     if request.is_rollout:
-        for sibling in every(work.tx, kinds.OPERATIONS_OF_REQUEST, operation.request):
-            if sibling.state in WAITING_STATES:
-                cancel(
-                    work,
-                    sibling,
-                    note=f"the rollout stopped because {operation.operation_id} failed",
-                )
+        for sibling in list(
+            every(work.tx, kinds.ANNOUNCED_OF_REQUEST, operation.request)
+        ):
+            cancel(
+                work,
+                sibling,
+                note=f"the rollout stopped because {operation.operation_id} failed",
+            )
+        # Hosts whose turn had not come are cancelled in steps: there may be many.
+        work.take_turn(operation.request)
 
 
-def cancel(work: Work, operation: Operation, *, note: str) -> None:
-    """End a waiting operation without impact (clause 4.1)."""
+def cancel(
+    work: Work, operation: Operation, *, note: str, by: Actor | None = None
+) -> None:
+    """End a waiting operation without impact (clause 4.1); `by` ordered it."""
+    if by is not None:
+        operation = work.save_operation(operation, replace(operation, cancelled_by=by))
     _end(work, operation, OperationInput.CANCEL, Outcome.CANCELLED, note)
 
 
@@ -79,8 +87,15 @@ def _end(
             work.step_event(event, EventInput.FINISH, outcome=outcome)
     for name in operation.vms:
         take_off(work, operation, name)
+    was_planned = operation.state is OperationState.PLANNED
     ended = work.step(replace_call(work, operation, CallState.NONE), given, note=note)
     work.free(ended.scopes)
+    work.free_vms(ended.vms)
+    if not was_planned:
+        if ended.is_host_bound:
+            work.free_room()
+            work.free_host(ended.host)
+        work.count_in_flight(ended.request, -1)
     _close_request(work, ended)
 
 
@@ -98,6 +113,8 @@ def take_off(work: Work, operation: Operation, name: str) -> None:
             vm,
             replace(vm, started=started, moving_to="" if kept else vm.moving_to),
         )
+        if kept:
+            work.free_host(vm.moving_to)
         downtime.taken_off(work, operation, vm)
 
 
@@ -110,14 +127,15 @@ def replace_call(work: Work, operation: Operation, state: CallState) -> Operatio
 
 def _close_request(work: Work, operation: Operation) -> None:
     request = work.request(operation.request)
-    siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, operation.request))
-    if all(sibling.state in ENDED_STATES for sibling in siblings):
+    # One sibling is enough: in a large request each end would read all others.
+    left = work.tx.select(kinds.OPEN_OPERATIONS_OF_REQUEST, operation.request, limit=1)
+    if not left and not request.unplanned:
         work.step_request(request, RequestInput.ALL_ENDED)
     elif request.together:
-        # Its companions may have waited for nothing but its approval (3.6).
-        for sibling in siblings:
-            if sibling.state in WAITING_STATES:
-                work.revisit(sibling.operation_id)
+        # Its companions may have waited for nothing but its approval (3.6). They are
+        # all let go with the first of them.
+        for sibling in left:
+            work.revisit(sibling.operation_id)
 
 
 def is_failure(operation: Operation) -> bool:

@@ -1,8 +1,16 @@
 """An event as JSON: for operators, and for receivers of webhooks."""
 
+import json
 from typing import Any
 
-from forewarn.instants import format_http_date, format_instant, instant_or_none
+from forewarn.control.aliases import Aliases
+from forewarn.instants import (
+    cut_to_second,
+    format_http_date,
+    format_instant,
+    instant_or_none,
+    parse_instant,
+)
 from forewarn.protocol.events import Event, EventStatus
 
 
@@ -30,3 +38,17 @@ def event_report(event: Event) -> dict[str, Any]:
         "removed": instant_or_none(event.removed_at),
         "outcome": event.outcome.value if event.outcome else None,
     }
+
+
+def told_to_tenant(body: str, aliases: Aliases) -> str:
+    """Return a report that was kept for a webhook, as the tenant may know it."""
+    report: dict[str, Any] = json.loads(body)
+    report["operation"] = aliases.of(report["operation"])
+    for name in _INSTANTS:
+        if report[name]:
+            report[name] = format_instant(cut_to_second(parse_instant(report[name])))
+    return json.dumps(report, separators=(",", ":"))
+
+
+_INSTANTS = ("approved", "created", "started", "removed")
+"""Members of a report that are instants."""

@@ -8,7 +8,7 @@ its VMs run again.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control import admission, downtime, ending, leaving, release
+from forewarn.control import admission, downtime, ending, host_lists, leaving
 from forewarn.control.admission import Draft
 from forewarn.control.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
@@ -16,6 +16,7 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import DURATION_UNKNOWN, EventSource
 from forewarn.protocol.operations import (
     STARTED_STATES,
+    UNSTARTED_STATES,
     WAITING_STATES,
     Action,
     Operation,
@@ -23,6 +24,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
+from forewarn.store.audit import AuditKind
 from forewarn.store.port import every
 
 DESCRIPTION = "Virtual machine has encountered a failure."
@@ -42,15 +44,21 @@ def fail_host(work: Work, name: str) -> Operation:
             f"host {name} is down already",
             hint=f"`forewarn restore {name}` says that it is up again",
         )
+    host_lists.complete(work, [name])
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
     operations = list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name))
     work.secure(
         {vm.scope for vm in vms}.union(*(operation.scopes for operation in operations))
     )
     work.tx.replace(host, replace(host, state=HostState.DOWN))
-    work.note("host failed", (f"host:{name}",))
+    work.rooms.change_host(name)
+    work.note(AuditKind.HOST_FAILED, (f"host:{name}",))
     here = {vm.name for vm in vms}
+    # What failed by itself stays its own failure, which outlives the host's.
+    vms = [vm for vm in vms if not _own_failure(work, vm)]
     for operation in operations:
+        if ending.is_failure(operation) and operation.target_kind is TargetKind.VM:
+            continue
         _overtake(work, operation.operation_id, here, f"host {name} failed")
     return _begin(work, TargetKind.HOST, name, name, vms)
 
@@ -91,7 +99,9 @@ def fail_after_call(work: Work, vms: Sequence[str]) -> None:
 
 
 def restore_host(work: Work, name: str) -> Host:
-    """Note that a host is up again, and with it the VMs on it.
+    """Note that a host is up again, and with it the VMs that its failure took down.
+
+    A VM that has a failure of its own stays down: it may have failed before its host.
 
     Raises RefusedError if it is not down.
     """
@@ -101,11 +111,13 @@ def restore_host(work: Work, name: str) -> Host:
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
     work.secure(scope for vm in vms for scope in leaving.scopes_of_vm(work, vm))
     restored = work.tx.replace(host, replace(host, state=HostState.UP))
-    work.note("host restored", (f"host:{name}",))
-    release.revisit_held(work)
+    work.rooms.change_host(name)
+    work.note(AuditKind.HOST_RESTORED, (f"host:{name}",))
+    work.free_room()
+    work.free_host(name)
     for vm in vms:
         current = work.vm(vm.name)
-        if current.state is VmState.DOWN:
+        if current.state is VmState.DOWN and not _own_failure(work, current):
             leaving.vm_runs_again(work, current, note=f"host {name} was restored")
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name)):
         if ending.is_failure(operation) and operation.target_kind is TargetKind.HOST:
@@ -128,10 +140,18 @@ def restore_vm(work: Work, name: str) -> Vm:
     return leaving.vm_runs_again(work, vm)
 
 
+def _own_failure(work: Work, vm: Vm) -> bool:
+    """Tell whether the VM has a failure that is not its host's."""
+    return any(
+        ending.is_failure(operation) and operation.target_kind is TargetKind.VM
+        for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)
+    )
+
+
 def _overtake(work: Work, operation_id: str, vms: set[str], note: str) -> None:
     """End an operation that a failure has overtaken; deletions go on."""
     operation = work.operation(operation_id)
-    if operation.state in WAITING_STATES:
+    if operation.state in UNSTARTED_STATES:
         if operation.action is not Action.DELETE:
             ending.cancel(work, operation, note=note)
     elif ending.is_failure(operation):

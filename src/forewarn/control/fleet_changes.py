@@ -14,18 +14,21 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
+from itertools import islice
+from typing import Any, TypeVar
 
 from forewarn.control import (
     downtime,
     ending,
+    fleet_conflicts,
+    host_lists,
     leaving,
-    release,
     seating,
     tenures,
     tokens,
 )
-from forewarn.control.work import Work, way_out
+from forewarn.control.idempotency import Once, first_time
+from forewarn.control.work import Work
 from forewarn.fleet import merge
 from forewarn.fleet.changes import Action, Change, MergePlan
 from forewarn.fleet.file import FleetText, WantedFleet
@@ -41,15 +44,16 @@ from forewarn.fleet.model import (
 from forewarn.fleet.problems import Kind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import (
-    WAITING_STATES,
-    CallState,
-    Operation,
-    OperationState,
+    UNSTARTED_STATES,
 )
 from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import Reader, Record, every
 
 R = TypeVar("R", bound=Record)
+
+SUMMARY_LINES = 50
+"""Lines of a plan that are kept with the key of its request: a screen."""
 
 FLEET_SUBJECT = "fleet"
 """What the trail's line about an application as a whole is found by."""
@@ -73,6 +77,16 @@ def plan(reader: Reader, wanted: WantedFleet) -> MergePlan:
     return planned
 
 
+def preview(reader: Reader, wanted: WantedFleet) -> MergePlan:
+    """Return what applying the file would change, if it can be applied now.
+
+    Raises what `apply` would raise, as far as reading tells.
+    """
+    planned = plan(reader, wanted)
+    fleet_conflicts.check(reader, planned)
+    return planned
+
+
 def _check_removes_nothing(planned: MergePlan) -> None:
     gone = Counter(
         change.kind
@@ -93,21 +107,48 @@ def _check_removes_nothing(planned: MergePlan) -> None:
         )
 
 
-def apply(work: Work, wanted: WantedFleet, *, digest: str = "") -> MergePlan:
+def apply(
+    work: Work, wanted: WantedFleet, *, digest: str = "", once: Once | None = None
+) -> MergePlan:
     """Apply the file; return what was changed.
 
-    `digest` is that of its text, to be remembered. Raises FleetFileError or
-    RefusedError, and then nothing is changed.
+    `digest` is that of its text, to be remembered. Raises FleetFileError,
+    RefusedError, or RepeatedError, and then nothing is changed.
     """
-    return carry_out(work, plan(work.tx, wanted), digest=digest)
+    return first_time(
+        work,
+        once,
+        lambda work: _carry_out(work, plan(work.tx, wanted), digest),
+        describe=_summary,
+    )
 
 
-def carry_out(work: Work, merged: MergePlan, *, digest: str = "") -> MergePlan:
+def carry_out(
+    work: Work, merged: MergePlan, *, digest: str = "", once: Once | None = None
+) -> MergePlan:
     """Do what was planned; return it.
 
     It may have been planned on an earlier moment, if nothing was written since
-    that `concerns_plans`. Raises RefusedError, and then nothing is changed.
+    that `concerns_plans`. Raises RefusedError or RepeatedError, and then nothing is
+    changed.
     """
+    return first_time(
+        work,
+        once,
+        lambda work: _carry_out(work, merged, digest),
+        describe=_summary,
+    )
+
+
+def _summary(merged: MergePlan) -> dict[str, Any]:
+    """Return what a repeated request is answered: a plan of any size, in short."""
+    lines = list(islice(merged.lines(), SUMMARY_LINES + 1))
+    if len(lines) > SUMMARY_LINES:
+        lines[-1] = "… the first answer had more lines"
+    return {"is_empty": merged.is_empty, "lines": lines}
+
+
+def _carry_out(work: Work, merged: MergePlan, digest: str) -> MergePlan:
     writes = [_brought_up_to_date(work, change) for change in merged.writes()]
     work.secure(_scopes(work, writes))
     emptied: set[str] = set()
@@ -121,11 +162,19 @@ def carry_out(work: Work, merged: MergePlan, *, digest: str = "") -> MergePlan:
     for scope in emptied:
         seating.drop_empty_views(work, scope)
     if any(isinstance(change.after or change.before, Host | Vm) for change in writes):
-        release.revisit_held(work)
+        work.free_room()
     if not merged.is_empty:
-        work.note("fleet applied", (FLEET_SUBJECT,), "\n".join(merged.lines()))
+        said = Facts(text="\n".join(merged.lines()))
+        work.note(AuditKind.FLEET_APPLIED, (FLEET_SUBJECT,), said)
     _remember(work, digest)
     return merged
+
+
+def has_fleet(reader: Reader) -> bool:
+    """Tell whether a fleet is stored, so that there is something to serve."""
+    return bool(
+        reader.select(kinds.ALL_HOSTS, limit=1) or reader.select(kinds.ALL_VMS, limit=1)
+    )
 
 
 def is_applied(reader: Reader, text: FleetText) -> bool:
@@ -169,6 +218,7 @@ def _as_planned_on(record: Record) -> Record:
             record,
             revision=0,
             started=(),
+            left_views=(),
             state=VmState.DELETED if is_deleted else VmState.RUNNING,
         )
     return record
@@ -210,19 +260,11 @@ def _write(work: Work, change: Change) -> None:
         work.tx.add(after)
     else:
         if isinstance(before, Scope) and isinstance(after, Scope):
-            _check_scope(work, before, after)
+            fleet_conflicts.check_scope(work.tx, before, after)
         work.tx.replace(before, after)
+    if isinstance(after, Host):
+        work.rooms.change_host(after.name)
     _note(work, change)
-
-
-def _check_scope(work: Work, before: Scope, after: Scope) -> None:
-    if before.tenant != after.tenant:
-        for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_SCOPE, before.name):
-            raise RefusedError(
-                f"scope {before.name} cannot change its tenant while "
-                f"{operation.operation_id} is open",
-                hint=way_out(operation),
-            )
 
 
 def _remove(work: Work, change: Change) -> None:
@@ -230,6 +272,7 @@ def _remove(work: Work, change: Change) -> None:
     assert before is not None, change
     if isinstance(before, Host):
         _close_host(work, before)
+        work.rooms.change_host(before.name)
     if isinstance(before, Tenant):
         tokens.revoke_all_of(work, before.name)
     if isinstance(before, Scope):
@@ -241,20 +284,14 @@ def _remove(work: Work, change: Change) -> None:
 
 def _close_host(work: Work, host: Host) -> None:
     """End what is open on a host that goes: nobody is on it any more."""
+    fleet_conflicts.check_removal(work.tx, host)
+    host_lists.complete(work, [host.name])
+    note = f"host {host.name} was removed from the fleet"
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name)):
-        note = f"host {host.name} was removed from the fleet"
-        if operation.state in WAITING_STATES:
+        if operation.state in UNSTARTED_STATES:
             ending.cancel(work, operation, note=note)
-        elif ending.is_failure(operation) or (
-            operation.state is OperationState.RECOVERING
-        ):
-            ending.finish(work, operation, note=note)
         else:
-            raise RefusedError(
-                f"host {host.name} cannot be removed: {operation.operation_id} "
-                "has its VMs in hand",
-                hint="apply again when it has finished",
-            )
+            ending.finish(work, operation, note=note)
 
 
 def _apply_vm(work: Work, change: Change) -> set[str]:
@@ -268,14 +305,16 @@ def _apply_vm(work: Work, change: Change) -> set[str]:
         _note(work, change)
         return {before.scope}
     if before is None:
-        _check_destination(work, after)
+        fleet_conflicts.check_destination(work.tx, after, work.host(after.host))
         added = work.tx.add(replace(after, view=""))
+        work.rooms.change_vm(None, added)
         work.tell_guest(_seat(work, added, after))
         downtime.appear(work, added)
         _note(work, change)
         return set()
     if after.state is VmState.DELETED:
         work.tx.replace(before, replace(after, view=before.view))
+        work.rooms.change_vm(before, after)
         return set()
     _change_vm(work, before, after)
     if change.action is Action.CHANGE:
@@ -285,14 +324,14 @@ def _apply_vm(work: Work, change: Change) -> set[str]:
 
 def _change_vm(work: Work, before: Vm, after: Vm) -> None:
     if before.host != after.host:
-        _check_not_in_hand(work, before)
-        _check_destination(work, after)
-        before = leaving.move_vm(work, before, work.host(after.host))
+        host = work.host(after.host)
+        fleet_conflicts.check_not_in_hand(work.tx, before)
+        fleet_conflicts.check_destination(work.tx, after, host)
+        before = leaving.move_vm(work, before, host)
         if before.state is VmState.DOWN:
             # Moved elsewhere is one of the two ends of a failure (5.5).
             before = leaving.vm_runs_again(work, before)
-    if (before.scope, before.wire_name) != (after.scope, after.wire_name):
-        _check_no_operation(work, before)
+    fleet_conflicts.check_names(work.tx, before, after)
     current = work.vm(before.name)
     stored = work.save_vm(
         current,
@@ -302,9 +341,12 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
             state=current.state,
             started=current.started,
             moving_to=current.moving_to,
+            left_views=current.left_views,
             revision=current.revision,
         ),
     )
+    work.free({current.scope, stored.scope})
+    work.free_vms([stored.name])
     if (current.scope, current.tenant) != (stored.scope, stored.tenant):
         downtime.change_scope(work, stored)
     _seat(work, stored, after)
@@ -325,59 +367,20 @@ def _remove_vm(work: Work, before: Vm) -> None:
     work.forget_guest(before.name)
     downtime.vanish(work, before.name)
     work.free([before.scope])
-    work.tx.remove(_current(work, Vm, before.name))
-
-
-def _check_destination(work: Work, vm: Vm) -> None:
-    host = work.host(vm.host)
-    if host.state is HostState.DOWN:
-        raise RefusedError(
-            f"vm {vm.name} cannot be put on host {host.name}, which is down",
-            hint=f"`forewarn restore {host.name}` first, or choose another host",
-        )
-    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
-        if operation.is_host_bound:
-            raise RefusedError(
-                f"vm {vm.name} cannot be put on host {host.name}, which has "
-                f"{operation.operation_id} under way: it would get no notice",
-                hint=f"{way_out(operation)}, or choose another host",
-            )
-
-
-def _check_not_in_hand(work: Work, vm: Vm) -> None:
-    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
-        if _is_in_hand(operation):
-            raise RefusedError(
-                f"vm {vm.name} cannot be moved: {operation.operation_id} has it in "
-                "hand",
-                hint="apply again when it has finished",
-            )
-
-
-def _is_in_hand(operation: Operation) -> bool:
-    return operation.state is OperationState.IMPACTING and (
-        operation.call_state is not CallState.NONE
-    )
-
-
-def _check_no_operation(work: Work, vm: Vm) -> None:
-    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
-        raise RefusedError(
-            f"vm {vm.name} cannot change its scope or wire name while "
-            f"{operation.operation_id} is open",
-            hint=way_out(operation),
-        )
+    current = _current(work, Vm, before.name)
+    work.rooms.change_vm(current, None)
+    work.tx.remove(current)
 
 
 def _note(work: Work, change: Change) -> None:
     if change.action is not Action.ADOPT:
         work.note(
-            f"{change.kind.value} {change.action.value}",
+            AuditKind(f"{change.kind.value} {change.action.value}"),
             (
                 f"{change.kind.value}:{change.name}",
                 *tenures.ending(change.before, change.after),
             ),
-            "\n".join(change.lines()),
+            Facts(text="\n".join(change.lines())),
         )
 
 

@@ -9,19 +9,14 @@ makes Started durable. Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from forewarn.control.blockers import Blocker, FaultDomainDown, MigrationUnderWay
+from forewarn.protocol.blockers import (
+    NAMED_MAX,
+    AnyBlocker,
+    Cause,
+    FaultDomainDown,
+    MigrationUnderWay,
+)
 from forewarn.protocol.operations import Action, Operation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """Why a VM is unsteady."""
-
-    operation: str
-    """The operation that started on it; empty if it just is down."""
-    action: Action
-    because: str
-    """For a sentence: `host h7 failed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +33,7 @@ def guard(
     *,
     own: Mapping[str, frozenset[int]],
     unsteady: Mapping[str, Sequence[Unsteady]],
-) -> tuple[Blocker, ...]:
+) -> tuple[AnyBlocker, ...]:
     """Return every reason why the operation must not start now.
 
     `own` are the fault domains that it would take down, by scope; `unsteady`
@@ -46,7 +41,7 @@ def guard(
     """
     if not operation.routine:
         return ()
-    blockers: list[Blocker] = []
+    blockers: list[AnyBlocker] = []
     for scope in sorted(own):
         others = _others(operation, unsteady.get(scope, ()))
         blockers += _other_domains(scope, own[scope], others)
@@ -80,15 +75,18 @@ def _others(operation: Operation, unsteady: Sequence[Unsteady]) -> list[Unsteady
 
 def _other_domains(
     scope: str, own: frozenset[int], others: Sequence[Unsteady]
-) -> list[Blocker]:
-    because: dict[int, dict[str, None]] = {}
+) -> list[AnyBlocker]:
+    causes: dict[int, dict[Cause, None]] = {}
     for vm in others:
         if own != frozenset({vm.fault_domain}):
-            reasons = because.setdefault(vm.fault_domain, {})
-            reasons.update(dict.fromkeys(cause.because for cause in vm.causes))
+            found = causes.setdefault(vm.fault_domain, {})
+            found.update(dict.fromkeys(vm.causes))
     return [
         FaultDomainDown(
-            scope=scope, fault_domain=fault_domain, because=tuple(because[fault_domain])
+            scope=scope,
+            fault_domain=fault_domain,
+            causes=tuple(causes[fault_domain])[:NAMED_MAX],
+            more=max(0, len(causes[fault_domain]) - NAMED_MAX),
         )
-        for fault_domain in sorted(because)
+        for fault_domain in sorted(causes)
     ]

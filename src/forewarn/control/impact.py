@@ -12,12 +12,12 @@ Order of effects, with what a crash leaves behind:
 4. Recovery is a timer in the row; overdue ones fire at the next start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from forewarn.control import calls, downtime, ending, leaving, room
+from forewarn.control import calls, downtime, ending, leaving, room, seats
 from forewarn.control.work import Work
-from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.lifecycle import EventInput, OperationInput
@@ -30,11 +30,16 @@ from forewarn.protocol.operations import (
     Operation,
 )
 
+NO_DRIVER_CALL = "the driver was not called, because there are no VMs: nothing was done"
+"""The note of an operation for which there was nothing to do."""
+
 
 def start(work: Work, operation: Operation) -> None:
     """Make a Ready operation Started, with its events and its driver call."""
     if operation.action in MOVING_ACTIONS:
-        operation = _keep_places(work, operation)
+        places = room.find_places(work.tx, operation)
+        assert not places.blockers, "the caller asked why it should not start"
+        operation = seats.keep(work, operation, places)
     for name in operation.vms:
         vm = work.vm(name)
         work.save_vm(vm, replace(vm, started=(*vm.started, operation.operation_id)))
@@ -46,30 +51,9 @@ def start(work: Work, operation: Operation) -> None:
     if started.action is Action.NONE:
         work.save_operation(started, replace(started, due_at=0))
     elif not started.moves:
-        ending.impact_over(work, started)
+        ending.impact_over(work, started, note=NO_DRIVER_CALL)
     else:
-        calls.issue(work, started, attempts=1)
-
-
-def _keep_places(work: Work, operation: Operation) -> Operation:
-    places = room.find_places(work.tx, operation)
-    assert not places.blockers, "the caller asked why it should not start"
-    for name, host in places.hosts.items():
-        vm = work.vm(name)
-        work.save_vm(vm, replace(vm, moving_to=host))
-        # Room is a rule over several rows: its host row makes writers meet.
-        keeper = work.host(host)
-        work.tx.replace(keeper, keeper)
-    return work.save_operation(
-        operation,
-        replace(
-            operation,
-            moves=tuple(
-                replace(move, to_host=places.hosts.get(move.vm, move.to_host))
-                for move in operation.moves
-            ),
-        ),
-    )
+        calls.issue_first(work, started)
 
 
 def call_done(
@@ -80,29 +64,69 @@ def call_done(
     `paused` is how long VMs stood still, where the driver measured it. The caller
     holds the safety rows of the operation's scopes.
     """
-    for move in calls.current_moves(operation):
+    moves = calls.current_moves(operation)
+    operation = take_done(work, operation, moves, paused=paused)
+    operation = work.save_operation(
+        operation,
+        replace(operation, call_state=CallState.NONE, attempts=0, note=""),
+    )
+    if calls.current_moves(operation):
+        calls.issue(work, operation, attempts=1)
+    else:
+        ending.impact_over(work, operation)
+
+
+def take_done(
+    work: Work,
+    operation: Operation,
+    moves: tuple[Move, ...],
+    *,
+    paused: Mapping[str, Micros] | None = None,
+) -> Operation:
+    """Take over what a call has done to these of its VMs.
+
+    The others of the call are left as they are: the next attempt is for them alone.
+    """
+    arrived = _arrivals(work, operation, moves)
+    if arrived:
+        leaving.note_moves(
+            work,
+            [(vm, host.name) for vm, host in arrived],
+            besides=operation.operation_id,
+        )
+    for vm, host in arrived:
+        leaving.put_on(work, work.vm(vm.name), host, besides=operation.operation_id)
+    for move in moves:
         _vm_done(work, operation, move)
         if (vm := work.tx.get(Vm, move.vm)) is not None:
             downtime.impact_over(work, vm, paused=(paused or {}).get(move.vm))
+    finished = {move.vm for move in moves}
     operation = work.operation(operation.operation_id)
-    finished = {move.vm for move in calls.current_moves(operation)}
-    operation = work.save_operation(
+    return work.save_operation(
         operation,
         replace(
             operation,
-            call_state=CallState.NONE,
-            attempts=0,
-            note="",
             moves=tuple(
                 replace(move, done=move.done or move.vm in finished)
                 for move in operation.moves
             ),
         ),
     )
-    if calls.current_moves(operation):
-        calls.issue(work, operation, attempts=1)
-    else:
-        ending.impact_over(work, operation)
+
+
+def _arrivals(
+    work: Work, operation: Operation, moves: Iterable[Move]
+) -> list[tuple[Vm, Host]]:
+    """Return the VMs that a call has moved, and the host of each."""
+    if operation.action not in MOVING_ACTIONS:
+        return []
+    found: list[tuple[Vm, Host]] = []
+    for move in moves:
+        vm = work.tx.get(Vm, move.vm)
+        host = work.tx.get(Host, move.to_host) if move.to_host else None
+        if vm is not None and vm.state is not VmState.DELETED and host is not None:
+            found.append((vm, host))
+    return found
 
 
 def _vm_done(work: Work, operation: Operation, move: Move) -> None:
@@ -112,9 +136,11 @@ def _vm_done(work: Work, operation: Operation, move: Move) -> None:
     if operation.action is Action.DELETE:
         leaving.delete_vm(work, vm, besides=operation.operation_id)
         return
-    if operation.action in MOVING_ACTIONS and move.to_host:
-        host = work.tx.get(Host, move.to_host)
-        if host is not None:
-            vm = leaving.move_vm(work, vm, host, besides=operation.operation_id)
-    if vm.state is VmState.DOWN and operation.action not in KEEPING_ACTIONS:
+    host = work.tx.get(Host, vm.host)
+    if (
+        vm.state is VmState.DOWN
+        and operation.action not in KEEPING_ACTIONS
+        # A host may have failed while the VM was on its way there.
+        and (host is None or host.state is HostState.UP)
+    ):
         leaving.vm_runs_again(work, vm)

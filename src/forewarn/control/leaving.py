@@ -6,6 +6,7 @@ that leaves a host leaves what is bound to that host. These are the only places
 where `Resources` changes after an event was published.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from forewarn.control import calls, downtime, ending, seating
@@ -20,6 +21,7 @@ from forewarn.protocol.operations import (
     Operation,
 )
 from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts, VmMove
 from forewarn.store.port import every
 
 
@@ -28,13 +30,45 @@ def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
 
     `besides` is the operation that moves it, which it does not leave.
     """
+    note_moves(work, [(vm, host.name)], besides=besides)
+    return put_on(work, vm, host, besides=besides)
+
+
+def note_moves(
+    work: Work, moves: Sequence[tuple[Vm, str]], *, besides: str = ""
+) -> None:
+    """Note that VMs move from where they are to hosts, by name: one entry for all.
+
+    The VMs of a call have one entry, so that a host's maintenance does not write a
+    line for each of its VMs.
+    """
+    subjects = [
+        each
+        for vm, to_host in moves
+        for each in (
+            f"vm:{vm.name}",
+            f"host:{vm.host}",
+            f"host:{to_host}",
+            f"scope:{vm.scope}",
+        )
+    ]
+    work.note(
+        AuditKind.VM_MOVED,
+        [*subjects, *([f"operation:{besides}"] if besides else [])],
+        Facts(
+            moves=tuple(
+                VmMove(vm=vm.name, from_host=vm.host, to_host=to_host)
+                for vm, to_host in moves
+            )
+        ),
+        operation=besides,
+    )
+
+
+def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
+    """Put a VM on another host, after its move was noted; see `move_vm`."""
     old_host = vm.host
     moved = work.save_vm(vm, replace(vm, host=host.name, moving_to=""))
-    work.note(
-        "vm moved",
-        (f"vm:{vm.name}", f"host:{old_host}", f"host:{host.name}", f"scope:{vm.scope}"),
-        f"from {old_host} to {host.name}",
-    )
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
         if operation.operation_id == besides or not (
             operation.state in WAITING_STATES or ending.is_failure(operation)
@@ -45,6 +79,9 @@ def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
         elif operation.host == old_host:
             leave(work, operation, vm.name, note=f"vm {vm.name} left {old_host}")
     work.free([vm.scope])
+    work.free_vms([vm.name])
+    work.free_room()
+    work.free_host(host.name)
     seated = seating.seat(
         work,
         work.vm(moved.name),
@@ -61,9 +98,10 @@ def vm_runs_again(work: Work, vm: Vm, *, note: str = "") -> Vm:
     note = note or f"vm {vm.name} runs again"
     running = work.save_vm(vm, replace(vm, state=VmState.RUNNING))
     downtime.runs_again(work, running)
-    work.note("vm runs again", (f"vm:{vm.name}", f"scope:{vm.scope}"))
+    work.note(AuditKind.VM_RUNS_AGAIN, (f"vm:{vm.name}", f"scope:{vm.scope}"))
     leave_failures(work, running, note=note)
     work.free([vm.scope])
+    work.free_vms([vm.name])
     return work.vm(vm.name)
 
 
@@ -81,9 +119,19 @@ def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
     work.save_vm(current, replace(current, state=VmState.DELETED, moving_to=""))
     work.forget_guest(vm.name)
     downtime.vanish(work, vm.name)
-    work.note("vm deleted", (f"vm:{vm.name}", f"scope:{vm.scope}", f"host:{vm.host}"))
+    work.note(
+        AuditKind.VM_DELETED,
+        (
+            f"vm:{vm.name}",
+            f"scope:{vm.scope}",
+            f"host:{vm.host}",
+            *([f"operation:{besides}"] if besides else []),
+        ),
+        operation=besides,
+    )
     seating.drop_empty_views(work, vm.scope)
     work.free([vm.scope])
+    work.free_room()
 
 
 def leave_all(work: Work, vm: Vm, *, besides: str = "", note: str) -> None:
@@ -100,7 +148,9 @@ def leave(work: Work, operation: Operation, vm: str, *, note: str) -> None:
             _shrink_event(work, event, vm)
     in_hand = vm in {move.vm for move in calls.current_moves(operation)}
     rest = tuple(move for move in operation.moves if move.vm != vm)
-    shrunk = work.save_operation(operation, replace(operation, moves=rest))
+    shrunk = work.save_operation(
+        operation, replace(operation, moves=rest, left_vms=(*operation.left_vms, vm))
+    )
     ending.take_off(work, operation, vm)
     if not rest:
         if operation.state in WAITING_STATES:
@@ -133,9 +183,10 @@ def _shrink_event(work: Work, event: Event, vm: str) -> None:
     if rest:
         work.save_event(event, replace(event, resources=rest))
         work.note(
-            "event shrunk",
+            AuditKind.EVENT_SHRUNK,
             (f"event:{event.event_id}", f"vm:{vm}", f"operation:{event.operation}"),
-            f"vm {vm} is no longer concerned",
+            Facts(vm=vm),
+            operation=event.operation,
         )
     elif event.status is EventStatus.STARTED:
         work.step_event(event, EventInput.FINISH, outcome=Outcome.COMPLETED)

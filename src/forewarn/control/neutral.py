@@ -1,24 +1,30 @@
-"""Why a tenant's operation waits, without a word about hosts or other tenants.
+"""Redaction of actors and blockers for a tenant: values in, values out.
 
-What concerns the tenant's own scopes and VMs is told as it is, as far as its
-sentence names nothing else; everything else becomes one of a few sentences that
-tell no names and no numbers. Pure.
+A blocker about the tenant's own scopes and VMs stays as it is, if it names nothing
+else. Every other blocker becomes one of a few values without names and numbers. Pure.
 """
 
-import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Collection, Iterable
 
-from forewarn.control.blockers import (
+from forewarn.protocol.actors import (
+    PLATFORM,
+    Actor,
+    ActorKind,
+    tenant_user,
+    vm_actor,
+)
+from forewarn.protocol.blockers import (
+    AnyBlocker,
     BatchWaits,
-    Blocker,
+    ByPlatform,
+    DriverAsked,
     DriverRetry,
     FaultDomainDown,
     MigrationUnderWay,
     NoRoom,
     NotApproved,
     NotDue,
+    NoticeRuns,
     OutcomeUnknown,
     StillDown,
     VmBusy,
@@ -38,21 +44,9 @@ _OF_OTHERS = (ELSEWHERE, HELD, RETRIES, UNKNOWN, DOWN)
 for would tell how the names of others sort."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByPlatform(Blocker):
-    """Something that is not the tenant's business."""
-
-    kind: ClassVar[str] = "platform"
-    text: str
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return self.text
-
-
 def for_tenant(
-    blockers: Iterable[Blocker], *, scopes: Collection[str], vms: Collection[str]
-) -> tuple[Blocker, ...]:
+    blockers: Iterable[AnyBlocker], *, scopes: Collection[str], vms: Collection[str]
+) -> tuple[AnyBlocker, ...]:
     """Return the reasons as the owner of `scopes` and `vms` may know them."""
     told = [_one(blocker, scopes, vms) for blocker in blockers]
     # Its own first, and each once: how many others there are is nobody's business.
@@ -64,52 +58,21 @@ def for_tenant(
     return tuple(dict.fromkeys(told))
 
 
-def told(detail: str, subjects: Collection[str]) -> str:
-    """Return a trail's line of reasons as the owner of `subjects` may know it.
+_PUBLIC = frozenset({ActorKind.CLOCK, ActorKind.DRIVER, ActorKind.POLICY})
+"""Kinds of actors that every tenant is told of: they name nobody."""
 
-    These are scopes and VMs as the trail names them, such as `vm:web_0`; the line
-    has sentences of what keeps an operation from starting. What is no beginning of
-    a sentence here belongs to the one before.
+
+def actor_for(actor: Actor, tenant: str, *, had_vm: Callable[[str], bool]) -> Actor:
+    """Return the actor as the tenant may know it.
+
+    `had_vm` tells whether a VM is, or was, the tenant's. The address and the id of a
+    token are for operators: a tenant does not learn one holder's from another.
     """
-    own: dict[str, None] = {}
-    others: dict[str, None] = {}
-    for sentence in detail.split(JOINT):
-        match = next(filter(None, (each.match(sentence) for each in _SENTENCES)), None)
-        if match is None:
-            continue
-        names = match.groupdict()
-        kind = "scope" if "scope" in names else "vm"
-        is_own = f"{kind}:{names[kind]}" in subjects
-        if "down" in names:
-            others[DOWN] = None
-        elif not is_own:
-            others[HELD] = None
-        elif "domain" in names:
-            others[OWN_DOMAIN.format(names["scope"])] = None
-        elif "room" in names:
-            others[NO_ROOM.format(names["vm"])] = None
-        else:
-            own[sentence] = None
-    return JOINT.join((*own, *sorted(others, key=_rank)))
-
-
-JOINT = "; "
-"""Between two sentences of a line of reasons."""
-
-_SENTENCES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"scope (?P<scope>\S+) has fault domain (?P<domain>\d+) down because ",
-        (
-            r"scope (?P<scope>\S+) has a live migration under way \(\S+\), "
-            r"and only one at a time is allowed$"
-        ),
-        r"vm (?P<vm>\S+) is in the hands of operation \S+$",
-        r"vm (?P<vm>\S+) (?P<down>is down, and its host with it)$",
-        r"(?P<room>there is no place for) (?P<vm>\S+): ",
-    )
-)
-"""How the sentences begin that keep an operation from starting, and whom they name."""
+    if actor.kind is ActorKind.VM and (not actor.name or had_vm(actor.name)):
+        return vm_actor(actor.name)
+    if actor.is_of(tenant):
+        return tenant_user(tenant, actor.name)
+    return actor if actor.kind in _PUBLIC else PLATFORM
 
 
 def _rank(text: str | None) -> int:
@@ -119,10 +82,12 @@ def _rank(text: str | None) -> int:
     return _OF_OTHERS.index(text) + 1 if text in _OF_OTHERS else 0
 
 
-def _one(blocker: Blocker, scopes: Collection[str], vms: Collection[str]) -> Blocker:
+def _one(
+    blocker: AnyBlocker, scopes: Collection[str], vms: Collection[str]
+) -> AnyBlocker:
     text = HELD
     match blocker:
-        case NotDue():
+        case NotDue() | NoticeRuns() | ByPlatform():
             return blocker
         case NotApproved() | MigrationUnderWay() if blocker.scope in scopes:
             return blocker
@@ -138,7 +103,7 @@ def _one(blocker: Blocker, scopes: Collection[str], vms: Collection[str]) -> Blo
             text = NO_ROOM.format(blocker.vm)
         case DriverRetry():
             text = RETRIES
-        case OutcomeUnknown():
+        case OutcomeUnknown() | DriverAsked():
             text = UNKNOWN
         case VmDown() | StillDown():
             text = DOWN

@@ -5,21 +5,44 @@ public id.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from forewarn.control.event_json import told_to_tenant
+from forewarn.control.share import aliases_of
 from forewarn.control.work import Work
+from forewarn.instants import cut_to_second
+from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.outbox import OutboxMessage
+from forewarn.store.port import Reader
 
-GAVE_UP = "webhook gave up"
-"""What the trail's line says; what follows in it is a count and a reason of ours."""
+
+def waiting(
+    reader: Reader, receiver: str, *, tenant: str, limit: int
+) -> list[OutboxMessage]:
+    """Return the next messages of a receiver, as its tenant may know them.
+
+    An operator's receiver, whose tenant is empty, gets them as they are.
+    """
+    found = reader.select(kinds.OUTBOX_OF_RECEIVER, receiver, limit=limit)
+    if not tenant or not found:
+        return found
+    aliases = aliases_of(reader, tenant)
+    return [
+        replace(
+            each, at=cut_to_second(each.at), body=told_to_tenant(each.body, aliases)
+        )
+        for each in found
+    ]
 
 
 def forget(work: Work, messages: Sequence[OutboxMessage]) -> int:
     """Delete messages; return how many were there."""
-    # Nobody changes a message: it is there as it was read, or gone.
+    # The messages of a tenant were redacted when they were read.
     there = [
-        message
+        kept
         for message in messages
-        if work.tx.get(OutboxMessage, message.message_id) is not None
+        if (kept := work.tx.get(OutboxMessage, message.message_id)) is not None
     ]
     for message in there:
         work.tx.remove(message)
@@ -38,6 +61,6 @@ def give_up(
     count = forget(work, messages)
     if count:
         subjects = (f"webhook:{receiver}", *([f"tenant:{tenant}"] if tenant else []))
-        what = "change was" if count == 1 else "changes were"
-        work.note(GAVE_UP, subjects, f"{count} {what} not told: {why}")
+        said = Facts(count=count, cause=why)
+        work.note(AuditKind.WEBHOOK_GAVE_UP, subjects, said)
     return count

@@ -7,25 +7,42 @@ and VMs that are down get a failure event of their own. What nobody knows waits
 for an operator: it is never done again by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from forewarn.control import calls, downtime, ending, failures, impact, leaving
-from forewarn.control.work import Work, subjects_of
-from forewarn.drivers.port import Observation, Report, Verdict
+from forewarn.control import calls, downtime, ending, failures, impact, leaving, room
+from forewarn.control.inquiries import ASK_AGAIN_AFTER, ProbeQuestion
+from forewarn.control.work import Work
+from forewarn.drivers.port import (
+    Observation,
+    Report,
+    Verdict,
+    VmResult,
+    VmVerdict,
+)
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.problems import listed
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import (
+    ASKED_STATES,
     KEEPING_ACTIONS,
+    Action,
     CallState,
     Move,
     Operation,
     OperationState,
 )
+from forewarn.store.audit import AuditKind, Facts
 
-NOTE_CHARACTERS_MAX = 500
-"""Of a driver's reason that is kept: enough for a message, not for a log."""
+_AWAITED = frozenset(
+    {CallState.ISSUED, CallState.PROBING, CallState.OVERDUE, CallState.UNKNOWN}
+)
+"""States of a call whose end has not been taken over."""
+
+_REFUTED = "the driver reported success, but "
+
+NAMED_MAX = 3
+"""VMs that are named with what became of them, where a call did not do all."""
 
 
 def take_report(
@@ -36,17 +53,90 @@ def take_report(
     if operation is None:
         return
     work.secure(operation.scopes)
-    wrong = _contradictions(work, operation, observed)
-    if report.verdict is Verdict.DONE and not wrong:
-        said = report.reason[:NOTE_CHARACTERS_MAX]
-        work.note("driver done", subjects_of(operation), said)
-        impact.call_done(work, operation, paused=dict(report.paused))
+    moves = calls.current_moves(operation)
+    results = [
+        _judged(work, operation, move, report.result_of(move.vm), observed)
+        for move in moves
+    ]
+    by_verdict = {
+        verdict: tuple(
+            move
+            for move, result in zip(moves, results, strict=True)
+            if result.verdict is verdict
+        )
+        for verdict in VmVerdict
+    }
+    done, unknown = by_verdict[VmVerdict.DONE], by_verdict[VmVerdict.UNKNOWN]
+    paused = dict(report.paused)
+    if len(done) == len(moves):
+        said = report.reason[: calls.NOTE_CHARACTERS_MAX]
+        work.note_operation(AuditKind.DRIVER_DONE, operation, Facts(text=said))
+        impact.call_done(work, operation, paused=paused)
+        failures.fail_after_call(work, _on_down_hosts(work, done))
         return
-    if report.verdict is Verdict.DONE:
-        reason = "the driver reported success, but " + "; ".join(wrong)
-    else:
-        reason = report.reason or "the driver gave no reason"
-    _call_failed(work, operation, reason, _down(operation, report, observed), observed)
+    if done:
+        # What was done stays done, whatever becomes of the rest.
+        operation = impact.take_done(work, operation, done, paused=paused)
+        failures.fail_after_call(work, _on_down_hosts(work, done))
+        operation = work.operation(operation.operation_id)
+    reason = _reason(report, results, is_partial=bool(done or unknown))
+    down = _down(operation, report, observed)
+    if unknown:
+        _keep_failed(work, operation, by_verdict[VmVerdict.FAILED], down)
+        lose_sight(work, report.operation_id, report.generation, reason)
+        return
+    _call_failed(work, operation, reason, down, observed)
+
+
+def _keep_failed(
+    work: Work, operation: Operation, failed: Sequence[Move], down: Sequence[str]
+) -> None:
+    """Keep for which VMs a call has failed, until an operator says what others did."""
+    names = {move.vm for move in failed}
+    moves = tuple(
+        replace(
+            move,
+            has_failed=move.vm in names,
+            is_down=move.vm in names and move.vm in down,
+        )
+        for move in operation.moves
+    )
+    if moves != operation.moves:
+        work.save_operation(operation, replace(operation, moves=moves))
+
+
+def _judged(
+    work: Work,
+    operation: Operation,
+    move: Move,
+    result: VmResult,
+    observed: Mapping[str, Observation],
+) -> VmResult:
+    """Return what to believe of one VM: no success that was seen to be none."""
+    if result.verdict is not VmVerdict.DONE:
+        return result
+    wrong = _contradictions(work, operation, move, result, observed)
+    if not wrong:
+        return result
+    note = _REFUTED + "; ".join(wrong)
+    return replace(result, verdict=VmVerdict.FAILED, note=note)
+
+
+def _reason(report: Report, results: Sequence[VmResult], *, is_partial: bool) -> str:
+    """Return why a call has not succeeded as a whole."""
+    refuted = [result.note for result in results if result.note != report.reason]
+    if not is_partial and not report.results:
+        told = [note.removeprefix(_REFUTED) for note in refuted]
+        if report.verdict is Verdict.DONE:
+            return _REFUTED + "; ".join(told)
+        return report.reason or "the driver gave no reason"
+    left = [result for result in results if result.verdict is not VmVerdict.DONE]
+    named = "; ".join(
+        f"vm {each.vm}: {each.note or each.verdict.value}" for each in left[:NAMED_MAX]
+    )
+    more = f"; and {len(left) - NAMED_MAX} more" if len(left) > NAMED_MAX else ""
+    count = f"{len(results) - len(left)} of {len(results)} VMs are done; "
+    return (count if is_partial else "") + named + more
 
 
 def call_not_made(work: Work, operation_id: str, generation: int, reason: str) -> None:
@@ -57,27 +147,92 @@ def call_not_made(work: Work, operation_id: str, generation: int, reason: str) -
         _call_failed(work, operation, reason, (), {})
 
 
+def ask_after(work: Work, operation_id: str, generation: int, *, is_late: bool) -> None:
+    """Have the driver asked what became of a call, beside everything else.
+
+    A call that is not late keeps the instant at which it times out, so that restarts
+    neither lengthen nor begin again the time that it has.
+    """
+    operation = _current(work, operation_id, generation)
+    if operation is None or operation.call_state is CallState.UNKNOWN:
+        return
+    work.ask(
+        ProbeQuestion(
+            operation_id=operation_id,
+            generation=generation,
+            memory=operation.driver_memory,
+            is_late=is_late,
+        )
+    )
+    work.save_operation(
+        operation,
+        replace(
+            operation,
+            call_state=CallState.OVERDUE,
+            due_at=work.now + ASK_AGAIN_AFTER,
+        )
+        if is_late
+        else replace(operation, call_state=CallState.PROBING),
+    )
+
+
+def go_on(work: Work, question: ProbeQuestion, *, is_begun: bool) -> None:
+    """Wait for the report of a call that is under way; make one that was not made.
+
+    A call that has timed out before the answer came is asked about at once again.
+    """
+    operation = _current(work, question.operation_id, question.generation)
+    if operation is None or operation.call_state not in ASKED_STATES:
+        return
+    is_late = operation.call_state is CallState.OVERDUE
+    due_at = work.now if is_late else operation.due_at
+    issued = work.save_operation(
+        operation, replace(operation, call_state=CallState.ISSUED, due_at=due_at)
+    )
+    if is_late:
+        return
+    vms = {move.vm for move in calls.current_moves(issued)}
+    if is_begun:
+        return
+    if room.unfit(work.tx, issued, vms):
+        # Nothing was begun, so this attempt is made with other places.
+        calls.issue(work, issued, attempts=issued.attempts)
+    else:
+        work.call(calls.call_of(issued))
+
+
 def lose_sight(work: Work, operation_id: str, generation: int, reason: str) -> None:
     """Note that nobody knows what became of a call: an operator must say."""
     operation = _current(work, operation_id, generation)
-    if operation is not None and operation.call_state is CallState.ISSUED:
-        work.note("driver outcome unknown", subjects_of(operation), reason)
+    if operation is not None and operation.call_state is not CallState.UNKNOWN:
+        work.note_operation(
+            AuditKind.DRIVER_OUTCOME_UNKNOWN, operation, Facts(text=reason)
+        )
         work.save_operation(
             operation,
             replace(
                 operation,
                 call_state=CallState.UNKNOWN,
                 due_at=0,
-                note=reason[:NOTE_CHARACTERS_MAX],
+                note=reason[: calls.NOTE_CHARACTERS_MAX],
             ),
         )
 
 
 def call_again(work: Work, operation_id: str) -> None:
-    """Make the next attempt of a failed call."""
+    """Make the next attempt of a call that failed, or had no place for a VM."""
     operation = work.operation(operation_id)
-    if operation.call_state is CallState.RETRY:
-        calls.issue(work, operation, attempts=operation.attempts + 1)
+    if operation.call_state is not CallState.RETRY:
+        return
+    work.secure(operation.scopes)
+    attempts = operation.attempts + 1
+    is_last = attempts >= work.policy.driver_attempts
+    if calls.issue(work, operation, attempts=attempts) or not is_last:
+        return
+    # The last call that was made has left these down.
+    current = work.operation(operation_id)
+    down = downtime.left_down(work, current)
+    _give_up(work, current, current.note, down)
 
 
 def resolve(
@@ -85,8 +240,9 @@ def resolve(
 ) -> Operation:
     """Settle an operation whose outcome nobody knows, on an operator's word.
 
-    `down` names the VMs that do not run. Raises RefusedError if the outcome is
-    not unknown, or a VM is none of the operation's.
+    `down` names the VMs that do not run. What is known of single VMs stays: a VM for
+    which the call has failed is tried again, as after any failed call. Raises
+    RefusedError if the outcome is not unknown, or a VM is none of the operation's.
     """
     operation = work.operation(operation_id)
     if operation.call_state is not CallState.UNKNOWN:
@@ -104,15 +260,36 @@ def resolve(
     if done and down:
         raise RefusedError("what is done leaves no VM down: say failed")
     work.secure(operation.scopes)
-    word = "done" if done else "failed"
-    work.note("operation resolved", subjects_of(operation), f"the operator says {word}")
+    said = Facts(is_done=done)
+    work.note_operation(AuditKind.OPERATION_RESOLVED, operation, said)
+    known_down = tuple(move.vm for move in operation.moves if move.is_down)
     if done:
-        impact.call_done(work, operation)
-        # A host that VMs went to may have failed meanwhile, and they with it.
-        failures.fail_after_call(work, _on_down_hosts(work, operation))
+        _resolved_as_done(work, operation, known_down)
     else:
+        down = tuple(dict.fromkeys((*down, *known_down)))
         _give_up(work, operation, "an operator says that it failed", down)
     return work.operation(operation_id)
+
+
+def _resolved_as_done(
+    work: Work, operation: Operation, known_down: tuple[str, ...]
+) -> None:
+    """Take over that a call did its work, except where it is known to have failed."""
+    moves = calls.current_moves(operation)
+    failed = tuple(move.vm for move in moves if move.has_failed)
+    done = tuple(move for move in moves if not move.has_failed)
+    if failed:
+        impact.take_done(work, operation, done)
+    else:
+        impact.call_done(work, operation)
+    # A host that VMs went to may have failed meanwhile, and they with it.
+    failures.fail_after_call(work, _on_down_hosts(work, done))
+    if failed:
+        current = work.operation(operation.operation_id)
+        reason = (
+            f"it failed for {listed(failed)}; an operator says that the rest is done"
+        )
+        _call_failed(work, current, reason, known_down, {})
 
 
 def _current(work: Work, operation_id: str, generation: int) -> Operation | None:
@@ -122,28 +299,34 @@ def _current(work: Work, operation_id: str, generation: int) -> Operation | None
         operation is None
         or operation.state is not OperationState.IMPACTING
         or operation.generation != generation
-        or operation.call_state not in {CallState.ISSUED, CallState.UNKNOWN}
+        or operation.call_state not in _AWAITED
     ):
         return None
     return operation
 
 
 def _contradictions(
-    work: Work, operation: Operation, observed: Mapping[str, Observation]
+    work: Work,
+    operation: Operation,
+    move: Move,
+    result: VmResult,
+    observed: Mapping[str, Observation],
 ) -> list[str]:
-    """Return what was seen that a success cannot leave behind."""
+    """Return what was seen, or is reported, that a success cannot leave behind."""
     wrong: list[str] = []
-    for move in calls.current_moves(operation):
-        seen = observed.get(move.vm, Observation())
-        gone = operation.action.value == "delete"
-        if seen.running is gone and not _was_down(work, operation, move):
-            wrong.append(f"vm {move.vm} {'runs' if gone else 'does not run'}")
-        if not move.to_host:
-            continue
-        if seen.host not in {None, move.to_host}:
-            wrong.append(f"vm {move.vm} is on {seen.host}, not on {move.to_host}")
-        if _is_down(work, move.to_host):
-            wrong.append(f"host {move.to_host}, where vm {move.vm} went, is down")
+    seen = observed.get(move.vm, Observation())
+    host = seen.host or result.host or None
+    gone = operation.action is Action.DELETE
+    # Nothing runs on a host that failed meanwhile, and yet the VM went there.
+    is_stranded = move.to_host != "" and _is_down(work, move.to_host)
+    if (
+        seen.running is gone
+        and not is_stranded
+        and not _was_down(work, operation, move)
+    ):
+        wrong.append(f"vm {move.vm} {'runs' if gone else 'does not run'}")
+    if move.to_host and host not in {None, move.to_host}:
+        wrong.append(f"vm {move.vm} is on {host}, not on {move.to_host}")
     return wrong
 
 
@@ -161,12 +344,12 @@ def _down(
     operation: Operation, report: Report, observed: Mapping[str, Observation]
 ) -> tuple[str, ...]:
     """Return the VMs of the call that do not run, by report or by sight."""
-    if operation.action.value == "delete":
+    if operation.action is Action.DELETE:
         return ()
     return tuple(
         move.vm
         for move in calls.current_moves(operation)
-        if move.vm in report.down
+        if report.result_of(move.vm).is_down
         or observed.get(move.vm, Observation()).running is False
     )
 
@@ -178,14 +361,14 @@ def _call_failed(
     down: tuple[str, ...],
     observed: Mapping[str, Observation],
 ) -> None:
-    note = reason[:NOTE_CHARACTERS_MAX]
-    work.note("driver failed", subjects_of(operation), note)
+    note = reason[: calls.NOTE_CHARACTERS_MAX]
+    work.note_operation(AuditKind.DRIVER_FAILED, operation, Facts(text=note))
     for move in calls.current_moves(operation):
         vm = work.tx.get(Vm, move.vm)
         if vm is not None and vm.name not in down:
             downtime.taken_off(work, operation, vm)
     again = operation.attempts < work.policy.driver_attempts
-    if again and not _is_destination_lost(work, operation):
+    if again and not _is_seen_stranded(work, operation, observed):
         work.save_operation(
             operation,
             replace(
@@ -199,20 +382,29 @@ def _call_failed(
     for move in calls.current_moves(operation):
         _settle_where_seen(work, operation, move, observed)
     current = work.operation(operation.operation_id)
-    stranded = _on_down_hosts(work, current)
+    stranded = _on_down_hosts(work, calls.current_moves(current))
     often = "once" if operation.attempts == 1 else f"{operation.attempts} times"
     _give_up(work, current, f"the driver failed {often}: {note}", (*down, *stranded))
 
 
-def _is_destination_lost(work: Work, operation: Operation) -> bool:
-    """Tell whether a host that VMs are being moved to has gone down meanwhile."""
-    destinations = {move.to_host for move in calls.current_moves(operation)} - {""}
-    return any(_is_down(work, name) for name in destinations)
+def _is_seen_stranded(
+    work: Work, operation: Operation, observed: Mapping[str, Observation]
+) -> bool:
+    """Tell whether a VM was seen at its destination, which has gone down meanwhile.
+
+    Such a VM is recorded there. Others are planned again at the next call.
+    """
+    return any(
+        move.to_host
+        and observed.get(move.vm, Observation()).host == move.to_host
+        and _is_down(work, move.to_host)
+        for move in calls.current_moves(operation)
+    )
 
 
-def _on_down_hosts(work: Work, operation: Operation) -> tuple[str, ...]:
-    """Return the VMs of the call that ended up where nothing runs."""
-    vms = (work.tx.get(Vm, move.vm) for move in calls.current_moves(operation))
+def _on_down_hosts(work: Work, moves: Sequence[Move]) -> tuple[str, ...]:
+    """Return the VMs that ended up where nothing runs."""
+    vms = (work.tx.get(Vm, move.vm) for move in moves)
     return tuple(vm.name for vm in vms if vm is not None and _is_down(work, vm.host))
 
 

@@ -7,24 +7,26 @@ concerns, never by name unless the VM's document names it too.
 from collections.abc import Iterator
 
 from forewarn.control import obstacles
-from forewarn.control.admission import NO_NOTICE
-from forewarn.control.blockers import (
+from forewarn.control.shown import events_for
+from forewarn.fleet.model import Vm, VmState
+from forewarn.fleet.spans import Span
+from forewarn.instants import DAY, Micros, cut_to_second
+from forewarn.protocol import views
+from forewarn.protocol.actors import NO_NOTICE
+from forewarn.protocol.blockers import (
     Blocker,
+    DriverAsked,
     DriverRetry,
     FaultDomainDown,
     MigrationUnderWay,
     NoRoom,
     NotDue,
+    NoticeRuns,
     OutcomeUnknown,
     StillDown,
     VmBusy,
     VmDown,
 )
-from forewarn.control.work import events_for
-from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.spans import Span
-from forewarn.instants import DAY, Micros
-from forewarn.protocol import views
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     CallState,
@@ -63,7 +65,7 @@ def own_events(reader: Reader, name: str, *, now: Micros) -> OwnEvents | None:
     return OwnEvents(
         live=tuple(
             _live(reader, vm, view, event, now=now)
-            for event in events_for(reader, view, now=now)
+            for event in events_for(reader, view)
         ),
         ended=tuple(_ended(reader, vm, now=now)),
     )
@@ -78,7 +80,7 @@ def _live(reader: Reader, vm: Vm, view: View, event: Event, *, now: Micros) -> O
         status=event.status,
         is_affected=event.names(vm.name),
         # A failure counts as approved from the start, but nobody was asked.
-        is_approved=event.is_approved and event.approved_by != NO_NOTICE,
+        is_approved=event.is_approved and event.approver != NO_NOTICE,
         waiting=tuple(_waiting(reader, vm, view, event, operation, now=now)),
     )
 
@@ -93,7 +95,9 @@ def _waiting(
     now: Micros,
 ) -> Iterator[Waiting]:
     reasons = obstacles.why_waiting(reader, operation, now=now)
-    if operation.state is OperationState.NOTICED and now < operation.not_before:
+    if operation.state is OperationState.NOTICED and now < max(
+        operation.not_before, operation.due_at
+    ):
         counting = obstacles.counting_events(reader, operation)
         yield from _approvals(vm, view, event, counting)
     told: set[WaitsFor] = set()
@@ -151,7 +155,7 @@ def _approvals(
 def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
     """Return a reason as the VM may know it; None: it is told as an approval."""
     match reason:
-        case NotDue():
+        case NotDue() | NoticeRuns():
             return Waiting(
                 waits_for=WaitsFor.NOT_BEFORE,
                 sentence="It starts at NotBefore, if not everybody approves sooner.",
@@ -174,6 +178,10 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
             return Waiting(
                 waits_for=WaitsFor.DRIVER,
                 sentence="The platform is still at something before it.",
+            )
+        case DriverAsked():
+            return Waiting(
+                waits_for=WaitsFor.DRIVER, sentence="The platform is carrying it out."
             )
         case OutcomeUnknown() | StillDown() | VmDown():
             return Waiting(
@@ -224,6 +232,15 @@ def _ended_event(event: Event, spans: list[Span], *, now: Micros) -> EndedEvent:
         event_type=event.event_type,
         outcome=event.outcome,
         ended_at=event.removed_at,
-        down=sum((span.ended or now) - span.began for span in spans),
+        down=sum(_whole_seconds(span, now=now) for span in spans),
         is_exact=all(span.is_exact for span in spans),
     )
+
+
+def _whole_seconds(span: Span, *, now: Micros) -> Micros:
+    """Return the length of a span between the whole seconds in which it has its ends.
+
+    VMs of two tenants on one host are down for the same microseconds; by comparing
+    them they could prove that they share the host.
+    """
+    return cut_to_second(span.ended or now) - cut_to_second(span.began)

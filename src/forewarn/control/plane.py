@@ -16,25 +16,26 @@ driver report is one transaction, and then, in this order:
 Time is an argument. Nothing here knows HTTP, threads or files.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from forewarn.control import (
     approvals,
-    calls,
-    consent,
+    clock_steps,
     enabling,
     ending,
-    obstacles,
     outcome,
     publishing,
     release,
     renotice,
     retention,
-    telling,
+    rollouts,
 )
 from forewarn.control.approvals import Approval
+from forewarn.control.driver_link import DriverLink
+from forewarn.control.followups import LEFT_OVER, FollowUps
+from forewarn.control.inquiries import Inquirer
 from forewarn.control.messages import Publication
 from forewarn.control.policy import Policy
 from forewarn.control.work import (
@@ -44,27 +45,41 @@ from forewarn.control.work import (
     Who,
     Work,
 )
-from forewarn.drivers.port import (
-    Driver,
-    DriverError,
-    OutcomeUnknownError,
-    ProbeState,
-    Report,
-)
+from forewarn.drivers.port import Driver
 from forewarn.ids import Ids
 from forewarn.instants import Micros
+from forewarn.protocol.actors import VMS, vm_actor
 from forewarn.protocol.operations import (
     CallState,
     Operation,
     OperationState,
 )
-from forewarn.store import kinds
-from forewarn.store.port import Reader, Store, Transaction, every
+from forewarn.store import kinds, sequence
+from forewarn.store.port import Reader, Store, Transaction
 
 T = TypeVar("T")
 
+STEPS_PER_TURN = 4
+"""Maximum transactions of one `advance`, and of what follows from one order. The rest
+is done in the next turns of the control thread, between which approvals and orders of
+others are taken. A transaction of a follow-up takes some milliseconds."""
+
+LOOKS_PER_TURN = 32
+"""Maximum steps of a turn that found nothing to do, and so had no transaction. Each
+reads a few rows, which takes some tenths of a millisecond."""
+
 DUE_PER_ROUND = 100
-"""Timers of one `advance`: few enough that an approval never waits long."""
+"""Views of one `advance`: they are disabled or rendered with little work."""
+
+FROM_THE_START = 0, ""
+"""Where `resume` begins: the first state, and before the first key."""
+
+STALE_TOGETHER = 100
+"""Views in one transaction whose documents render otherwise than they were served:
+after an upgrade it may be all of them, and a transaction for each takes minutes."""
+
+_UNDER_WAY = frozenset({CallState.ISSUED, CallState.PROBING})
+"""States of a call whose time has not passed."""
 
 
 class Listener(Protocol):
@@ -91,8 +106,10 @@ class Plane:
         ids: Ids,
         listener: Listener,
         checkpoint: Callable[[str], None] = lambda _place: None,
+        inquirer: Inquirer | None = None,
     ) -> None:
-        """Join the parts. `checkpoint` is called at each place where a crash
+        """Join the parts. Without an `inquirer` the driver is asked in the plane's
+        own thread, which must not wait. `checkpoint` is called at each place where a crash
         would leave something undone, by its name; tests crash there."""
         self.store = store
         self.policy = policy
@@ -100,15 +117,37 @@ class Plane:
         self._ids = ids
         self._listener = listener
         self._checkpoint = checkpoint
+        self._link = DriverLink(
+            driver,
+            inquirer=inquirer,
+            store=store,
+            run=lambda decide, now: self._run(DRIVER, decide, now=now),
+            checkpoint=checkpoint,
+        )
         self._tag = ids.short("s")
-        self._entries = 0
-        self._started_at: Micros = 0
-        self._told_at: Micros = 0
-        self._reports: deque[Report] = deque()
-        self._unmade: deque[tuple[str, int, str]] = deque()
-        self._unknown: deque[tuple[str, int, str]] = deque()
-        self._revisits: deque[str] = deque()
-        self._freed: deque[str] = deque()
+        self._term = 0
+        """Of this service at the store; 0: it has not written yet."""
+        self._number = 0
+        """Of the last key of this term."""
+        self._spans = 0
+        self._silent_from: Micros = 0
+        """Since when silence counts: the start, or the last step of the clock."""
+        self._notices = clock_steps.NoticeClock()
+        self._follow_ups = FollowUps(
+            store, lambda decide, now: self._run(CLOCK, decide, now=now)
+        )
+        self._owed_at: Micros | None = None
+        self._is_turn_over: Callable[[], bool] = lambda: False
+        self._left: tuple[int, str] | None = FROM_THE_START
+        """What `resume` goes on with: the place of a state in `LEFT_OVER`, and the last
+        key that was seen."""
+
+    def bound_turns(self, is_over: Callable[[], bool]) -> None:
+        """Leave what follows to the next turn when `is_over` says so.
+
+        Each turn takes at least one step, so that nothing waits for ever.
+        """
+        self._is_turn_over = is_over
 
     # Orders
 
@@ -119,15 +158,25 @@ class Plane:
         Raises what it raises (RefusedError, NotFoundError), and StoreError.
         """
         result = self._run(who, decide, now=now)
-        self._settle(now)
+        while self._follow_ups.unplanned and not self._is_turn_over():
+            self._follow_ups.take_one(now)
+        self._settle(now, steps=0 if self._is_turn_over() else STEPS_PER_TURN)
         return result
+
+    @property
+    def unplanned(self) -> frozenset[str]:
+        """Return the rollouts whose orders are durable, and not answered yet.
+
+        The operations of some of their hosts are not made. They are in later turns.
+        """
+        return self._follow_ups.unplanned
 
     def approve(
         self, posts: Sequence[Approval], *, now: Micros
     ) -> tuple[str | None, ...]:
         """Apply the POSTs of VMs in one transaction; None means 200 (3.2, 3.3)."""
         return self.order(
-            Who(actor="vm"),
+            Who(actor=VMS),
             lambda work: approvals.approve_together(work, posts),
             now=now,
         )
@@ -135,7 +184,7 @@ class Plane:
     def enable(self, vm: str, *, now: Micros) -> None:
         """Enable the scope of a VM that asks for its document (7.1)."""
         self.order(
-            Who(actor=f"vm {vm}"), lambda work: enabling.enable(work, vm), now=now
+            Who(actor=vm_actor(vm)), lambda work: enabling.enable(work, vm), now=now
         )
 
     def note_sightings(self, seen: Mapping[str, Micros], *, now: Micros) -> None:
@@ -145,62 +194,112 @@ class Plane:
 
     # Time
 
+    def read_clocks(self, *, now: Micros, monotonic: float) -> Micros:
+        """Compare the wall clock with the monotonic one; return the size of a step.
+
+        A step moves timers, ends delays of enablings, and lets silence count from now.
+        After a crash in between, the next start bounds the timers.
+        """
+        step = self._notices.read(now=now, monotonic=monotonic)
+        if step:
+            under_way = self.store.read(clock_steps.noticed)
+            self._run(CLOCK, lambda work: clock_steps.move_timers(work, step), now=now)
+            self._notices.take_step(step, under_way)
+            self._silent_from = now
+            self._end_delays(now)
+        return step
+
     def start(self, *, now: Micros) -> None:
-        """Begin, or begin again: publish everything, and ask after driver calls.
+        """Begin, or begin again, as a whole: `publish`, then `resume` to its end."""
+        self.publish(now=now)
+        while self.resume(now=now):
+            pass
+
+    def publish(self, *, now: Micros) -> None:
+        """Publish everything as it is durable; ask no driver.
 
         Views whose document renders otherwise than it was served raise their
         incarnation first.
         """
-        self._started_at = now
-        if self.policy.subscribers:
-            self._told_at = self.store.read(
-                lambda reader: telling.first_free(reader, now=now)
-            )
+        self._silent_from = now
         publish = self._listener.publish
-        stale = self.store.read(
-            lambda reader: publishing.publish_all(reader, publish, now=now)
-        )
-        for view_id in stale:
+        stale = self.store.read(lambda reader: publishing.publish_all(reader, publish))
+        for first in range(0, len(stale), STALE_TOGETHER):
+            some = stale[first : first + STALE_TOGETHER]
             self._run(
-                CLOCK, lambda work, v=view_id: enabling.show_events(work, v), now=now
+                CLOCK, lambda work, s=some: _end_delays_of(work, s, until=now), now=now
             )
-        impacting = self.store.read(
-            lambda reader: list(
-                every(
-                    reader,
-                    kinds.OPERATIONS_IN_STATE,
-                    OperationState.IMPACTING.value,
-                )
+        self._end_delays(now)
+
+    def resume(self, *, now: Micros) -> bool:
+        """Go on with some of what the last process left; tell whether there is more.
+
+        Timers must not run before the end of this.
+        """
+        if self._left is None:
+            return False
+        place, after = self._left
+        if (place, after) == FROM_THE_START:
+            self._bound_timers(now)
+            self._follow_ups.take_unplanned()
+        state = LEFT_OVER[place]
+        page = self.store.read(
+            lambda reader: reader.select(
+                kinds.OPERATIONS_IN_STATE, state.value, after=after, limit=DUE_PER_ROUND
             )
         )
-        for operation in impacting:
-            if operation.call_state is CallState.ISSUED:
-                self._probe(operation, late=False, now=now)
-        for operation_id in self.store.read(lambda reader: _unwoken(reader, now)):
-            self._look_again(operation_id, now)
+        if state is OperationState.IMPACTING:
+            for operation in page:
+                late = operation.call_state is CallState.OVERDUE
+                if late or operation.call_state in _UNDER_WAY:
+                    self._link.ask_after(operation, late=late, now=now)
+        else:
+            self._follow_ups.take_left_over(page, now)
+            self._owe(now)
         self._settle(now)
+        if len(page) >= DUE_PER_ROUND:
+            self._left = place, page[-1].operation_id
+        else:
+            self._left = (place + 1, "") if place + 1 < len(LEFT_OVER) else None
+        return self._left is not None
+
+    def _bound_timers(self, now: Micros) -> None:
+        """Bring back timers that the clock of the last process set too far away."""
+        if late := self.store.read(
+            lambda reader: clock_steps.too_far(reader, self.policy, now=now)
+        ):
+            self._run(CLOCK, lambda work: clock_steps.bound(work, late), now=now)
 
     def advance(self, *, now: Micros) -> bool:
         """Do what is due; tell whether there is more to do at once."""
-        self._reports.extend(self._driver.reports(now=now))
-        self._settle(now)
+        self._link.collect(now=now)
+        self._owe(now)
+        left = self._settle(now)
         due = self.store.read(
-            lambda reader: reader.due(kinds.OPERATIONS_DUE, now, limit=DUE_PER_ROUND)
+            lambda reader: reader.due(kinds.OPERATIONS_DUE, now, limit=STEPS_PER_TURN)
         )
         for operation in due:
+            if left <= 0:
+                break
             self._operation_due(operation, now)
-            self._settle(now)
+            left = self._settle(now, steps=left - 1)
+            if self._is_turn_over():
+                left = 0
+        if left <= 0 or self._is_owing():
+            return True
         views = self.store.read(
             lambda reader: reader.due(kinds.VIEWS_DUE, now, limit=DUE_PER_ROUND)
         )
         for view in views:
             self._run(
                 CLOCK,
-                lambda work, v=view.view_id: enabling.show_events(work, v),
+                lambda work, v=view.view_id: enabling.end_delays(work, v, until=now),
                 now=now,
             )
+            if self._is_turn_over():
+                return True
         silent = self._disable_silent(now)
-        if max(len(due), len(views), silent) >= DUE_PER_ROUND:
+        if max(len(views), silent) >= DUE_PER_ROUND or self._is_owing():
             return True
         # Only who is behind with what is due leaves what is old for later.
         return self._purge(now) >= retention.ROWS_PER_STEP
@@ -215,10 +314,12 @@ class Plane:
             ]
             seen = reader.earliest(kinds.VIEWS_SEEN)
             if seen is not None:
-                found.append(max(seen, self._started_at) + self.policy.disable_after)
+                found.append(max(seen, self._silent_from) + self.policy.disable_after)
             return [instant for instant in found if instant is not None]
 
         instants = self.store.read(earliest)
+        if self._is_owing():
+            instants.append(self._owed_at or self._silent_from)
         report = self._driver.next_report_at()
         if report is not None:
             instants.append(report)
@@ -227,7 +328,9 @@ class Plane:
     # What follows from a transaction
 
     def _run(self, who: Who, decide: Callable[[Work], T], *, now: Micros) -> T:
-        def attempt(tx: Transaction) -> tuple[T, Effects]:
+        def attempt(tx: Transaction) -> tuple[T, Effects, int]:
+            # A term begins with the first write of the service, in its transaction.
+            term = self._term or sequence.raise_term(tx)
             work = Work(
                 tx,
                 now=now,
@@ -235,26 +338,27 @@ class Plane:
                 policy=self.policy,
                 actions=self._driver.actions(),
                 driver=self._driver.kind,
+                memory=self._driver.memory,
                 ids=self._ids,
-                entry_id=self._entry_id,
-                message_id=self._message_id,
+                next_key=lambda: self._next_key(term),
+                span_id=self._span_id,
+                notice_left=self._notices.left,
             )
             result = decide(work)
-            return result, work.finish()
+            return result, work.finish(), term
 
-        result, effects = self.store.transact(attempt)
+        result, effects, self._term = self.store.transact(attempt)
         self._checkpoint("committed")
         self._follow(effects, now)
         return result
 
-    def _entry_id(self, now: Micros) -> str:
-        self._entries += 1
-        return f"{now:017d}.{self._entries:09d}.{self._tag}"
+    def _next_key(self, term: int) -> str:
+        self._number += 1
+        return sequence.key_of(term, self._number)
 
-    def _message_id(self, now: Micros) -> str:
-        """As an entry's, but never before another, however the clock is set."""
-        self._told_at = max(self._told_at, now)
-        return self._entry_id(self._told_at)
+    def _span_id(self, now: Micros) -> str:
+        self._spans += 1
+        return f"{now:017d}.{self._spans:09d}.{self._tag}"
 
     def _follow(self, effects: Effects, now: Micros) -> None:
         if effects.publication:
@@ -262,83 +366,50 @@ class Plane:
         if effects.changed:
             self._listener.changed(effects.changed)
         self._checkpoint("published")
-        for operation_id, generation in effects.aborts:
-            self._driver.abort(operation_id, generation, now=now)
-        for call in effects.calls:
-            try:
-                self._driver.begin(call, now=now)
-            except OutcomeUnknownError as error:
-                self._unknown.append(
-                    (call.operation_id, call.generation, error.message)
-                )
-            except DriverError as error:
-                self._unmade.append((call.operation_id, call.generation, error.message))
-            self._checkpoint("called")
-        self._revisits.extend(effects.revisits)
-        self._freed.extend(effects.freed_scopes)
+        self._link.follow(effects, now)
+        self._follow_ups.take(effects)
+        self._owe(now)
 
-    def _settle(self, now: Micros) -> None:
-        """Feed back what came of the calls, and wake what was set free."""
-        while (
-            self._reports
-            or self._unmade
-            or self._unknown
-            or self._revisits
-            or self._freed
-        ):
-            if self._reports:
-                self._take_report(self._reports.popleft(), now)
-            elif self._unmade:
-                operation_id, generation, reason = self._unmade.popleft()
-                self._run(
-                    DRIVER,
-                    lambda work, o=operation_id, g=generation, r=reason: (
-                        outcome.call_not_made(work, o, g, r)
-                    ),
-                    now=now,
-                )
-            elif self._unknown:
-                self._lose_sight(*self._unknown.popleft(), now)
-            elif self._revisits:
-                self._look_again(self._revisits.popleft(), now)
+    def _owe(self, now: Micros) -> None:
+        """Remember since when something is owed that is not done."""
+        if self._owed_at is None:
+            self._owed_at = now
+
+    def _is_owing(self) -> bool:
+        """Tell whether something follows from what was committed, and is not done."""
+        return self._link.has_more() or bool(self._follow_ups)
+
+    def _settle(self, now: Micros, *, steps: int = STEPS_PER_TURN) -> int:
+        """Feed back what came of the calls, and do what follows.
+
+        Take at most `steps` steps with a transaction, and return how many are left in
+        this turn.
+        """
+        looks = LOOKS_PER_TURN
+        while steps > 0 and (self._link.has_more() or self._follow_ups):
+            if self._link.take_one(now) or self._follow_ups.take_one(now):
+                steps -= 1
             else:
-                self._wake(self._freed.popleft(), now)
-
-    def _take_report(self, report: Report, now: Micros) -> None:
-        operation = self.store.read(
-            lambda reader: reader.get(Operation, report.operation_id)
-        )
-        if operation is None:
-            return
-        seen = self._driver.observe(
-            [move.vm for move in calls.current_moves(operation)]
-        )
-        self._run(DRIVER, lambda work: outcome.take_report(work, report, seen), now=now)
-
-    def _wake(self, scope: str, now: Micros) -> None:
-        """Look at what waits in a scope where something has just ended."""
-        ready = self.store.read(
-            lambda reader: [
-                operation.operation_id
-                for operation in every(reader, kinds.OPEN_OPERATIONS_OF_SCOPE, scope)
-                if operation.state is OperationState.READY
-            ]
-        )
-        for operation_id in ready:
-            self._look_again(operation_id, now)
-
-    def _look_again(self, operation_id: str, now: Micros) -> None:
-        self._run(CLOCK, lambda work: release.look_again(work, operation_id), now=now)
+                looks -= 1
+            if not looks or self._is_turn_over():
+                steps = 0
+        if not self._is_owing():
+            self._owed_at = None
+        return steps
 
     # Timers
 
     def _operation_due(self, operation: Operation, now: Micros) -> None:
         operation_id = operation.operation_id
         state = operation.state
-        if state is OperationState.READY and self._held_too_long(operation, now):
+        if state is OperationState.PLANNED:
+            self._run(
+                CLOCK, lambda work: rollouts.waited_long(work, operation_id), now=now
+            )
+        elif state is OperationState.READY and self._held_too_long(operation, now):
             self._run(CLOCK, lambda work: _let_go_or_anew(work, operation_id), now=now)
         elif state in {OperationState.NOTICED, OperationState.READY}:
-            self._look_again(operation_id, now)
+            self._follow_ups.look_again(operation_id, now)
         elif state is OperationState.RECOVERING:
             self._run(CLOCK, lambda work: _recovered(work, operation_id), now=now)
         elif operation.call_state is CallState.RETRY:
@@ -346,63 +417,19 @@ class Plane:
                 CLOCK, lambda work: outcome.call_again(work, operation_id), now=now
             )
         else:
-            assert operation.call_state is CallState.ISSUED, operation
-            self._probe(operation, late=True, now=now)
+            self._link.ask_after(operation, late=True, now=now)
 
     def _held_too_long(self, operation: Operation, now: Micros) -> bool:
         return operation.routine and now >= release.hold_ends(operation, self.policy)
-
-    def _probe(self, operation: Operation, *, late: bool, now: Micros) -> None:
-        """Ask the driver what became of a call, after a crash or a time-out."""
-        operation_id, generation = operation.operation_id, operation.generation
-        kind = self._driver.kind
-        if operation.driver not in {"", kind}:
-            # To this driver the call was never made. It may go on at the other.
-            reason = (
-                f"the call was given to the {operation.driver} driver, and the service "
-                f"was started with the {kind} one"
-            )
-            self._lose_sight(operation_id, generation, reason, now)
-            return
-        probe = self._driver.probe(operation_id, generation, now=now)
-        if probe.report is not None:
-            self._reports.append(probe.report)
-        elif probe.state is ProbeState.NOT_STARTED:
-            if late:
-                self._unmade.append(
-                    (operation_id, generation, "the call timed out unstarted")
-                )
-            else:
-                self._follow(Effects(calls=(calls.call_of(operation),)), now)
-        elif probe.state is ProbeState.RUNNING:
-            if not late:
-                return
-            if self._driver.abort(operation_id, generation, now=now):
-                self._unmade.append((operation_id, generation, "the call timed out"))
-            else:
-                reason = "the call timed out and goes on"
-                self._lose_sight(operation_id, generation, reason, now)
-        else:
-            reason = "the driver does not know"
-            self._lose_sight(operation_id, generation, reason, now)
-
-    def _lose_sight(
-        self, operation_id: str, generation: int, reason: str, now: Micros
-    ) -> None:
-        self._run(
-            DRIVER,
-            lambda work: outcome.lose_sight(work, operation_id, generation, reason),
-            now=now,
-        )
 
     def _disable_silent(self, now: Micros) -> int:
         """Disable views that nobody asked for long enough (7.3).
 
         The time before this process began does not count as silence: nobody
-        could ask then.
+        could ask then. Nor does the time before a step of the clock.
         """
         since = now - self.policy.disable_after
-        if since < self._started_at:
+        if since < self._silent_from:
             return 0
         silent = self.store.read(
             lambda reader: reader.due(kinds.VIEWS_SEEN, since, limit=DUE_PER_ROUND)
@@ -415,7 +442,22 @@ class Plane:
                 ),
                 now=now,
             )
+            if self._is_turn_over():
+                return DUE_PER_ROUND
         return len(silent)
+
+    def is_silence_due(self, *, now: Micros) -> bool:
+        """Tell whether a view may have been silent long enough to be disabled."""
+        since = now - self.policy.disable_after
+        if since < self._silent_from:
+            return False
+        seen = self.store.read(lambda reader: reader.earliest(kinds.VIEWS_SEEN))
+        return seen is not None and seen <= since
+
+    def _end_delays(self, now: Micros) -> None:
+        """End every delay of an enabling (7.1), a page in each transaction."""
+        while self.store.read(lambda reader: reader.earliest(kinds.VIEWS_DUE)):
+            self._run(CLOCK, enabling.end_all_delays, now=now)
 
     def _purge(self, now: Micros) -> int:
         """Delete what is older than the retention, a step at a time."""
@@ -426,20 +468,9 @@ class Plane:
         return self._run(CLOCK, retention.purge, now=now)
 
 
-def _unwoken(reader: Reader, now: Micros) -> list[str]:
-    """Return what was let go, and was not looked at before the process ended.
-
-    What is due besides has a timer.
-    """
-    noticed = OperationState.NOTICED.value
-    return [
-        operation.operation_id
-        for operation in every(reader, kinds.OPERATIONS_IN_STATE, noticed)
-        if now < operation.not_before
-        and consent.is_released(
-            operation, obstacles.counting_events(reader, operation), now=now
-        )
-    ]
+def _end_delays_of(work: Work, view_ids: Sequence[str], *, until: Micros) -> None:
+    for view_id in view_ids:
+        enabling.end_delays(work, view_id, until=until)
 
 
 def _recovered(work: Work, operation_id: str) -> None:
@@ -456,4 +487,5 @@ def _let_go_or_anew(work: Work, operation_id: str) -> None:
     if operation.state is OperationState.READY and (
         renotice.notice_anew(work, operation) is None
     ):
-        work.save_operation(operation, release.sleep(operation, now=work.now))
+        due_at = release.next_look(work, operation)
+        work.save_operation(operation, replace(operation, due_at=due_at))

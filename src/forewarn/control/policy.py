@@ -32,6 +32,8 @@ class Policy:
     hold_bound: Micros = 24 * HOUR
     """How long after NotBefore the guard may hold a routine operation before it
     is cancelled and noticed anew."""
+    hosts_at_once: int = 1
+    """How many hosts of one order are announced or worked on at once."""
     first_answer_delay: Micros = 0
     first_events_delay: Micros = 0
     disable_after: Micros = 24 * HOUR

@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from forewarn.control.messages import Publication, ViewSnapshot
-from forewarn.control.work import guest_of, shown_to, snapshot_of
+from forewarn.control.shown import guest_of, shown_to, snapshot_of
 from forewarn.fleet.model import VmState
-from forewarn.instants import Micros
 from forewarn.protocol import documents
 from forewarn.protocol.events import Event
 from forewarn.protocol.views import View
@@ -20,9 +19,7 @@ from forewarn.store.port import PAGE_ROWS, Reader, every
 _EMPTY = documents.digest(())
 
 
-def publish_all(
-    reader: Reader, publish: Callable[[Publication], None], *, now: Micros
-) -> list[str]:
+def publish_all(reader: Reader, publish: Callable[[Publication], None]) -> list[str]:
     """Publish all views and guests, a page at a time.
 
     Returns the views that were left out, because their document renders otherwise
@@ -37,8 +34,8 @@ def publish_all(
         after = page[-1].key
         snapshots: list[ViewSnapshot] = []
         for view in page:
-            events = shown_to(view, live.get(view.scope, ()), now=now)
-            if _is_stale(view, events, now):
+            events = shown_to(view, live.get(view.scope, ()))
+            if _is_stale(view, events):
                 stale.append(view.view_id)
             else:
                 snapshots.append(snapshot_of(view, events))
@@ -56,8 +53,8 @@ def publish_all(
     return stale
 
 
-def _is_stale(view: View, events: Sequence[Event], now: Micros) -> bool:
+def _is_stale(view: View, events: Sequence[Event]) -> bool:
     """Tell whether the document of an enabled view renders otherwise than served."""
-    if not view.is_enabled or now < view.events_from:
+    if not view.is_enabled:
         return False
     return view.digest != (documents.digest(events) if events else _EMPTY)

@@ -6,24 +6,34 @@ operation's scopes.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control import consent, impact, neutral, obstacles
-from forewarn.control.blockers import Blocker
+from forewarn.control import consent, impact, neutral, obstacles, waits
 from forewarn.control.policy import Policy
 from forewarn.control.work import Work, subjects_of
-from forewarn.instants import MINUTE, Micros
+from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
+from forewarn.protocol.blockers import AnyBlocker, bounded, signature
 from forewarn.protocol.lifecycle import OperationInput
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import every
 
-HELD = "operation held"
-"""What the trail's lines say that tell why an operation could not start."""
-
 LOOK_AGAIN_AFTER: Micros = MINUTE
-"""How long a held operation sleeps when nothing wakes it. What it waits for
-wakes it; this catches what has no wake-up of its own, such as a freed host."""
+"""How long at least a held operation sleeps when nothing wakes it, before
+`speed` divides it."""
+
+LOOK_AGAIN_PART = 4
+"""What has been held for long is looked at less often: after a quarter of that time.
+What an operation waits for wakes it, so this timer only catches what was missed; with
+a thousand that wait it must not be all that the service does."""
+
+LOOK_AGAIN_AT_MOST: Micros = HOUR
+"""How long at most a held operation sleeps, before `speed` divides it."""
+
+LOOK_AGAIN_AT_LEAST: Micros = 100 * MILLISECOND
+"""Also where `speed` divides much: looks must leave time for everything else."""
 
 
 def let_go(work: Work, operation_id: str) -> None:
@@ -31,13 +41,34 @@ def let_go(work: Work, operation_id: str) -> None:
     operation = work.operation(operation_id)
     if operation.state is OperationState.NOTICED:
         events = obstacles.counting_events(work.tx, operation)
-        if not consent.is_released(operation, events, now=work.now):
+        left = work.notice_left(operation)
+        now = min(work.now, operation.not_before - left) if left else work.now
+        if not consent.is_released(operation, events, now=now):
+            if left and operation.due_at <= work.now:
+                # NotBefore has come by a step of the clock, and the notice goes on.
+                due_at = max(operation.not_before, work.now + left)
+                work.save_operation(operation, replace(operation, due_at=due_at))
             return
         for companion in _companions(work, operation):
             work.step(companion, OperationInput.RELEASE)
             start_if_allowed(work, companion.operation_id)
     elif operation.state is OperationState.READY:
-        start_if_allowed(work, operation_id)
+        if _is_early_again(work, operation):
+            wake_at = work.now + work.policy.sped_up(LOOK_AGAIN_AFTER)
+            due_at = min(operation.not_before, wake_at)
+            work.save_operation(operation, replace(operation, due_at=due_at))
+        else:
+            start_if_allowed(work, operation_id)
+
+
+def _is_early_again(work: Work, operation: Operation) -> bool:
+    """Tell whether NotBefore let a held operation go, and is still to come (2.7).
+
+    The clock was set back meanwhile.
+    """
+    return work.now < operation.not_before and not consent.is_released(
+        operation, obstacles.counting_events(work.tx, operation), now=work.now
+    )
 
 
 def look_again(work: Work, operation_id: str) -> None:
@@ -65,63 +96,72 @@ def _companions(work: Work, operation: Operation) -> list[Operation]:
 def start_if_allowed(work: Work, operation_id: str) -> None:
     """Start a Ready operation, or note when to look at it again."""
     operation = work.operation(operation_id)
-    if blockers := obstacles.why_not_start(work.tx, operation):
-        _note_held(work, operation, blockers)
-        wake_at = work.now + LOOK_AGAIN_AFTER
-        if operation.routine:
-            wake_at = min(wake_at, hold_ends(operation, work.policy))
-        if not work.now < operation.due_at <= wake_at:
-            work.save_operation(operation, replace(operation, due_at=wake_at))
+    if blockers := bounded(obstacles.why_not_start(work.tx, operation)):
+        names = waits.names_for(blockers, obstacles.own_domains(work.tx, operation))
+        is_news = signature(blockers) != signature(operation.held_by)
+        if is_news:
+            _note_held(work, operation, blockers)
+        wake_at = next_look(work, operation)
+        is_due_in_time = work.now < operation.due_at <= wake_at
+        if is_news or names != operation.waits_for or not is_due_in_time:
+            held = replace(
+                operation,
+                held_by=blockers,
+                waits_for=names,
+                due_at=operation.due_at if is_due_in_time else wake_at,
+            )
+            work.save_operation(operation, held)
     else:
         impact.start(work, operation)
 
 
-def _note_held(work: Work, operation: Operation, blockers: tuple[Blocker, ...]) -> None:
-    """Write into the trail what holds the operation, unless the last line says it.
+def next_look(work: Work, operation: Operation) -> Micros:
+    """Return when a held operation is looked at again if nothing wakes it."""
+    sped_up = work.policy.sped_up
+    held = (work.now - operation.not_before) // LOOK_AGAIN_PART
+    asleep = min(max(sped_up(LOOK_AGAIN_AFTER), held), sped_up(LOOK_AGAIN_AT_MOST))
+    wake_at = work.now + max(asleep, LOOK_AGAIN_AT_LEAST)
+    ends = hold_ends(operation, work.policy)
+    return min(wake_at, ends) if operation.routine and work.now < ends else wake_at
 
-    The line names the tenants for whom the reasons are others than before, and is
-    shown to no other: when something of another tenant's changed is not theirs.
+
+def look_again_at_most(policy: Policy) -> Micros:
+    """Return how long at most a held operation sleeps if nothing wakes it."""
+    return max(policy.sped_up(LOOK_AGAIN_AT_MOST), LOOK_AGAIN_AT_LEAST)
+
+
+def _note_held(
+    work: Work, operation: Operation, blockers: tuple[AnyBlocker, ...]
+) -> None:
+    """Write an audit entry about what holds the operation now.
+
+    The entry names the tenants whose redacted reasons differ from those before, and
+    is shown to no other tenant. Its cost does not depend on the length of the history:
+    the reasons before stand in the operation.
     """
-    detail = neutral.JOINT.join(blocker.sentence() for blocker in blockers)
-    subject = f"operation:{operation.operation_id}"
-    trail = every(work.tx, kinds.AUDIT_OF_SUBJECT, subject)
-    said = [entry.detail for entry in trail if entry.what == HELD]
-    if said[-1:] != [detail]:
-        before = said[-1] if said else ""
-        tenants = [
-            f"tenant:{tenant}"
-            for tenant, own in _subjects_by_tenant(work, operation).items()
-            if neutral.told(detail, own) != neutral.told(before, own)
-        ]
-        work.note(HELD, (*subjects_of(operation), *tenants), detail)
-
-
-def _subjects_by_tenant(work: Work, operation: Operation) -> dict[str, set[str]]:
-    """Return the scopes and VMs of the operation, by whose they are."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    scopes: defaultdict[str, set[str]] = defaultdict(set)
+    vms: defaultdict[str, set[str]] = defaultdict(set)
     for name in operation.scopes:
-        found[work.scope(name).tenant].add(f"scope:{name}")
+        scopes[work.scope(name).tenant].add(name)
     for name in operation.vms:
-        found[work.vm(name).tenant].add(f"vm:{name}")
-    return found
+        vms[work.vm(name).tenant].add(name)
+
+    def seen_by(tenant: str, reasons: Sequence[AnyBlocker]) -> tuple[AnyBlocker, ...]:
+        return neutral.for_tenant(reasons, scopes=scopes[tenant], vms=vms[tenant])
+
+    tenants = [
+        f"tenant:{tenant}"
+        for tenant in sorted({*scopes, *vms})
+        if seen_by(tenant, blockers) != seen_by(tenant, operation.held_by)
+    ]
+    work.note(
+        AuditKind.OPERATION_HELD,
+        (*subjects_of(operation), *tenants),
+        Facts(blockers=blockers),
+        operation=operation.operation_id,
+    )
 
 
 def hold_ends(operation: Operation, policy: Policy) -> Micros:
     """Return when a held routine operation is cancelled and noticed anew."""
     return operation.not_before + policy.hold_bound
-
-
-def sleep(operation: Operation, *, now: Micros) -> Operation:
-    """Return the operation, to be looked at again after a while."""
-    return replace(operation, due_at=now + LOOK_AGAIN_AFTER)
-
-
-def revisit_held(work: Work) -> None:
-    """Have held operations looked at: hosts changed, and one may have room now.
-
-    A page of them is enough: more than that waits for its own timer.
-    """
-    for operation in work.tx.select(
-        kinds.OPERATIONS_IN_STATE, OperationState.READY.value
-    ):
-        work.revisit(operation.operation_id)

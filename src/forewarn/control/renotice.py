@@ -43,6 +43,7 @@ def notice_anew(work: Work, operation: Operation) -> Operation | None:
         duration_seconds=operation.duration_seconds,
         routine=operation.routine,
         not_before=work.now + _notice(work, operation, events),
+        is_timed=operation.is_timed,
     )
     made = admission.admit(work, request, [draft])[0]
     held = describe_duration(work.now - operation.not_before)

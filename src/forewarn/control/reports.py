@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from forewarn.control import sight
-from forewarn.control.blockers import Blocker
+from forewarn.control.wording import detail_of
 from forewarn.control.work import describe, need
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
@@ -19,8 +19,10 @@ from forewarn.instants import (
     format_instant,
     instant_or_none,
 )
+from forewarn.protocol.blockers import Blocker
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
+    ASKED_STATES,
     Action,
     CallState,
     Operation,
@@ -61,6 +63,7 @@ def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Js
         ],
         "scopes": list(operation.scopes),
         "note": operation.note,
+        "no_driver_call": operation.called_no_driver,
         "events": [_event_in_operation(event) for event in events],
         "blocked_by": [blocker.sentence() for blocker in blockers],
     }
@@ -88,12 +91,15 @@ def explanation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         "blocked_by": [blocker.sentence() for blocker in blockers],
         "reasons": [blocker.kind for blocker in blockers],
         "note": operation.note,
+        "no_driver_call": operation.called_no_driver,
     }
 
 
 def standing(operation: Operation, blockers: Iterable[Blocker], *, now: Micros) -> str:
     """Return in one sentence where the operation stands."""
     state = operation.state
+    if state is OperationState.PLANNED:
+        return "nobody has been told of it, and it waits for its turn"
     if state is OperationState.NOTICED:
         return "its events are published and it waits to be let go"
     if state is OperationState.READY:
@@ -103,13 +109,16 @@ def standing(operation: Operation, blockers: Iterable[Blocker], *, now: Micros) 
     if state is OperationState.IMPACTING:
         if operation.action is Action.NONE:
             return "the failure lasts"
+        if operation.call_state in ASKED_STATES:
+            return "its impact was under way, and the driver is asked what became of it"
         if operation.call_state is CallState.UNKNOWN:
             return "its impact has an unknown outcome"
         attempt = operation.attempts
         return f"its impact is under way (attempt {attempt} of the driver's call)"
     if state is OperationState.RECOVERING:
         left = describe_duration(max(0, operation.due_at - now))
-        return f"its impact is over and its events go in {left}"
+        why = f" ({operation.note})" if operation.called_no_driver else ""
+        return f"its impact is over and its events go in {left}{why}"
     return f"it has ended: {state.value.lower()}" + (
         f" ({operation.note})" if operation.note else ""
     )
@@ -122,7 +131,7 @@ def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
         "rollout": request.request_id if request.is_rollout else None,
         "kind": request.verb.value,
         "state": request.state.value,
-        "actor": request.actor,
+        "actor": request.actor.text,
         "reason": request.reason,
         "created": format_instant(request.created),
         "operations": [
@@ -219,10 +228,12 @@ def audit_report(entry: AuditEntry) -> Json:
     return {
         "id": entry.entry_id,
         "at": format_instant(entry.at),
-        "actor": entry.actor,
+        "actor": entry.actor.text,
+        "token": entry.actor.token or None,
+        "peer": entry.actor.peer or None,
         "what": entry.what,
         "why": entry.why,
-        "detail": entry.detail,
+        "detail": detail_of(entry),
         "subjects": list(entry.subjects),
     }
 

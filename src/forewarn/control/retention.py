@@ -13,7 +13,8 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader
 
 ROWS_PER_STEP = 50
-"""Operations, lines of the trail and times of VMs that one step deletes, each."""
+"""Operations, lines of the trail, times of VMs and keys of orders that one step
+deletes, each."""
 
 
 def is_due(reader: Reader, policy: Policy, *, now: Micros) -> bool:
@@ -24,7 +25,10 @@ def is_due(reader: Reader, policy: Policy, *, now: Micros) -> bool:
         reader.earliest(kinds.SPANS_ENDED),
     )
     until = _horizon(reader, policy, now)
-    return any(instant is not None and instant <= until for instant in oldest)
+    expired = reader.earliest(kinds.ORDER_KEYS_EXPIRED)
+    return (expired is not None and expired <= now) or any(
+        instant is not None and instant <= until for instant in oldest
+    )
 
 
 def _horizon(reader: Reader, policy: Policy, now: Micros) -> Micros:
@@ -54,7 +58,7 @@ def purge(work: Work) -> int:
             kinds.OPERATIONS_OF_REQUEST, operation.request, limit=1
         )
         request = work.tx.get(Request, operation.request)
-        if request is not None and not siblings:
+        if request is not None and not siblings and not request.unplanned:
             assert operation.state in ENDED_STATES
             work.tx.remove(request)
     entries = work.tx.due(kinds.AUDIT_AT, until, limit=ROWS_PER_STEP)
@@ -63,4 +67,8 @@ def purge(work: Work) -> int:
     spans = work.tx.due(kinds.SPANS_ENDED, until, limit=ROWS_PER_STEP)
     for span in spans:
         downtime.forget(work, span)
-    return len(operations) + len(entries) + len(spans)
+    # A key says when it expires: the retention was considered when it was stored.
+    order_keys = work.tx.due(kinds.ORDER_KEYS_EXPIRED, work.now, limit=ROWS_PER_STEP)
+    for each in order_keys:
+        work.tx.remove(each)
+    return len(operations) + len(entries) + len(spans) + len(order_keys)

@@ -2,28 +2,24 @@
 
 What several tenants share (operations, requests, lines of the trail) is cut down to
 the tenant's part, without hosts, without what an operator wrote, and without counters
-that grow as others act. A kind that is not known here does not exist for a tenant. Who
+that grow as others act. Ids of operations and requests become the tenant's aliases, and
+instants are cut to whole seconds, so that two tenants find nothing equal to the
+microsecond. A kind that is not known here does not exist for a tenant. Who
 asks what, and which records are found, is `sight`'s.
 """
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from forewarn.control import neutral, tenures
-from forewarn.control.admission import (
-    DOWN_ALREADY,
-    NO_NOTICE,
-    NOBODY_LISTENS,
-    POLICY,
-)
-from forewarn.control.outbox import GAVE_UP
-from forewarn.control.release import HELD
+from forewarn.control.aliases import Aliases
 from forewarn.fleet.model import Scope, Tenant, Vm
 from forewarn.fleet.spans import Span
-from forewarn.instants import Micros
-from forewarn.protocol.events import Event, Outcome
+from forewarn.instants import SECOND, Micros, cut_to_second
+from forewarn.protocol.actors import PLATFORM, Actor
+from forewarn.protocol.blockers import AnyBlocker, MigrationUnderWay, VmBusy
+from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
     ENDED_STATES,
     Move,
@@ -33,28 +29,15 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts
 from forewarn.store.kinds import Record
+from forewarn.store.leader import NAME, Leader
 from forewarn.store.port import Reader, every
 
 R = TypeVar("R", bound=Record)
 
-PLATFORM = "platform"
-"""Who did it, where that was neither the tenant nor the service by itself."""
-
 INSTANT_DIGITS = 17
 """Of a line's id: its instant, which sorts."""
-
-_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
-_POLICIES = frozenset({POLICY, NO_NOTICE, DOWN_ALREADY, NOBODY_LISTENS})
-
-
-def speaker(tenant: str, name: str) -> str:
-    """Return how the trail calls the holder of a tenant's token.
-
-    No name in a fleet or of a token has a slash, so it is nobody else's.
-    """
-    return f"{tenant}/{name}"
 
 
 class Share:
@@ -65,6 +48,7 @@ class Share:
         self._reader = reader
         self.tenant = tenant
         self.past = tenures.Past(reader, tenant)
+        self.aliases = aliases_of(reader, tenant)
         self._tenants: dict[str, str] = {}
         self._operations: dict[str, Operation | None] = {}
         self._requests: dict[str, Request | None] = {}
@@ -85,6 +69,15 @@ class Share:
         """Return the record as the tenant may see it; None: it is not there."""
         see = self._see.get(type(record))
         return None if see is None else see(record)
+
+    def blockers(self, told: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
+        """Return redacted blockers with the tenant's aliases."""
+        return tuple(
+            replace(each, operation=self.aliases.of(each.operation))
+            if isinstance(each, VmBusy | MigrationUnderWay)
+            else each
+            for each in told
+        )
 
     # Whose things are
 
@@ -146,7 +139,15 @@ class Share:
         if vm.tenant != self.tenant:
             return None
         # Where it runs, and where its listener is, are the operator's.
-        return replace(vm, host="", moving_to="", listen="", applied="")
+        return replace(
+            vm,
+            host="",
+            moving_to="",
+            listen="",
+            left_views=(),
+            started=tuple(self.aliases.of(each) for each in vm.started),
+            applied="",
+        )
 
     def _view(self, view: View) -> View | None:
         return view if self.is_own_scope(view.scope) else None
@@ -154,20 +155,27 @@ class Share:
     def _span(self, span: Span) -> Span | None:
         if span.tenant != self.tenant:
             return None
-        # A slash sorts behind the point that follows the instant in the key.
-        cut = len(span.vm) + 1 + INSTANT_DIGITS
-        return replace(span, span_id=f"{span.span_id[:cut]}/")
+        return replace(
+            span,
+            span_id=span_cursor(span.span_id),
+            operation=self.aliases.of(span.operation),
+            began=cut_to_second(span.began),
+            ended=cut_to_second(span.ended),
+        )
 
     def _event(self, event: Event) -> Event | None:
         if event.tenant != self.tenant:
             return None
-        return replace(event, approved_by=self._approver(event.approved_by))
-
-    def _approver(self, by: str) -> str:
-        own = by.startswith(f"({speaker(self.tenant, '')}") or by in _POLICIES
-        if not by or own or self.had_vm(by):
-            return by
-        return f"({PLATFORM})"
+        by = event.approver
+        return replace(
+            event,
+            operation=self.aliases.of(event.operation),
+            approver=None if by is None else self._actor(by),
+            created=cut_to_second(event.created),
+            approved_at=cut_to_second(event.approved_at),
+            started_at=cut_to_second(event.started_at),
+            removed_at=cut_to_second(event.removed_at),
+        )
 
     def _operation(self, operation: Operation) -> Operation | None:
         key = operation.operation_id
@@ -206,15 +214,32 @@ class Share:
         if not own and not moves:
             return None
         vms = {move.vm for move in moves} | named
-        is_ours = operation.note.startswith(f"cancelled by {speaker(self.tenant, '')}")
+        by = operation.cancelled_by
+        is_ours = by is not None and by.is_of(self.tenant)
         return replace(
             operation,
+            operation_id=self.aliases.of(operation.operation_id),
+            request=self.aliases.of(operation.request),
+            created=cut_to_second(operation.created),
+            not_before=cut_to_second(operation.not_before),
+            due_at=cut_to_second(operation.due_at),
+            started_at=cut_to_second(operation.started_at),
+            impact_ended_at=cut_to_second(operation.impact_ended_at),
+            ended_at=cut_to_second(operation.ended_at),
+            waits_for=(),
             target=operation.target if operation.target in vms else "",
             host="",
             moves=moves,
             scopes=scopes,
             description=own[0].description if own else "",
             note=operation.note if is_ours else "",
+            cancelled_by=by if is_ours else None,
+            held_by=(),
+            left_vms=tuple(
+                vm
+                for vm in operation.left_vms
+                if vm not in strange and self.past.had_vm_at(vm, operation.created)
+            ),
             attempts=1,
             generation=0,
         )
@@ -231,8 +256,8 @@ class Share:
         return self._requests[key]
 
     def _cut_request(self, request: Request) -> Request | None:
-        if request.actor.startswith(speaker(self.tenant, "")):
-            return request
+        if request.actor.is_of(self.tenant):
+            return self._named(request, actor=self._actor(request.actor))
         operations = every(
             self._reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
         )
@@ -241,15 +266,23 @@ class Share:
             return None
         # As far as it is the tenant's: that others still wait is theirs.
         is_over = all(operation.state in ENDED_STATES for operation in own)
-        return replace(
+        return self._named(
             request,
             actor=PLATFORM,
             reason="",
             state=RequestState.CLOSED if is_over else RequestState.OPEN,
         )
 
+    def _named(self, request: Request, **changes: Any) -> Request:
+        return replace(
+            request,
+            request_id=self.aliases.of(request.request_id),
+            created=cut_to_second(request.created),
+            **changes,
+        )
+
     def _line(self, entry: AuditEntry) -> AuditEntry | None:
-        is_ours = entry.actor.startswith(speaker(self.tenant, ""))
+        is_ours = entry.actor.is_of(self.tenant)
         subjects = tuple(
             each for each in entry.subjects if self.is_own_subject(each, entry.at)
         )
@@ -257,30 +290,78 @@ class Share:
         # What is only about something shared may be another's step in it.
         if not about & {"vm", "scope", "tenant", "event"} and not is_ours:
             return None
-        if entry.what == HELD and f"tenant:{self.tenant}" not in subjects:
+        is_held = entry.kind is AuditKind.OPERATION_HELD
+        if is_held and f"tenant:{self.tenant}" not in subjects:
             # Of the reasons that held it, none that the tenant is told changed.
             return None
-        digest = hashlib.sha256(entry.entry_id.encode()).hexdigest()
+        at = cut_to_second(entry.at)
+        digest = self.aliases.of_entry(entry.entry_id)
         return replace(
             entry,
-            entry_id=f"{entry.at:0{INSTANT_DIGITS}d}.{digest[:16]}",
-            actor=entry.actor if is_ours else self._actor(entry.actor),
+            entry_id=f"{at:0{INSTANT_DIGITS}d}.{digest}",
+            at=at,
+            actor=self._actor(entry.actor),
             why=entry.why if is_ours else "",
-            subjects=subjects,
-            detail=neutral.told(entry.detail, subjects)
-            if entry.what == HELD
-            else self._detail(entry.what, entry.detail),
+            subjects=tuple(self._subject(each) for each in subjects),
+            operation="",
+            facts=self._facts(entry.kind, subjects, entry.facts),
         )
 
-    def _actor(self, actor: str) -> str:
-        if actor in {"clock", "driver", "vm"}:
-            return actor
-        own = actor.startswith("vm ") and self.had_vm(actor[3:])
-        return actor if own else PLATFORM
+    def _subject(self, subject: str) -> str:
+        kind, _, name = subject.partition(":")
+        is_shared = kind in {"operation", "request"}
+        return f"{kind}:{self.aliases.of(name)}" if is_shared else subject
 
-    def _detail(self, what: str, detail: str) -> str:
-        if detail in _OUTCOMES or what == GAVE_UP:
-            return detail
-        if detail.startswith("by ") and "\n" not in detail:
-            return f"by {self._approver(detail[3:])}"
-        return ""
+    def _actor(self, actor: Actor) -> Actor:
+        return neutral.actor_for(actor, self.tenant, had_vm=self.had_vm)
+
+    def _facts(self, kind: AuditKind, subjects: Iterable[str], facts: Facts) -> Facts:
+        match _SHOWN.get(kind):
+            case "by" if facts.by is not None:
+                return Facts(by=self._actor(facts.by))
+            case "outcome":
+                return Facts(outcome=facts.outcome)
+            case "blockers":
+                scopes, vms = _names(subjects, "scope"), _names(subjects, "vm")
+                told = neutral.for_tenant(facts.blockers, scopes=scopes, vms=vms)
+                return Facts(blockers=self.blockers(told))
+            case "given up":
+                return Facts(count=facts.count, cause=facts.cause)
+            case _:
+                return NOTHING
+
+
+def aliases_of(reader: Reader, tenant: str) -> Aliases:
+    """Return the aliases of a tenant, by the secret of the store."""
+    # Without one nothing was written yet, so there is nothing to name.
+    leader = reader.get(Leader, NAME)
+    return Aliases("" if leader is None else leader.secret, tenant)
+
+
+def span_cursor(key: str) -> str:
+    """Return the key of a span, or a cursor of a tenant, cut to its second.
+
+    It sorts behind the keys of all spans of the VM that began in this second.
+    """
+    vm, _, rest = key.partition("/")
+    digits = rest[:INSTANT_DIGITS]
+    if not (len(digits) == INSTANT_DIGITS and digits.isascii() and digits.isdecimal()):
+        return f"{vm}/" if vm else ""
+    last = cut_to_second(int(digits)) + SECOND - 1
+    # A slash sorts behind the point that follows the instant in the key.
+    return f"{vm}/{last:0{INSTANT_DIGITS}d}/"
+
+
+_SHOWN: Mapping[AuditKind, str] = {
+    AuditKind.EVENT_APPROVED: "by",
+    AuditKind.EVENT_REMOVED: "outcome",
+    AuditKind.OPERATION_HELD: "blockers",
+    AuditKind.WEBHOOK_GAVE_UP: "given up",
+}
+"""Which facts of an entry a tenant is shown, redacted; of other kinds none."""
+
+
+def _names(subjects: Iterable[str], kind: str) -> set[str]:
+    """Return the names of the subjects of one kind."""
+    parts = (each.partition(":") for each in subjects)
+    return {name for found, _, name in parts if found == kind}

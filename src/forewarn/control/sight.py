@@ -2,26 +2,27 @@
 
 Everything that a tenant is shown is read through a `Sight`, so a report cannot
 tell what it was never given. A record of another tenant is not there, as if it did
-not exist; of what several tenants share it has the tenant's part (`share`). A kind
+not exist; of what several tenants share it has the tenant's part (`share`). Operations and requests
+have the tenant's aliases: a question names them so, and never by their real ids. A kind
 or a question that is not known shows nothing, so what is added later is closed until
 somebody opens it.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
-from forewarn.control import neutral, obstacles
-from forewarn.control.blockers import Blocker
-from forewarn.control.share import INSTANT_DIGITS, Share
+from forewarn.control import aliases, neutral, obstacles
+from forewarn.control.share import INSTANT_DIGITS, Share, aliases_of, span_cursor
 from forewarn.fleet.model import Scope, Tenant, Vm
 from forewarn.fleet.spans import Span
-from forewarn.instants import Micros
-from forewarn.protocol.operations import Operation
+from forewarn.instants import SECOND, Micros, cut_to_second
+from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
-from forewarn.store.kinds import Query, Range, Record
+from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, Reader, every
 
 R = TypeVar("R", bound=Record)
@@ -32,11 +33,39 @@ MERGED_ROWS = 50
 
 def blockers(
     reader: Reader, operation: Operation, *, now: Micros
-) -> tuple[Blocker, ...]:
+) -> tuple[AnyBlocker, ...]:
     """Return every reason that holds the operation, as the reader's owner may know."""
     if isinstance(reader, Sight):
         return reader.why_waiting(operation.operation_id, now=now)
     return obstacles.why_waiting(reader, operation, now=now)
+
+
+def operations_among(reader: Reader, ids: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the real ids whose operations the reader's owner may see.
+
+    They are named as the owner names them.
+    """
+    if isinstance(reader, Sight):
+        return reader.operations_among(ids)
+    return tuple(each for each in ids if reader.get(Operation, each) is not None)
+
+
+def real_id(reader: Reader, name: str) -> str:
+    """Return the id of the operation or request that an operator names.
+
+    An operator may name it by the alias that a tenant has quoted. Whatever else is
+    named comes back as it is.
+    """
+    if isinstance(reader, Sight) or not aliases.is_id(name):
+        return name
+    kind = Operation if name.startswith("op-") else Request
+    if reader.get(kind, name) is not None:
+        return name
+    for tenant in every(reader, kinds.ALL_TENANTS):
+        found = reader.get(kind, aliases_of(reader, tenant.name).real(name))
+        if found is not None and Share(reader, tenant.name).of(found) is not None:
+            return found.key
+    return name
 
 
 class Sight:
@@ -52,7 +81,7 @@ class Sight:
 
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record as the tenant may see it, or None."""
-        record = self._reader.get(kind, key)
+        record = self._reader.get(kind, self._real(kind, key))
         return None if record is None else self._share.of(record)
 
     def select(
@@ -68,7 +97,7 @@ class Sight:
         Their keys are cut to the instant, so times that began together stay so.
         """
         found: list[R] = []
-        for record in self._found(query, value, after):
+        for record in self._found(query, self._asked(query, value), after):
             if len(found) >= limit and (
                 query.kind is not Span or record.key != found[-1].key
             ):
@@ -85,24 +114,73 @@ class Sight:
         """Return None: no tenant waits for timers."""
         del over
 
-    def why_waiting(self, operation_id: str, *, now: Micros) -> tuple[Blocker, ...]:
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        """Return bounds in the form of the ids that a tenant is shown."""
+        del end
+        return f"{first:0{INSTANT_DIGITS}d}", ""
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        """Return nothing: what is ranked serves decisions."""
+        del ranking, value, limit, lowest
+        return []
+
+    def why_waiting(self, operation_id: str, *, now: Micros) -> tuple[AnyBlocker, ...]:
         """Return every reason that holds an operation, without others' names."""
         seen = self.get(Operation, operation_id)
-        whole = self._reader.get(Operation, operation_id)
+        whole = self._reader.get(Operation, self.real(operation_id))
         if seen is None or whole is None:
             return ()
         # Its companions in one request may be the tenant's, too.
         vms = {
             name
-            for each in every(self, kinds.OPERATIONS_OF_REQUEST, whole.request)
+            for each in every(self, kinds.OPERATIONS_OF_REQUEST, seen.request)
             for name in each.vms
         }
-        return neutral.for_tenant(
+        told = neutral.for_tenant(
             obstacles.why_waiting(self._reader, whole, now=now),
             scopes={name for name in whole.scopes if self._share.is_own_scope(name)}
             | {scope.name for name in vms if (scope := self._scope_of(name))},
             vms=vms,
         )
+        return self._share.blockers(told)
+
+    # Names
+
+    def real(self, name: str) -> str:
+        """Return the real id that an alias of the tenant stands for."""
+        return self._share.aliases.real(name)
+
+    def operations_among(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Return the aliases of those operations that the tenant may see."""
+        found = (self._reader.get(Operation, each) for each in ids)
+        seen = (self._share.of(each) for each in found if each is not None)
+        return tuple(each.operation_id for each in seen if each is not None)
+
+    def _real(self, kind: type[Record], key: str) -> str:
+        return self.real(key) if kind in {Operation, Request} else key
+
+    def _asked(self, query: Query[Any], value: str) -> str:
+        return self.real(value) if query.name in _OF_ALIASES else value
+
+    def _behind(self, query: Query[Any], after: str) -> str:
+        """Return the key behind which a page begins; the end for no cursor of ours.
+
+        What was not made here must not be compared with what the store has.
+        """
+        if not after:
+            return ""
+        if query.kind is Span:
+            return span_cursor(after)
+        if query.kind is Operation:
+            return self.real(after) if aliases.is_id(after) else END_OF_KEYS
+        return after
 
     # Questions
 
@@ -114,9 +192,10 @@ class Sight:
             own = self.get(Tenant, self.tenant)
             yield from cast("list[R]", [own] if own and own.name > after else [])
             return
+        start = self._behind(query, after)
         rows: Iterator[Any] = heapq.merge(
             *(
-                self._rows(source, name, after)
+                self._rows(source, name, start)
                 for source, name in self._sources(query, value)
             ),
             key=attrgetter("key"),
@@ -131,11 +210,13 @@ class Sight:
             if record is not None:
                 yield record
 
-    def _rows(self, query: Query[R], value: str, after: str) -> Iterator[R]:
+    def _rows(
+        self, query: Query[R], value: str, after: str, ahead: int = MERGED_ROWS
+    ) -> Iterator[R]:
         while True:
-            page = self._reader.select(query, value, after=after, limit=MERGED_ROWS)
+            page = self._reader.select(query, value, after=after, limit=ahead)
             yield from page
-            if len(page) < MERGED_ROWS:
+            if len(page) < ahead:
                 return
             after = page[-1].key
 
@@ -174,33 +255,72 @@ class Sight:
 
     def _lines(self, name: str, value: str, after: str) -> Iterator[AuditEntry]:
         """Yield lines behind the id `after`, which is one of those shown before."""
+        if name not in {kinds.ALL_AUDIT.name, kinds.AUDIT_OF_SUBJECT.name}:
+            return
         if name == kinds.ALL_AUDIT.name:
             subjects = [f"scope:{scope}" for scope in self._scopes_ever()]
             subjects.append(f"tenant:{self.tenant}")
-        elif name == kinds.AUDIT_OF_SUBJECT.name and self._share.is_own_subject(value):
-            subjects = [value]
         else:
-            return
-        # The rest of an id is a digest, so the instant's lines are looked through.
-        start = after[:INSTANT_DIGITS]
+            kind, _, named = value.partition(":")
+            if kind in {"operation", "request"}:
+                value = f"{kind}:{self.real(named)}"
+            if not self._share.is_own_subject(value):
+                return
+            subjects = [value]
+        start, end = self._place(after)
+        # Each page gathers the keys of all operations anew: few subjects, long pages.
+        ahead = max(MERGED_ROWS, PAGE_ROWS // len(subjects))
         rows = heapq.merge(
-            *(self._rows(kinds.AUDIT_OF_SUBJECT, each, start) for each in subjects),
+            *(
+                self._rows(kinds.AUDIT_OF_SUBJECT, each, start, ahead)
+                for each in subjects
+            ),
             key=attrgetter("key"),
         )
-        is_behind = len(after) == INSTANT_DIGITS or not after
+        is_behind = not end
         last = ""
         for row in rows:
             if row.key == last:
                 continue
             last = row.key
             line = self._share.of(row)
+            is_behind = is_behind or row.key > end
             if line is None:
                 continue
-            if is_behind or not line.key.startswith(start):
-                is_behind = True
+            if is_behind:
                 yield line
             elif line.key == after:
                 is_behind = True
+
+    def _place(self, after: str) -> tuple[str, str]:
+        """Return the keys between which the entry is that a tenant was shown last.
+
+        Its id tells a tenant nothing but its instant. An empty second key: begin
+        behind the first.
+        """
+        if not after:
+            return "", ""
+        # Whatever a tenant gives is cut to a second, so that it cannot find out more.
+        at = cut_to_second(_instant_of(after))
+        exact = self._reader.audit_keys(at, at + SECOND)
+        if exact is not None and len(after) > INSTANT_DIGITS:
+            return exact
+        # It was deleted meanwhile, or only an instant is given.
+        later = self._reader.audit_keys(at, END_OF_TIME)
+        return (END_OF_KEYS if later is None else later[0]), ""
+
+
+def _instant_of(shown: str) -> Micros:
+    """Return the instant in an id that a tenant gives; 0 where it has none."""
+    digits = shown[:INSTANT_DIGITS]
+    return int(digits) if digits.isascii() and digits.isdecimal() else 0
+
+
+END_OF_TIME: Micros = 2**62
+"""An instant behind all others."""
+
+END_OF_KEYS = "~"
+"""Sorts behind every key."""
 
 
 def _fits(query: Query[Any], value: str, row: Record) -> bool:
@@ -221,6 +341,15 @@ def _of_own_vm(share: Share, value: str) -> bool:
 def _of_own_scope(share: Share, value: str) -> bool:
     return share.had_scope(value)
 
+
+_OF_ALIASES = frozenset(
+    {
+        kinds.OPERATIONS_OF_REQUEST.name,
+        kinds.EVENTS_OF_OPERATION.name,
+        kinds.SPANS_OF_OPERATION.name,
+    }
+)
+"""Questions whose value is the id of an operation or of a request."""
 
 _BY_SCOPE: dict[str, Query[Any]] = {
     "all_vms": kinds.VMS_OF_SCOPE,

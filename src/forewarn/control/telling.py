@@ -12,9 +12,8 @@ from forewarn.control.subscribers import Subscriber, change_of
 from forewarn.ids import Ids
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
-from forewarn.store import kinds
 from forewarn.store.outbox import OutboxMessage
-from forewarn.store.port import Reader, Transaction
+from forewarn.store.port import Transaction
 
 
 def write(
@@ -24,7 +23,7 @@ def write(
     *,
     now: Micros,
     ids: Ids,
-    message_id: Callable[[Micros], str],
+    next_key: Callable[[], str],
 ) -> None:
     """Write a message to each subscriber for each step that it wants to hear of."""
     for before, after in steps:
@@ -39,23 +38,12 @@ def write(
         for each in wanting:
             tx.add(
                 OutboxMessage(
-                    message_id=message_id(now),
+                    message_id=next_key(),
                     receiver=each.name,
                     at=now,
                     change=change,
                     public_id=public_id,
                     body=body,
+                    approver=after.approver,
                 )
             )
-
-
-def first_free(reader: Reader, *, now: Micros) -> Micros:
-    """Return the instant behind all messages, for those that a new process writes.
-
-    That is `now`, unless the clock was set back, or the process before has ended
-    in this very microsecond: messages are told in the order of their ids.
-    """
-    last = f"{now:017d}"
-    while page := reader.select(kinds.ALL_OUTBOX, after=last):
-        last = page[-1].message_id
-    return now if "." not in last else int(last.partition(".")[0]) + 1

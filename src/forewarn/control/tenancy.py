@@ -4,9 +4,11 @@ Each check is made in the order's own transaction, before the verb. What the ten
 cannot see is refused in the words that are used for what does not exist.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
 
-from forewarn.control.share import speaker
+from forewarn.control.share import aliases_of
 from forewarn.control.sight import Sight
 from forewarn.control.work import Work, need
 from forewarn.fleet.model import Host, HostState, Vm
@@ -36,8 +38,8 @@ def check_vms(work: Work, tenant: str, names: Sequence[str], verb: Verb) -> None
             )
 
 
-def check_cancel(work: Work, tenant: str, name: str) -> None:
-    """Refuse to take back what the tenant did not order.
+def check_cancel(work: Work, tenant: str, name: str) -> str:
+    """Return the real id of what the tenant names; refuse what it did not order.
 
     Raises NotFoundError for what it cannot see.
     """
@@ -45,12 +47,38 @@ def check_cancel(work: Work, tenant: str, name: str) -> None:
     request_id = name
     if own.get(Request, name) is None:
         request_id = need(own, Operation, name).request
-    request = need(work.tx, Request, request_id)
-    if not request.actor.startswith(speaker(tenant, "")):
+    request = need(work.tx, Request, own.real(request_id))
+    if not request.actor.is_of(tenant):
         raise RefusedError(
             f"{name} was not ordered by tenant {tenant}",
             hint="only who ordered it can take it back: ask the operator",
         )
+    return own.real(name)
+
+
+@contextmanager
+def in_own_names(work: Work, tenant: str) -> Generator[None]:
+    """Name operations by the tenant's aliases in what a verb refuses.
+
+    For an operator, whose tenant is empty, refusals stay as they are.
+    """
+    try:
+        yield
+    except RefusedError as error:
+        if tenant:
+            aliases = aliases_of(work.tx, tenant)
+            error.message = aliases.in_text(error.message)
+            error.hint = aliases.in_text(error.hint)
+            error.args = (error.message,)
+        raise
+
+
+def in_own_ids(work: Work, tenant: str, made: Any) -> Any:
+    """Return ids that an order made, as the tenant may know them."""
+    aliases = aliases_of(work.tx, tenant)
+    if isinstance(made, list):
+        return [aliases.of(each) for each in cast("list[str]", made)]
+    return aliases.of(made)
 
 
 def check_approval(work: Work, tenant: str, event_id: str, as_vm: str) -> None:

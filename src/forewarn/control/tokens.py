@@ -12,9 +12,11 @@ import re
 
 from forewarn.control.work import Work, need
 from forewarn.fleet.model import Tenant
-from forewarn.instants import Micros, describe_duration
+from forewarn.instants import DAY, HOUR, Micros, describe_duration
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.frozen import changed
 from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import Reader, every
 from forewarn.store.token import Token
 
@@ -26,8 +28,16 @@ ID_PREFIX = "tk"
 NAME_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """A holder's name, as in a token file."""
 
-DEFAULT_NAME = "token"
-"""Who holds a token that was made without a name."""
+DEFAULT_LIFETIME = 90 * DAY
+"""How long a token is good whose maker names no end: a forgotten token ends."""
+
+USE_STEP = HOUR
+"""How exactly the last use of a token is stored: a write for each request would cost
+more than the requests."""
+
+TOKENS_MAX = 1_000
+"""Tokens of one tenant, or of all operators: far more than there are people and
+programs, and few enough to compare their names."""
 
 RESERVED = frozenset(
     {
@@ -99,12 +109,18 @@ def create(
     read_only: bool,
     lifetime: Micros | None,
     secret_digest: str,
+    names_in_file: frozenset[str] = frozenset(),
+    is_unauthenticated: bool = False,
 ) -> Token:
     """Make a token; raises NotFoundError for a tenant that is not there.
 
-    Refused: a name of another form, or one that the history keeps for somebody else,
-    and a lifetime of nothing.
+    Without a name it is called by its ID, and without a lifetime it does not expire.
+    Refused: a name of another form, one that the history keeps for somebody else, one
+    that another token has (also one in the operators' file), and a lifetime of
+    nothing.
     """
+    token_id = work.ids.short(ID_PREFIX)
+    name = name or f"token-{token_id.removeprefix(f'{ID_PREFIX}-')}"
     if NAME_FORM.fullmatch(name) is None:
         raise RefusedError(
             f"{name!r} cannot be a token's name",
@@ -114,11 +130,12 @@ def create(
     check_actor(name)
     if tenant:
         need(work.tx, Tenant, tenant)
+    _check_is_free(work, name, tenant, names_in_file)
     if lifetime is not None and lifetime <= 0:
         raise RefusedError("a token cannot expire before it is made")
     token = work.tx.add(
         Token(
-            token_id=work.ids.short(ID_PREFIX),
+            token_id=token_id,
             name=name,
             tenant=tenant,
             read_only=read_only,
@@ -126,12 +143,70 @@ def create(
             created_at=work.now,
             created_by=work.who.actor,
             expires_at=0 if lifetime is None else work.now + lifetime,
+            is_unauthenticated=is_unauthenticated,
         )
     )
     rights = "may only read" if read_only else "may order"
     span = "does not expire" if lifetime is None else describe_duration(lifetime)
-    work.note("token created", _subjects(token), f"{name}; {rights}; {span}")
+    said = Facts(text=f"{name}; {rights}; {span}")
+    work.note(AuditKind.TOKEN_CREATED, _subjects(token), said)
     return token
+
+
+def _check_is_free(
+    work: Work, name: str, tenant: str, names_in_file: frozenset[str]
+) -> None:
+    """Raise RefusedError if another token that is good has the name.
+
+    Names that differ in case only would be taken for one another.
+    """
+    folded = name.casefold()
+    if not tenant and folded in {each.casefold() for each in names_in_file}:
+        raise RefusedError(
+            f"the name {name} is in the token file",
+            hint="Choose another name: the history tells holders apart by it.",
+        )
+    others = list(every(work.tx, kinds.TOKENS_OF_TENANT, tenant))
+    if len(others) >= TOKENS_MAX:
+        whose = f"tenant {tenant} has" if tenant else "operators have"
+        raise RefusedError(
+            f"{whose} {len(others)} tokens, and there may be {TOKENS_MAX}",
+            hint="Revoke those that nobody needs: `forewarn token list` shows when "
+            "each was last used.",
+        )
+    for each in others:
+        if each.name.casefold() == folded and not each.is_expired(now=work.now):
+            raise RefusedError(
+                f"token {each.token_id} has the name {each.name}",
+                hint="Choose another name, or revoke that token first "
+                f"(`forewarn token revoke {each.token_id}`).",
+            )
+
+
+def note_use(work: Work, token_id: str) -> None:
+    """Store that a token was used, unless that was stored within `USE_STEP`."""
+    token = work.tx.get(Token, token_id)
+    if token is not None and is_use_due(token, now=work.now):
+        work.tx.replace(token, changed(token, last_used_at=work.now))
+
+
+def is_use_due(token: Token, *, now: Micros) -> bool:
+    """Tell whether the use of a token is to be stored; also after a step back."""
+    return not 0 <= now - token.last_used_at < USE_STEP
+
+
+def revoke_unauthenticated(work: Work) -> int:
+    """Revoke the tokens whose makers were not authenticated; return how many.
+
+    For a service in which callers now authenticate: a token that anybody on the
+    machine could make must not outlive that.
+    """
+    found = [
+        token for token in every(work.tx, kinds.ALL_TOKENS) if token.is_unauthenticated
+    ]
+    for token in found:
+        revoke(work, token.token_id)
+    return len(found)
 
 
 def check_actor(name: str) -> None:
@@ -148,7 +223,7 @@ def revoke(work: Work, token_id: str) -> Token:
     """Make a token good for nothing, at once; raises NotFoundError."""
     token = need(work.tx, Token, token_id)
     work.tx.remove(token)
-    work.note("token revoked", _subjects(token), token.name)
+    work.note(AuditKind.TOKEN_REVOKED, _subjects(token), Facts(text=token.name))
     return token
 
 

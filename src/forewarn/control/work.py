@@ -12,34 +12,46 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from forewarn.control import telling
+from forewarn.control import telling, waits
+from forewarn.control.inquiries import Question
 from forewarn.control.messages import Guest, Publication, ViewSnapshot
 from forewarn.control.policy import Policy
+from forewarn.control.rooms import Rooms
+from forewarn.control.shown import events_for, guest_of, snapshot_of
 from forewarn.drivers.port import Call
 from forewarn.fleet.model import Host, Scope, Vm, VmState
 from forewarn.ids import Ids
 from forewarn.instants import Micros
-from forewarn.protocol import documents, lifecycle, views
+from forewarn.protocol import actors, documents, lifecycle, views
+from forewarn.protocol.actors import Actor
 from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.events import Event, Outcome
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.operations import (
-    WAITING_STATES,
+    UNSTARTED_STATES,
     Action,
     Operation,
     Request,
     Verb,
 )
+from forewarn.protocol.verbs import describe_work
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts
 from forewarn.store.port import Reader, Record, Transaction, every
 from forewarn.store.token import Token
 
 R = TypeVar("R", bound=Record)
 
 
-_LINE = AuditEntry(entry_id="", at=0, actor="", what="", why="", subjects=())
+_LINE = AuditEntry(
+    entry_id="",
+    at=0,
+    actor=actors.CLOCK,
+    kind=AuditKind.FLEET_APPLIED,
+    why="",
+    subjects=(),
+)
 """What lines of the trail are changed from: to make one anew takes thrice as long."""
 
 
@@ -47,12 +59,12 @@ _LINE = AuditEntry(entry_id="", at=0, actor="", what="", why="", subjects=())
 class Who:
     """Who orders something, and why."""
 
-    actor: str
+    actor: Actor
     reason: str = ""
 
 
-CLOCK = Who(actor="clock")
-DRIVER = Who(actor="driver")
+CLOCK = Who(actor=actors.CLOCK)
+DRIVER = Who(actor=actors.DRIVER)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,10 +79,16 @@ class Effects:
     """3. Driver calls that have lost their meaning."""
     calls: tuple[Call, ...] = ()
     """4. Driver calls that this transaction made durable."""
+    questions: tuple[Question, ...] = ()
+    """5. What the driver is asked; it answers later."""
     revisits: tuple[str, ...] = ()
-    """5. Operations that may have been let go by what went away."""
-    freed_scopes: tuple[str, ...] = ()
-    """6. Scopes in which a held operation may be able to start now."""
+    """6. Operations that may have been let go by what went away."""
+    freed: tuple[str, ...] = ()
+    """7. Names of what became free (`waits`): a held operation may start now."""
+    turns: tuple[str, ...] = ()
+    """8. Rollouts that may announce their next host, or have hosts to cancel."""
+    pages: tuple[str, ...] = ()
+    """9. Rollouts with hosts whose operations are not made yet."""
 
 
 class Work:
@@ -85,31 +103,44 @@ class Work:
         policy: Policy,
         actions: frozenset[Action],
         driver: str,
+        memory: str,
         ids: Ids,
-        entry_id: Callable[[Micros], str],
-        message_id: Callable[[Micros], str],
+        next_key: Callable[[], str],
+        span_id: Callable[[Micros], str],
+        notice_left: Callable[[Operation], Micros] = lambda _operation: 0,
     ) -> None:
-        """Begin to work in `tx` at the instant `now` on behalf of `who`."""
+        """Begin to work in `tx` at the instant `now` on behalf of `who`.
+
+        `notice_left` is how much of a notice the monotonic clock still demands.
+        """
         self.tx = tx
         self.now = now
         self.who = who
         self.policy = policy
         self.actions = actions
         self.driver = driver
+        self.memory = memory
         self.ids = ids
-        self._entry_id = entry_id
-        self._message_id = message_id
+        self._next_key = next_key
+        self._span_id = span_id
+        self.notice_left = notice_left
+        self.rooms = Rooms()
         self._changed: dict[str, None] = {}
         self._touched: dict[str, None] = {}
         self._freed: dict[str, None] = {}
         self._revisits: dict[str, None] = {}
+        self._turns: dict[str, None] = {}
+        self._pages: dict[str, None] = {}
         self._guests: dict[str, Guest] = {}
         self._guests_gone: dict[str, None] = {}
         self._snapshots: dict[str, ViewSnapshot] = {}
         self._views_gone: dict[str, None] = {}
         self._calls: list[Call] = []
+        self._questions: list[Question] = []
         self._aborts: list[tuple[str, int]] = []
         self._steps: list[tuple[Event, Event]] = []
+        self._shown: dict[str, dict[str, views.View]] = {}
+        """By event, the views whose documents show it for the first time."""
 
     # Reading
 
@@ -142,33 +173,49 @@ class Work:
 
     # Changing
 
-    def note(self, what: str, subjects: Iterable[str], detail: str = "") -> None:
-        """Write a line of the trail."""
+    def note(
+        self,
+        kind: AuditKind,
+        subjects: Iterable[str],
+        facts: Facts = NOTHING,
+        *,
+        operation: str = "",
+    ) -> None:
+        """Write an audit entry; `operation` is the id of what it is about, if so."""
         self.tx.add(
             changed(
                 _LINE,
-                entry_id=self._entry_id(self.now),
+                entry_id=self._next_key(),
                 at=self.now,
                 actor=self.who.actor,
-                what=what,
+                kind=kind,
                 why=self.who.reason,
                 subjects=tuple(dict.fromkeys(subjects)),
-                detail=detail,
+                operation=operation,
+                facts=facts,
             )
         )
 
-    def new_line_id(self) -> str:
-        """Return a new id that sorts by time: a line's of the trail, or part of one."""
-        return self._entry_id(self.now)
+    def note_operation(
+        self, kind: AuditKind, operation: Operation, facts: Facts = NOTHING
+    ) -> None:
+        """Write an audit entry about an operation."""
+        self.note(kind, subjects_of(operation), facts, operation=operation.operation_id)
+
+    def new_span_id(self) -> str:
+        """Return a new part of a span's id, which sorts by the time of its begin."""
+        return self._span_id(self.now)
 
     def add_operation(self, operation: Operation) -> Operation:
         """Store a new operation."""
         self._changed[operation.operation_id] = None
+        self.rooms.change_operation(None, operation)
         return self.tx.add(operation)
 
     def save_operation(self, old: Operation, new: Operation) -> Operation:
         """Store a changed operation."""
         self._changed[new.operation_id] = None
+        self.rooms.change_operation(old, new)
         return self.tx.replace(old, new)
 
     def step(
@@ -176,11 +223,8 @@ class Work:
     ) -> Operation:
         """Take an operation a step through the table, with its line of the trail."""
         stepped = lifecycle.step_operation(operation, given, now=self.now, note=note)
-        self.note(
-            f"operation {stepped.state.value.lower()}",
-            subjects_of(stepped),
-            note or describe(stepped),
-        )
+        kind = AuditKind(f"operation {stepped.state.value.lower()}")
+        self.note_operation(kind, stepped, Facts(text=note or describe(stepped)))
         return self.save_operation(operation, stepped)
 
     def step_request(self, request: Request, given: RequestInput) -> Request:
@@ -189,7 +233,7 @@ class Work:
         if stepped.state is request.state:
             return request
         self.note(
-            f"request {stepped.state.value.lower()}",
+            AuditKind(f"request {stepped.state.value.lower()}"),
             (f"request:{request.request_id}",),
         )
         return self.tx.replace(request, stepped)
@@ -213,7 +257,7 @@ class Work:
         event: Event,
         given: EventInput,
         *,
-        by: str = "",
+        by: Actor | None = None,
         outcome: Outcome | None = None,
     ) -> Event:
         """Take an event a step through the table, with its line of the trail."""
@@ -224,7 +268,7 @@ class Work:
             return event
         what = "approved" if given is EventInput.APPROVE else stepped.status.value
         self.note(
-            f"event {what.lower()}",
+            AuditKind(f"event {what.lower()}"),
             (
                 f"event:{event.event_id}",
                 f"operation:{event.operation}",
@@ -232,13 +276,15 @@ class Work:
                 f"tenant:{event.tenant}",
                 *(f"vm:{resource.vm}" for resource in event.resources),
             ),
-            f"by {by}" if by else (outcome.value if outcome else ""),
+            Facts(by=by, outcome=outcome),
+            operation=event.operation,
         )
         return self.save_event(event, stepped)
 
     def save_vm(self, old: Vm, new: Vm) -> Vm:
         """Store a changed VM; the endpoint is told what it must know of it."""
         stored = self.tx.replace(old, new)
+        self.rooms.change_vm(old, new)
         if guest_of(old) != guest_of(new):
             self.tell_guest(stored)
         return stored
@@ -265,7 +311,7 @@ class Work:
         told as both: its numbers begin again, so the old one must be forgotten.
         """
         if events is None:
-            events = events_for(self.tx, view, now=self.now)
+            events = events_for(self.tx, view)
         self._snapshots[view.view_id] = snapshot_of(view, events)
 
     def forget_view(self, view: views.View) -> None:
@@ -284,7 +330,42 @@ class Work:
 
     def free(self, scopes: Iterable[str]) -> None:
         """Have operations that wait in these scopes looked at after the commit."""
-        self._freed.update(dict.fromkeys(scopes))
+        names = list(scopes)
+        self._freed.update(dict.fromkeys(map(waits.STARTS.in_scope, names)))
+        self.free_turns(names)
+
+    def free_vms(self, vms: Iterable[str]) -> None:
+        """Have operations that wait for these VMs looked at after the commit."""
+        self._freed.update(dict.fromkeys(map(waits.for_vm, vms)))
+
+    def free_room(self) -> None:
+        """Have operations that wait for a place looked at after the commit."""
+        self._freed.update(dict.fromkeys((waits.ROOM, waits.TURN_ROOM)))
+
+    def free_host(self, host: str) -> None:
+        """Have rollouts that wait for this host looked at after the commit."""
+        self._freed[waits.for_host(host)] = None
+
+    def free_turns(self, scopes: Iterable[str]) -> None:
+        """Have rollouts that wait in these scopes looked at after the commit."""
+        self._freed.update(dict.fromkeys(map(waits.TURNS.in_scope, scopes)))
+
+    def take_turn(self, request_id: str) -> None:
+        """Have a rollout go on after the commit."""
+        self._turns[request_id] = None
+
+    def take_page(self, request_id: str) -> None:
+        """Have the next hosts of a rollout's list planned after the commit."""
+        self._pages[request_id] = None
+
+    def count_in_flight(self, request_id: str, by: int) -> None:
+        """Note that a host of a rollout was announced (1), or has ended (-1)."""
+        request = self.request(request_id)
+        if request.at_once:
+            count = request.in_flight + by
+            self.tx.replace(request, replace(request, in_flight=count))
+            if by < 0:
+                self.take_turn(request_id)
 
     def revisit(self, operation_id: str) -> None:
         """Have an operation looked at after the commit: it may wait for less now."""
@@ -293,6 +374,10 @@ class Work:
     def call(self, call: Call) -> None:
         """Have the driver called after the commit."""
         self._calls.append(call)
+
+    def ask(self, question: Question) -> None:
+        """Have the driver asked after the commit."""
+        self._questions.append(question)
 
     def abort(self, operation: Operation) -> None:
         """Have the driver told after the commit that a call lost its meaning."""
@@ -306,6 +391,8 @@ class Work:
         for scope in self._touched:
             for view in every(self.tx, kinds.VIEWS_OF_SCOPE, scope):
                 self.render(view)
+        self._mark_shown()
+        self.rooms.write(self.tx)
         if self._steps:
             telling.write(
                 self.tx,
@@ -313,7 +400,7 @@ class Work:
                 self.policy.subscribers,
                 now=self.now,
                 ids=self.ids,
-                message_id=self._message_id,
+                next_key=self._next_key,
             )
         return Effects(
             publication=Publication(
@@ -325,23 +412,40 @@ class Work:
             changed=tuple(self._changed),
             aborts=tuple(self._aborts),
             calls=tuple(self._calls),
+            questions=tuple(self._questions),
             revisits=tuple(self._revisits),
-            freed_scopes=tuple(self._freed),
+            freed=tuple(self._freed),
+            turns=tuple(self._turns),
+            pages=tuple(self._pages),
         )
 
     def render(self, view: views.View) -> views.View:
         """Raise the view's incarnation if its document has changed."""
         if not view.is_enabled:
             return view
-        events = events_for(self.tx, view, now=self.now)
+        events = events_for(self.tx, view)
         digest = documents.digest(events)
         if digest == view.digest:
             return view
         raised = self.tx.replace(
             view, replace(view, digest=digest, incarnation=view.incarnation + 1)
         )
-        self.tell_view(raised, events)
+        self.show(raised, events)
         return raised
+
+    def show(self, view: views.View, events: tuple[Event, ...]) -> None:
+        """Have the endpoint serve a view, and remember that it shows these events."""
+        self.tell_view(view, events)
+        for event in events:
+            if not views.was_shown_in(event, view):
+                self._shown.setdefault(event.event_id, {})[view.view_id] = view
+
+    def _mark_shown(self) -> None:
+        """Write the new marks to their events, once for each event."""
+        for event_id, shown in self._shown.items():
+            event = need(self.tx, Event, event_id)
+            marks = views.with_marks(event.shown_in, shown.values())
+            self.tx.replace(event, changed(event, shown_in=marks))
 
 
 def need(reader: Reader, kind: type[R], key: str) -> R:
@@ -365,51 +469,6 @@ def _where_listed(kind: type[Record]) -> str:
     return "names are case-sensitive; `forewarn fleet show` lists them"
 
 
-def events_for(reader: Reader, view: views.View, *, now: Micros) -> tuple[Event, ...]:
-    """Return what the view's document shows, oldest first (clause 2.1)."""
-    if not view.is_enabled or now < view.events_from:
-        return ()
-    live = every(reader, kinds.LIVE_EVENTS_OF_SCOPE, view.scope)
-    return shown_to(view, live, now=now)
-
-
-def shown_to(
-    view: views.View, live: Iterable[Event], *, now: Micros
-) -> tuple[Event, ...]:
-    """Return which of its scope's live events the view's document shows, in order.
-
-    Nothing before the first-events delay of an enabling is over (7.1).
-    """
-    if not view.is_enabled or now < view.events_from:
-        return ()
-    shown = (event for event in live if views.sees(view, event))
-    return tuple(sorted(shown, key=lambda event: (event.created, event.event_id)))
-
-
-def snapshot_of(view: views.View, events: tuple[Event, ...]) -> ViewSnapshot:
-    """Return the view as the endpoint must serve it, with what it shows."""
-    return ViewSnapshot(
-        view_id=view.view_id,
-        enabling=view.enabling,
-        enabled=view.is_enabled,
-        epoch=view.epoch,
-        incarnation=view.incarnation,
-        ready_at=view.ready_at,
-        events=events,
-    )
-
-
-def guest_of(vm: Vm) -> Guest:
-    """Return the VM as the endpoint knows it."""
-    return Guest(
-        vm=vm.name,
-        view_id=vm.view,
-        vm_id=vm.vm_id,
-        addresses=vm.addresses,
-        listen=vm.listen,
-    )
-
-
 def subjects_of(operation: Operation) -> tuple[str, ...]:
     """Return what a line of the trail about the operation is found by."""
     return (
@@ -423,16 +482,14 @@ def subjects_of(operation: Operation) -> tuple[str, ...]:
 
 def describe(operation: Operation) -> str:
     """Return an operation in few words: `reboot of host h1`."""
-    verb = operation.verb.value
-    if operation.action.value not in {verb, "none", "delete"}:
-        verb = f"{verb} ({operation.action.value})"
-    # A tenant is not told which host.
-    return f"{verb} of {operation.target_kind.value} {operation.target}".rstrip()
+    return describe_work(
+        operation.verb, operation.action, operation.target_kind, operation.target
+    )
 
 
 def way_out(operation: Operation) -> str:
     """Return what somebody can do whom an open operation is in the way of."""
-    if operation.state not in WAITING_STATES:
+    if operation.state not in UNSTARTED_STATES:
         return "wait until it has ended"
     # A prediction has an operation for each VM: its request is the whole.
     predicted = operation.verb is Verb.PREDICT_FAILURE

@@ -8,10 +8,18 @@ calls there are, which of them still need a look, and what control was not told.
 import contextlib
 import threading
 from collections import defaultdict, deque
+from dataclasses import replace
 
-from forewarn.drivers.port import DriverError, Probe, ProbeState, Report, Verdict
+from forewarn.drivers.port import (
+    DriverError,
+    Probe,
+    ProbeState,
+    Report,
+    Verdict,
+    VmResult,
+    VmVerdict,
+)
 from forewarn.drivers.records import UNDER_WAY, Folder, Look, RunState
-from forewarn.instants import Micros
 
 REASONS_TOLD_MAX = 2
 """VMs whose failure a report tells in words; the records have all."""
@@ -37,6 +45,8 @@ class Case:
         """Programs that nobody watches and that the probe says are at work."""
         self.ask_at = 0.0
         """When the probe may be asked again, in seconds of I/O time."""
+        self.is_asked_after = False
+        """The watcher has the probe asked, and it has not answered yet."""
         self.is_lamented = False
         """The log says that nobody knows what became of it."""
 
@@ -67,28 +77,30 @@ class Case:
         states = {look.state for look in looks}
         if states & UNDER_WAY:
             if self.folder.is_stopped:
-                return self._ended(failed="it was stopped")
+                return self._ended([], failed="it was stopped")
             return Probe(state=ProbeState.RUNNING)
-        if RunState.LOST in states:
+        if states == {RunState.LOST}:
             return Probe(state=ProbeState.UNKNOWN)
-        runs = zip(self.folder.plan.runs, looks, strict=True)
-        by_vm = [(run.vm, look) for run, look in runs]
-        if RunState.FAILED not in states:
-            paused = tuple(
-                (vm, look.paused) for vm, look in by_vm if look.paused is not None
+        by_vm = [
+            (run.vm, look)
+            for run, look in zip(self.folder.plan.runs, looks, strict=True)
+        ]
+        if RunState.LOST in states:
+            ended = self._ended(
+                by_vm, failed=_told(by_vm) or "of some VMs nobody knows"
             )
-            return self._ended(said=_told(by_vm), paused=paused)
+            return replace(ended, state=ProbeState.UNKNOWN)
+        if RunState.FAILED not in states:
+            return self._ended(by_vm, said=_told(by_vm))
         failed = [pair for pair in by_vm if pair[1].state is RunState.FAILED]
-        down = tuple(vm for vm, look in failed if look.is_down)
-        return self._ended(failed=_told(failed), down=down)
+        return self._ended(by_vm, failed=_told(failed))
 
     def _ended(
         self,
+        by_vm: list[tuple[str, Look]],
         *,
         said: str = "",
         failed: str = "",
-        down: tuple[str, ...] = (),
-        paused: tuple[tuple[str, Micros], ...] = (),
     ) -> Probe:
         return Probe(
             state=ProbeState.FAILED if failed else ProbeState.DONE,
@@ -97,10 +109,26 @@ class Case:
                 generation=self.folder.generation,
                 verdict=Verdict.FAILED if failed else Verdict.DONE,
                 reason=failed or said,
-                down=down,
-                paused=paused,
+                down=tuple(vm for vm, look in by_vm if look.is_down),
+                paused=tuple(
+                    (vm, look.paused) for vm, look in by_vm if look.paused is not None
+                ),
+                results=tuple(_result(vm, look) for vm, look in by_vm),
             ),
         )
+
+
+_VERDICTS = {RunState.DONE: VmVerdict.DONE, RunState.FAILED: VmVerdict.FAILED}
+
+
+def _result(vm: str, look: Look) -> VmResult:
+    return VmResult(
+        vm=vm,
+        # What was stopped before it began was not done; of the rest nobody knows.
+        verdict=_VERDICTS.get(look.state, VmVerdict.UNKNOWN),
+        note=look.reason,
+        is_down=look.is_down,
+    )
 
 
 def _told(looks: list[tuple[str, Look]]) -> str:

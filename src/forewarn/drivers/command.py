@@ -26,6 +26,7 @@ from forewarn.drivers.port import (
     Probe,
     ProbeState,
     Report,
+    not_started,
 )
 from forewarn.drivers.programs import Programs
 from forewarn.drivers.records import UNDER_WAY, Look, RunState, Shelf
@@ -39,7 +40,12 @@ RETENTION: Micros = 30 * DAY
 
 
 class CommandDriver:
-    """The driver port over programs. It is used by one thread, and has another."""
+    """The driver port over programs.
+
+    It is used by one thread, and has another. `probe`, `observe` and `abort` may be
+    used by any number of threads. The first two run programs, and may take ASK_SECONDS.
+    `abort` waits for a program that is being started, at most CLAIM_SECONDS.
+    """
 
     def __init__(
         self,
@@ -79,6 +85,11 @@ class CommandDriver:
         """Return its word in the settings."""
         return "command"
 
+    @property
+    def memory(self) -> str:
+        """Return the identity of the records, which is kept among them."""
+        return self._shelf.identity
+
     def actions(self) -> frozenset[Action]:
         """Return what there is a program for."""
         return frozenset(self._programs.actions)
@@ -108,23 +119,24 @@ class CommandDriver:
             timeout=None if timeout is None else timeout / SECOND,
             grace=self._programs.grace / SECOND,
         )
-        self._sight.forget([run.vm for run in runs])
         self._book.add(self._shelf.accept(plan), is_wanted=True)
         self._watcher.ring()
 
-    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
         """Tell what became of a call, from the records or by the probe program."""
         del now
         case = self._book.latest(operation_id)
         if case is None or case.folder.generation < generation:
-            return Probe(state=ProbeState.NOT_STARTED)
+            return not_started(asked=memory, own=self._shelf.identity)
         if case.folder.generation > generation:
             return self._standing_of_earlier(operation_id, generation)
         self._want(case)
         if case.lost():
             self._ask_after(case)
         probe = case.standing()
-        if probe.report is not None:
+        if probe.report is not None and probe.state is not ProbeState.UNKNOWN:
             self._book.note_told(case)
         return probe
 
@@ -135,8 +147,8 @@ class CommandDriver:
         Where those that have begun must go on, nothing more of the call begins.
         """
         del now
-        case = self._book.latest(operation_id)
-        if case is None or case.folder.generation != generation or case.is_told:
+        case = self._book.find(operation_id, generation)
+        if case is None or case.is_told:
             return False
         with case.lock:
             looks = case.looks()
@@ -177,6 +189,7 @@ class CommandDriver:
 
     def close(self) -> None:
         """End the thread; programs go on, and what they do is recorded."""
+        self._sight.end()
         self._watcher.stop()
 
     def _tell(self) -> None:
@@ -220,7 +233,7 @@ class CommandDriver:
             # It is under way, and will be reported as any other.
             self._want(case)
             return
-        if probe.report is None:
+        if probe.report is None or probe.state is ProbeState.UNKNOWN:
             raise OutcomeUnknownError(
                 f"the driver has not seen the end of call {call.generation} of this "
                 "operation"
@@ -243,7 +256,7 @@ class CommandDriver:
     def _ask_after(self, case: Case) -> None:
         # What cannot be written down stays unknown.
         with contextlib.suppress(OSError, DriverError):
-            self._sight.ask_after_lost(case, is_urgent=True)
+            self._sight.ask_after_lost(case)
 
 
 def _withdraw(case: Case, looks: Sequence[Look]) -> None:

@@ -47,6 +47,8 @@ class Fault:
     reason: str = "a simulated fault"
     leaves_down: bool = False
     """FAIL and LIE: the VMs do not run afterwards; of `vm`, it alone."""
+    spares_others: bool = False
+    """FAIL of `vm`: for the other VMs of the call it is done."""
     elsewhere: str = ""
     """LIE: the host where the VMs really are."""
     abortable: bool = True

@@ -65,6 +65,30 @@ class Verdict(enum.Enum):
     FAILED = "failed"
 
 
+class VmVerdict(enum.Enum):
+    """What a call did to one VM."""
+
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """It may or may not have been done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmResult:
+    """What a call did to one VM."""
+
+    vm: str
+    verdict: VmVerdict
+    note: str = ""
+    """Why it failed, or what the driver said, for an operator."""
+    is_down: bool = False
+    """The VM does not run now."""
+    host: str = ""
+    """Where the VM is now; empty: after a success at its destination, otherwise
+    the driver cannot tell."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The end of a call; it may come twice, late, or after a newer call."""
@@ -78,6 +102,22 @@ class Report:
     """The VMs of the call that do not run now."""
     paused: tuple[tuple[str, Micros], ...] = ()
     """VMs with how long each stood still, where the driver has measured it."""
+    results: tuple[VmResult, ...] = ()
+    """What was done to each VM, where the driver tells them apart. The verdict and
+    `down` count for the VMs that are not named here."""
+
+    def result_of(self, vm: str) -> VmResult:
+        """Return what was done to one VM of the call."""
+        for result in self.results:
+            if result.vm == vm:
+                return result
+        is_done = self.verdict is Verdict.DONE
+        return VmResult(
+            vm=vm,
+            verdict=VmVerdict.DONE if is_done else VmVerdict.FAILED,
+            note=self.reason,
+            is_down=vm in self.down,
+        )
 
 
 class ProbeState(enum.Enum):
@@ -93,10 +133,16 @@ class ProbeState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The answer to a probe; `report` comes with DONE and FAILED."""
+    """The answer to a probe.
+
+    `report` comes with DONE and FAILED. With UNKNOWN it comes if something is known
+    of some of the VMs.
+    """
 
     state: ProbeState
     report: Report | None = None
+    reason: str = ""
+    """Why the answer is UNKNOWN, if the driver can say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +153,46 @@ class Observation:
     host: str | None = None
 
 
+def not_started(*, asked: str, own: str) -> Probe:
+    """Return the answer to a probe of a call that a driver has no record of.
+
+    `asked` is the memory that the call was given to, `own` is the driver's memory.
+    Only the memory that was given a call can say that the call was not started. Of
+    any other memory the call may have been started, and its record lost.
+    """
+    if asked and asked == own:
+        return Probe(state=ProbeState.NOT_STARTED)
+    return Probe(
+        state=ProbeState.UNKNOWN,
+        reason="the driver's memory is not the one that the call was given to"
+        if asked
+        else "the driver has no record of the call, and the store does not know which "
+        "memory the call was given to",
+    )
+
+
 class Driver(Protocol):
-    """A way to carry operations out."""
+    """A way to carry operations out.
+
+    `probe`, `observe` and `abort` may take seconds, and then may be used by several
+    threads at once. Everything else is used by one thread, and returns at once.
+    """
 
     @property
     def kind(self) -> str:
         """Return in a word which kind of driver it is.
 
         It is kept with each call: a driver of another kind knows nothing of it.
+        """
+        ...
+
+    @property
+    def memory(self) -> str:
+        """Return the identity of the driver's memory of calls.
+
+        The identity is kept inside that memory and is made together with it. It is
+        stored with each call: a memory with another identity cannot say that the
+        call was not started.
         """
         ...
 
@@ -132,12 +210,21 @@ class Driver(Protocol):
         """
         ...
 
-    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
-        """Tell what became of a call."""
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
+        """Tell what became of a call.
+
+        `memory` is the identity of the memory that the call was given to; empty: it
+        was not stored. NOT_STARTED is answered only if it is this driver's memory.
+        """
         ...
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
-        """Stop a call if it can still be stopped without harm; tell whether."""
+        """Stop a call if it can still be stopped without harm; tell whether.
+
+        A newer call of the operation may have begun meanwhile; it goes on.
+        """
         ...
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:

@@ -12,10 +12,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from forewarn.clock import Clock
 from forewarn.drivers import shim
@@ -30,8 +32,16 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are looked for, and what they are given as PATH."""
 
 ASK_SECONDS = 10.0
-"""For all programs that look at the VMs of one call, together: control waits for
-them, and a service whose control waits for a minute is taken for stuck."""
+"""For all programs that look at the VMs of one call, together: until then the call's
+report waits, and its VMs with it."""
+
+PROGRAMS_AT_ONCE_MAX = 20
+"""Programs that look at once, of all questions together: each holds a file, and the
+service keeps few of them in reserve (`limits.FILES_RESERVED`). Others wait."""
+
+KILL_SECONDS = 1.0
+"""For a program that was killed to be gone: one that waits for a dead disk or network
+may stay for ever, and is left behind."""
 
 ANSWER_BYTES_MAX = 4096
 """Of what a program that looks prints: the answer is a word."""
@@ -104,48 +114,107 @@ def start_shim(folder: Path, number: int) -> None:
         raise DriverError(f"the shim failed: {said}")
 
 
-def ask(
-    questions: Mapping[str, Words], *, parallel: int, clock: Clock
-) -> dict[str, Answer]:
-    """Run programs that look, each under a name; return what each says."""
-    if not questions:
-        return {}
-    deadline = clock.monotonic() + ASK_SECONDS
+class Asker:
+    """Runs the programs that look; used by several threads."""
 
-    def one(words: Words) -> Answer:
-        return _ask_one(words, seconds=deadline - clock.monotonic())
+    def __init__(self, clock: Clock) -> None:
+        """Ask nothing yet."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._places = threading.BoundedSemaphore(PROGRAMS_AT_ONCE_MAX)
+        self._has_ended = False
 
-    with ThreadPoolExecutor(parallel, thread_name_prefix="forewarn-ask") as pool:
-        return dict(zip(questions, pool.map(one, questions.values()), strict=True))
+    def ask(
+        self, questions: Mapping[str, Words], *, parallel: int
+    ) -> dict[str, Answer]:
+        """Run programs, each under a name, some at once; return what each says.
 
+        It takes ASK_SECONDS at most, also where a program cannot be ended.
+        """
+        answers = {name: Answer(status=None) for name in questions}
+        left = deque(questions.items())
+        deadline = self._clock.monotonic() + ASK_SECONDS
 
-def _ask_one(words: Words, *, seconds: float) -> Answer:
-    if seconds <= 0:
-        return Answer(status=None)
-    # A file, since something that it leaves running could hold a pipe open.
-    with tempfile.TemporaryFile() as said:
+        def work() -> None:
+            with contextlib.suppress(IndexError):
+                while True:
+                    name, words = left.popleft()
+                    answers[name] = self._ask_in_turn(words, deadline=deadline)
+
+        threads = [
+            threading.Thread(target=work, name="forewarn-ask", daemon=True)
+            for _ in range(min(parallel, len(questions)))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0, deadline - self._clock.monotonic()) + KILL_SECONDS)
+        return dict(answers)
+
+    def end(self) -> None:
+        """End the programs that run, and begin no more."""
+        with self._lock:
+            self._has_ended = True
+            running = list(self._running)
+        for process in running:
+            _kill(process)
+
+    def _ask_in_turn(self, words: Words, *, deadline: float) -> Answer:
+        """Run a program when there is a place for it, and a file for what it says."""
+        left = deadline - self._clock.monotonic()
+        if not self._places.acquire(timeout=max(0.0, left)):
+            return Answer(status=None)
         try:
-            process = subprocess.Popen(  # noqa: S603 - what the operator configured
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.DEVNULL,
-                env=environment(),
-                cwd="/",
-                start_new_session=True,
-            )
+            return self._ask_one(words, seconds=deadline - self._clock.monotonic())
         except OSError:
+            # No file can be opened, or the disk is full: nothing is known.
             return Answer(status=None)
-        try:
-            status = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return Answer(status=None)
-        said.seek(0)
-        text = said.read(ANSWER_BYTES_MAX).decode("utf-8", "replace")
-    return Answer(status=status, text=text)
+        finally:
+            self._places.release()
+
+    def _ask_one(self, words: Words, *, seconds: float) -> Answer:
+        # A file, since something that it leaves running could hold a pipe open.
+        with tempfile.TemporaryFile() as said:
+            process = self._begin(words, said) if seconds > 0 else None
+            if process is None:
+                return Answer(status=None)
+            try:
+                status = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                process.wait()
+                return Answer(status=None)
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+            said.seek(0)
+            text = said.read(ANSWER_BYTES_MAX).decode("utf-8", "replace")
+        return Answer(status=status, text=text)
+
+    def _begin(self, words: Words, said: IO[bytes]) -> "subprocess.Popen[bytes] | None":
+        with self._lock:
+            if self._has_ended:
+                return None
+            try:
+                process = subprocess.Popen(  # noqa: S603 - what the operator configured
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.DEVNULL,
+                    env=environment(),
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except OSError:
+                return None
+            self._running.add(process)
+        return process
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def is_running(answer: Answer) -> bool | None:

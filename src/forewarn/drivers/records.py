@@ -21,9 +21,14 @@ from typing import Any, cast
 from forewarn.drivers import plans, shim
 from forewarn.drivers.plans import Plan, Run
 from forewarn.drivers.port import DriverError
+from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros, parse_duration
 
 TOLD = "told"
+
+IDENTITY = "memory.json"
+"""The identity of the records. The name is not hidden, so that whoever removes all
+records with a pattern removes their identity too."""
 
 DONE_STATUS = 0
 RUNS_STATUS = 1
@@ -166,11 +171,31 @@ class Shelf:
             self.path.mkdir(mode=0o700, exist_ok=True)
             for left in (*self.path.glob(".new-*"), *self.path.glob(".old-*")):
                 shutil.rmtree(left, ignore_errors=True)
+            self._is_used = any(True for _ in self.folders())
+            self.identity = self._identify()
         except OSError as error:
             raise DriverError(
                 f"the command driver's records {path} cannot be used: {error.strerror}",
                 hint="The service's user must be able to write in that directory.",
             ) from error
+
+    def _identify(self) -> str:
+        """Return the identity of the records; make one if there is none.
+
+        Records that had calls once and have none now were emptied: to the service
+        they are other records.
+        """
+        note = _read(self.path / IDENTITY) or {}
+        identity = note.get("id", "")
+        if not identity or (note.get("used") and not self._is_used):
+            identity = RandomIds().short("memory")
+            note = {}
+        if note.get("used") != self._is_used:
+            self._write_identity(identity, is_used=self._is_used)
+        return identity
+
+    def _write_identity(self, identity: str, *, is_used: bool) -> None:
+        shim.write(self.path / IDENTITY, {"id": identity, "used": is_used})
 
     def folders(self) -> Iterator[Folder]:
         """Yield every call, in no order."""
@@ -186,6 +211,10 @@ class Shelf:
             raise DriverError(f"{name!r} is no name of a call")
         fresh, path = self.path / f".new-{name}", self.path / name
         try:
+            if not self._is_used:
+                # First, so that no crash leaves a call in records of no use.
+                self._write_identity(self.identity, is_used=True)
+                self._is_used = True
             fresh.mkdir()
             shim.write(fresh / shim.CALL, plans.note_of(plan))
             fresh.rename(path)
@@ -204,6 +233,15 @@ class Shelf:
         with contextlib.suppress(OSError):
             folder.path.rename(old)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def has_calls(path: Path) -> bool:
+    """Tell whether a directory of records has any call; nothing is changed."""
+    try:
+        return any(_NAME.fullmatch(each.name) for each in path.iterdir())
+    except OSError:
+        # It does not exist; if it cannot be used, whoever opens it says why.
+        return False
 
 
 def age(folder: Folder, *, now: Micros) -> Micros:

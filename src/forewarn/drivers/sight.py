@@ -3,22 +3,17 @@
 Either may be missing; then nothing is seen, and an operator is asked instead.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 
 from forewarn.clock import Clock
 from forewarn.drivers import placeholders, programs
 from forewarn.drivers.book import Case
 from forewarn.drivers.port import Observation
-from forewarn.drivers.programs import Answer, Programs, Words
+from forewarn.drivers.programs import ASK_SECONDS, Answer, Asker, Programs, Words
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 
 STILL_RUNNING_STATUS = 4
 """Exit status of `probe`: the work goes on."""
-
-FRESH_SECONDS = 5.0
-"""How long a look at a VM serves: control asks within milliseconds of a report
-whose VMs have been looked at, and later on a busy machine."""
 
 ASK_AGAIN_SECONDS = 10.0
 """Between two questions after work that nobody watches: it costs a program."""
@@ -28,52 +23,36 @@ class Sight:
     """Asks the programs that look; may be used by several threads."""
 
     def __init__(self, *, programs: Programs, clock: Clock) -> None:
-        """See nothing yet."""
+        """Ask nothing yet."""
         self._programs = programs
         self._clock = clock
-        self._lock = threading.Lock()
-        self._seen: dict[str, tuple[float, Observation]] = {}
-
-    # VMs
+        self._asker = Asker(clock)
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        """Return what is to be seen of VMs, or was seen a moment ago."""
+        """Return what is to be seen of VMs now."""
         if not self._programs.observe:
             return {vm: Observation() for vm in vms}
-        since = self._clock.monotonic() - FRESH_SECONDS
-        with self._lock:
-            self._seen = {
-                vm: seen for vm, seen in self._seen.items() if seen[0] > since
-            }
-            fresh = {vm: self._seen[vm][1] for vm in vms if vm in self._seen}
-        return {**fresh, **self.refresh([vm for vm in vms if vm not in fresh])}
-
-    def refresh(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        """Look at VMs now."""
-        if not self._programs.observe:
-            return {}
         answers = self._ask(
             {vm: placeholders.expand(self._programs.observe, {"vm": vm}) for vm in vms}
         )
-        seen = {vm: _observation(answer) for vm, answer in answers.items()}
-        instant = self._clock.monotonic()
-        with self._lock:
-            self._seen.update({vm: (instant, each) for vm, each in seen.items()})
-        return seen
+        return {vm: _observation(answer) for vm, answer in answers.items()}
 
-    def forget(self, vms: Sequence[str]) -> None:
-        """Look anew next time: something is being done to these VMs."""
-        with self._lock:
-            for vm in vms:
-                self._seen.pop(vm, None)
+    def end(self) -> None:
+        """End the programs that look."""
+        self._asker.end()
 
     # Lost work
 
-    def ask_after_lost(self, case: Case, *, is_urgent: bool = False) -> None:
+    def is_due(self, case: Case) -> bool:
+        """Tell whether it is time to ask after programs whose end nobody saw."""
+        return bool(self._programs.probe) and self._clock.monotonic() >= case.ask_at
+
+    def ask_after_lost(self, case: Case) -> None:
         """Ask what became of programs whose end nobody saw, and write it down."""
-        instant = self._clock.monotonic()
-        if not self._programs.probe or (instant < case.ask_at and not is_urgent):
+        if not self._programs.probe:
             return
+        # Nobody else asks meanwhile, unless control does.
+        case.ask_at = self._clock.monotonic() + ASK_SECONDS + ASK_AGAIN_SECONDS
         plan = case.folder.plan
         questions: dict[str, Words] = {}
         for number in case.lost():
@@ -91,8 +70,7 @@ class Sight:
         case.ask_at = self._clock.monotonic() + ASK_AGAIN_SECONDS
 
     def _ask(self, questions: Mapping[str, Words]) -> dict[str, Answer]:
-        parallel = self._programs.parallel
-        return programs.ask(questions, parallel=parallel, clock=self._clock)
+        return self._asker.ask(questions, parallel=self._programs.parallel)
 
 
 def _observation(answer: Answer) -> Observation:

@@ -21,8 +21,10 @@ from forewarn.drivers.port import (
     ProbeState,
     Report,
     Verdict,
+    not_started,
 )
 from forewarn.drivers.tasks import Task, note_of, task_from, task_of
+from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import Action
 
@@ -40,6 +42,9 @@ ENDED_KEPT = 1_000
 """Calls that have been reported and are still known: control asks after a call
 again only if it was killed before it took over the report, or if a backup of what
 it knew was put back; what is forgotten by then is simulated once more."""
+
+_IDENTITY = "memory"
+"""The key under which the journal has its own identity."""
 
 
 class SimulatedDriver:
@@ -68,8 +73,17 @@ class SimulatedDriver:
         self._earlier: dict[tuple[str, int], Task] = {}
         self._again: list[tuple[Micros, Report]] = []
         self._seen: dict[str, Observation] = {}
+        self._seen_after: dict[str, tuple[str, int]] = {}
+        """By VM, the call that left it so: both are forgotten together."""
+        self._memory = ""
         for key, note in self._journal.notes().items():
             self._recall(key, note)
+        for vm in self._seen.keys() - self._seen_after.keys():
+            # Journals of 0.1.0 kept every VM that ever was.
+            self._forget_vm(vm)
+        if not self._memory:
+            self._memory = RandomIds().short("memory")
+            self._journal.write(_IDENTITY, {"id": self._memory})
 
     # Faults
 
@@ -116,6 +130,11 @@ class SimulatedDriver:
         """Return its word in the settings."""
         return "simulated"
 
+    @property
+    def memory(self) -> str:
+        """Return the identity of the journal, which is kept in the journal."""
+        return self._memory
+
     def actions(self) -> frozenset[Action]:
         """Return every action: all of them only take time."""
         return frozenset(self._impacts)
@@ -138,11 +157,13 @@ class SimulatedDriver:
         self._remember(task)
         self._expect(task)
 
-    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
         """Tell what became of a call, also of one that an earlier process made."""
         task = self._tasks.get(operation_id)
         if task is None or task.generation < generation:
-            return Probe(state=ProbeState.NOT_STARTED)
+            return not_started(asked=memory, own=self._memory)
         task = self._earlier.get((operation_id, generation), task)
         if task.forgotten or task.generation > generation:
             return Probe(state=ProbeState.UNKNOWN)
@@ -255,6 +276,7 @@ class SimulatedDriver:
             self._journal.write(
                 f"vm:{vm}", {"running": left.running, "host": left.host}
             )
+            self._seen_after[vm] = task.operation_id, task.generation
         told = replace(task, told=True)
         self._remember(told)
         self._retire(told)
@@ -263,13 +285,20 @@ class SimulatedDriver:
     def _retire(self, task: Task) -> None:
         self._ended.append((task.operation_id, task.generation))
         while len(self._ended) > ENDED_KEPT:
-            operation_id, generation = self._ended.popleft()
-            if self._earlier.pop((operation_id, generation), None) is not None:
-                self._journal.forget(f"earlier:{operation_id}.{generation}")
-            oldest = self._tasks.get(operation_id)
-            if oldest is not None and oldest.generation == generation:
-                del self._tasks[operation_id]
-                self._journal.forget(f"call:{operation_id}")
+            self._forget_call(*self._ended.popleft())
+
+    def _forget_call(self, operation_id: str, generation: int) -> None:
+        key = operation_id, generation
+        known = self._tasks.get(operation_id)
+        task = self._earlier.pop(key, None)
+        if task is not None:
+            self._journal.forget(f"earlier:{operation_id}.{generation}")
+        elif known is not None and known.generation == generation:
+            task = self._tasks.pop(operation_id)
+            self._journal.forget(f"call:{operation_id}")
+        for vm in task.left() if task is not None else ():
+            if self._seen_after.get(vm) == key:
+                self._forget_vm(vm)
 
     def _remember(self, task: Task) -> None:
         self._journal.write(f"call:{task.operation_id}", note_of(task))
@@ -294,15 +323,22 @@ class SimulatedDriver:
             heapq.heappop(self._ends)
 
     def _forget_vm(self, vm: str) -> None:
+        self._seen_after.pop(vm, None)
         if self._seen.pop(vm, None) is not None:
             self._journal.forget(f"vm:{vm}")
 
     def _recall(self, key: str, note: Note) -> None:
         kind, _, name = key.partition(":")
+        if key == _IDENTITY:
+            self._memory = note["id"]
+            return
         if kind == "vm":
             self._seen[name] = Observation(running=note["running"], host=note["host"])
             return
         task = task_from(note)
+        if task.told:
+            for vm in task.left().keys() & self._seen.keys():
+                self._seen_after[vm] = task.operation_id, task.generation
         if kind == "earlier":
             self._earlier[task.operation_id, task.generation] = task
             self._retire(task)

@@ -4,7 +4,15 @@ from dataclasses import dataclass, replace
 
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import Note
-from forewarn.drivers.port import Call, CallVm, Observation, Report, Verdict
+from forewarn.drivers.port import (
+    Call,
+    CallVm,
+    Observation,
+    Report,
+    Verdict,
+    VmResult,
+    VmVerdict,
+)
 from forewarn.instants import Micros
 from forewarn.protocol.operations import KEEPING_ACTIONS, Action
 
@@ -25,6 +33,8 @@ class Task:
     reason: str = ""
     down: tuple[str, ...] = ()
     """VMs that do not run afterwards, whatever the verdict says."""
+    spared: tuple[str, ...] = ()
+    """Of a call that fails, the VMs for which it is done all the same."""
     elsewhere: str = ""
     is_lie: bool = False
     abortable: bool = True
@@ -56,6 +66,21 @@ class Task:
             reason=self.reason if failed else "",
             down=self.down if failed else (),
             paused=() if failed else self._paused(),
+            results=self._results() if failed and self.spared else (),
+        )
+
+    def _results(self) -> tuple[VmResult, ...]:
+        """Return what a call that failed for some of its VMs did to each."""
+        return tuple(
+            VmResult(vm=each.vm, verdict=VmVerdict.DONE)
+            if each.vm in self.spared
+            else VmResult(
+                vm=each.vm,
+                verdict=VmVerdict.FAILED,
+                note=self.reason,
+                is_down=each.vm in self.down,
+            )
+            for each in self.vms
         )
 
     def _paused(self) -> tuple[tuple[str, Micros], ...]:
@@ -71,7 +96,9 @@ class Task:
         return {
             each.vm: Observation(
                 running=not gone and each.vm not in self.down,
-                host=self.elsewhere or (each.to_host if done else "") or self.host,
+                host=self.elsewhere
+                or (each.to_host if done or each.vm in self.spared else "")
+                or self.host,
             )
             for each in self.vms
         }
@@ -95,7 +122,14 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
     match fault.kind:
         case FaultKind.FAIL:
             verdict = Verdict.FAILED
-            return replace(task, verdict=verdict, reason=fault.reason, down=down)
+            spared = tuple(each.vm for each in call.vms if each.vm not in hit)
+            return replace(
+                task,
+                verdict=verdict,
+                reason=fault.reason,
+                down=down,
+                spared=spared if fault.spares_others else (),
+            )
         case FaultKind.STALL:
             return replace(task, ends=None, abortable=fault.abortable)
         case FaultKind.LIE:
@@ -117,6 +151,7 @@ def note_of(task: Task) -> Note:
         "verdict": task.verdict.value,
         "reason": task.reason,
         "down": list(task.down),
+        "spared": list(task.spared),
         "elsewhere": task.elsewhere,
         "lie": task.is_lie,
         "abortable": task.abortable,
@@ -138,6 +173,8 @@ def task_from(note: Note) -> Task:
         verdict=Verdict(note["verdict"]),
         reason=note["reason"],
         down=tuple(note["down"]),
+        # Journals of 0.1.0 know of no partial success.
+        spared=tuple(note.get("spared", ())),
         elsewhere=note["elsewhere"],
         is_lie=note["lie"],
         abortable=note["abortable"],

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from forewarn.clock import Clock
 from forewarn.drivers import programs
 from forewarn.drivers.book import Book, Case
+from forewarn.drivers.errands import Errands
 from forewarn.drivers.port import DriverError, ProbeState
 from forewarn.drivers.programs import Programs
 from forewarn.drivers.records import UNDER_WAY, RunState, Shelf, age
@@ -33,8 +34,11 @@ service that was away for long asks before anything is removed."""
 PURGED_TOGETHER_MAX = 50
 """Calls removed in one step: milliseconds, while programs may wait for a start."""
 
+ASKED_AFTER_AT_ONCE = 4
+"""Calls whose lost programs are asked after at once: control asks as well."""
+
 STOP_SECONDS = 15.0
-"""For the thread to end: it may be waiting for programs that look."""
+"""For the thread to end: it may be waiting for a shim to begin."""
 
 logger = logging.getLogger("forewarn.drivers")
 
@@ -61,6 +65,11 @@ class Watcher:
         self._clock = clock
         self._retention = retention
         self._wake = wake
+        self._errands = Errands(
+            at_once=ASKED_AFTER_AT_ONCE,
+            name="forewarn-probe",
+            monotonic=clock.monotonic,
+        )
         self._bell = threading.Event()
         self._is_over = False
         self._purge_at = clock.monotonic() + PURGE_SECONDS
@@ -108,8 +117,8 @@ class Watcher:
         is_current = self._book.is_latest(case) and not case.folder.is_stopped
         if is_current and case.is_wanted:
             self._start_some(case)
-        if case.lost():
-            self._sight.ask_after_lost(case)
+        if case.lost() and self._sight.is_due(case):
+            self._ask_beside(case)
         states = {look.state for look in case.looks()}
         if not is_current and RunState.RUNNING not in states:
             self._book.close(case)
@@ -125,13 +134,28 @@ class Watcher:
                 case.folder.operation_id,
                 case.folder.generation,
             )
-        if probe.report is None:
+        if probe.report is None or probe.state is ProbeState.UNKNOWN:
             return probe.state is ProbeState.RUNNING
-        # Now, in this thread, so that control need not wait for the answer.
-        self._sight.refresh([run.vm for run in case.folder.plan.runs])
         if self._book.report(case, probe.report):
             self._wake()
         return False
+
+    def _ask_beside(self, case: Case) -> None:
+        """Ask after lost programs beside everything else: the probe may hang."""
+        if case.is_asked_after:
+            return
+        case.is_asked_after = True
+
+        def ask() -> None:
+            try:
+                self._sight.ask_after_lost(case)
+            except (OSError, DriverError) as error:
+                logger.warning("%s: %s", case.folder.path.name, error)
+            finally:
+                case.is_asked_after = False
+                self.ring()
+
+        self._errands.run(ask)
 
     def _start_some(self, case: Case) -> None:
         """Start as many programs as may run at once."""

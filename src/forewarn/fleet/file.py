@@ -8,13 +8,12 @@ tenants has one, `default`.
 """
 
 import hashlib
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from forewarn import __version__
+from forewarn import __version__, toml
 from forewarn.fleet import checks, plain, views
 from forewarn.fleet.drafts import Draft, DraftReader
 from forewarn.fleet.fields import derived_vm_id, wish_of
@@ -114,7 +113,7 @@ def _parse(text: str, name: str) -> dict[str, object]:
     if found is not None:
         return found
     try:
-        return tomllib.loads(text)
+        return toml.loads(text)
     except (ValueError, RecursionError) as error:
         raise FleetFileError([not_toml(error, file=name, text=text)]) from None
 

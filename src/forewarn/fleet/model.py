@@ -148,6 +148,9 @@ class Vm:
     """The host that keeps a place for it while it is being moved."""
     started: tuple[str, ...] = ()
     """Ids of the operations that have started on it and have not ended."""
+    left_views: tuple[str, ...] = ()
+    """A mark of each view that it was served before, at the last time, oldest first.
+    What it was shown there stays approvable (3.2)."""
     applied: str = ""
     revision: int = 0
 

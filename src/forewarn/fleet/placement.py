@@ -5,12 +5,11 @@ the same transaction. A host never gets a second fault domain of a scope, so
 that what happens to one host happens to one fault domain (clause 6.3).
 """
 
-import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
-from forewarn.problems import listed
+from forewarn.protocol.places import NoPlace, Unfit, unfit_hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,17 +23,14 @@ class Candidate:
     """Fault domains of the VM's scope on it, the VM itself left out."""
     busy: bool = False
     """Whether it is being maintained, or will be."""
+    turn: int = 0
+    """The place that the host has in the rollout that the move is part of. Hosts that
+    are done have DONE, those that are not in it 0, those that are to come their place
+    from the end of the list, above 0."""
 
 
-class _Obstacle(enum.Enum):
-    """Why a host cannot take the VM; the value begins a part of a sentence."""
-
-    SAME = "it is on"
-    DOWN = "down"
-    BUSY = "under maintenance, or soon to be"
-    FULL = "full"
-    DOMAIN = "holding another fault domain of its scope"
-    ZONE = "in another zone than its scale set's VMs there"
+DONE = -1
+"""The turn of a host that is done: what is put there is not moved again."""
 
 
 def choose_host(
@@ -42,16 +38,22 @@ def choose_host(
 ) -> str | None:
     """Return the name of the best host for `vm`, or None if there is no place.
 
-    `zone` is that of the host it is on. Rather the same zone, then a host that
-    holds its own fault domain, then an empty one, then the one with most room.
+    `zone` is that of the host it is on. Rather the same zone, then a host that is done
+    in the rollout or far from its turn, then a host that holds its own fault domain,
+    then an empty one, then the one with most room.
     """
-    possible = [each for each in candidates if _obstacle(vm, scope, zone, each) is None]
+    possible = [
+        each
+        for each in candidates
+        if each.host.name != vm.host and _why_unfit(vm, scope, zone, each) is None
+    ]
     if not possible:
         return None
 
-    def rank(candidate: Candidate) -> tuple[bool, bool, bool, float, str]:
+    def rank(candidate: Candidate) -> tuple[bool, int, bool, bool, float, str]:
         return (
             candidate.host.zone != zone,
+            candidate.turn,
             vm.fault_domain not in candidate.domains,
             candidate.load > 0,
             -_room(candidate),
@@ -63,28 +65,20 @@ def choose_host(
 
 def why_none(
     vm: Vm, scope: Scope, *, zone: str, candidates: Sequence[Candidate]
-) -> str:
-    """Return a sentence that says why there is no place; empty if there is one."""
-    obstacles: dict[_Obstacle, list[str]] = {each: [] for each in _Obstacle}
+) -> NoPlace | None:
+    """Return why there is no place among the candidates; None if there is one."""
+    unfit: dict[Unfit, list[str]] = {}
+    on_host = ""
     for candidate in candidates:
-        obstacle = _obstacle(vm, scope, zone, candidate)
-        if obstacle is None:
-            return ""
-        obstacles[obstacle].append(candidate.host.name)
-    reasons = _reasons(obstacles)
-    return f"there is no place for {vm.name}: {'; '.join(reasons)}"
-
-
-def _reasons(obstacles: Mapping[_Obstacle, Sequence[str]]) -> list[str]:
-    here = obstacles[_Obstacle.SAME]
-    reasons = [
-        f"{obstacle.value}: {listed(names)}"
-        for obstacle, names in obstacles.items()
-        if names and obstacle is not _Obstacle.SAME
-    ]
-    if not reasons:
-        reasons = ["there are no other hosts"]
-    return [f"{_Obstacle.SAME.value} {here[0]}", *reasons] if here else reasons
+        name = candidate.host.name
+        if name == vm.host:
+            on_host = name
+            continue
+        why = _why_unfit(vm, scope, zone, candidate)
+        if why is None:
+            return None
+        unfit.setdefault(why, []).append(name)
+    return NoPlace(on_host=on_host, unfit=unfit_hosts(unfit))
 
 
 def _room(candidate: Candidate) -> float:
@@ -93,21 +87,18 @@ def _room(candidate: Candidate) -> float:
     return candidate.host.capacity - candidate.load
 
 
-def _obstacle(
-    vm: Vm, scope: Scope, zone: str, candidate: Candidate
-) -> _Obstacle | None:
+def _why_unfit(vm: Vm, scope: Scope, zone: str, candidate: Candidate) -> Unfit | None:
+    """Return why another host than its own cannot take a VM; None: it can."""
     host = candidate.host
-    if host.name == vm.host:
-        return _Obstacle.SAME
     if host.state is HostState.DOWN:
-        return _Obstacle.DOWN
+        return Unfit.DOWN
     if candidate.busy:
-        return _Obstacle.BUSY
+        return Unfit.BUSY
     if scope.kind is ScopeKind.SCALE_SET and host.zone != zone:
         # Its view, and what enables it, belong to the zone (7.2).
-        return _Obstacle.ZONE
+        return Unfit.ZONE
     if candidate.domains - {vm.fault_domain}:
-        return _Obstacle.DOMAIN
+        return Unfit.DOMAIN
     if _room(candidate) < 1:
-        return _Obstacle.FULL
+        return Unfit.FULL
     return None

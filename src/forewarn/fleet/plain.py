@@ -7,9 +7,10 @@ TOML at all, is left to `tomllib`: the answer is its, or none.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator
 from typing import TypeAlias
+
+from forewarn import toml
 
 Entry: TypeAlias = dict[str, object]
 
@@ -88,6 +89,6 @@ def _value(rest: str) -> object:
     try:
         # TOML is read from left to right: what is a whole value by itself is the
         # same one where it stands.
-        return tomllib.loads(f"value ={rest}")["value"]
+        return toml.loads(f"value ={rest}")["value"]
     except (ValueError, RecursionError):
         return None

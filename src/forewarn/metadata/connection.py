@@ -13,14 +13,15 @@ the 6.5 µs that the kernel and the event loop take:
 import asyncio
 import functools
 import logging
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from forewarn.instants import Micros
 from forewarn.metadata import answers, limits, routes
+from forewarn.metadata.dates import DatedPayload
 from forewarn.metadata.endpoint import Answer, Approve, Question
+from forewarn.metadata.flow import UNREAD, Flow
 from forewarn.metadata.http import Request, Response
-from forewarn.metadata.hub import Hub
+from forewarn.metadata.hub import NOWHERE, Hub
 from forewarn.metadata.identity import Source, normal_address
 from forewarn.metadata.known import Known
 from forewarn.metadata.plain import read_plain
@@ -36,66 +37,44 @@ ROUNDS_UNASKED = 2
 
 _IDLE = Phase.IDLE
 
-_UNREAD = RequestReader(lambda _request: None)
-"""In the place of a reader where there was nothing to read yet."""
-
-_NOWHERE = Source(address="")
-"""Where nobody in particular is: what is known of bytes holds for everybody."""
+_TOO_MANY = answers.TOO_MANY.status
 
 
-class Connection(asyncio.Protocol):
+class Connection(Flow):
     """The server's end of one connection."""
 
     __slots__ = (
         "_admitted",
         "_by_status",
-        "_has_ended",
+        "_dated",
         "_held",
-        "_hub",
-        "_is_choked",
-        "_is_ending",
         "_known",
         "_known_bytes",
         "_monotonic",
-        "_reader",
-        "_reads",
         "_rounds_left",
         "_source",
         "_standing",
-        "_task",
-        "_transport",
         "_was_active",
-        "_watchdog",
-        "_write",
     )
 
     def __init__(self, hub: Hub, vm: str = "") -> None:
         """Belong to `hub`; `vm` is the VM whose own listener it came to."""
-        self._hub = hub
-        self._source = Source("", vm) if vm else _NOWHERE
+        super().__init__(hub)
+        self._source = Source("", vm) if vm else NOWHERE
         self._monotonic = hub.clock.monotonic
         self._by_status = hub.endpoint.counters.by_status
-        self._write: Callable[[bytes], None] = _write_nowhere
         self._known: Known | None = None
         """The last request, if it was known by its bytes."""
         self._known_bytes = b""
         """The request that `_standing` answers."""
         self._standing: Standing | None = None
         """Never there while anything is under way, so that it need not be asked."""
-        self._reader = _UNREAD
-        self._transport: asyncio.Transport | None = None
+        self._dated: DatedPayload
+        """The bytes of `_standing`: there is one wherever that is."""
         self._admitted = False
-        self._task: asyncio.Future[Any] | Waiter | None = None
-        """What answers the request that is under way, if it could not be at once."""
         self._held: asyncio.Future[None] | None = None
-        self._is_choked = False
-        self._reads = True
-        self._has_ended = False
-        self._is_ending = False
         self._was_active = False
         self._rounds_left = ROUNDS_UNASKED
-        self._watchdog: Watchdog | None = None
-        """Made when there is something to hurry: most pollers never need it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Learn who is at the other end, and whether there is room."""
@@ -112,18 +91,11 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Let go; what was asked of control runs to its end, a wait does not."""
-        self._transport = None
-        self._write = _write_nowhere
         self._standing = None
         self._hub.connections.discard(self)
         if self._admitted:
             self._hub.dismiss(self._source)
-        # What would hold a ring of objects together is cut, so that they go at once
-        # and not at the next search for garbage.
-        if self._watchdog is not None:
-            self._watchdog.close()
-        if self._reader is not _UNREAD:
-            self._reader.close()
+        self._let_go()
         if self._held is not None:
             self._held.cancel()
         if isinstance(self._task, Waiter):
@@ -133,21 +105,19 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer what has come, or read on."""
         standing = self._standing
-        if (
-            standing is not None
-            and data == self._known_bytes
-            and standing.holds(self._monotonic())
-        ):
-            response = standing.response
-            self._was_active = True
-            self._by_status[response.status] += 1
-            self._write(response.payload)
-            return
+        if standing is not None and data == self._known_bytes:
+            monotonic = self._monotonic()
+            if standing.holds(monotonic):
+                self._was_active = True
+                self._by_status[standing.response.status] += 1
+                self._write(self._dated.at(monotonic))
+                return
         self._standing = None
         self._take(data)
 
     def _take(self, data: bytes) -> None:
         if self._is_ending:
+            self._rest()
             return
         self._was_active = True
         is_alone = self.is_free
@@ -156,21 +126,26 @@ class Connection(asyncio.Protocol):
             received = read_plain(data) if known is None else known.received
             if received is not None:
                 if self._watchdog is not None:
-                    # The timer is left to run: when it fires, there was no hurry.
-                    self._watchdog.phase = _IDLE
+                    self._watchdog.phase = _IDLE  # Its timer fires, and does nothing.
                 if known is not None:
                     self._repeat(known)
                     return
-                self._learn(data, received)
+                self._hub.learn(data, received)
                 self._follow(received, self._decide(received.request, None))
                 return
-        if self._reader is _UNREAD:
-            self._reader = RequestReader(self._judge)
-        self._reader.feed(data)
-        ready = self._reader.ready
-        if is_alone and len(ready) == 1 and self._reader.is_between:
-            self._learn(data, ready[0])
+        if self._reader is UNREAD:
+            judge = functools.partial(self._hub.judge, self._source)
+            self._reader = RequestReader(judge)
+        reader = self._reader
+        reader.take(data)
+        reader.read_on()
+        ready = reader.ready
+        is_whole = reader.is_between and not reader.has_unread
+        if is_alone and len(ready) == 1 and is_whole:
+            self._hub.learn(data, ready[0])
         self._drain()
+        if len(data) >= limits.TURN_BYTES_MAX:
+            self._rest()
 
     def _repeat(self, known: Known) -> None:
         received = known.received
@@ -183,15 +158,12 @@ class Connection(asyncio.Protocol):
         if not isinstance(answer, Response) or received.request.http10:
             return
         if self.is_free and not self._is_ending:
-            endpoint, clock = self._hub.endpoint, self._hub.clock
+            now, monotonic = self._hub.clock.now(), self._monotonic()
             self._known_bytes = known.data
-            self._standing = endpoint.standing(
-                known.route,
-                self._source,
-                answer,
-                now=clock.now(),
-                monotonic=clock.monotonic(),
+            self._standing = self._hub.endpoint.standing(
+                known.route, self._source, answer, now=now, monotonic=monotonic
             )
+            self._dated = DatedPayload(answer, self._hub.dates)
 
     def eof_received(self) -> bool:
         """Finish what is under way for a client that only stopped sending.
@@ -201,7 +173,7 @@ class Connection(asyncio.Protocol):
         """
         if self._is_ending or self._held is not None or isinstance(self._task, Waiter):
             return False
-        if self._task is None and not self._reader.ready:
+        if self._task is None and not self._has_more:
             # Nothing is under way, or a request that will never be complete.
             return False
         self._has_ended = True
@@ -225,11 +197,6 @@ class Connection(asyncio.Protocol):
     def source(self) -> Source:
         """Where the client is, and to whose listener it came."""
         return self._source
-
-    @property
-    def is_gone(self) -> bool:
-        """Tell whether nobody is left to read an answer."""
-        return self._transport is None or self._transport.is_closing()
 
     async def hold(self, until: Micros) -> None:
         """Return when the model time is `until`; cancelled if the client goes."""
@@ -258,42 +225,9 @@ class Connection(asyncio.Protocol):
         if not self._is_ending:
             self._drain()
 
-    @property
-    def is_free(self) -> bool:
-        """Tell whether nothing is under way."""
-        return (
-            self._task is None
-            and not self._is_choked
-            and (self._reader is _UNREAD or self._reader.is_idle)
-        )
-
-    def finish(self) -> None:
-        """Close as soon as nothing is under way: the server stops."""
-        if self.is_free and self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """Close now."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _judge(self, request: Request) -> Response | None:
-        endpoint = self._hub.endpoint
-        if endpoint.identify(request, self._source) is None:
-            return answers.NOT_FOUND
-        signed = endpoint.directory.is_signed(request, self._source)
-        route = endpoint.route(request, signed=signed)
-        return route if isinstance(route, Response) else None
-
-    def _learn(self, data: bytes, received: Received | Refused) -> None:
-        if isinstance(received, Received) and received.request.method == "GET":
-            route = self._hub.endpoint.repeatable(received.request, _NOWHERE)
-            if route is not None:
-                self._hub.known.learn(Known(data, received, route))
-
     def _drain(self) -> None:
-        ready = self._reader.ready
-        while ready and self._task is None and not self._is_choked:
+        reader, ready = self._reader, self._reader.ready
+        while ready and self._is_clear:
             received = ready.popleft()
             if isinstance(received, Refused):
                 self._refuse_request(received)
@@ -301,9 +235,14 @@ class Connection(asyncio.Protocol):
             self._follow(received, self._decide(received.request, None))
             if self._is_ending:
                 return
-        if self._reader.awaits_continue and self._task is None and not ready:
-            self._reader.awaits_continue = False
-            self._write(answers.CONTINUE)
+        if self._is_clear and not ready:
+            if reader.has_unread:
+                self._rest()
+            elif reader.awaits_continue:
+                reader.awaits_continue = False
+                self._write(answers.CONTINUE)
+            elif self._has_ended and self._transport is not None:
+                self._transport.close()
         self._steer()
         if not self._is_choked:
             self._watch_reader()
@@ -404,7 +343,7 @@ class Connection(asyncio.Protocol):
             response.close
             or not received.keep
             or self._hub.is_stopping
-            or (self._has_ended and not self._reader.ready)
+            or (self._has_ended and not self._has_more)
         )
         payload = response.payload
         bodiless = request.method == "HEAD"
@@ -412,11 +351,24 @@ class Connection(asyncio.Protocol):
             connection = "close" if closes else "keep-alive" if request.http10 else ""
             payload = response.bytes_for(bodiless=bodiless, connection=connection)
         self._by_status[response.status] += 1
-        self._write(payload)
+        self._write(self._stamped(response, payload))
         if closes:
             self._is_ending = True
-            if self._transport is not None:
+            if self._has_more:
+                self._linger()
+            elif self._transport is not None:
                 self._transport.close()
+        elif response.status == _TOO_MANY:
+            self._throttle()
+
+    def _throttle(self) -> None:
+        # The connection of a metadata proxy carries the requests of many VMs.
+        if not self._hub.endpoint.directory.is_proxy(self._source):
+            self._rest(self._hub.bounds.throttle_seconds)
+
+    def _stamped(self, response: Response, payload: bytes) -> bytes:
+        """Return the bytes of an answer that is sent now: with the date."""
+        return self._hub.dates.stamp(response, payload, self._monotonic())
 
     def _refuse_request(self, refused: Refused) -> None:
         hub = self._hub
@@ -424,33 +376,11 @@ class Connection(asyncio.Protocol):
         self._refuse(hub.endpoint.refuse(*refused, self._source, monotonic=monotonic))
 
     def _refuse(self, response: Response) -> None:
-        """Send the last answer to a client that may still be sending.
-
-        Closing at once would let the kernel answer its bytes with a reset, which
-        may overtake the refusal: so only our half is closed, and the rest of what
-        it sends is read and thrown away for a while.
-        """
-        self._is_ending = True
+        """Send the last answer to a client that may still be sending."""
         self._by_status[response.status] += 1
-        self._write(response.bytes_for(bodiless=False, connection="close"))
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write_eof()
-            if not self._reads:
-                self._reads = True
-                self._transport.resume_reading()
-        self._hurry(Phase.LINGER)
-
-    def _steer(self) -> None:
-        """Read on only while answers keep up with requests."""
-        if self._transport is None or self._transport.is_closing():
-            return
-        reads = not self._is_choked and len(self._reader.ready) < limits.PIPELINE_MAX
-        if reads is not self._reads:
-            self._reads = reads
-            if reads:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        payload = response.bytes_for(bodiless=False, connection="close")
+        self._write(self._stamped(response, payload))
+        self._linger()
 
     def look(self) -> None:
         """Close if nothing was asked for too many rounds."""
@@ -470,11 +400,6 @@ class Connection(asyncio.Protocol):
             self._watchdog = Watchdog(self._hub.bounds, on_time=self._on_time)
         self._watchdog.watch(self._reader)
 
-    def _hurry(self, phase: Phase) -> None:
-        if self._watchdog is None:
-            self._watchdog = Watchdog(self._hub.bounds, on_time=self._on_time)
-        self._watchdog.arm(phase)
-
     def _on_time(self) -> None:
         if self._transport is None or self._watchdog is None:
             return
@@ -485,15 +410,10 @@ class Connection(asyncio.Protocol):
             case Phase.WRITE | Phase.LINGER:
                 self._transport.abort()
             case Phase.IDLE:
-                # It was in time.
-                pass
+                pass  # It was in time.
             case phase if self._task is not None or not self._reads:
                 # It is we who keep the rest of the request waiting.
                 self._watchdog.arm(phase)
             case _:
                 unfinished = self._reader.unfinished
                 self._refuse_request(Refused(answers.TIMED_OUT, unfinished))
-
-
-def _write_nowhere(_data: bytes) -> None:
-    """Stand in the place of a transport that is not there."""

@@ -43,3 +43,28 @@ class Desk(Protocol):
     async def own_events(self, vm: str) -> OwnEvents | None:
         """Return what `vm` may know of its own events; None: gone."""
         ...
+
+
+class ClosedDesk:
+    """Stands in the place of control while a service starts: nobody is answered."""
+
+    async def enable(self, vm: str) -> None:
+        """Raise BusyError."""
+        raise _starting(vm)
+
+    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
+        """Raise BusyError."""
+        del event_ids
+        raise _starting(vm)
+
+    async def instance(self, vm: str) -> InstanceFacts | None:
+        """Raise BusyError."""
+        raise _starting(vm)
+
+    async def own_events(self, vm: str) -> OwnEvents | None:
+        """Raise BusyError."""
+        raise _starting(vm)
+
+
+def _starting(vm: str) -> BusyError:
+    return BusyError(f"vm {vm} asks before the service has started", hint="Ask again.")

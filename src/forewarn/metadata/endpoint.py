@@ -7,6 +7,7 @@ as a question; the shell asks it and brings the reply.
 import json
 import logging
 import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,9 +18,10 @@ from forewarn.instants import Micros
 from forewarn.metadata import answers, routes
 from forewarn.metadata.http import TEXT_TYPE, Request, Response, build
 from forewarn.metadata.identity import Caller, Directory, Source
+from forewarn.metadata.limits import BODY_BYTES_OF_REQUEST, SPARED_BYTES_MAX
 from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.prepared import Preparer, ServedView
-from forewarn.metadata.ratelimit import RateLimit
+from forewarn.metadata.ratelimit import Bucket, RateLimit
 from forewarn.metadata.standing import Edition, Standing
 from forewarn.metadata.waiting import Wait, Waits
 from forewarn.protocol import approvals
@@ -107,15 +109,22 @@ class Endpoint:
         waits: Waits | None = None,
         own_events: bool = False,
         preparer: Preparer | None = None,
+        is_open: bool = True,
     ) -> None:
         """Begin with no VM; `rate_limit` is a second and VM, 0 is none.
+
+        Until it is open every caller is told to ask again, VM or not: who is a VM,
+        and what it may be shown, is not known in full.
 
         Without `waits`, a VM that asks to wait for a change is answered at once;
         without `own_events`, nobody may ask for those. `preparer` makes documents
         of what is published.
         """
+        self._is_open = is_open
         self._has_own_events = own_events
         self.waits = Waits() if waits is None else waits
+        self.on_delays_ended: Callable[[Collection[Micros]], None] = _do_nothing
+        """Called with the planned ends of first-answer delays that are over (7.1)."""
         self.counters = Counters()
         self._edition = Edition()
         self.directory = Directory(secret=secret, edition=self._edition)
@@ -129,6 +138,7 @@ class Endpoint:
     def publish(self, publication: Publication) -> None:
         """Serve what control has committed; repeats and old news do no harm."""
         self._edition.end()
+        ended: set[Micros] = set()
         for view_id in publication.views_gone:
             gone = self._views.pop(view_id, None)
             self._served -= gone is not None and gone.enabled
@@ -139,6 +149,8 @@ class Endpoint:
             if view is None:
                 view = self._views[snapshot.view_id] = ServedView(snapshot.view_id)
             if view.is_older_than(snapshot):
+                if snapshot.ready_at < view.ready_at:
+                    ended.add(view.ready_at)
                 self._served -= view.enabled
                 view.take(snapshot, preparer=self._preparer)
                 self._served += view.enabled
@@ -150,6 +162,12 @@ class Endpoint:
             for vm in self.directory.concerned(publication.guests):
                 self.waits.call_vm(vm)
         self.directory.put(publication.guests)
+        if ended:
+            self.on_delays_ended(ended)
+
+    def open(self) -> None:
+        """Answer from now on: everything is published."""
+        self._is_open = True
 
     def count_documents(self) -> tuple[int, int]:
         """Return how many lists of events are served, and how many there are."""
@@ -181,27 +199,76 @@ class Endpoint:
         `again` says that it was handled before and its question is settled: it
         does not count against the rate limit twice.
         """
+        if not self._is_open:
+            return answers.BUSY
         signed = self.directory.is_signed(request, source)
         if signed:
-            caller = self.directory.by_signature(request)
+            caller = self.directory.by_signature(request, source)
         else:
             caller = self.directory.find(source)
         if caller is None:
             return self.meet_stranger(source, monotonic=monotonic)
-        if not again and not self._limit.allows(caller.bucket, monotonic):
-            return answers.TOO_MANY
         route = self.route(request, signed=signed)
+        if isinstance(route, Response):
+            return self._refused(route, request, caller, monotonic, cost=1, again=again)
+        if isinstance(route, routes.Approval):
+            return self._approval(request, caller, monotonic, again=again)
+        if not again and not self._limit.allows(caller.bucket, monotonic):
+            return _too_many(request)
         if isinstance(route, routes.Read):
             return self._read(route, caller, now=now)
-        if isinstance(route, routes.Approval):
-            try:
-                event_ids = approvals.parse_start_requests(request.body)
-            except BadRequestError as refusal:
-                return answers.error(400, refusal.message)
-            return Approve(vm=caller.guest.vm, event_ids=event_ids)
         if isinstance(route, routes.InstanceRead):
             return Describe(route=route)
         return _VERSION_LIST if isinstance(route, routes.VersionList) else route
+
+    def _approval(
+        self, request: Request, caller: Caller, monotonic: float, *, again: bool
+    ) -> Approve | Response:
+        """Return the question that an approval is, or why it is none.
+
+        It is charged by its bytes before it is parsed.
+        """
+        size = len(request.body) + request.overhead
+        cost = 1 + size // BODY_BYTES_OF_REQUEST
+        if not again:
+            if not self._limit.allows_cost(caller.bucket, monotonic, cost):
+                return _too_many(request)
+            if size > SPARED_BYTES_MAX and not self._may_be_refused(caller, monotonic):
+                return _too_many(request)
+        try:
+            event_ids = approvals.parse_start_requests(request.body)
+        except BadRequestError as error:
+            if not again:
+                self._limit.give_back(caller.bucket, cost)
+            refusal = answers.error(400, error.message)
+            return self._refused(
+                refusal, request, caller, monotonic, cost=cost, again=again
+            )
+        return Approve(vm=caller.guest.vm, event_ids=event_ids)
+
+    def _may_be_refused(self, caller: Caller, monotonic: float) -> bool:
+        return caller.refused is None or self._limit.has(caller.refused, monotonic)
+
+    def _refused(
+        self,
+        refusal: Response,
+        request: Request,
+        caller: Caller,
+        monotonic: float,
+        *,
+        cost: float,
+        again: bool,
+    ) -> Response:
+        """Return the refusal of a request, unless the VM has had too many.
+
+        Refused requests have a limit of their own, so that a faulty program in a VM
+        cannot use up what the VM needs for its approval.
+        """
+        if caller.refused is None:
+            caller.refused = Bucket()
+        if again or self._limit.allows_cost(caller.refused, monotonic, cost):
+            return refusal
+        return _too_many(request)
 
     def route(self, request: Request, *, signed: bool) -> routes.Route | Response:
         """Return what `request` asks for here, or the error that it deserves."""
@@ -212,8 +279,10 @@ class Endpoint:
 
     def repeatable(self, request: Request, source: Source) -> routes.Read | None:
         """Return the route by which `repeat` may answer the same request again."""
-        # A head that expects a 100 is judged before its body, by who asks.
-        if self.directory.is_signed(request, source) or request.values("expect"):
+        # A head before a body is judged before the body comes, by who asks.
+        if self.directory.is_signed(request, source) or _has_body(request):
+            return None
+        if request.values("expect"):
             return None
         route = self.route(request, signed=False)
         return route if isinstance(route, routes.Read) else None
@@ -222,6 +291,8 @@ class Endpoint:
         self, route: routes.Read, source: Source, *, now: Micros, monotonic: float
     ) -> Answer:
         """Return what `handle` would for a request with this repeatable route."""
+        if not self._is_open:
+            return answers.BUSY
         caller = self.directory.find(source)
         if caller is None:
             return self.meet_stranger(source, monotonic=monotonic)
@@ -278,13 +349,15 @@ class Endpoint:
     def identify(self, request: Request | None, source: Source) -> str | None:
         """Return the key of the VM that asks, for a question about it."""
         if request is not None and self.directory.is_signed(request, source):
-            caller = self.directory.by_signature(request)
+            caller = self.directory.by_signature(request, source)
         else:
             caller = self.directory.find(source)
         return None if caller is None else caller.guest.vm
 
     def meet_stranger(self, source: Source, *, monotonic: float) -> Response:
         """Return what somebody unknown is told; the log hears it now and then."""
+        if not self._is_open:
+            return answers.BUSY
         self.counters.strangers += 1
         if monotonic - self._stranger_logged >= STRANGER_LOG_SECONDS:
             self._stranger_logged = monotonic
@@ -294,7 +367,34 @@ class Endpoint:
                 source.vm or source.address,
                 self.counters.strangers,
             )
-        return answers.NOT_FOUND
+        # The connection of a metadata proxy carries the requests of many VMs.
+        is_proxy = self.directory.is_proxy(source)
+        return answers.NOT_FOUND if is_proxy else answers.UNKNOWN_CALLER
+
+    def judge_head(
+        self, request: Request, source: Source, *, monotonic: float
+    ) -> Response | None:
+        """Return why the body after a head is not read; None: read it.
+
+        Bodies of unknown callers and of VMs that ask too often are not kept. Where
+        the client waits for a 100, any other fault of the head is told too.
+        """
+        signed = self.directory.is_signed(request, source)
+        if signed:
+            caller = self.directory.by_signature(request, source)
+        else:
+            caller = self.directory.find(source)
+        if caller is None:
+            # A metadata proxy forwards the requests of many VMs, in whole.
+            is_read = self.directory.is_proxy(source) and not request.values("expect")
+            return None if is_read else answers.NOT_FOUND
+        route = self.route(request, signed=signed)
+        if isinstance(route, Response) and _expects(request):
+            return route
+        bucket = caller.refused if isinstance(route, Response) else caller.bucket
+        if bucket is None or self._limit.has(bucket, monotonic):
+            return None
+        return answers.TOO_MANY_CLOSE
 
     def approved(self, vm: str, refusal: str | None, *, now: Micros) -> Response:
         """Return the answer to an approval; an accepted one keeps enabled (7.1)."""
@@ -351,3 +451,21 @@ class Endpoint:
     def _waited(self, answer: Response) -> Response:
         """Return the answer as it is told to who asked with `wait`."""
         return answer.with_header(WAIT_HEADER, str(self.waits.longest_seconds))
+
+
+def _expects(request: Request) -> bool:
+    return bool(request.values("expect")) and not request.http10
+
+
+def _has_body(request: Request) -> bool:
+    headers = request.headers
+    return "content-length" in headers or "transfer-encoding" in headers
+
+
+def _too_many(request: Request) -> Response:
+    """Return 429; after a body it closes, as where the body was not even read."""
+    return answers.TOO_MANY_CLOSE if request.body else answers.TOO_MANY
+
+
+def _do_nothing(_ended: Collection[Micros]) -> None:
+    """Stand in the place of a shell."""

@@ -6,6 +6,7 @@ anything is held, one timer looks at the clock now and then.
 
 import asyncio
 import heapq
+from collections.abc import Collection
 
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
@@ -44,6 +45,17 @@ class Holds:
         if self._heap:
             delay = min(HOLD_CHECK_SECONDS, (self._heap[0][0] - now) / SECOND)
             self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
+
+    def end(self, instants: Collection[Micros]) -> None:
+        """Let go what is held until one of these: its delay is over before its time.
+
+        After a step of the clock, the instant may be hours away.
+        """
+        now = self._clock.now()
+        early = {instant for instant in instants if instant > now}
+        for instant, _, future in self._heap if early else ():
+            if instant in early and not future.done():
+                future.set_result(None)
 
     def release(self) -> None:
         """Let everything go: the server stops."""

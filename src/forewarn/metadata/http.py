@@ -29,6 +29,8 @@ class Request(NamedTuple):
     """Names in lower case; every value, without the blanks around it."""
     body: bytes = b""
     http10: bool = False
+    overhead: int = 0
+    """Bytes that came with the body and are not part of it: chunk lines, trailers."""
 
     def values(self, name: str) -> tuple[str, ...]:
         """Return every value of the header `name`, which is in lower case."""
@@ -44,6 +46,8 @@ class Response:
     """Status line, headers and body, for a connection that stays open."""
     close: bool = False
     """Nothing more can be read from this connection."""
+    takes_date: bool = True
+    """A Date header is added when it is sent; a recorded answer may have its own."""
 
     def bytes_for(self, *, bodiless: bool, connection: str) -> bytes:
         """Return the payload for an unusual request.
@@ -76,8 +80,8 @@ def build(
 ) -> Response:
     """Return a response with `body`; None for the statuses that have none.
 
-    There is no Date: the bytes of a document are made when it changes, not when
-    it is asked for, and its own times are those of the model's clock.
+    The bytes of a document are made when it changes. Its Date is added when it is
+    sent (`dates`).
     """
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Server: forewarn"]
     lines += [f"{name}: {value}" for name, value in headers]

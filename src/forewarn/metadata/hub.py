@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+import math
+from collections import Counter
 from typing import Protocol
 
 from forewarn.clock import Clock
 from forewarn.instants import Micros
 from forewarn.metadata import answers, limits, own_events
+from forewarn.metadata.dates import Dates
 from forewarn.metadata.deadlines import Deadlines
 from forewarn.metadata.desk import BusyError, Desk
 from forewarn.metadata.endpoint import (
@@ -20,14 +23,19 @@ from forewarn.metadata.endpoint import (
 from forewarn.metadata.holds import Holds
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.known import KnownRequests
+from forewarn.metadata.known import Known, KnownRequests
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.own_events import OwnRead
+from forewarn.metadata.reader import Received, Refused
 from forewarn.metadata.ringing import Ringer
 from forewarn.metadata.rounds import Rounds
 from forewarn.metadata.waiting import Wait
 
 logger = logging.getLogger("forewarn.metadata")
+
+
+NOWHERE = Source(address="")
+"""Where nobody in particular is: what is known of bytes holds for everybody."""
 
 
 class Party(Protocol):
@@ -71,7 +79,9 @@ class Hub:
         self.desk = desk
         self.clock = clock
         self.bounds = bounds
+        self.dates = Dates(clock)
         self.holds = Holds(clock)
+        endpoint.on_delays_ended = self.holds.end
         self.ringer = Ringer(endpoint.waits, clock)
         self._deadlines = Deadlines(bounds.desk_seconds)
         self.known = KnownRequests()
@@ -82,6 +92,11 @@ class Hub:
         self.rounds = Rounds(self.connections, seconds=bounds.round_seconds)
         self.idle_rounds = bounds.idle_rounds
         self.open = 0
+        self.listeners = 0
+        """Open files that the VMs' own listeners take."""
+        self.refused: Counter[str] = Counter()
+        """Connections that were refused, by why."""
+        self._refused_logged = -math.inf
         self._by_source: dict[Source, int] = {}
 
     def admits(self, source: Source) -> bool:
@@ -91,9 +106,12 @@ class Hub:
         crowded = (
             others >= bounds.connections_per_source
             # A metadata proxy speaks for many VMs from one address.
-            and (source.vm != "" or not self.endpoint.directory.trusts_proxy)
+            and not self.endpoint.directory.is_proxy(source)
         )
-        if crowded or self.open >= bounds.connections or self.is_stopping:
+        full = self.open + self.listeners >= bounds.connections
+        if crowded or full or self.is_stopping:
+            if not self.is_stopping:
+                self._note_refused("source" if crowded else "all", source)
             return False
         self.open += 1
         self._by_source[source] = others + 1
@@ -101,6 +119,22 @@ class Hub:
             self.is_empty.clear()
             self.rounds.begin()
         return True
+
+    def _note_refused(self, why: str, source: Source) -> None:
+        """Count a refused connection; the log hears of it now and then."""
+        self.refused[why] += 1
+        monotonic = self.clock.monotonic()
+        if monotonic - self._refused_logged >= limits.REFUSED_LOG_SECONDS:
+            self._refused_logged = monotonic
+            logger.warning(
+                "a connection from %r was refused: %d are open, %d refused so far; "
+                "this process takes %d, and %d of one source",
+                source.vm or source.address,
+                self.open,
+                self.refused.total(),
+                self.bounds.connections - self.listeners,
+                self.bounds.connections_per_source,
+            )
 
     def dismiss(self, source: Source) -> None:
         """Count an admitted connection out."""
@@ -110,6 +144,7 @@ class Hub:
             self._by_source[source] = others
         else:
             del self._by_source[source]
+            self.endpoint.directory.forget_proxy(source)
         if not self.open:
             self.is_empty.set()
 
@@ -152,6 +187,18 @@ class Hub:
                 return answer
             question = answer
         return answers.BUSY
+
+    def judge(self, source: Source, request: Request) -> Response | None:
+        """Return why the body of a request from `source` is not to be read."""
+        monotonic = self.clock.monotonic()
+        return self.endpoint.judge_head(request, source, monotonic=monotonic)
+
+    def learn(self, data: bytes, received: Received | Refused) -> None:
+        """Know a request by its bytes, if it may be answered the same again."""
+        if isinstance(received, Received) and received.request.method == "GET":
+            route = self.endpoint.repeatable(received.request, NOWHERE)
+            if route is not None:
+                self.known.learn(Known(data, received, route))
 
     def approve(self, question: Approve) -> "asyncio.Future[str | None]":
         """Ask for the verdict on an approval; when it is there, ask `approved`."""

@@ -29,12 +29,14 @@ class Source(NamedTuple):
 class Caller:
     """A VM as the endpoint remembers it."""
 
-    __slots__ = ("bucket", "greeted", "guest", "signature", "signed_as")
+    __slots__ = ("bucket", "greeted", "guest", "refused", "signature", "signed_as")
 
     def __init__(self, guest: Guest) -> None:
         """Begin with nothing answered yet."""
         self.guest = guest
         self.bucket = Bucket()
+        self.refused: Bucket | None = None
+        """Of requests that are refused as they are written: most VMs never send one."""
         self.greeted = -1
         """The epoch of its view in which it has got a document in full (1.10)."""
         self.signed_as: str | None = None
@@ -57,11 +59,16 @@ class Directory:
         self.by_address: dict[str, Caller] = {}
         self.by_vm_id: dict[str, Caller] = {}
         self._secret = secret
+        self._proxies: set[str] = set()
+        """Addresses from which a request with a good signature has come."""
 
-    @property
-    def trusts_proxy(self) -> bool:
-        """Tell whether a metadata proxy may speak for VMs."""
-        return bool(self._secret)
+    def is_proxy(self, source: Source) -> bool:
+        """Tell whether a metadata proxy has proved that it is at `source`."""
+        return not source.vm and source.address in self._proxies
+
+    def forget_proxy(self, source: Source) -> None:
+        """Have a proxy prove itself again: its last connection was closed."""
+        self._proxies.discard(source.address)
 
     def put(self, guests: tuple[Guest, ...]) -> None:
         """Take new guests, and what is now true of known ones."""
@@ -109,8 +116,11 @@ class Directory:
             return False
         return INSTANCE_HEADER in request.headers or SIGNATURE_HEADER in request.headers
 
-    def by_signature(self, request: Request) -> Caller | None:
-        """Return whom the metadata proxy vouches for; None: nobody."""
+    def by_signature(self, request: Request, source: Source) -> Caller | None:
+        """Return whom the metadata proxy vouches for; None: nobody.
+
+        A good signature, for a VM or not, shows that the proxy is at `source`.
+        """
         names = request.values(INSTANCE_HEADER)
         signatures = request.values(SIGNATURE_HEADER)
         if len(names) != 1 or len(signatures) != 1:
@@ -124,6 +134,7 @@ class Directory:
             expected = hmac.digest(self._secret, name, "sha256").hex().encode("ascii")
         if not hmac.compare_digest(expected, signatures[0].lower().encode("latin-1")):
             return None
+        self._proxies.add(source.address)
         if caller is not None:
             caller.signed_as, caller.signature = names[0], expected
         return caller

@@ -84,16 +84,13 @@ class InterposedConnection(Connection):
     def data_received(self, data: bytes) -> None:
         """Answer what has come, or read on."""
         standing = self._standing
-        if (
-            standing is not None
-            and data == self._known_bytes
-            and self._again(standing, self._monotonic())
-        ):
-            response = standing.response
-            self._was_active = True
-            self._by_status[response.status] += 1
-            self._write(response.payload)
-            return
+        if standing is not None and data == self._known_bytes:
+            monotonic = self._monotonic()
+            if self._again(standing, monotonic):
+                self._was_active = True
+                self._by_status[standing.response.status] += 1
+                self._write(self._dated.at(monotonic))
+                return
         self._standing = self._stood = None
         self._take(data)
 
@@ -170,7 +167,7 @@ class InterposedConnection(Connection):
         if plan.delay_seconds:
             await asyncio.sleep(plan.delay_seconds)
         if plan.cut_after is not None:
-            payload = b"" if given is None else given.payload
+            payload = b"" if given is None else self._stamped(given, given.payload)
             size = plan.cut_after
             if size and size >= len(payload):
                 size = len(payload) // 2
@@ -192,7 +189,7 @@ class InterposedConnection(Connection):
                 bodiless=received.request.method == "HEAD",
                 connection="close" if closes else "",
             )
-            await self._trickle(payload, plan.pace)
+            await self._trickle(self._stamped(given, payload), plan.pace)
             self._task = self._sending = None
             self._by_status[given.status] += 1
             if closes and self._transport is not None:

@@ -94,7 +94,11 @@ class ServedView:
         if not self.enabled:
             return False
         assert self.document is not None, "an enabled view has a document"
-        return not snapshot.enabled or snapshot.incarnation > self.document.incarnation
+        if not snapshot.enabled:
+            return True
+        # The delay of the first answer may end before its time, and is never put off.
+        mine = self.document.incarnation, -self.ready_at
+        return (snapshot.incarnation, -snapshot.ready_at) > mine
 
     def take(self, snapshot: ViewSnapshot, *, preparer: Preparer) -> None:
         """Serve `snapshot` from now on, ready in the versions that are in use."""

@@ -9,6 +9,7 @@ time, its head in one piece, and the lines that say what follows are checked fir
 """
 
 import re
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
@@ -74,7 +75,7 @@ class RequestReader:
     _parser: httptools.HttpRequestParser
 
     def __init__(self, judge: Callable[[Request], Response | None]) -> None:
-        """Begin; `judge` tells what is wrong with a head that expects a 100."""
+        """Begin; `judge` tells why the body after a head is not to be read."""
         self.ready: deque[Received | Refused] = deque()
         self.in_head = False
         self.in_body = False
@@ -89,6 +90,9 @@ class RequestReader:
         self._has_parser = False
         self._kept = b""
         """The beginning of a head or a line whose end has not come."""
+        self._data = b""
+        """What has come and is not read yet, from `_at` on."""
+        self._at = 0
         self._left = 0
         """Bytes of the body, or of its chunk, that are still to come."""
         self._chunks = 0
@@ -115,7 +119,12 @@ class RequestReader:
     @property
     def is_idle(self) -> bool:
         """Tell whether nothing is left of what was read."""
-        return not (self.in_head or self.in_body or self.ready)
+        return not (self.in_head or self.in_body or self.ready or self._data)
+
+    @property
+    def has_unread(self) -> bool:
+        """Tell whether `read_on` has something to read."""
+        return bool(self._data)
 
     @property
     def unfinished(self) -> Request | None:
@@ -123,24 +132,47 @@ class RequestReader:
         return self._make_request() if self.in_body else None
 
     def feed(self, data: bytes) -> None:
-        """Read `data`; what is complete, or refused, is appended to `ready`."""
+        """Read the whole of `data`: complete or refused requests go to `ready`."""
+        self.take(data)
+        self.read_on(requests=sys.maxsize, steps=sys.maxsize)
+
+    def take(self, data: bytes) -> None:
+        """Keep `data` for `read_on`."""
         if self.is_done:
             return
-        data = self._kept + data if self._kept else data
+        kept = self._kept or self._data[self._at :]
+        self._data = kept + data if kept else data
         self._kept = b""
-        at, end = 0, len(data)
+        self._at = 0
+
+    def read_on(
+        self,
+        *,
+        requests: int = limits.PIPELINE_MAX,
+        steps: int = limits.READ_STEPS_MAX,
+    ) -> None:
+        """Read until `requests` are ready, or for so many `steps` of the parser."""
+        data, at, end = self._data, self._at, len(self._data)
         try:
-            while at < end and not self.is_done:
+            while at < end and steps and len(self.ready) < requests:
+                if self.is_done:
+                    break
+                steps -= 1
                 at = self._read_body(data, at) if self.in_body else self._go(data, at)
         except httptools.HttpParserUpgrade:
             # CONNECT: what follows might be in another protocol already.
             self._close_after_last()
         except (httptools.HttpParserError, _RefusalError):
             self._end(self._refusal or answers.MALFORMED)
+        self._at = at
+        if at == end or self.is_done:
+            self._data = b""
+            self._at = 0
 
     def close(self) -> None:
         """Read nothing more, and let go of what holds on to the connection."""
         self.is_done = True
+        self._data = b""
         self._judge = _judge_nothing
         if self._has_parser:
             self._has_parser = False
@@ -157,21 +189,20 @@ class RequestReader:
 
     def _read_body(self, data: bytes, at: int) -> int:
         """Read a part of the body at `at`; return where it ends."""
-        end = self._read_part(data, at)
-        # Neither what is kept, which comes again, nor the requests that follow.
-        self._framed_bytes += end - at - len(self._kept)
-        if self.in_body and self._framed_bytes > limits.MESSAGE_BYTES_MAX:
-            self._refuse(answers.BODY_TOO_LARGE)
-        return end
-
-    def _read_part(self, data: bytes, at: int) -> int:
         if self._left:
             end = min(len(data), at + self._left)
             self._left -= end - at
-            self._parser.feed_data(data[at:end] if at or end < len(data) else data)
+            self._parse_body(data, at, end)
             return end
         read = self._read_trailers if self._tail else self._read_chunk_line
         return read(data, at)
+
+    def _parse_body(self, data: bytes, at: int, end: int) -> None:
+        """Parse a part of the body, or of what comes with it, and count it."""
+        self._framed_bytes += end - at
+        if self._framed_bytes > limits.MESSAGE_BYTES_MAX:
+            self._refuse(answers.BODY_TOO_LARGE)
+        self._parser.feed_data(data[at:end] if at or end < len(data) else data)
 
     def _read_head(self, data: bytes, at: int) -> int:
         end = data.find(_HEAD_END, at)
@@ -186,7 +217,7 @@ class RequestReader:
             self._refuse(answers.MALFORMED)
         head = data if end - at == len(data) else data[at:end]
         verb = self._verb = line[1]
-        if verb not in _PARSED_VERBS and verb[:1].isupper():
+        if verb not in _PARSED_VERBS:
             if len(verb) > limits.VERB_BYTES_MAX:
                 self._refuse(answers.MALFORMED)
             head = _STAND_IN + head[len(verb) :]
@@ -212,7 +243,7 @@ class RequestReader:
         # A chunk has the end of a line after it; the last has trailers.
         self._left = size + len(_LINE_END) if size else 0
         self._tail = b"" if size else _LINE_END
-        self._parser.feed_data(data[at:end])
+        self._parse_body(data, at, end)
         return end
 
     def _read_trailers(self, data: bytes, at: int) -> int:
@@ -223,7 +254,7 @@ class RequestReader:
         if found >= 0:
             end = at + found + len(_HEAD_END) - len(self._tail)
         self._tail = window[-len(_HEAD_END) + 1 :]
-        self._parser.feed_data(data[at:end])
+        self._parse_body(data, at, end)
         return end
 
     def _keep(self, data: bytes, at: int) -> None:
@@ -287,6 +318,7 @@ class RequestReader:
             headers=self._headers,
             body=b"".join(self._body),
             http10=self._http10,
+            overhead=max(0, self._framed_bytes - self._body_bytes),
         )
 
     # What follows is called by the parser.
@@ -323,6 +355,7 @@ class RequestReader:
         self._http10 = version == "1.0"
         self._check_framing()
         self._check_expectation()
+        self._check_caller()
 
     def _check_framing(self) -> None:
         headers = self._headers
@@ -346,11 +379,16 @@ class RequestReader:
             return
         if [value.lower() for value in expected] != ["100-continue"]:
             self._refuse(answers.EXPECTATION)
-        refusal = self._judge(self._make_request())
-        if refusal is not None:
-            # Nobody knows whether the body comes nevertheless.
-            self._refuse(refusal)
         self.awaits_continue = True
+
+    def _check_caller(self) -> None:
+        """Refuse a body before any of it is kept, where its head says enough."""
+        has_body = self._left or "transfer-encoding" in self._headers
+        if has_body or self.awaits_continue:
+            refusal = self._judge(self._make_request())
+            if refusal is not None:
+                # The body is on its way, or may come although no 100 was sent.
+                self._refuse(refusal)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""

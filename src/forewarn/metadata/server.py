@@ -13,7 +13,7 @@ from typing import TypeAlias
 from forewarn.clock import Clock
 from forewarn.metadata import limits
 from forewarn.metadata.connection import Connection
-from forewarn.metadata.desk import Desk
+from forewarn.metadata.desk import ClosedDesk, Desk
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.hub import Hub
 from forewarn.metadata.interposed import InterposedConnection
@@ -33,21 +33,30 @@ class Server:
         self,
         *,
         endpoint: Endpoint,
-        desk: Desk,
+        desk: Desk | None = None,
         clock: Clock,
         bounds: Limits | None = None,
         interposer: Interposer | None = None,
     ) -> None:
         """Serve `endpoint`, asking control through `desk`; listen nowhere yet.
 
+        Without a `desk`, what the endpoint does not know by itself is answered 503.
+
         `interposer` stands in front of it; without one it costs nothing.
         """
         self._hub = Hub(
-            endpoint=endpoint, desk=desk, clock=clock, bounds=bounds or Limits()
+            endpoint=endpoint,
+            desk=desk or ClosedDesk(),
+            clock=clock,
+            bounds=bounds or Limits(),
         )
         self._interposer = interposer
         self._shared: asyncio.Server | None = None
         self._guests: dict[str, tuple[Address, asyncio.Server]] = {}
+
+    def attach(self, desk: Desk) -> None:
+        """Ask control through `desk` from now on."""
+        self._hub.desk = desk
 
     async def serve_shared(self, host: str, port: int) -> Address:
         """Listen for every VM, known by its address; return what was bound.
@@ -63,6 +72,7 @@ class Server:
         assert vm not in self._guests, "a VM has one listener"
         listener = await self._listen((host, port), vm=vm)
         self._guests[vm] = ((host, port), listener)
+        self._hub.listeners = len(self._guests)
         return _bound(listener)
 
     async def set_guest_listeners(
@@ -75,6 +85,7 @@ class Server:
         """
         for vm in [vm for vm, (at, _) in self._guests.items() if wanted.get(vm) != at]:
             _, listener = self._guests.pop(vm)
+            self._hub.listeners = len(self._guests)
             listener.close()
             for connection in [*self._hub.connections]:
                 if connection.source.vm == vm:
@@ -102,8 +113,14 @@ class Server:
         """Return how many connections are open, for the metrics."""
         return self._hub.open
 
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Return how many connections were refused, by why, for the metrics."""
+        return self._hub.refused
+
     def wake(self) -> None:
         """Answer what was held for a time that has come, after the clock jumped."""
+        self._hub.dates.forget()
         self._hub.holds.wake()
         self._hub.ringer.wake()
 

@@ -14,6 +14,13 @@ START_REQUESTS_MAX = 1_000
 """Entries of one request. A document has a handful of events; a thousand is
 beyond any, and keeps the transaction that approves them short."""
 
+VALUES_MAX = 8_000
+"""JSON values of one request, counted by the commas and brackets before them. A
+thousand entries have a comma and a brace each, and room for some extra members. To
+parse eight thousand empty lists takes 0.5 ms, where a body full of them took 15 ms."""
+
+_VALUE_MARKS = (b",", b"[", b"{")
+
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 _USUAL = re.compile(
@@ -38,6 +45,10 @@ def parse_start_requests(body: bytes) -> tuple[str, ...]:
     """
     if usual := _USUAL.fullmatch(body):
         return (usual[1].decode("ascii").upper(),)
+    if sum(map(body.count, _VALUE_MARKS)) > VALUES_MAX:
+        raise BadRequestError(
+            f"Bad request. The body has more than {VALUES_MAX} JSON values"
+        )
     value = _load(body)
     if not isinstance(value, dict):
         raise BadRequestError(f"Bad request. The body must be an object: {_EXAMPLE}")

@@ -73,8 +73,9 @@ OPERATION = Machine(
     first=OperationState.PLANNED,
     states={
         OperationState.PLANNED: (
-            "It has been decided in this transaction and has no events yet. No "
-            "operation is Planned when a transaction ends."
+            "It has been decided and has no events yet: nobody has been told. A host of "
+            "a rollout stays Planned until its turn comes; every other operation leaves "
+            "this state in the transaction that made it."
         ),
         OperationState.NOTICED: (
             "Its events are Scheduled. It waits until all of them are approved or "

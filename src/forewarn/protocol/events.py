@@ -8,6 +8,7 @@ import enum
 from dataclasses import dataclass
 
 from forewarn.instants import Micros
+from forewarn.protocol.actors import Actor
 
 
 class EventType(enum.Enum):
@@ -92,12 +93,16 @@ class Event:
     duration_seconds: int
     """Expected interruption; 0 is none, -1 is unknown (clause 2.9)."""
     created: Micros
-    approved_by: str = ""
-    """The VM key, or the policy in parentheses, that approved; empty: nobody."""
+    approver: Actor | None = None
+    """Who approved: a VM, a token's holder or a policy; None: nobody."""
     approved_at: Micros = 0
     started_at: Micros = 0
     removed_at: Micros = 0
     outcome: Outcome | None = None
+    shown_in: tuple[str, ...] = ()
+    """A mark of each view whose document has shown it, at the first time (3.2)."""
+    is_planned_work: bool = False
+    """While it is live, rollouts announce no other fault domain of its scope."""
     revision: int = 0
 
     @property
@@ -108,7 +113,12 @@ class Event:
     @property
     def is_approved(self) -> bool:
         """Tell whether anybody approved it (OR inside one event, clause 3.4)."""
-        return self.approved_by != ""
+        return self.approver is not None
+
+    @property
+    def approved_by(self) -> str:
+        """Return who approved, for people; empty: nobody."""
+        return "" if self.approver is None else self.approver.as_approver
 
     @property
     def awaits_approval(self) -> bool:
@@ -121,6 +131,13 @@ class Event:
         # As `in LIVE_STATUSES`, which takes three times as long; asked at every write.
         status = self.status
         return status is EventStatus.SCHEDULED or status is EventStatus.STARTED
+
+    @property
+    def excluding_domains(self) -> frozenset[int]:
+        """Return the fault domains for which rollouts keep the scope's others free."""
+        if not (self.is_planned_work and self.is_live):
+            return frozenset()
+        return frozenset(resource.fault_domain for resource in self.resources)
 
     def names(self, vm: str) -> bool:
         """Tell whether the VM with key `vm` is among the resources."""

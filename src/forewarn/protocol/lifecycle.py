@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from forewarn.instants import Micros
+from forewarn.protocol.actors import Actor
 from forewarn.protocol.errors import IllegalTransitionError
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.frozen import changed
@@ -68,7 +69,11 @@ class OperationInput(enum.Enum):
 
 
 OPERATION_STEPS: Mapping[OperationState, Mapping[OperationInput, OperationState]] = {
-    OperationState.PLANNED: {OperationInput.NOTICE: OperationState.NOTICED},
+    OperationState.PLANNED: {
+        OperationInput.NOTICE: OperationState.NOTICED,
+        # A host of a rollout whose turn has not come: nobody was told of it.
+        OperationInput.CANCEL: OperationState.CANCELLED,
+    },
     OperationState.NOTICED: {
         # All its events are approved, or NotBefore has come (4.2).
         OperationInput.RELEASE: OperationState.READY,
@@ -165,7 +170,7 @@ def step_event(
     given: EventInput,
     *,
     now: Micros,
-    by: str = "",
+    by: Actor | None = None,
     outcome: Outcome | None = None,
 ) -> Event:
     """Return the event after `given`.
@@ -178,7 +183,7 @@ def step_event(
     if given is EventInput.APPROVE:
         if event.is_approved or event.status is not EventStatus.SCHEDULED:
             return event
-        return changed(event, approved_by=by, approved_at=now)
+        return changed(event, approver=by, approved_at=now)
     if given is EventInput.START:
         return replace(event, status=status, started_at=now)
     if status is EventStatus.REMOVED:
@@ -191,7 +196,9 @@ def step_operation(
 ) -> Operation:
     """Return the operation after `given`; `note` says why, for people."""
     state = look_up(OPERATION_STEPS, operation.state, given)
-    changed = replace(operation, state=state, note=note or operation.note)
+    changed = replace(
+        operation, state=state, note=note or operation.note, held_by=(), waits_for=()
+    )
     if given is OperationInput.START:
         return replace(changed, started_at=now)
     if given is OperationInput.IMPACT_OVER:

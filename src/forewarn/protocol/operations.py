@@ -9,21 +9,9 @@ import enum
 from dataclasses import dataclass
 
 from forewarn.instants import Micros
-
-
-class Action(enum.Enum):
-    """What is done to the VMs; a driver has one way for each."""
-
-    FREEZE = "freeze"
-    LIVE_MIGRATE = "live-migrate"
-    REBOOT = "reboot"
-    REDEPLOY = "redeploy"
-    DELETE = "delete"
-    REIMAGE = "reimage"
-    """The guest's disk is made anew from its image (OS upgrade, reimage)."""
-    NONE = "none"
-    """Nothing: a failure has already happened."""
-
+from forewarn.protocol.actors import Actor
+from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 MOVING_ACTIONS = frozenset({Action.LIVE_MIGRATE, Action.REDEPLOY})
 """Actions that end with the VM on another host."""
@@ -32,32 +20,12 @@ KEEPING_ACTIONS = frozenset({Action.FREEZE, Action.LIVE_MIGRATE})
 """Actions that keep memory, and so leave a VM that is down as it is."""
 
 
-class Verb(enum.Enum):
-    """What was asked for (table 5.9)."""
-
-    MAINTAIN = "maintain"
-    REBOOT = "reboot"
-    REDEPLOY = "redeploy"
-    EVICT = "evict"
-    TERMINATE = "terminate"
-    UPGRADE_OS = "upgrade-os"
-    REIMAGE = "reimage"
-    FAIL = "fail"
-    PREDICT_FAILURE = "predict-failure"
-
-
-class TargetKind(enum.Enum):
-    """What an operation is done to."""
-
-    HOST = "host"
-    VM = "vm"
-
-
 class OperationState(enum.Enum):
     """Where an operation stands; `lifecycle.OPERATION_STEPS` has the arrows."""
 
     PLANNED = "Planned"
-    """Decided in this transaction; nobody has been told."""
+    """A host of a rollout whose turn has not come, or decided in this transaction;
+    nobody has been told."""
     NOTICED = "Noticed"
     """Its events are Scheduled; waits for approvals or NotBefore."""
     READY = "Ready"
@@ -71,6 +39,10 @@ class OperationState(enum.Enum):
     FAILED = "Failed"
 
 
+UNSTARTED_STATES = frozenset(
+    {OperationState.PLANNED, OperationState.NOTICED, OperationState.READY}
+)
+"""States in which it can be cancelled, whether anybody was told or not."""
 WAITING_STATES = frozenset({OperationState.NOTICED, OperationState.READY})
 """States before the point of no return: it can be cancelled without impact."""
 STARTED_STATES = frozenset({OperationState.IMPACTING, OperationState.RECOVERING})
@@ -86,10 +58,20 @@ class CallState(enum.Enum):
     """No call is under way: not started, over, or a failure without a driver."""
     ISSUED = "issued"
     """Durably decided; the driver has been called, or will be after a restart."""
+    PROBING = "probing"
+    """After a restart the driver was asked what became of the call, and has not answered
+    yet. The call still times out at `due_at`."""
+    OVERDUE = "overdue"
+    """The call has timed out; the driver was asked what became of it, and then to stop
+    it, and has not answered yet. It is asked again at `due_at`."""
     RETRY = "retry"
     """The last call failed; the next one follows at `due_at`."""
     UNKNOWN = "unknown"
     """Nobody knows whether it was done; an operator must `resolve` it."""
+
+
+ASKED_STATES = frozenset({CallState.PROBING, CallState.OVERDUE})
+"""States of a call that the driver was asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +82,11 @@ class Move:
     to_host: str = ""
     """Where it is being moved; empty while undecided or if it stays."""
     done: bool = False
+    has_failed: bool = False
+    """The present call is known to have failed for this VM, although its outcome is not
+    known for others."""
+    is_down: bool = False
+    """The call that is known to have failed left this VM down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +112,9 @@ class Operation:
     duration_seconds: int
     description: str
     created: Micros
+    is_timed: bool = False
+    """Whether NotBefore was given by hand: then only approvals by those whom it concerns
+    start it earlier, and not that there is nobody to ask."""
     due_at: Micros = 0
     """When the ticker must look again; 0 is never."""
     generation: int = 0
@@ -135,11 +125,25 @@ class Operation:
     driver: str = ""
     """The kind of driver that the present call was given to; empty: there was none,
     or it was before kinds were kept."""
+    driver_memory: str = ""
+    """The identity of the driver's memory that the present call was given to; empty:
+    there is no call, or the call was made before identities were stored."""
     started_at: Micros = 0
     impact_ended_at: Micros = 0
     ended_at: Micros = 0
     note: str = ""
     """Why it ended or what it met, in a sentence."""
+    left_vms: tuple[str, ...] = ()
+    """VMs that were part of it and left: its history is theirs, too."""
+    cancelled_by: Actor | None = None
+    """Who cancelled it by an order; None: it was not, or something else ended it."""
+    held_by: tuple[AnyBlocker, ...] = ()
+    """What was last found in its way, bounded in number: by the guard while it is
+    Ready, by the rollout while it is Planned."""
+    waits_for: tuple[str, ...] = ()
+    """Names of what it waits for, by which a wake-up finds it. A step clears them."""
+    position: int = 0
+    """Its place in the list of its rollout, from 1; 0: it was never in a list."""
     revision: int = 0
 
     @property
@@ -153,9 +157,34 @@ class Operation:
         return tuple(move.vm for move in self.moves)
 
     @property
+    def called_no_driver(self) -> bool:
+        """Tell whether it was carried out without a driver call: it has no VMs.
+
+        A failure calls no driver either, and has nothing to carry out.
+        """
+        return (
+            self.started_at != 0
+            and self.action is not Action.NONE
+            and not self.moves
+            and not self.generation
+        )
+
+    @property
     def is_host_bound(self) -> bool:
         """Tell whether a VM that leaves the host also leaves the operation."""
         return self.target_kind is TargetKind.HOST or self.verb is Verb.PREDICT_FAILURE
+
+    @property
+    def occupies_host(self) -> bool:
+        """Tell whether it is announced or under way for the host itself.
+
+        Nothing is placed on such a host: it would meet an impact without notice.
+        """
+        return (
+            self.is_host_bound
+            and self.state is not OperationState.PLANNED
+            and self.state not in ENDED_STATES
+        )
 
 
 class RequestState(enum.Enum):
@@ -176,7 +205,7 @@ class Request:
 
     request_id: str
     verb: Verb
-    actor: str
+    actor: Actor
     reason: str
     state: RequestState
     together: bool
@@ -184,6 +213,16 @@ class Request:
     is_rollout: bool
     """A failed operation stops those that have not started."""
     created: Micros
+    at_once: int = 0
+    """How many of its hosts may be announced or worked on at once; 0: it announces
+    all that it is for when it is ordered."""
+    in_flight: int = 0
+    """How many of its hosts are announced or worked on, where that is bounded."""
+    hosts: int = 0
+    """How many hosts are in its list, where they have to wait for their turn."""
+    unplanned: tuple[tuple[str, str], ...] = ()
+    """The last hosts of its list, whose operations are not made yet: the id that each
+    will have, and the host. A long list becomes operations in pages."""
     revision: int = 0
 
     @property

@@ -71,7 +71,7 @@ class EndedEvent:
     outcome: Outcome
     ended_at: Micros
     down: Micros
-    """How long the VM that asks did not run because of it."""
+    """How long the VM that asks did not run because of it; whole seconds."""
     is_exact: bool
     """False: it was no longer than that."""
 
@@ -120,6 +120,6 @@ def _ended(event: EndedEvent) -> dict[str, object]:
         "EventType": event.event_type.value,
         "Outcome": event.outcome.value,
         "EndedAt": format_http_date(event.ended_at),
-        "DownSeconds": event.down / SECOND,
+        "DownSeconds": event.down // SECOND,
         "AtMost": not event.is_exact,
     }

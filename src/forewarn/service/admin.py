@@ -3,13 +3,25 @@
 import asyncio
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import Generator
 
 import uvicorn
 from starlette.types import ASGIApp
 
-BACKLOG = 128
-"""Connections that the kernel keeps while the loop is busy: operators are few."""
+from forewarn import __version__
+from forewarn.admin.app import create_app
+from forewarn.admin.metrics import Collect
+from forewarn.admin.tokens import Tokens
+from forewarn.admin.webhooks import WebhookDesk
+from forewarn.clock import Clock, SystemClock
+from forewarn.control.desk import OperatorDesk
+from forewarn.metadata.limits import Limits
+from forewarn.service import limits, unix_socket
+from forewarn.service.admin_connections import BoundedHttp
+from forewarn.service.admin_door import Door, door_limits
+from forewarn.service.listening import open_at, url_of
+from forewarn.service.tls import Certificate
 
 
 class _Quiet(uvicorn.Server):
@@ -24,12 +36,26 @@ class _Quiet(uvicorn.Server):
 class AdminServer:
     """Serves the operator API until it is stopped."""
 
-    def __init__(self, app: ASGIApp, *, grace_seconds: float) -> None:
-        """Serve `app`; requests under way have the grace when it stops."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        grace_seconds: float,
+        bounds: Limits | None = None,
+        tls: Certificate | None = None,
+    ) -> None:
+        """Serve `app`; requests under way have the grace when it stops.
+
+        Without `bounds` the connections leave most files to whatever else runs in
+        this process. With `tls` it speaks HTTPS.
+        """
+        if bounds is None:
+            bounds = door_limits(share=limits.ADMIN_FILES_SHARE, is_tls=tls is not None)
+        self.door = Door(bounds, monotonic=SystemClock().monotonic)
         self._server = _Quiet(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=type("_Http", (BoundedHttp,), {"door": self.door, "tls": tls}),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -39,28 +65,58 @@ class AdminServer:
             )
         )
         self._task: asyncio.Task[None] | None = None
+        self._tls = tls
+        self._renewing: asyncio.Task[None] | None = None
+        self._socket = ""
+        """The path of a Unix socket, which is removed at the end."""
         self.address = ("", 0)
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen; raises OSError where the address cannot be had."""
-        infos = await asyncio.get_running_loop().getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, address = infos[0]
-        opened = socket.socket(family, kind, protocol)
-        try:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            opened.setblocking(False)
-            opened.bind(address)
-            opened.listen(BACKLOG)
-        except OSError:
-            opened.close()
-            raise
-        self.address = opened.getsockname()[:2]
-        self._task = asyncio.create_task(self._server.serve(sockets=[opened]))
+    @property
+    def url(self) -> str:
+        """Return where it listens, as clients name it."""
+        return url_of(self._socket or self.address, is_tls=self._tls is not None)
+
+    async def start(self, listen: str) -> None:
+        """Listen at a setting's address; raises OSError where it cannot be had."""
+        self.serve(await open_at(listen))
+
+    def serve(self, listener: socket.socket) -> None:
+        """Serve on a socket that is bound, and is the server's to close."""
+        if listener.family == socket.AF_UNIX:
+            self._socket = str(listener.getsockname())
+        else:
+            self.address = listener.getsockname()[:2]
+        self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
+        if self._tls is not None:
+            self._renewing = asyncio.create_task(self._tls.keep())
 
     async def stop(self) -> None:
         """Take nothing new, finish what is under way within the grace."""
+        if self._renewing is not None:
+            self._renewing.cancel()
         if self._task is not None:
             self._server.should_exit = True
             await asyncio.wait([self._task])
+            if self._socket:
+                unix_socket.remove(self._socket)
+
+
+def make_app(
+    desk: OperatorDesk,
+    *,
+    tokens: Tokens | None,
+    collect: Collect,
+    answered: Counter[str],
+    receivers: WebhookDesk,
+    clock: Clock | None = None,
+) -> ASGIApp:
+    """Return the service's application, in whichever process it runs."""
+    return create_app(
+        desk,
+        tokens=tokens,
+        version=__version__,
+        collect=collect,
+        answered=answered,
+        receivers=receivers,
+        clock=clock,
+    )

@@ -48,6 +48,11 @@ or an approval makes is kept: to search it again and again is a fifth of their c
 and at times a pause that is seen in the slowest answers."""
 
 
+OWNER_ONLY = 0o077
+"""The file mode creation mask: only the service's user may read what the service and
+the programs of its driver create. The systemd unit sets the same."""
+
+
 def run(
     settings: Settings,
     *,
@@ -61,9 +66,8 @@ def run(
     if it cannot go on. A status of 1 means that the program is at fault. After
     either the service is to be started again.
     """
-    text = None if fleet is None else read_fleet_text(fleet)
-    if text is not None and len(text.text) <= limits.READ_HERE_CHARACTERS_MAX:
-        text.read()  # A slip of the hand is told before anything is opened.
+    text = None if fleet is None else _fleet_of(fleet)
+    mask = os.umask(OWNER_ONLY)
     open_files.allow()
     sys.setswitchinterval(SWITCH_SECONDS)
     thresholds = gc.get_threshold()
@@ -76,14 +80,34 @@ def run(
             ) as log,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            for warning in (*settings.warnings, *secret_files.open_files(settings)):
+            for warning in (
+                *settings.warnings,
+                *secret_files.open_files(settings),
+                *secret_files.open_doors(settings),
+            ):
                 logger.warning("%s", warning)
-            service = Service(settings)
+            service = Service(settings, api_apart=True)
             service.metrics.lines_dropped = log.lines_dropped
             return runner.run(_serve(service, text, supervisor))
     finally:
+        os.umask(mask)
         gc.set_threshold(*thresholds)
         gc.enable()
+
+
+def _fleet_of(file: Path) -> FleetText | FleetFileError:
+    """Return the text of the file, or what is wrong with it.
+
+    A file that cannot be used ends the start only if no fleet is stored, which is not
+    known before the store is open.
+    """
+    try:
+        text = read_fleet_text(file)
+        if len(text.text) <= limits.READ_HERE_CHARACTERS_MAX:
+            text.read()
+    except FleetFileError as error:
+        return error
+    return text
 
 
 def read_fleet_file(file: Path) -> WantedFleet:
@@ -103,7 +127,7 @@ def read_fleet_text(file: Path) -> FleetText:
 
 async def _serve(
     service: Service,
-    fleet: WantedFleet | FleetText | None,
+    fleet: WantedFleet | FleetText | FleetFileError | None,
     supervisor: Supervisor = NOBODY,
 ) -> int:
     loop = asyncio.get_running_loop()
@@ -171,7 +195,7 @@ def _greet(service: Service) -> None:
         _say("VMs, each known by its address", shared)
     for vm, address in guests.items():
         _say(f"VM {vm}", address)
-    _say("operators", service.admin_address)
+    logger.info("serving operators at %s", service.admin_url)
     logger.info("ready; the store is %s", parts.shown_store(service.settings))
 
 

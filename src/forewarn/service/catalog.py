@@ -7,14 +7,14 @@ names of a fleet: the number of series does not grow with it.
 import enum
 from collections.abc import Iterable
 
-from forewarn.admin.metrics import MINUTES, SECONDS, Meter
+from forewarn.admin.metrics import MINUTES, SECONDS, TURNS, Meter
 from forewarn.admin.problems import Kind
-from forewarn.control.blockers import BLOCKER_KINDS
+from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.events import LIVE_STATUSES, EventType
 from forewarn.protocol.operations import (
     ENDED_STATES,
     STARTED_STATES,
-    WAITING_STATES,
+    UNSTARTED_STATES,
     Action,
     OperationState,
     Verb,
@@ -33,7 +33,7 @@ _ACTIONS = tuple(action.value for action in Action if action is not Action.NONE)
 _OPEN = tuple(
     state.value
     for state in OperationState
-    if state in WAITING_STATES or state in STARTED_STATES
+    if state in UNSTARTED_STATES or state in STARTED_STATES
 )
 _ENDED = tuple(state.value for state in OperationState if state in ENDED_STATES)
 _TYPES = _words(EventType)
@@ -96,6 +96,11 @@ STRANGERS = _counter(
     "metadata_strangers", "Requests of callers that are no VM of the fleet."
 )
 CONNECTIONS = _gauge("metadata_connections", "Connections of VMs that are open.")
+CONNECTIONS_REFUSED = _counter(
+    "metadata_connections_refused",
+    "Connections of VMs that were refused: too many of one source, or in all.",
+    reason=("source", "all"),
+)
 WAITERS = _gauge("metadata_waiters", "Requests of VMs that wait for a change (push).")
 LISTENERS_FAILED = _gauge(
     "metadata_listeners_failed", "VMs whose own listener could not be had."
@@ -128,6 +133,22 @@ ADMIN_RESPONSES = _counter(
     status=map(str, _ADMIN_STATUSES),
 )
 WATCHERS = _gauge("admin_watchers", "Streams of changes that are open.")
+ADMIN_CONNECTIONS = _gauge(
+    "admin_connections", "Connections to the operator API that are open."
+)
+ADMIN_CONNECTIONS_REFUSED = _counter(
+    "admin_connections_refused",
+    "Connections to the operator API that were refused: too many of one source, or "
+    "in all.",
+    reason=("source", "all"),
+)
+ADMIN_MEMORY = _gauge(
+    "admin_resident_memory_bytes", "Memory of the process that serves operators."
+)
+ADMIN_STARTS = _counter(
+    "admin_process_starts",
+    "Starts of the operator API's process; 0 where the service serves it itself.",
+)
 
 # Events
 
@@ -208,11 +229,21 @@ HEARTBEAT_AGE = _gauge(
     "control_heartbeat_age_seconds", "Time since the control thread's last turn."
 )
 WAITING = _gauge("control_waiting", "Orders and approvals that wait for a turn.")
+TURN_SECONDS = _histogram(
+    "control_turn_seconds",
+    "Length of a turn of the control thread: whoever comes meanwhile waits for its end.",
+    TURNS,
+)
 TIMER_LATE_SECONDS = _histogram(
     "timer_late_seconds", "How long after its instant what was due was done.", SECONDS
 )
 TIMER_OVERDUE = _gauge(
     "timer_overdue_seconds", "How long the next timer has been due and not been done."
+)
+CLOCK_STEPS = _counter(
+    "clock_steps",
+    "Steps of the wall clock that the service noticed, by direction.",
+    direction=("back", "forward"),
 )
 STORE_SECONDS = _histogram(
     "store_transaction_seconds",

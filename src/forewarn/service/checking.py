@@ -11,6 +11,7 @@ from forewarn.admin.tokens import TokenFileError
 from forewarn.problems import Problem
 from forewarn.service import parts, secret_files
 from forewarn.service.settings import Settings, SettingsError, problem
+from forewarn.service.tls import certificate_of
 from forewarn.store.open import check_url
 
 
@@ -38,6 +39,7 @@ def check(settings: Settings) -> None:
 def _looks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: secret_files.read_tokens_of(settings)
     yield lambda: secret_files.read_proxy_secret(settings)
+    yield lambda: certificate_of(settings)
     yield lambda: _check_store(settings)
     yield from parts.driver_looks(settings)
     for number, webhook in enumerate(settings.webhook, start=1):

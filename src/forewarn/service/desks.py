@@ -1,6 +1,7 @@
 """What VMs and operators may ask, over the control thread."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
@@ -8,6 +9,7 @@ from typing import TypeVar
 from forewarn.clock import Clock
 from forewarn.control import own_view, reports
 from forewarn.control.desk import Health
+from forewarn.control.idempotency import Once
 from forewarn.control.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
@@ -97,10 +99,21 @@ class ServiceDesk:
         self._health = health
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
-        """Carry out one order; raises what `decide` raises, and BusyError."""
-        return await self._runner.call(
-            lambda plane, now: plane.order(who, decide, now=now)
+        """Carry out one order; raises what `decide` raises, and BusyError.
+
+        Return when the lists of hosts are whole that were not when it was carried out:
+        it may have made one, or be the repetition of an order that did.
+        """
+        result, left = await self._runner.call(
+            lambda plane, now: (plane.order(who, decide, now=now), plane.unplanned)
         )
+        with contextlib.suppress(ForewarnError):
+            # It is durable: that the service is busy or ends must not deny it.
+            while left:
+                left = await self._runner.call(
+                    lambda plane, _now, left=left: left & plane.unplanned
+                )
+        return result
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
         """Read from a consistent view of the store, off the plane's thread."""
@@ -110,9 +123,11 @@ class ServiceDesk:
         """Return how many objects of each kind a fleet file has."""
         return await self._fleets.count(text)
 
-    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+    async def merge_fleet(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
         """Apply a fleet file for `who`; for nobody it is only planned."""
-        return await self._fleets.merge(text, who=who)
+        return await self._fleets.merge(text, who=who, once=once)
 
     def now(self) -> Micros:
         """Return the model time."""
@@ -122,7 +137,7 @@ class ServiceDesk:
         """Yield ids of operations that changed; an empty tuple: read anew."""
         return self._watchers.watch()
 
-    def health(self) -> Health:
+    async def health(self) -> Health:
         """Tell whether the ticker and the store work."""
         return self._health()
 

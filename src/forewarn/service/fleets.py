@@ -17,12 +17,14 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.control import fleet_changes
+from forewarn.control import fleet_changes, fleet_conflicts
+from forewarn.control.idempotency import Once
 from forewarn.control.plane import Plane
 from forewarn.control.work import Who
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits
 from forewarn.service.observed import Change
 from forewarn.service.planner import Planner, Planning
@@ -80,18 +82,23 @@ class Fleets:
     def __init__(
         self,
         *,
-        runner: Runner,
+        runner: Runner | None,
         readings: Readings,
         writes: FleetWrites,
         planner: Planner | None,
         count_vms: Callable[[], int],
     ) -> None:
-        """Join the ways; None: there is no file of a store for another process."""
-        self._runner = runner
+        """Join the ways. Without a `planner` there is no file for another process.
+
+        Without a `runner` files are counted and planned, and not applied.
+        """
+        self._given_runner = runner
         self._readings = readings
         self._writes = writes
         self._planner = planner
         self._count_vms = count_vms
+        self.refusal = ""
+        """Why the file of the start was refused; empty after one that was not."""
 
     async def count(self, text: FleetText) -> Mapping[str, int]:
         """Return how many objects of each kind a file has; raises FleetFileError."""
@@ -100,39 +107,70 @@ class Fleets:
         async with self._planner.planning(text) as planning:
             return await asyncio.to_thread(planning.count)
 
-    async def merge(self, text: FleetText, *, who: Who | None) -> MergePlan:
+    async def merge(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
         """Apply a file for `who`; for nobody it is only planned."""
+        plan = await self._merge(text, who, once)
+        if who is not None:
+            self.refusal = ""
+        return plan
+
+    async def _merge(
+        self, text: FleetText, who: Who | None, once: Once | None
+    ) -> MergePlan:
         is_small = _is_short(text) and self._count_vms() <= limits.PLANNED_HERE_VMS_MAX
         if self._planner is None or is_small:
-            return await self._merge_here(text, who)
+            return await self._merge_here(text, who, once)
         async with self._planner.planning(text) as planning:
             if who is None:
-                return await asyncio.to_thread(planning.plan)
-            return await self._merge_there(text, who, planning)
+                merged = await asyncio.to_thread(planning.plan)
+                await self._readings.read(
+                    lambda reader: fleet_conflicts.check(reader, merged)
+                )
+                return merged
+            return await self._merge_there(text, who, planning, once)
+
+    def refused(self, name: str, error: ForewarnError) -> None:
+        """Note that the file of the start was refused: the stored fleet is served."""
+        self.refusal = (
+            f"the fleet file {name} was refused, and the stored fleet is served: "
+            f"{error.message}"
+        )
+        logger.error("%s", self.refusal)
 
     def close(self) -> None:
         """Give up what is looked at by another process."""
         if self._planner is not None:
             self._planner.close()
 
-    async def _merge_here(self, text: FleetText, who: Who | None) -> MergePlan:
+    @property
+    def _runner(self) -> Runner:
+        assert self._given_runner is not None, "nothing can be applied here"
+        return self._given_runner
+
+    async def _merge_here(
+        self, text: FleetText, who: Who | None, once: Once | None
+    ) -> MergePlan:
         # Others want answers meanwhile.
         wanted = await asyncio.to_thread(text.read)
         if who is None:
             return await self._readings.read(
-                lambda reader: fleet_changes.plan(reader, wanted)
+                lambda reader: fleet_changes.preview(reader, wanted)
             )
         digest = text.digest()
         return await self._runner.call(
             lambda plane, now: plane.order(
                 who,
-                lambda work: fleet_changes.apply(work, wanted, digest=digest),
+                lambda work: fleet_changes.apply(
+                    work, wanted, digest=digest, once=once
+                ),
                 now=now,
             )
         )
 
     async def _merge_there(
-        self, text: FleetText, who: Who, planning: Planning
+        self, text: FleetText, who: Who, planning: Planning, once: Once | None
     ) -> MergePlan:
         # Hashing lets go of the interpreter.
         digest = await asyncio.to_thread(text.digest)
@@ -148,7 +186,9 @@ class Fleets:
                     plan = planning.plan()
                 return plane.order(
                     who,
-                    lambda work: fleet_changes.carry_out(work, plan, digest=digest),
+                    lambda work: fleet_changes.carry_out(
+                        work, plan, digest=digest, once=once
+                    ),
                     now=now,
                 )
 

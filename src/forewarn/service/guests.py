@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from forewarn.control.messages import Guest, Publication
 from forewarn.fleet.values import split_listener
@@ -42,9 +42,20 @@ class GuestListeners:
             self._wanted[vm] = address
         self._is_dirty.set()
 
-    async def begin(self) -> None:
-        """Listen for the VMs that are known, and follow from now on."""
+    async def open(self, listeners: Mapping[str, str]) -> None:
+        """Listen for VMs before anything is published; `listeners` has their settings.
+
+        The endpoint answers 503 until it is open, so a VM that asks during a start is
+        told when to ask again.
+        """
+        for vm, listen in listeners.items():
+            self._want(vm, split_listener(listen))
         await self._listen()
+
+    async def begin(self) -> None:
+        """Listen for the VMs that were published, and follow from now on."""
+        if self._is_dirty.is_set():
+            await self._listen()
         self._task = asyncio.create_task(self._keep())
 
     async def end(self) -> None:

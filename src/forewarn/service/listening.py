@@ -1,12 +1,18 @@
 """Where the service listens: addresses of settings, and what is said if one is taken."""
 
+import asyncio
 import contextlib
+import socket
 from collections.abc import Generator
 
 from forewarn.fleet.values import split_listener
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import open_files
+from forewarn.service import open_files, unix_socket
+
+ADMIN_BACKLOG = 128
+"""Connections of operators that the kernel keeps while nobody takes them: operators
+are few, and their API's process is back within a second."""
 
 
 class StartError(ForewarnError):
@@ -32,3 +38,37 @@ def refused(key: str, listen: str) -> Generator[None]:
                 error, f"Stop what listens there, or set another address: {key}."
             ),
         ) from error
+
+
+async def open_listener(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raises OSError where the address cannot be had."""
+    infos = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, kind, protocol, _, address = infos[0]
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setblocking(False)
+        opened.bind(address)
+        opened.listen(ADMIN_BACKLOG)
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+async def open_at(listen: str) -> socket.socket:
+    """Return a socket that listens where a setting says; raises OSError."""
+    if path := unix_socket.path_of(listen):
+        return unix_socket.open_socket(path)
+    return await open_listener(*address_of(listen))
+
+
+def url_of(where: str | Address, *, is_tls: bool = False) -> str:
+    """Return what clients call the path of a Unix socket, or an address."""
+    if isinstance(where, str):
+        return f"{unix_socket.PREFIX}{where}"
+    host, port = where
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -10,34 +10,33 @@ import resource
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from forewarn import __version__
 from forewarn.admin.metrics import Reading
 from forewarn.clock import Clock
-from forewarn.control import blockers, obstacles
+from forewarn.control import obstacles
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Server
+from forewarn.protocol import blockers
 from forewarn.protocol.operations import (
+    ASKED_STATES,
     WAITING_STATES,
     CallState,
     Operation,
     OperationState,
     Verb,
 )
-from forewarn.service import catalog, limits
+from forewarn.service import api_readings, catalog, limits
+from forewarn.service.api import Api
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
 from forewarn.service.tally import Standing, Tally
-from forewarn.service.watching import Watchers
 from forewarn.service.webhooks.deliveries import Webhooks
 from forewarn.store.port import Reader
 
 LATE_SHARE = 5
 """An approval is late when less than one part in so many of the notice is left."""
-
-_STATM = Path("/proc/self/statm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class Parts:
     server: Server
     runner: Runner
     readings: Readings
-    watchers: Watchers
+    api: Api
     webhooks: Webhooks
     is_ready: Callable[[], bool]
     listeners_failed: Callable[[], int]
@@ -72,8 +71,6 @@ class Metrics:
         self._started = clock.now()
         self.tally = Tally(clock)
         self.approvals: Counter[str] = Counter()
-        self.answered: Counter[str] = Counter()
-        """Answers of the operator API by status."""
         self.published = 0
         self.lines_dropped: Callable[[], int] = lambda: 0
         self._held = Held()
@@ -84,8 +81,7 @@ class Metrics:
         held = await self._look(parts)
         return [
             *self._of_guests(parts),
-            Reading(catalog.ADMIN_RESPONSES, dict(self.answered)),
-            Reading(catalog.WATCHERS, len(parts.watchers)),
+            *parts.api.readings(),
             *self._of_work(held),
             *parts.webhooks.readings(),
             *self._of_control(parts.runner),
@@ -102,6 +98,7 @@ class Metrics:
         yield Reading(catalog.METADATA_RESPONSES, answers)
         yield Reading(catalog.STRANGERS, endpoint.counters.strangers)
         yield Reading(catalog.CONNECTIONS, parts.server.open_connections)
+        yield Reading(catalog.CONNECTIONS_REFUSED, dict(parts.server.refused))
         yield Reading(catalog.WAITERS, len(endpoint.waits))
         yield Reading(catalog.LISTENERS_FAILED, parts.listeners_failed())
         yield Reading(catalog.VMS, len(endpoint.directory.by_vm))
@@ -132,16 +129,17 @@ class Metrics:
         tally = self.tally
         yield Reading(catalog.HEARTBEAT_AGE, runner.silent_seconds())
         yield Reading(catalog.WAITING, runner.waiting)
+        yield Reading(catalog.TURN_SECONDS, runner.turn_seconds)
         yield Reading(catalog.TIMER_LATE_SECONDS, tally.late_seconds)
         yield Reading(catalog.TIMER_OVERDUE, runner.overdue_seconds())
+        yield Reading(catalog.CLOCK_STEPS, dict(runner.clock_steps))
         yield Reading(catalog.STORE_SECONDS, tally.transaction_seconds)
         yield Reading(catalog.STORE_FAILURES, tally.store_failures)
 
     def _of_process(self) -> Iterable[Reading]:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        pages = int(_STATM.read_text("ascii").split()[1])
         yield Reading(catalog.CPU_SECONDS, usage.ru_utime + usage.ru_stime)
-        yield Reading(catalog.MEMORY, pages * resource.getpagesize())
+        yield Reading(catalog.MEMORY, api_readings.resident_bytes())
         yield Reading(catalog.START_TIME, self._started / SECOND)
 
     # Why operations do not go on
@@ -195,5 +193,7 @@ def _said(operation: Operation) -> Iterable[str]:
         yield blockers.StillDown.kind
     elif operation.call_state is CallState.RETRY:
         yield blockers.DriverRetry.kind
+    elif operation.call_state in ASKED_STATES:
+        yield blockers.DriverAsked.kind
     elif operation.call_state is CallState.UNKNOWN:
         yield blockers.OutcomeUnknown.kind

@@ -104,7 +104,17 @@ class ObservedStore:
 class _Observed:
     """Passes everything on, and remembers the writes."""
 
-    __slots__ = ("_changes", "_tx", "due", "earliest", "get", "select", "take_safety")
+    __slots__ = (
+        "_changes",
+        "_tx",
+        "audit_keys",
+        "due",
+        "earliest",
+        "get",
+        "ranked",
+        "select",
+        "take_safety",
+    )
 
     def __init__(self, tx: Transaction, changes: list[Change]) -> None:
         self._tx = tx
@@ -113,6 +123,8 @@ class _Observed:
         self.select = tx.select
         self.due = tx.due
         self.earliest = tx.earliest
+        self.audit_keys = tx.audit_keys
+        self.ranked = tx.ranked
         self.take_safety = tx.take_safety
 
     def add(self, record: R) -> R:

@@ -9,6 +9,8 @@ import contextlib
 import errno
 import resource
 
+from forewarn.service import limits
+
 USED_UP = frozenset({errno.EMFILE, errno.ENFILE})
 """What the system says where no more files can be opened."""
 
@@ -34,6 +36,17 @@ def allow(most: int | None = None) -> None:
     # Some systems name no bound, and refuse more than another one.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, allowed))
+
+
+def free_for_connections() -> int:
+    """Return how many connections may be open, so that a reserve of files stays.
+
+    At least some: where even the reserve cannot be had, half of what there is.
+    """
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return limits.FILES_MAX
+    return max(most - limits.FILES_RESERVED, most // 2)
 
 
 def hint(error: OSError, usual: str) -> str:

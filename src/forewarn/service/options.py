@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from forewarn.control.verbs import TARGETS_MAX
 from forewarn.drivers.placeholders import OBSERVER_PLACEHOLDERS, known_in
 from forewarn.fleet.values import split_listener
 from forewarn.instants import (
@@ -43,6 +44,9 @@ PARALLEL_MAX = 1_000
 GRACE_MAX = 10 * MINUTE
 """Between asking a program to end and ending it: another call may wait for it."""
 
+SOCKET_PATH_BYTES_MAX = 107
+"""Of the path of a Unix socket: the kernel's limit."""
+
 DRIVERS = ("simulated", "command")
 
 FAILURE_EVENTS = {"Reboot": EventType.REBOOT, "Redeploy": EventType.REDEPLOY}
@@ -59,6 +63,7 @@ class Form(enum.Enum):
 
     TEXT = "a text"
     LISTENER = "HOST:PORT"
+    DOOR = "HOST:PORT or unix:/PATH"
     URL = "the URL of a store"
     NUMBER = "a number"
     COUNT = "a whole number"
@@ -94,6 +99,7 @@ SECTIONS: Mapping[str, type] = {
     "admin": values.AdminSettings,
     "store": values.StoreSettings,
     "timing": values.TimingSettings,
+    "policy": values.PolicySettings,
     "driver": values.DriverSettings,
     "driver.simulated": values.SimulatedSettings,
     "driver.command": values.CommandSettings,
@@ -111,14 +117,17 @@ _SPECIAL: Mapping[str, Option] = {
     "metadata.push": Option(form=Form.SWITCH),
     "metadata.push_longest_wait": Option(least=SECOND, most=LONGEST_WAIT_MAX),
     "metadata.own_events": Option(form=Form.SWITCH),
-    "admin.listen": Option(form=Form.LISTENER),
+    "admin.listen": Option(form=Form.DOOR),
     "admin.token_file": Option(form=Form.TEXT, may_be_empty=True),
+    "admin.tls_certificate": Option(form=Form.TEXT, may_be_empty=True),
+    "admin.tls_key": Option(form=Form.TEXT, may_be_empty=True),
     "store.url": Option(form=Form.URL),
     "store.retention": Option(least=MINUTE),
     "timing.speed": Option(form=Form.NUMBER, least=0.001, most=SPEED_MAX),
     "timing.terminate_notice": Option(may_be_empty=True),
     "timing.failure_event": Option(form=Form.EVENT),
     "timing.hold_bound": Option(least=SECOND),
+    "policy.hosts_at_once": Option(form=Form.COUNT, least=1, most=TARGETS_MAX),
     "driver.kind": Option(form=Form.DRIVER),
     "driver.timeout": Option(least=SECOND),
     "driver.attempts": Option(form=Form.COUNT, least=1, most=ATTEMPTS_MAX),
@@ -151,6 +160,11 @@ OPTIONS: Mapping[str, Option] = {
     for each in fields(group)
 }
 """Every setting by its whole name, in the order of the file."""
+
+
+def is_socket(listen: str) -> bool:
+    """Tell whether the setting of a listener names a Unix socket."""
+    return listen.startswith("unix:")
 
 
 def environment_name(name: str) -> str:
@@ -277,6 +291,20 @@ def _listener(option: Option, text: str) -> str:
     return text
 
 
+def _door(option: Option, text: str) -> str:
+    path = text.removeprefix("unix:")
+    if path == text:
+        return _listener(option, text)
+    if not path.startswith("/") or not path.isprintable() or path.endswith("/"):
+        raise ValueError(f"{text!r} names no socket: write unix:/run/forewarn/api")
+    if len(path.encode()) > SOCKET_PATH_BYTES_MAX:
+        raise ValueError(
+            f"the path of a socket may have {SOCKET_PATH_BYTES_MAX} bytes, not "
+            f"{len(path.encode())}"
+        )
+    return text
+
+
 def _url(_option: Option, text: str) -> str:
     # Whether the store is there, and may be used, is seen when it is opened.
     if text == "memory://" or _STORE_URL.fullmatch(text):
@@ -360,6 +388,7 @@ def _words(option: Option, found: tuple[str, ...]) -> tuple[str, ...]:
 _READERS: Mapping[Form, Callable[[Option, str], Any]] = {
     Form.TEXT: _text,
     Form.LISTENER: _listener,
+    Form.DOOR: _door,
     Form.URL: _url,
     Form.DURATION: _duration,
     Form.EVENT: _event,

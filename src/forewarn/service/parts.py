@@ -17,14 +17,13 @@ from forewarn.instants import SECOND
 from forewarn.metadata.server import Address
 from forewarn.metadata.waiting import Waits
 from forewarn.problems import quoted
+from forewarn.service.inquirer import ThreadedInquirer
 from forewarn.service.options import without_password
 from forewarn.service.planner import Planner
 from forewarn.service.settings import Settings, impacts, problem
 from forewarn.service.words import WORKS
 from forewarn.store.open import open_store, path_of
 from forewarn.store.port import Store
-
-SQLITE = "sqlite:///"
 
 
 class Voice:
@@ -73,7 +72,7 @@ def open_driver_of(settings: Settings) -> Driver:
     if settings.driver.kind == "command":
         return CommandDriver(
             _programs(settings),
-            records=_records(settings),
+            records=records_of(settings),
             clock=SystemClock(),
             retention=settings.store.retention,
         )
@@ -81,6 +80,13 @@ def open_driver_of(settings: Settings) -> Driver:
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))
     return driver
+
+
+def inquirer_of(settings: Settings, driver: Driver) -> ThreadedInquirer | None:
+    """Return what asks the driver beside the control thread; None: it never waits."""
+    if settings.driver.kind != "command":
+        return None
+    return ThreadedInquirer(driver, clock=SystemClock())
 
 
 def driver_looks(settings: Settings) -> Iterator[Callable[[], object]]:
@@ -103,7 +109,7 @@ def _check_works(settings: Settings) -> None:
 
 
 def _check_records(settings: Settings) -> None:
-    folder = _records(settings).absolute().parent
+    folder = records_of(settings).absolute().parent
     # Beside the store, its own fault is told.
     if settings.command.records and not folder.is_dir():
         message = f"there is no folder {folder}"
@@ -111,12 +117,14 @@ def _check_records(settings: Settings) -> None:
 
 
 def _journal(settings: Settings) -> Journal:
-    url = settings.store.url
-    if not url.startswith(SQLITE):
-        # Nothing outlives this process, so neither do the VMs.
-        return MemoryJournal()
-    store = Path(url.removeprefix(SQLITE))
-    return FileJournal(store.with_name(f"{store.name}.simulated"))
+    store = path_of(settings.store.url)
+    # Where nothing outlives this process, neither do the VMs.
+    return MemoryJournal() if store is None else FileJournal(journal_of(store))
+
+
+def journal_of(store: Path) -> Path:
+    """Return the file of the simulated driver's memory, next to the store."""
+    return store.with_name(f"{store.name}.simulated")
 
 
 def _programs(settings: Settings) -> Programs:
@@ -154,13 +162,13 @@ def _program(settings: Settings, name: str) -> tuple[str, ...]:
     return program, *words[1:]
 
 
-def _records(settings: Settings) -> Path:
+def records_of(settings: Settings) -> Path:
+    """Return the directory of the command driver's memory."""
     if settings.command.records:
         return Path(settings.command.records)
-    url = settings.store.url
-    if not url.startswith(SQLITE):
+    store = path_of(settings.store.url)
+    if store is None:
         return Path("forewarn.command")
-    store = Path(url.removeprefix(SQLITE))
     return store.with_name(f"{store.name}.command")
 
 

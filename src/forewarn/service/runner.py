@@ -15,10 +15,11 @@ that. The service then ends, and its supervisor starts it again.
 import asyncio
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from forewarn.admin.metrics import Histogram
 from forewarn.clock import Clock
 from forewarn.control import enabling
 from forewarn.control.approvals import Approval
@@ -28,8 +29,9 @@ from forewarn.control.work import Who, Work
 from forewarn.drivers.port import DriverError
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.actors import VMS, vm_actor
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import limits
+from forewarn.service import catalog, limits
 from forewarn.service.inbox import (
     Enabling,
     Inbox,
@@ -39,7 +41,6 @@ from forewarn.service.inbox import (
     crowded,
     settle,
 )
-from forewarn.store import kinds
 from forewarn.store.port import ConflictError, StoreError
 
 T = TypeVar("T")
@@ -66,6 +67,10 @@ class Runner:
         self._loop = loop
         self._take_sightings = take_sightings
         self._on_failure = on_failure
+        self.clock_steps: Counter[str] = Counter()
+        """Steps of the wall clock since the start, by direction."""
+        self.turn_seconds = Histogram(catalog.TURN_SECONDS.buckets)
+        """Lengths of the turns since the start, without the sleep between them."""
         self._inbox = Inbox()
         self._gathered: list[Post | Enabling] = []
         self._under_way: Sequence[Post | Enabling | Order] = ()
@@ -75,7 +80,12 @@ class Runner:
         self._is_held = False
         self.failure: BaseException | None = None
         """What ended the thread before its time."""
+        self._parts = deque(
+            (self._approve_together, self._enable_together, self._order)
+        )
+        """What a turn is made of beside timers, the next to be done first."""
         self._thread = threading.Thread(target=self._main, name="forewarn-control")
+        plane.bound_turns(self._is_turn_over)
 
     # Used on the loop
 
@@ -115,8 +125,8 @@ class Runner:
     async def call(self, act: Callable[[Plane, Micros], T]) -> T:
         """Return what `act` returns when the thread gives it the plane."""
         future: asyncio.Future[T] = self._loop.create_future()
-        plane, clock = self._plane, self._clock
-        order = Order(future=future, act=lambda: act(plane, clock.now()))
+        plane = self._plane
+        order = Order(future=future, act=lambda: act(plane, self._now()))
         if self._inbox.put(order):
             raise crowded()
         return await future
@@ -191,8 +201,12 @@ class Runner:
     def _main(self) -> None:
         try:
             while not self._inbox.is_over:
-                self._turn()
+                began = self._beat = self._clock.monotonic()
+                is_behind = self._turn()
                 self._beat = self._clock.monotonic()
+                self.turn_seconds.observe(self._beat - began)
+                if not is_behind:
+                    self._inbox.sleep(self._pause())
         except (StoreError, DriverError) as error:
             # The machine's fault. Where it was met is of no use to who mends that.
             logger.critical("the control thread ended: %s", _in_words(error))
@@ -208,15 +222,27 @@ class Runner:
         self.failure = error
         self._hand_over(self._on_failure, error)
 
-    def _turn(self) -> None:
-        """Do a little of everything that waits."""
-        has_worked = self._approve_together() | self._enable_together()
-        for order in self._take(self._inbox.orders, 1):
+    def _turn(self) -> bool:
+        """Do a little of everything that waits; tell whether there is more at once.
+
+        What a long turn leaves out is the first in the next one.
+        """
+        has_worked = False
+        for _ in range(len(self._parts)):
+            has_worked |= self._parts[0]()
+            self._parts.rotate(-1)
+            if self._is_turn_over():
+                break
+        return self._is_ticking and self._tick(has_worked=has_worked)
+
+    def _is_turn_over(self) -> bool:
+        return self._clock.monotonic() - self._beat >= limits.TURN_SECONDS
+
+    def _order(self) -> bool:
+        orders = self._take(self._inbox.orders, 1)
+        for order in orders:
             self._answer(order.future, order.act)
-            has_worked = True
-        is_behind = self._is_ticking and self._tick(has_worked=has_worked)
-        if not is_behind:
-            self._inbox.sleep(self._pause())
+        return bool(orders)
 
     def _approve_together(self) -> bool:
         posts = self._take(self._inbox.posts, limits.APPROVALS_TOGETHER_MAX)
@@ -236,7 +262,7 @@ class Runner:
         return True
 
     def _approve(self, approvals: list[Approval]) -> tuple[str | None, ...]:
-        return self._plane.approve(approvals, now=self._clock.now())
+        return self._plane.approve(approvals, now=self._now())
 
     def _enable_together(self) -> bool:
         tasks = self._take(self._inbox.enablings, limits.ENABLINGS_TOGETHER_MAX)
@@ -248,11 +274,11 @@ class Runner:
             for name in vms:
                 vm = work.tx.get(Vm, name)
                 if vm is not None and vm.state is not VmState.DELETED:
-                    work.who = Who(actor=f"vm {name}")
+                    work.who = Who(actor=vm_actor(name))
                     enabling.enable(work, name)
 
         def order() -> None:
-            self._plane.order(Who(actor="vm"), enable_all, now=self._clock.now())
+            self._plane.order(Who(actor=VMS), enable_all, now=self._now())
 
         try:
             order()
@@ -288,11 +314,27 @@ class Runner:
 
     # Timers
 
+    def _now(self) -> Micros:
+        """Read both clocks, have the plane take over a step, and return the time."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        step = self._plane.read_clocks(now=now, monotonic=monotonic)
+        if step:
+            direction = "forward" if step > 0 else "back"
+            self.clock_steps[direction] += 1
+            logger.warning(
+                "the wall clock was set %s by %.3f s. Timers move with it; notices "
+                "under way last until they have passed on the monotonic clock too",
+                direction,
+                abs(step) / SECOND,
+            )
+        return now
+
     def _tick(self, *, has_worked: bool) -> bool:
         """Run the timers that are due; tell whether there is more at once."""
         is_called = self._inbox.heard()
-        now, monotonic = self._clock.now(), self._clock.monotonic()
+        monotonic = self._clock.monotonic()
         try:
+            now = self._now()
             if has_worked:
                 self._next_due = self._plane.next_due()
             is_due = self._next_due is not None and self._next_due <= now
@@ -300,7 +342,7 @@ class Runner:
             if not (is_called or is_due or is_late):
                 return False
             self._ticked = monotonic
-            if self._silence_is_due(now):
+            if self._plane.is_silence_due(now=now):
                 self._collect_sightings()
             more = self._plane.advance(now=now)
             self._next_due = self._plane.next_due()
@@ -325,10 +367,6 @@ class Runner:
         seconds = (self._next_due - self._clock.now()) / SECOND
         return max(limits.ROUND_SECONDS_MIN, min(seconds, limits.HEARTBEAT_SECONDS))
 
-    def _silence_is_due(self, now: Micros) -> bool:
-        seen = self._plane.store.read(lambda reader: reader.earliest(kinds.VIEWS_SEEN))
-        return seen is not None and seen + self._plane.policy.disable_after <= now
-
     def _collect_sightings(self) -> None:
         """Take over what the endpoint has seen, before silence is judged."""
         taken: list[Mapping[str, Micros]] = []
@@ -340,7 +378,7 @@ class Runner:
 
         self._hand_over(hand)
         if handed.wait(limits.SIGHTINGS_WAIT_SECONDS):
-            self._plane.note_sightings(taken[0], now=self._clock.now())
+            self._plane.note_sightings(taken[0], now=self._now())
 
     # Answers
 

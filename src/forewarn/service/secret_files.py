@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forewarn.admin.tokens import Tokens, read_tokens
+from forewarn.service.options import is_socket
 from forewarn.service.settings import Settings, problem
 from forewarn.service.webhooks.signing import read_keys
+from forewarn.store.open import path_of
 
 SECRET_BYTES_MAX = 4096
 """A secret is a line, and two keys are two; a larger file is another file."""
@@ -55,10 +57,30 @@ def read_keys_of(settings: Settings, number: int) -> tuple[bytes, ...]:
         raise problem(settings, key, f"{file} {error}") from None
 
 
+def authenticates(settings: Settings) -> bool:
+    """Tell whether each caller of the operator API must say who it is."""
+    return bool(settings.admin.token_file) or is_socket(settings.admin.listen)
+
+
+def open_doors(settings: Settings) -> Iterator[str]:
+    """Yield a warning where every program on this machine is an operator."""
+    if not authenticates(settings):
+        yield (
+            f"the operator API at {settings.admin.listen} needs no token: every user "
+            "and program on this machine is an operator. Write the output of "
+            "`openssl rand -hex 32` to a file and name it in [admin] token_file"
+        )
+
+
 def open_files(settings: Settings) -> Iterator[str]:
-    """Yield a warning for each secret that everybody on this machine may read."""
+    """Yield a warning for each secret that everybody on this machine may read.
+
+    The store counts as one: it has all tenants' history, and what tokens exist.
+    """
     named = {
+        "store.url": str(path_of(settings.store.url) or ""),
         "admin.token_file": settings.admin.token_file,
+        "admin.tls_key": settings.admin.tls_key,
         "metadata.signed_secret_file": settings.metadata.signed_secret_file,
         **{
             f"secret_file of webhook {webhook.name}": webhook.secret_file

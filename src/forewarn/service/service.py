@@ -1,7 +1,9 @@
 """One service: joined, started and stopped in the order that each part needs.
 
-Start: store, driver, control thread, everything published, the fleet file, the
-listeners, the operator API; only then timers run and it is ready. Stop: not
+Start: the shared listener of VMs, which are told to ask again; the store; the VMs' own
+listeners; driver, control thread, everything published, and VMs are answered. Then the operator API; then the
+driver is asked what became of its calls, beside everything else; then timers run, and
+the service is ready. The fleet file comes last, where a fleet is stored. Stop: not
 ready, take nothing new, finish what is under way, store the last sightings, end
 the control thread, close driver and store.
 """
@@ -11,42 +13,59 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeAlias
 
-from forewarn import __version__
-from forewarn.admin import app as admin_app
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
 from forewarn.control import fleet_changes
 from forewarn.control.desk import Health
 from forewarn.control.messages import Publication
 from forewarn.control.plane import Plane
+from forewarn.control.tokens import revoke_unauthenticated
 from forewarn.control.work import Who
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText, WantedFleet
+from forewarn.fleet.problems import FleetFileError
 from forewarn.ids import RandomIds
 from forewarn.metadata.endpoint import Endpoint
+from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Address, Server
-from forewarn.service import limits, parts, secret_files
-from forewarn.service.admin import AdminServer
+from forewarn.protocol.actors import service_part
+from forewarn.protocol.errors import RefusedError
+from forewarn.service import limits, open_files, parts, secret_files
+from forewarn.service.admin_door import Door
+from forewarn.service.api import Api, ApiHere
+from forewarn.service.api_channel import Setup
+from forewarn.service.api_process import Answers, ApiProcess
 from forewarn.service.desks import ServiceDesk, VmDesk
+from forewarn.service.empty_store import refuse_empty_store
 from forewarn.service.fleets import Fleets, FleetWrites
 from forewarn.service.guests import GuestListeners
 from forewarn.service.listening import address_of, refused
 from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
+from forewarn.service.planner import PlanningError
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
 from forewarn.service.sightings import Sightings
+from forewarn.service.tls import certificate_of
 from forewarn.service.trail import Trail
 from forewarn.service.watching import Watchers
 from forewarn.service.webhooks.deliveries import Webhooks
 from forewarn.service.webhooks.pending import Pending
 from forewarn.service.webhooks.tenants import Tenants
-from forewarn.store.port import Store
+from forewarn.store import kinds
+from forewarn.store.open import path_of
+from forewarn.store.port import Reader, Store, every
 
 logger = logging.getLogger("forewarn.service")
+
+
+StartFleet: TypeAlias = WantedFleet | FleetText | FleetFileError | None
+"""The fleet of a start: its file, what is wrong with the file, or none."""
 
 
 class Service:
@@ -58,10 +77,12 @@ class Service:
         *,
         clock: Clock | None = None,
         store: Store | None = None,
+        api_apart: bool = False,
     ) -> None:
         """Join the parts; those that are not given are made as the settings say.
 
-        A store that is given stays the giver's to close.
+        A store that is given stays the giver's to close. With `api_apart` the operator
+        API has a process of its own, unless the store is in no file.
         """
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -69,12 +90,14 @@ class Service:
         self._store = store
         self._owned = contextlib.ExitStack()
         self._is_ready = False
+        self._has_listeners = False
         self._failed: asyncio.Future[BaseException]
         self._threads = ThreadPoolExecutor(
             limits.READERS, thread_name_prefix="forewarn-read"
         )
         self._sightings: Sightings | None = None
-        self._admin: AdminServer | None = None
+        self._api: Api | None = None
+        self._api_apart = api_apart and store is None
         self._runner: Runner | None = None
         self.metrics = Metrics(self.clock)
         self._fleet_writes = FleetWrites()
@@ -88,7 +111,7 @@ class Service:
 
     # Starting
 
-    async def start(self, *, fleet: WantedFleet | FleetText | None = None) -> None:
+    async def start(self, *, fleet: StartFleet = None) -> None:
         """Start everything; raises ForewarnError, and then nothing is left.
 
         A file that was applied last is not even read.
@@ -103,27 +126,83 @@ class Service:
                 raise self.failure from None
             raise
 
-    async def _start(self, fleet: WantedFleet | FleetText | None) -> None:
+    async def _start(self, fleet: StartFleet) -> None:
         tokens = secret_files.read_tokens_of(self.settings)
         secret = secret_files.read_proxy_secret(self.settings)
         keys = secret_files.read_webhook_keys(self.settings)
         loop = asyncio.get_running_loop()
-        stored, driver = await loop.run_in_executor(self._threads, self._open)
-        store = self._observed(stored)
         self.endpoint = Endpoint(
             rate_limit=self.settings.metadata.rate_limit,
             secret=secret,
             waits=parts.waits_of(self.settings),
             own_events=self.settings.metadata.own_events,
+            is_open=False,
         )
+        api = self._make_api(tokens)
+        self.server = Server(
+            endpoint=self.endpoint, clock=self.clock, bounds=self._metadata_limits(api)
+        )
+        self._guests = GuestListeners(self.server, on_open=self._tell_of_guest)
         self.watchers = Watchers()
+        self._has_listeners = True
+        await self._listen_for_vms()
+        # Its process takes a while to load: beside the opening of the store.
+        self._api = api
+        with refused("admin.listen", self.settings.admin.listen):
+            await api.listen()
+        stored = await loop.run_in_executor(self._threads, self._open_store)
+        await self._guests.open(
+            await loop.run_in_executor(self._threads, stored.read, _guest_listeners)
+        )
+        driver = await loop.run_in_executor(self._threads, self._open_driver, stored)
+        observed = self._observed(stored)
+        runner, webhooks = self._build(loop, observed, driver, keys, api)
+        runner.start()
+        await runner.call(lambda plane, now: plane.publish(now=now))
+        has_fleet = await self.desk.read(fleet_changes.has_fleet)
+        if not has_fleet:
+            # There is nothing to show to anybody yet.
+            await self._apply_at_start(fleet)
+        self.endpoint.open()
+        await self._guests.begin()
+        if secret_files.authenticates(self.settings):
+            await self._end_unauthenticated(runner)
+        with refused("admin.listen", self.settings.admin.listen):
+            await api.begin(self._answers(webhooks))
+        while await runner.call(lambda plane, now: plane.resume(now=now)):
+            pass
+        self._sightings = Sightings(
+            runner,
+            take=self.endpoint.take_sightings,
+            disable_after=self.settings.metadata.disable_after,
+        )
+        self._sightings.begin()
+        webhooks.begin()
+        runner.tick()
+        self._is_ready = True
+        # Neither VMs nor timers wait for operators.
+        await api.ready()
+        if has_fleet:
+            await self._update_at_start(fleet)
+
+    def _build(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        store: Store,
+        driver: Driver,
+        keys: Mapping[str, Sequence[bytes]],
+        api: Api,
+    ) -> tuple[Runner, Webhooks]:
+        """Join the plane, its thread and everything that asks it."""
         voice = parts.Voice(loop, publish=self._publish, changed=self.watchers.tell)
+        inquirer = parts.inquirer_of(self.settings, driver)
         plane = Plane(
             store=store,
             driver=driver,
             policy=policy(self.settings),
             ids=self._ids,
             listener=voice,
+            inquirer=inquirer,
         )
         runner = self._runner = Runner(
             plane=plane,
@@ -134,36 +213,41 @@ class Service:
             on_failure=self._fail,
         )
         driver.on_report(runner.wake)
-        webhooks = self._join(runner, store, keys)
-        runner.start()
-        await runner.call(lambda plane, now: plane.start(now=now))
-        if fleet is not None and not await self._is_applied(fleet):
-            await self.apply(fleet)
-        await self._listen(tokens)
-        self._sightings = Sightings(
-            runner,
-            take=self.endpoint.take_sightings,
-            disable_after=self.settings.metadata.disable_after,
-        )
-        self._sightings.begin()
-        webhooks.begin()
-        runner.tick()
-        self._is_ready = True
+        if inquirer is not None:
+            inquirer.on_answer(runner.wake)
+        return runner, self._join(runner, store, keys, api)
 
-    def _open(self) -> tuple[Store, Driver]:
-        """Open store and driver; the store first, since it locks the files."""
+    async def _end_unauthenticated(self, runner: Runner) -> None:
+        """Revoke the tokens that anybody on this machine could make."""
+        who = Who(actor=service_part("service"), reason="callers must authenticate now")
+        ended = await runner.call(
+            lambda plane, now: plane.order(who, revoke_unauthenticated, now=now)
+        )
+        if ended:
+            logger.warning(
+                "%d tokens were revoked: their makers were not authenticated", ended
+            )
+
+    def _open_store(self) -> Store:
+        """Open the store, before anything else, since it locks the files."""
         store = self._store
         if store is None:
             store = self._owned.enter_context(
                 contextlib.closing(parts.open_store_of(self.settings))
             )
+        if self._store is None:
+            refuse_empty_store(self.settings, store)
+        return store
+
+    def _open_driver(self, store: Store) -> Driver:
+        """Open the driver, and load what is counted in memory."""
         driver = self._owned.enter_context(
             contextlib.closing(parts.open_driver_of(self.settings))
         )
         self.metrics.tally.load(store)
         self._pending.load(store)
         self._tenants.load(store)
-        return store, driver
+        return driver
 
     def _observed(self, store: Store) -> Store:
         """Return the store as the plane uses it: the log and the metrics hear of it."""
@@ -177,20 +261,21 @@ class Service:
         return ObservedStore(store, clock=self.clock, listeners=listeners)
 
     def _join(
-        self, runner: Runner, store: Store, keys: Mapping[str, Sequence[bytes]]
+        self,
+        runner: Runner,
+        store: Store,
+        keys: Mapping[str, Sequence[bytes]],
+        api: Api,
     ) -> Webhooks:
         readings = Readings(store=store, threads=self._threads)
-        self.server = Server(
-            endpoint=self.endpoint,
-            desk=VmDesk(
+        self.server.attach(
+            VmDesk(
                 runner=runner,
                 readings=readings,
                 approvals=self.metrics.approvals,
                 clock=self.clock,
-            ),
-            clock=self.clock,
+            )
         )
-        self._guests = GuestListeners(self.server, on_open=self._tell_of_guest)
         self._fleets = Fleets(
             runner=runner,
             readings=readings,
@@ -220,42 +305,69 @@ class Service:
             server=self.server,
             runner=runner,
             readings=readings,
-            watchers=self.watchers,
+            api=api,
             webhooks=webhooks,
             is_ready=lambda: self.health().ready,
             listeners_failed=lambda: len(self._guests.failed),
         )
         return webhooks
 
-    async def _listen(self, tokens: Tokens | None) -> None:
-        metadata, admin = self.settings.metadata, self.settings.admin
-        if metadata.listen:
-            with refused("metadata.listen", metadata.listen):
-                await self.server.serve_shared(*address_of(metadata.listen))
-        await self._guests.begin()
-        self._admin = AdminServer(
-            admin_app.create_app(
-                self.desk,
-                tokens=tokens,
-                version=__version__,
-                collect=lambda: self.metrics.collect(self._parts),
-                answered=self.metrics.answered,
-                receivers=self._webhooks,
-                clock=self.clock,
-            ),
-            grace_seconds=limits.GRACE_SECONDS,
+    async def _listen_for_vms(self) -> None:
+        """Listen for VMs: they are told to ask again until everything is published."""
+        listen = self.settings.metadata.listen
+        if listen:
+            with refused("metadata.listen", listen):
+                await self.server.serve_shared(*address_of(listen))
+
+    def _metadata_limits(self, api: Api) -> Limits:
+        """Return the endpoint's limits: a reserve of files stays for all else."""
+        usual = Limits()
+        files = open_files.free_for_connections()
+        if not isinstance(api, ApiProcess):
+            files -= files // limits.ADMIN_FILES_SHARE
+        return replace(usual, connections=min(usual.connections, files))
+
+    def _make_api(self, tokens: Tokens | None) -> Api:
+        # A certificate that cannot be used is told before anything is started.
+        certificate_of(self.settings)
+        if self._api_apart and path_of(self.settings.store.url) is not None:
+            setup = Setup(settings=self.settings, tokens=tokens)
+            return ApiProcess(setup, clock=self.clock)
+        return ApiHere(self.settings, tokens, clock=self.clock)
+
+    def _answers(self, webhooks: Webhooks) -> Answers:
+        return Answers(
+            desk=self.desk,
+            webhooks=webhooks,
+            collect=lambda: self.metrics.collect(self._parts),
+            watchers=self.watchers,
         )
-        with refused("admin.listen", admin.listen):
-            await self._admin.start(*address_of(admin.listen))
 
     # Running
 
     async def apply(self, fleet: WantedFleet | FleetText) -> MergePlan:
         """Apply a fleet file, as the service does at its start."""
-        who = Who(actor="fleet file")
+        who = Who(actor=service_part("fleet file"))
         if isinstance(fleet, FleetText):
             return await self.desk.merge_fleet(fleet, who=who)
         return await self.desk.order(who, lambda work: fleet_changes.apply(work, fleet))
+
+    async def _apply_at_start(self, fleet: StartFleet) -> None:
+        if isinstance(fleet, FleetFileError):
+            raise fleet
+        if fleet is not None and not await self._is_applied(fleet):
+            await self.apply(fleet)
+
+    async def _update_at_start(self, fleet: StartFleet) -> None:
+        """Apply the file of the start; one that is refused leaves what is stored."""
+        assert self._fleets is not None, "the service was joined"
+        try:
+            await self._apply_at_start(fleet)
+        except (FleetFileError, RefusedError, PlanningError) as error:
+            name = fleet.name if isinstance(fleet, FleetText) else "of the start"
+            if isinstance(fleet, FleetFileError):
+                name = fleet.problems[0].file
+            self._fleets.refused(name, error)
 
     async def _is_applied(self, fleet: WantedFleet | FleetText) -> bool:
         return isinstance(fleet, FleetText) and await self.desk.read(
@@ -287,8 +399,20 @@ class Service:
     @property
     def admin_address(self) -> Address:
         """Return where operators are listened for."""
-        assert self._admin is not None, "the service has not started"
-        return self._admin.address
+        assert self._api is not None, "the service has not started"
+        return self._api.address
+
+    @property
+    def admin_url(self) -> str:
+        """Return the URL of the operator API."""
+        assert self._api is not None, "the service has not started"
+        return self._api.url
+
+    @property
+    def admin_door(self) -> Door:
+        """Return what counts the connections of an operator API in this process."""
+        assert isinstance(self._api, ApiHere), "it is in another process"
+        return self._api.door
 
     def health(self) -> Health:
         """Tell whether the service does its work."""
@@ -311,6 +435,8 @@ class Service:
                 f"no listener for vm {vm}: {error.strerror}"
                 for vm, error in self._guests.failed.items()
             ]
+        if self._fleets is not None and self._fleets.refusal:
+            problems.append(self._fleets.refusal)
         return Health(
             alive=alive,
             ready=alive and self._is_ready and not idle,
@@ -343,17 +469,17 @@ class Service:
         self._is_ready = False
         if self._fleets is not None:
             self._fleets.close()
-        if self._runner is not None:
-            if self._sightings is not None:
-                await self._sightings.end()
+        if self._sightings is not None:
+            await self._sightings.end()
+        if self._has_listeners:
             await self._close_listeners()
-            if self._sightings is not None:
-                await self._sightings.note()
-            if self._webhooks is not None:
-                await self._webhooks.end()
-            if not await self._runner.stop():
-                logger.error("the control thread does not end; the store stays open")
-                return
+        if self._sightings is not None:
+            await self._sightings.note()
+        if self._webhooks is not None:
+            await self._webhooks.end()
+        if self._runner is not None and not await self._runner.stop():
+            logger.error("the control thread does not end; the store stays open")
+            return
         await asyncio.to_thread(self._owned.close)
         self._threads.shutdown(wait=False)
 
@@ -361,6 +487,11 @@ class Service:
         await self._guests.end()
         self.watchers.close()
         stops = [self.server.stop(grace_seconds=limits.GRACE_SECONDS)]
-        if self._admin is not None:
-            stops.append(self._admin.stop())
+        if self._api is not None:
+            stops.append(self._api.stop())
         await asyncio.gather(*stops)
+
+
+def _guest_listeners(reader: Reader) -> dict[str, str]:
+    """Return the stored VMs that have listeners of their own, with their addresses."""
+    return {vm.name: vm.listen for vm in every(reader, kinds.VMS_WITH_LISTENER)}

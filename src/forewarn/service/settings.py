@@ -5,12 +5,12 @@ variable or its flag, so that whoever mends one need not come back for the next.
 """
 
 import difflib
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
+from forewarn import toml
 from forewarn.fleet.values import is_loopback, split_listener
 from forewarn.problems import (
     Problem,
@@ -22,7 +22,7 @@ from forewarn.problems import (
 )
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import entries, options
-from forewarn.service.options import OPTIONS, SECTIONS
+from forewarn.service.options import OPTIONS, SECTIONS, is_socket
 from forewarn.service.values import Settings, impacts, policy
 
 __all__ = [
@@ -191,7 +191,7 @@ class _Reader:
         if text is None:
             return
         try:
-            tables = tomllib.loads(text)
+            tables = toml.loads(text)
         except (ValueError, RecursionError) as error:
             self.problems.append(not_toml(error, file=str(file), text=text))
             return
@@ -312,8 +312,22 @@ def _strangers(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _check_together(settings: Settings) -> None:
-    address = split_listener(settings.admin.listen)
-    assert address is not None, settings.admin.listen
+    admin = settings.admin
+    if bool(admin.tls_certificate) is not bool(admin.tls_key):
+        named, missing = (
+            ("tls_certificate", "tls_key")
+            if admin.tls_certificate
+            else ("tls_key", "tls_certificate")
+        )
+        raise problem(settings, f"admin.{named}", f"needs admin.{missing} beside it")
+    if is_socket(admin.listen):
+        if admin.tls_certificate:
+            raise problem(
+                settings, "admin.tls_certificate", "has no use at a Unix socket"
+            )
+        return
+    address = split_listener(admin.listen)
+    assert address is not None, admin.listen
     if not is_loopback(address[0]) and not settings.admin.token_file:
         raise problem(
             settings,

@@ -24,15 +24,15 @@ from forewarn.protocol.views import View
 from forewarn.service import catalog
 from forewarn.service.observed import Change
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, Store, every
 
-VERDICTS: Mapping[str, str] = {
-    "driver done": "done",
-    "driver failed": "failed",
-    "driver outcome unknown": "unknown",
+VERDICTS: Mapping[AuditKind, str] = {
+    AuditKind.DRIVER_DONE: "done",
+    AuditKind.DRIVER_FAILED: "failed",
+    AuditKind.DRIVER_OUTCOME_UNKNOWN: "unknown",
 }
-"""The trail's words for what came of a driver's call."""
+"""The kinds of audit entries for what came of a driver's call."""
 
 
 Place: TypeAlias = tuple[str, str]
@@ -113,7 +113,7 @@ class Tally:
                     self._event(change)
                 case View():
                     self._timer(change, record.view_id, now, looked_at)
-                case AuditEntry() if record.what in VERDICTS:
+                case AuditEntry() if record.kind in VERDICTS:
                     self._result(record)
                 case _:
                     pass
@@ -166,11 +166,9 @@ class Tally:
             self.steps[kind, step] += 1
 
     def _result(self, entry: AuditEntry) -> None:
-        for subject in entry.subjects:
-            noun, _, name = subject.partition(":")
-            if noun == "operation" and (known := self._open.get(name)):
-                action = known.operation.action.value
-                self.results[action, VERDICTS[entry.what]] += 1
+        if known := self._open.get(entry.operation):
+            action = known.operation.action.value
+            self.results[action, VERDICTS[entry.kind]] += 1
 
     # What is now
 

@@ -11,9 +11,10 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from forewarn.control.wording import detail_of
 from forewarn.protocol.operations import Operation
 from forewarn.service.observed import Change
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import AuditEntry, AuditKind
 
 logger = logging.getLogger("forewarn.trail")
 
@@ -28,13 +29,29 @@ TEXT_CHARACTERS_MAX = 1_000
 _MANY = ("vm", "scope", "host", "tenant")
 """What a line may be about several of."""
 
-_NOTABLE = frozenset({"fleet applied", "host failed", "host restored"})
+_NOTABLE = frozenset(
+    {AuditKind.FLEET_APPLIED, AuditKind.HOST_FAILED, AuditKind.HOST_RESTORED}
+)
 """What is told at `info` although no operation is named."""
 
-_EVENT = "event "
-"""How what happens to an event begins: of great numbers, and so for `debug`."""
+_OF_EVENTS = frozenset(
+    {
+        AuditKind.EVENT_SCHEDULED,
+        AuditKind.EVENT_APPROVED,
+        AuditKind.EVENT_STARTED,
+        AuditKind.EVENT_SHRUNK,
+        AuditKind.EVENT_REMOVED,
+    }
+)
+"""What happens to events: of great numbers, and so for `debug`."""
 
-_BAD = frozenset({"driver failed", "driver outcome unknown", "operation failed"})
+_BAD = frozenset(
+    {
+        AuditKind.DRIVER_FAILED,
+        AuditKind.DRIVER_OUTCOME_UNKNOWN,
+        AuditKind.OPERATION_FAILED,
+    }
+)
 
 
 class Trail:
@@ -68,29 +85,38 @@ def _only_operation(changes: Sequence[Change]) -> str:
 
 
 def _tell_entry(entry: AuditEntry, only: str) -> None:
-    if entry.what.startswith(_EVENT) and not logger.isEnabledFor(logging.DEBUG):
+    if entry.kind in _OF_EVENTS and not logger.isEnabledFor(logging.DEBUG):
         # The most frequent by far: to find out what it is about would be for nothing.
         return
     fields: Fields = dict(_fields(entry.subjects))
     if only:
         fields.setdefault("operation", only)
     level = logging.DEBUG
-    if entry.what in _BAD:
+    if entry.kind in _BAD:
         level = logging.WARNING
-    elif entry.what in _NOTABLE or _is_of_operation(entry.what, fields):
+    elif entry.kind in _NOTABLE or _is_of_operation(entry.kind, fields):
         level = logging.INFO
     if not logger.isEnabledFor(level):
         return
-    fields["actor"] = entry.actor
+    fields["actor"] = entry.actor.text
+    if entry.actor.token:
+        fields["token"] = entry.actor.token
+    if entry.actor.peer:
+        fields["peer"] = entry.actor.peer
     if entry.why:
         fields["reason"] = entry.why
-    text = f"{entry.what}: {entry.detail}" if entry.detail else entry.what
+    detail = detail_of(entry)
+    text = f"{entry.what}: {detail}" if detail else entry.what
     _log(level, text, fields)
 
 
-def _is_of_operation(what: str, fields: Fields) -> bool:
+_PLANNED = frozenset({AuditKind.OPERATION_PLANNED, AuditKind.HOSTS_PLANNED})
+"""Steps that the next line of the operation tells of again."""
+
+
+def _is_of_operation(kind: AuditKind, fields: Fields) -> bool:
     is_named = "operation" in fields or "request" in fields
-    return is_named and not what.startswith(_EVENT) and what != "operation planned"
+    return is_named and kind not in {*_OF_EVENTS, *_PLANNED}
 
 
 def _tell_call(before: Operation, after: Operation) -> None:

@@ -39,6 +39,8 @@ class AdminSettings:
 
     listen: str = "127.0.0.1:8200"
     token_file: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,13 @@ class TimingSettings:
     failure_event: EventType = EventType.REBOOT
     recovery: Micros = 10 * MINUTE
     hold_bound: Micros = 24 * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySettings:
+    """[policy]: how rollouts go on."""
+
+    hosts_at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +154,7 @@ class Settings:
     admin: AdminSettings = field(default_factory=AdminSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     timing: TimingSettings = field(default_factory=TimingSettings)
+    policy: PolicySettings = field(default_factory=PolicySettings)
     driver: DriverSettings = field(default_factory=DriverSettings)
     simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
     command: CommandSettings = field(default_factory=CommandSettings)
@@ -180,6 +190,7 @@ def policy(settings: Settings) -> Policy:
         failure_event=timing.failure_event,
         recovery=sped(timing.recovery),
         hold_bound=sped(timing.hold_bound),
+        hosts_at_once=settings.policy.hosts_at_once,
         first_answer_delay=metadata.first_answer_delay,
         first_events_delay=metadata.first_events_delay,
         disable_after=metadata.disable_after,

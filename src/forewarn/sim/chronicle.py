@@ -7,6 +7,7 @@ stood then, and what happened in one transaction can be told together.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from forewarn.control import obstacles
+from forewarn.control.wording import detail_of, moved
 from forewarn.control.work import describe
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event, EventStatus
@@ -14,13 +15,18 @@ from forewarn.protocol.operations import Operation
 from forewarn.sim import moments
 from forewarn.sim.names import Names
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
 
 _UNTOLD = frozenset(
-    {"operation planned", "request closed", "fleet applied"}
+    {
+        AuditKind.OPERATION_PLANNED,
+        AuditKind.HOSTS_PLANNED,
+        AuditKind.REQUEST_CLOSED,
+        AuditKind.FLEET_APPLIED,
+    }
     | {
-        f"{kind} {done}"
+        AuditKind(f"{kind} {done}")
         for kind in ("tenant", "scope", "host", "vm")
         for done in ("add", "change", "remove")
     }
@@ -35,17 +41,14 @@ class Chronicle:
         """Call things by `names`; give each line to `tell`."""
         self._names = names
         self._tell = tell
-        self._read: set[str] = set()
+        self._last = ""
         self._entries: Sequence[AuditEntry] = ()
 
     def catch_up(self, reader: Reader, *, now: Micros) -> None:
-        """Tell what was written at the instant `now` since the last time."""
-        self._entries = [
-            entry
-            for entry in _entries_since(reader, now)
-            if entry.entry_id not in self._read
-        ]
-        self._read.update(entry.entry_id for entry in self._entries)
+        """Tell what was written since the last time."""
+        self._entries = list(_entries_behind(reader, self._last))
+        if self._entries:
+            self._last = self._entries[-1].entry_id
         self._meet_all(reader)
         for entry in self._entries:
             for line in self._lines(reader, entry, now):
@@ -70,7 +73,7 @@ class Chronicle:
 
     def _lines(self, reader: Reader, entry: AuditEntry, now: Micros) -> Iterator[str]:
         kind, _, step = entry.what.partition(" ")
-        if entry.what in _UNTOLD:
+        if entry.kind in _UNTOLD:
             return
         if step == "ordered":
             yield from self._ordered(entry)
@@ -87,9 +90,10 @@ class Chronicle:
 
     def _ordered(self, entry: AuditEntry) -> Iterator[str]:
         operations = [
-            self._name(planned, "operation")
+            self._names.meet(identifier)
             for planned in self._entries
-            if planned.what == "operation planned"
+            if planned.kind in {AuditKind.OPERATION_PLANNED, AuditKind.HOSTS_PLANNED}
+            for identifier in _subjects(planned, "operation")
         ]
         if len(operations) > 1:
             yield f"{self._name(entry, 'request')} {entry.what}: {', '.join(operations)}"
@@ -103,8 +107,8 @@ class Chronicle:
         now: Micros,
     ) -> Iterator[str]:
         name = self._names.meet(operation.operation_id)
-        at_once = self._has(operation, "operation noticed")
-        starts = self._has(operation, "operation impacting")
+        at_once = self._has(operation, AuditKind.OPERATION_NOTICED)
+        starts = self._has(operation, AuditKind.OPERATION_IMPACTING)
         if step == "noticed":
             what = describe(operation)
             if starts:
@@ -120,21 +124,21 @@ class Chronicle:
         elif step == "recovering":
             yield f"{name} Recovering until {moments.told(operation.due_at)}"
         elif step in {"done", "cancelled", "failed"}:
-            why = "" if entry.detail == describe(operation) else f": {entry.detail}"
+            told = detail_of(entry)
+            why = "" if told == describe(operation) else f": {told}"
             yield f"{name} {step.capitalize()}{why}"
 
-    def _has(self, operation: Operation, what: str) -> bool:
+    def _has(self, operation: Operation, kind: AuditKind) -> bool:
         """Tell whether this transaction took the operation through a step."""
         return any(
-            entry.what == what
-            and _subject(entry, "operation") == operation.operation_id
+            entry.kind is kind and entry.operation == operation.operation_id
             for entry in self._entries
         )
 
     def _event(self, reader: Reader, entry: AuditEntry, step: str) -> Iterator[str]:
         name = self._name(entry, "event")
         if step == "approved":
-            yield f"{name} approved {entry.detail}"
+            yield f"{name} approved {detail_of(entry)}"
         elif step == "shrunk":
             yield f"{name} no longer names {_subject(entry, 'vm')}"
         else:
@@ -146,21 +150,27 @@ class Chronicle:
 
     def _other(self, entry: AuditEntry) -> Iterator[str]:
         subject = entry.subjects[0].partition(":")[2]
-        match entry.what:
-            case "driver done":
+        told = detail_of(entry)
+        match entry.kind:
+            case AuditKind.DRIVER_DONE:
                 yield f"driver: {self._name(entry, 'operation')} is done"
-            case "driver failed" | "driver outcome unknown" | "operation resolved":
+            case (
+                AuditKind.DRIVER_FAILED
+                | AuditKind.DRIVER_OUTCOME_UNKNOWN
+                | AuditKind.OPERATION_RESOLVED
+            ):
                 what = entry.what.partition(" ")[2]
-                yield f"{self._name(entry, 'operation')} {what}: {entry.detail}"
-            case "scope enabled":
-                enabling, _, how = entry.detail.partition(", ")
-                yield f"{enabling} enabled, {how}"
-            case "scope disabled":
-                yield f"{entry.detail.partition(', ')[0]} disabled"
-            case "vm moved":
-                yield f"{subject} moved {entry.detail}"
+                yield f"{self._name(entry, 'operation')} {what}: {told}"
+            case AuditKind.SCOPE_ENABLED:
+                facts = entry.facts
+                yield f"{facts.enabling} enabled, by the first request of vm {facts.vm}"
+            case AuditKind.SCOPE_DISABLED:
+                yield f"{entry.facts.enabling} disabled"
+            case AuditKind.VM_MOVED:
+                for move in entry.facts.moves:
+                    yield f"{move.vm} moved {moved(move)}"
             case _:
-                detail = f": {entry.detail}" if entry.detail else ""
+                detail = f": {told}" if told else ""
                 yield f"{subject} {entry.what.partition(' ')[2]}{detail}"
 
     def _name(self, entry: AuditEntry, kind: str) -> str:
@@ -180,9 +190,9 @@ def summary(event: Event, status: EventStatus) -> str:
     return f"{status.value} {event.event_type.value} [{names}]"
 
 
-def _entries_since(reader: Reader, now: Micros) -> Iterable[AuditEntry]:
-    """Yield what was written at `now`; a new process begins its count anew."""
-    return reader.select(kinds.ALL_AUDIT, after=f"{now:017d}", limit=1_000_000)
+def _entries_behind(reader: Reader, last: str) -> Iterable[AuditEntry]:
+    """Yield what was written after the entry with the key `last`."""
+    return reader.select(kinds.ALL_AUDIT, after=last, limit=1_000_000)
 
 
 def _subjects(entry: AuditEntry, kind: str) -> Iterator[str]:

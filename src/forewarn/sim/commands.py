@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.control import reports, uptime
+from forewarn.control.wording import detail_of
 from forewarn.control.work import describe
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.fleet.availability import Period
@@ -238,9 +239,10 @@ def history(story: Story, words: Words) -> None:
             )
         )
         for entry in entries:
-            detail = f": {entry.detail}" if entry.detail else ""
+            told = detail_of(entry)
+            detail = f": {told}" if told else ""
             at = moments.told(entry.at)
-            story.say(f"{at} {entry.actor}, {entry.what}{detail}")
+            story.say(f"{at} {entry.actor.text}, {entry.what}{detail}")
 
 
 def availability(story: Story, words: Words) -> None:

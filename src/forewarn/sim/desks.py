@@ -11,6 +11,7 @@ from typing import TypeVar
 from forewarn.control import fleet_changes, own_view, reports
 from forewarn.control.approvals import Approval
 from forewarn.control.desk import Health
+from forewarn.control.idempotency import Once
 from forewarn.control.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
@@ -87,13 +88,16 @@ class EngineDesk:
         """Return how many objects of each kind a fleet file has."""
         return text.read().count()
 
-    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+    async def merge_fleet(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
         """Apply a fleet file for `who`; for nobody it is only planned."""
         wanted, digest = text.read(), text.digest()
         if who is None:
-            return await self.read(lambda reader: fleet_changes.plan(reader, wanted))
+            return await self.read(lambda reader: fleet_changes.preview(reader, wanted))
         return await self.order(
-            who, lambda work: fleet_changes.apply(work, wanted, digest=digest)
+            who,
+            lambda work: fleet_changes.apply(work, wanted, digest=digest, once=once),
         )
 
     def now(self) -> Micros:
@@ -104,6 +108,6 @@ class EngineDesk:
         """Yield ids of operations that changed; an empty tuple: read anew."""
         return self._watchers.watch()
 
-    def health(self) -> Health:
+    async def health(self) -> Health:
         """Tell that it works: there is no part that could fail by itself."""
         return Health(alive=True, ready=True)

@@ -23,6 +23,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.ids import Ids
 from forewarn.instants import Micros
 from forewarn.metadata.endpoint import Endpoint
+from forewarn.protocol.actors import operator
 from forewarn.store.port import Reader, Store
 
 T = TypeVar("T")
@@ -101,6 +102,7 @@ class Engine:
             listener=self.ears,
             checkpoint=self._checkpoint,
         )
+        self.read_clocks()
         self.plane.start(now=self.now)
 
     def restart(self) -> None:
@@ -124,7 +126,9 @@ class Engine:
         reason: str = "",
     ) -> T:
         """Give an order, as the operator API does."""
-        return self.plane.order(Who(actor=actor, reason=reason), decide, now=self.now)
+        return self.plane.order(
+            Who(actor=operator(actor), reason=reason), decide, now=self.now
+        )
 
     def apply_fleet(self, text: str, *, name: str = "fleet.toml") -> MergePlan:
         """Apply a fleet file."""
@@ -137,6 +141,11 @@ class Engine:
 
     def settle(self) -> None:
         """Do what is due at the present instant."""
+        self.read_clocks()
         self.plane.note_sightings(self.endpoint.take_sightings(), now=self.now)
         while self.plane.advance(now=self.now):
             pass
+
+    def read_clocks(self) -> None:
+        """Have the plane notice a step of the clock, as a service does in each turn."""
+        self.plane.read_clocks(now=self.now, monotonic=self.clock.monotonic())

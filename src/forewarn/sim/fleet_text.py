@@ -7,10 +7,10 @@ what is wrong in it is found where all fleet files are read.
 
 import json
 import shlex
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
+from forewarn import toml
 from forewarn.sim.transcript import TranscriptError
 
 Tables: TypeAlias = dict[str, dict[str, dict[str, Any]]]
@@ -22,7 +22,7 @@ KINDS = ("tenant", "scope", "host", "vm")
 def read(text: str) -> Tables:
     """Return the tables of a fleet file."""
     try:
-        document = tomllib.loads(text)
+        document = toml.loads(text)
     except ValueError as error:
         raise TranscriptError(f"this is not TOML: {error}") from error
     return {
@@ -76,7 +76,7 @@ def _pairs(values: Mapping[str, Any]) -> Iterable[str]:
 def _value(text: str) -> object:
     """Return what TOML makes of it; plain words are texts."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return toml.loads(f"value = {text}")["value"]
     except ValueError:
         return text
 

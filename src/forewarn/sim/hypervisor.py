@@ -31,6 +31,11 @@ class ToldDriver:
         """Return which kind of driver it is."""
         return self._driver.kind
 
+    @property
+    def memory(self) -> str:
+        """Return the identity of the driver's memory."""
+        return self._driver.memory
+
     def actions(self) -> frozenset[Action]:
         """Return what the driver can do."""
         return self._driver.actions()
@@ -50,9 +55,11 @@ class ToldDriver:
             raise
         self._tell(f"driver: {what}")
 
-    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
         """Ask what became of a call."""
-        probe = self._driver.probe(operation_id, generation, now=now)
+        probe = self._driver.probe(operation_id, generation, now=now, memory=memory)
         number = self._number(operation_id, generation)
         self._tell(f"driver: asked after {number}: {probe.state.value}")
         return probe

@@ -1,6 +1,7 @@
 """What an operator orders in a story: the verbs, as on the command line."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -32,7 +33,8 @@ def _wishes(story: Story, words: Words) -> verbs.Wishes:
 
 
 def _maintain(story: Story, words: Words) -> Decide:
-    wishes = _wishes(story, words)
+    at_once = words.option("--at-once")
+    wishes = replace(_wishes(story, words), at_once=int(at_once) if at_once else None)
     try:
         action = Action(words.option("--impact"))
     except ValueError as error:

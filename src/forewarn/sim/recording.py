@@ -91,7 +91,11 @@ class Answer:
         if not has_length:
             lines.append(f"Content-Length: {len(self.body)}")
         head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-        return Response(status=self.status, payload=head + self.body)
+        return Response(
+            status=self.status,
+            payload=head + self.body,
+            takes_date=self.header("date") is None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,8 +63,10 @@ def _bring_view_nearer(work: Work, view: View, by: Micros) -> None:
     moved = replace(
         view,
         last_seen=max(1, view.last_seen - by) if view.last_seen else 0,
-        ready_at=max(0, view.ready_at - by),
-        events_from=max(0, view.events_from - by),
+        ready_at=_nearer(view.ready_at, by, now=work.now) if view.ready_at else 0,
+        events_from=(
+            _nearer(view.events_from, by, now=work.now) if view.events_from else 0
+        ),
         due_at=_nearer(view.due_at, by, now=work.now) if view.due_at else 0,
     )
     if moved != view:

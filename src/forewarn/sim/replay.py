@@ -52,7 +52,10 @@ _BLANK = Answer(status=HTTPStatus.OK, headers=(), body=b"")
 """In the place of a document while there was none yet; nobody is shown it."""
 
 _GARBAGE = Response(
-    status=HTTPStatus.OK, payload=b"this is no answer of HTTP\r\n\r\n", close=True
+    status=HTTPStatus.OK,
+    payload=b"this is no answer of HTTP\r\n\r\n",
+    close=True,
+    takes_date=False,
 )
 
 _DOCUMENT_STATUSES = frozenset({HTTPStatus.OK, HTTPStatus.NOT_MODIFIED})
@@ -96,7 +99,7 @@ class Replay:
         """Be ready; listen nowhere yet.
 
         Time goes `speed` times as fast. Dates are brought to the present unless
-        the replay is `exact`, which is equal in every byte.
+        the replay is `exact`, whose answers differ only in their Date header.
         """
         assert 0 < speed <= SPEED_MAX, speed
         version = versions.parse(recording.header.api_version)

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from forewarn.admin import shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Actor, Desk
-from forewarn.admin.orders import made
 from forewarn.control import reports
 from forewarn.control.work import Who, need
 from forewarn.fleet.model import Scope, Vm, VmState
@@ -22,7 +21,7 @@ from forewarn.instants import MINUTE, Micros, format_instant
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import BadRequestError, NotFoundError
 from forewarn.protocol.events import Event
-from forewarn.protocol.operations import Operation
+from forewarn.protocol.operations import Operation, Request
 from forewarn.service.parts import url
 from forewarn.sim import bodies
 from forewarn.sim.faults.problems import FaultError
@@ -131,7 +130,12 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         notice = await desk.read(lambda reader: _terminate_notice(reader, body.vms[0]))
         wanted = body.wanted(stage.engine.policy, terminate_notice=notice)
         request = stage.stage(wanted)
-        return await made(desk, request.request_id)
+        report = await desk.read(
+            lambda reader: reports.request_report(
+                reader, need(reader, Request, request.request_id), now=desk.now()
+            )
+        )
+        return answer(report, status=201)
 
     @sim.post(
         "/operations/{name}/move",

@@ -169,7 +169,9 @@ class Simulator:
         last = port + PORTS_TRIED if self._addresses.admin_may_move else port
         while True:
             try:
-                await self._admin.start(host, port)
+                await self._admin.start(
+                    f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+                )
                 return
             except OSError as error:
                 if error.errno != errno.EADDRINUSE or port >= last:

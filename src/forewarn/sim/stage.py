@@ -16,6 +16,7 @@ from forewarn.control.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.server import Address, Server
+from forewarn.protocol.actors import service_part
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.service.watching import Watchers
@@ -38,7 +39,7 @@ TICK_SECONDS_MAX = 1.0
 HOST = "127.0.0.1"
 """Where VMs are served unless somebody says otherwise: nobody else reaches it."""
 
-SIMULATOR = Who(actor="simulator")
+SIMULATOR = Who(actor=service_part("simulator"))
 
 
 class Stage:

@@ -120,6 +120,12 @@ class World(Engine):
             self.settle()
         raise AssertionError("the world goes round in circles")
 
+    def step_clock(self, by: str | Micros, *, back: bool = False) -> None:
+        """Set the wall clock forward or back; no time passes."""
+        size = parse_duration(by) if isinstance(by, str) else by
+        self.clock.step(-size if back else size)
+        self.settle()
+
     # What VMs do
 
     def vm(self, name: str) -> "WorldVm":

@@ -19,12 +19,13 @@ from forewarn.fleet.model import Vm
 from forewarn.fleet.spans import Span
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.codec import Row, revised
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Query, Range, Record
+from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.pending import Pending
 from forewarn.store.port import PAGE_ROWS, StaleWriteError
 from forewarn.store.rows import RowTransaction, Schema
@@ -70,6 +71,10 @@ leaves the answers as they were, which is seen at once."""
 _LOOKS: Mapping[type, Callable[[Any], object]] = {
     kind: attrgetter(*fields) for kind, fields in LOOKED_AT.items()
 }
+
+ADDED_LATER: frozenset[type] = frozenset({AuditEntry, Operation, Event})
+"""Kinds of which one order makes hundreds, under ids that were just drawn. They are
+sent in bulk, and one that exists already shows when they are."""
 
 Name: TypeAlias = tuple[type, str]
 
@@ -203,12 +208,32 @@ class RememberingTransaction(RowTransaction):
         self._pending.send(over.kind)
         return super().earliest(over)
 
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        """Return bounds of the keys of audit entries with an instant in [first, end)."""
+        self._pending.send(AuditEntry)
+        return super().audit_keys(first, end)
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        """Return the records under `value` with the highest numbers, or the lowest."""
+        self._pending.send(ranking.kind)
+        return super().ranked(ranking, value, limit=limit, lowest=lowest)
+
     def add(self, record: R) -> R:
-        """Store a new record; raises DuplicateError, of a line of the trail later."""
+        """Store a new record; raises DuplicateError, of ADDED_LATER later."""
         if isinstance(record, AuditEntry):  # written by many, read by few
             self._pending.append(record)
             return record
-        super().add(record)
+        if type(record) in ADDED_LATER:
+            self._pending.add(record)
+        else:
+            super().add(record)
         self.seen[type(record), record.key] = record
         self._follow(None, record)
         return record

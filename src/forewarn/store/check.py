@@ -2,7 +2,7 @@
 
 Works on a file that no service uses, on a backup, and beside a running service:
 it reads one moment and changes nothing. What must hold of the records is in
-`fleet_rules` and `work_rules`; here the file is opened and read whole, and its
+`fleet_rules`, `work_rules` and `overlap_rules`; here the file is opened and read whole, and its
 tables of links are compared with the records that they were made from.
 """
 
@@ -12,13 +12,15 @@ from itertools import islice
 from pathlib import Path
 
 from forewarn.fleet.spans import Span
-from forewarn.store import fleet_rules, queries, span_rules, work_rules
+from forewarn.store import fleet_rules, overlap_rules, queries, span_rules, work_rules
 from forewarn.store.audit import AuditEntry
 from forewarn.store.backup import integrity_faults
 from forewarn.store.codec import CODECS
 from forewarn.store.connection import Connection
 from forewarn.store.contents import Contents
+from forewarn.store.leader import Leader
 from forewarn.store.migrate import count_done, load_steps, tables_of
+from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
 from forewarn.store.rows import Schema
@@ -30,9 +32,11 @@ VIOLATIONS_MAX = 1_000
 RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     fleet_rules.references,
     fleet_rules.fleet,
+    fleet_rules.rooms,
     fleet_rules.seats,
     fleet_rules.enablings,
     fleet_rules.incarnations,
+    fleet_rules.marks,
     fleet_rules.started_lists,
     fleet_rules.down_is_told,
     work_rules.references,
@@ -41,6 +45,10 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     work_rules.timers,
     work_rules.migrations,
     work_rules.requests,
+    overlap_rules.calls,
+    overlap_rules.moved,
+    overlap_rules.failures,
+    overlap_rules.announced_domains,
     span_rules.open_spans,
 )
 
@@ -98,13 +106,19 @@ def _read(connection: Connection, contents: Contents) -> Iterator[str]:
                 contents.is_whole = False
                 yield error.message
                 continue
-            if isinstance(record, AuditEntry):
-                wrong = work_rules.wrong_entry(record)
+            if isinstance(record, Leader):
+                # It stands first among the kinds: the keys of others name its term.
+                contents.term, wrong = record.term, ""
+            elif isinstance(record, AuditEntry):
+                wrong = work_rules.wrong_entry(record, contents)
             elif isinstance(record, OutboxMessage):
-                wrong = work_rules.wrong_message(record)
+                wrong = work_rules.wrong_message(record, contents)
             elif isinstance(record, Token):
                 # Tenants were read before: they stand first among the kinds.
                 wrong = work_rules.wrong_token(record, contents)
+                wrong = wrong or overlap_rules.wrong_name(record, contents)
+            elif isinstance(record, OrderKey):
+                wrong = work_rules.wrong_order_key(record)
             elif isinstance(record, Span):
                 contents.add(record)
                 wrong = span_rules.wrong_span(record) or succession.wrong(record)

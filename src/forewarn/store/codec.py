@@ -11,6 +11,7 @@ StoreError and is never mended by a guess.
 
 import dataclasses
 import enum
+import functools
 import itertools
 import json
 import operator
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm
+from forewarn.fleet.room import Room
 from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
 from forewarn.protocol.frozen import changed, maker_of
@@ -29,6 +31,9 @@ from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Record
+from forewarn.store.leader import Leader
+from forewarn.store.nested import shape_of
+from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
 from forewarn.store.token import Token
@@ -87,12 +92,21 @@ def _pair(item: object) -> tuple[str, str]:
 
 
 def _object_of(kind: type[Any]) -> Callable[[object], Any]:
-    """Return what makes a `kind`, whose fields are text, numbers and flags."""
+    """Return what makes a `kind`, whose fields are text, numbers and flags.
+
+    A field that is missing has its default.
+    """
     hints = typing.get_type_hints(kind)
+    needed = {
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING
+    }
 
     def decode(item: object) -> Any:
         values = cast("dict[str, object]", item) if isinstance(item, dict) else {}
-        if {name: type(value) for name, value in values.items()} != hints:
+        types = {name: type(value) for name, value in values.items()}
+        if not (needed <= types.keys() and types.items() <= hints.items()):
             raise TypeError(f"{item!r} is not a {kind.__name__}")
         return kind(**values)
 
@@ -116,14 +130,11 @@ def _dump_texts(items: tuple[str, ...]) -> str:
 
 
 def _dump_of(kind: type[Any]) -> Callable[[tuple[Any, ...]], str]:
-    """Return what writes `kind`s, whose fields are text, numbers and flags."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    assert len(names) > 1, "of one name alone, attrgetter makes no tuple"
-    values = operator.attrgetter(*names)
+    """Return what writes `kind`s, without the fields that have their defaults."""
+    encode_one = shape_of(kind).encode
 
     def encode(items: tuple[Any, ...]) -> str:
-        # `dataclasses.asdict` copies deeply what cannot change.
-        return _dump(tuple(dict(zip(names, values(i), strict=True)) for i in items))
+        return _dump(tuple(map(encode_one, items)))
 
     return encode
 
@@ -140,6 +151,28 @@ def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
     )
 
 
+VALUES_REMEMBERED = 4_096
+"""Nested values whose text is remembered: the actors of some thousand VMs, which
+approve event after event."""
+
+
+def _value(kind: Any, *, nullable: bool = False) -> Column:
+    """Return how one nested value is kept: as JSON; None as an empty text."""
+    shape = shape_of(kind)
+
+    @functools.lru_cache(VALUES_REMEMBERED)
+    def encode(value: Any) -> str:
+        if value is None and nullable:
+            return ""
+        return _write_json(shape.encode(value))
+
+    @functools.lru_cache(VALUES_REMEMBERED)
+    def decode(text: str) -> Any:
+        return None if nullable and not text else shape.decode(json.loads(text))
+
+    return Column((str,), encode, decode)
+
+
 def column_for(hint: Any) -> Column:
     """Return how a field of this type is kept; raises TypeError."""
     plain = {
@@ -154,11 +187,22 @@ def column_for(hint: Any) -> Column:
         return plain[hint]
     if isinstance(hint, enum.EnumType):
         return _choice(cast("type[enum.Enum]", hint))
+    if dataclasses.is_dataclass(hint):
+        return _value(hint)
     match typing.get_args(hint):
+        case (type() as item, types.NoneType) if dataclasses.is_dataclass(item):
+            return _value(item, nullable=True)
         case (enum.EnumType() as kind, types.NoneType):
             return _choice(cast("type[enum.Enum]", kind), nullable=True)
         case (type() as item, types.EllipsisType()) if dataclasses.is_dataclass(item):
             return Column((str,), _dump_of(item), _list_of(_object_of(item)))
+        case (types.UnionType() as union, types.EllipsisType()):
+            shape = shape_of(union)
+
+            def dump(items: tuple[Any, ...]) -> str:
+                return _dump(tuple(map(shape.encode, items)))
+
+            return Column((str,), dump, _list_of(shape.decode))
         case _:
             raise TypeError(f"no column can hold {hint}")
 
@@ -329,12 +373,15 @@ class Codec(Generic[R]):
 
 
 def _vms_of(operation: Operation) -> Iterable[Row]:
-    for vm in sorted(set(operation.vms)):
+    for vm in sorted({*operation.vms, *operation.left_vms}):
         yield (vm, operation.key)
 
 
 def _open_vms_of(operation: Operation) -> Iterable[Row]:
-    return () if operation.state in ENDED_STATES else _vms_of(operation)
+    if operation.state in ENDED_STATES:
+        return
+    for vm in sorted(set(operation.vms)):
+        yield (vm, operation.key)
 
 
 def _open_scopes_of(operation: Operation) -> Iterable[Row]:
@@ -346,15 +393,27 @@ def _scopes_of(operation: Operation) -> Iterable[Row]:
         yield (scope, operation.key)
 
 
+def _waits_of(operation: Operation) -> Iterable[Row]:
+    for name in sorted(set(operation.waits_for)):
+        yield (name, operation.key)
+
+
+def _domains_of(event: Event) -> Iterable[Row]:
+    for domain in sorted(event.excluding_domains):
+        yield (domain, event.key, event.scope)
+
+
 def _subjects_of(entry: AuditEntry) -> Iterable[Row]:
     entry_id = entry.entry_id
-    return [(subject, entry_id) for subject in dict.fromkeys(entry.subjects)]
+    return [(subject, entry_id) for subject in dict.fromkeys(entry.linked_subjects)]
 
 
 CODECS: tuple[Codec[Any], ...] = (
+    Codec(Leader, "leader", key="name"),
     Codec(Tenant, "tenant", key="name"),
     Codec(Scope, "scope", key="name"),
     Codec(Host, "host", key="name", status="state"),
+    Codec(Room, "room", key="host"),
     Codec(
         Vm,
         "vm",
@@ -379,10 +438,11 @@ CODECS: tuple[Codec[Any], ...] = (
         key="operation_id",
         status="state",
         links=(
-            Links("operation_vm", _vms_of, ("moves",)),
+            Links("operation_vm", _vms_of, ("moves", "left_vms")),
             Links("open_operation_vm", _open_vms_of, ("moves", "state")),
             Links("operation_scope", _scopes_of, ("scopes",)),
             Links("open_operation_scope", _open_scopes_of, ("scopes", "state")),
+            Links("operation_wait", _waits_of, ("waits_for",)),
         ),
         amendments=(
             Amendment(
@@ -394,8 +454,11 @@ CODECS: tuple[Codec[Any], ...] = (
                     "attempts",
                     "call_state",
                     "driver",
+                    "driver_memory",
                     "started_at",
                     "note",
+                    "held_by",
+                    "waits_for",
                 ),
             ),
         ),
@@ -405,10 +468,12 @@ CODECS: tuple[Codec[Any], ...] = (
         "event",
         key="event_id",
         status="status",
+        links=(Links("event_fault_domain", _domains_of, ("status", "resources")),),
         amendments=(
-            Amendment("event_approval", ("approved_by", "approved_at")),
+            Amendment("event_approval", ("approver", "approved_at")),
+            Amendment("event_showing", ("shown_in",)),
             Amendment(
-                "event_start", ("status", "approved_by", "approved_at", "started_at")
+                "event_start", ("status", "approver", "approved_at", "started_at")
             ),
         ),
     ),
@@ -416,11 +481,14 @@ CODECS: tuple[Codec[Any], ...] = (
         AuditEntry,
         "audit_entry",
         key="entry_id",
-        links=(Links("audit_subject", _subjects_of, ("subjects",)),),
+        links=(
+            Links("audit_subject", _subjects_of, ("subjects", "operation", "kind")),
+        ),
     ),
     Codec(OutboxMessage, "outbox_message", key="message_id"),
     Codec(Span, "span", key="span_id"),
     Codec(Token, "token", key="token_id"),
+    Codec(OrderKey, "order_key", key="key_id"),
     Codec(AppliedFile, "applied_file", key="name"),
 )
 """Every kind, once."""

@@ -5,25 +5,34 @@ from functools import cached_property
 from typing import cast
 
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.room import Room
 from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store.kinds import Record
+from forewarn.store.token import Token
 
 
 @dataclass(kw_only=True)
 class Contents:
     """The records by key."""
 
+    term: int = 0
+    """The present term of the store."""
     tenants: dict[str, Tenant] = field(default_factory=dict[str, Tenant])
     scopes: dict[str, Scope] = field(default_factory=dict[str, Scope])
     hosts: dict[str, Host] = field(default_factory=dict[str, Host])
+    rooms: dict[str, Room] = field(default_factory=dict[str, Room])
     vms: dict[str, Vm] = field(default_factory=dict[str, Vm])
     views: dict[str, View] = field(default_factory=dict[str, View])
     requests: dict[str, Request] = field(default_factory=dict[str, Request])
     operations: dict[str, Operation] = field(default_factory=dict[str, Operation])
     events: dict[str, Event] = field(default_factory=dict[str, Event])
+    tokens: dict[tuple[str, str], list[Token]] = field(
+        default_factory=dict[tuple[str, str], list[Token]]
+    )
+    """By tenant and folded name; those that were read already."""
     open_spans: dict[str, list[Span]] = field(default_factory=dict[str, list[Span]])
     """By VM, the times that go on: those that are over judge themselves."""
     is_whole: bool = True
@@ -41,6 +50,7 @@ class Contents:
             Tenant: self.tenants,
             Scope: self.scopes,
             Host: self.hosts,
+            Room: self.rooms,
             Vm: self.vms,
             View: self.views,
             Request: self.requests,

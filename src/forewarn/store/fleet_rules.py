@@ -1,10 +1,13 @@
 """What must hold between the rows of the fleet: hosts, scopes, VMs and views."""
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from forewarn.fleet import checks
 from forewarn.fleet import views as fleet_views
 from forewarn.fleet.model import HostState, VmState
+from forewarn.fleet.room import room_of, taken_by
 from forewarn.protocol import documents, views
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import (
@@ -66,12 +69,17 @@ def seats(contents: Contents) -> Iterator[str]:
 
 
 def enablings(contents: Contents) -> Iterator[str]:
-    """7.2: what one request enables is enabled together."""
+    """7.1, 7.2: what one request enables is enabled together, and each delay ends."""
     enabled: dict[str, set[bool]] = {}
     for view in contents.views.values():
         enabled.setdefault(view.enabling, set()).add(view.is_enabled)
         if view.is_enabled and not (view.epoch > 0 and view.incarnation > 0):
             yield f"view {view.view_id} is enabled and has never begun"
+        ends = [end for end in (view.ready_at, view.events_from) if end]
+        if view.due_at != min(ends, default=0):
+            yield f"view {view.view_id} has a delay that no timer ends, or a timer of none"
+        if ends and not view.is_enabled:
+            yield f"view {view.view_id} is disabled and has a delay"
     for key, states in enabled.items():
         if len(states) > 1:
             yield f"of the views of {key} some are enabled and some are not"
@@ -89,12 +97,35 @@ def incarnations(contents: Contents) -> Iterator[str]:
         ]
         shown.sort(key=lambda event: (event.created, event.event_id))
         # Nothing is shown before the first-events delay is over (7.1).
-        right = {documents.digest([] if view.due_at else shown)}
+        right = {documents.digest(shown if view.shows_events else [])}
         if view.digest not in right:
             yield (
                 f"view {view.view_id} stands at incarnation {view.incarnation} of "
                 "another content than its events are; the next start raises it"
             )
+
+
+def marks(contents: Contents) -> Iterator[str]:
+    """3.2: what a document shows is marked with its view, to stay approvable."""
+    sound = True
+    for event in contents.events.values():
+        if not all(map(views.is_mark, event.shown_in)):
+            sound = False
+            yield f"event {event.event_id} has a mark that is none"
+    for vm in contents.vms.values():
+        if not all(map(views.is_mark, vm.left_views)):
+            yield f"vm {vm.name} has a mark that is none"
+    for view in contents.views.values() if sound else ():
+        for event in contents.live_events_of_scope.get(view.scope, []):
+            if (
+                view.shows_events
+                and views.sees(view, event)
+                and not views.was_shown_in(event, view)
+            ):
+                yield (
+                    f"event {event.event_id} is shown in view {view.view_id}, and "
+                    "could not be approved after a change of views"
+                )
 
 
 def started_lists(contents: Contents) -> Iterator[str]:
@@ -138,3 +169,27 @@ def down_is_told(contents: Contents) -> Iterator[str]:
             and host.state is HostState.DOWN
         ):
             yield f"vm {vm.name} runs on host {host.name}, which is down"
+
+
+def rooms(contents: Contents) -> Iterator[str]:
+    """6.3: the places that are kept of each host are those that are there."""
+    used = Counter(name for vm in contents.vms.values() for name in taken_by(vm))
+    works = Counter(
+        operation.host
+        for operation in contents.open_operations
+        if operation.occupies_host
+    )
+    for name in sorted(contents.rooms.keys() - contents.hosts.keys()):
+        yield f"places are kept of host {name}, which is not there"
+    for name, host in contents.hosts.items():
+        kept = contents.rooms.get(name)
+        if kept is None:
+            yield f"no places are kept of host {name}"
+            continue
+        right = room_of(host, used=used[name], works=works[name], done_in=kept.done_in)
+        if replace(kept, revision=0) != right:
+            yield (
+                f"host {name} has {right.used} of {right.places} places taken and "
+                f"{right.works} operations; {kept.used} of {kept.places} and "
+                f"{kept.works} are kept, or its zone or state differs"
+            )

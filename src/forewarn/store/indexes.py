@@ -5,7 +5,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from forewarn.instants import Micros
-from forewarn.store.kinds import Query, Range, Record
+from forewarn.store.kinds import Query, Range, Ranking, Record
 
 Place: TypeAlias = tuple[Micros, str]
 """An instant and a key: where a record stands in a range."""
@@ -48,6 +48,25 @@ class _Ordered:
             bisect.insort(self.places, (after, key))
 
 
+class _Ranked:
+    """The places of the records under each value of a ranking, sorted."""
+
+    def __init__(self, ranking: Ranking[Any]) -> None:
+        self.places: dict[str, list[tuple[int, str]]] = {}
+        self._places = ranking.places
+
+    def change(self, key: str, old: Record | None, new: Record | None) -> None:
+        before = set[tuple[str, int]]() if old is None else set(self._places(old))
+        after = set[tuple[str, int]]() if new is None else set(self._places(new))
+        for value, rank in before - after:
+            places = self.places[value]
+            del places[bisect.bisect_left(places, (rank, key))]
+            if not places:
+                del self.places[value]
+        for value, rank in after - before:
+            bisect.insort(self.places.setdefault(value, []), (rank, key))
+
+
 class Table:
     """Records of one kind by key; an index is made when it is first needed."""
 
@@ -56,6 +75,7 @@ class Table:
         self._records: dict[str, Record] = {}
         self._found: dict[str, _Found] = {}
         self._ordered: dict[str, _Ordered] = {}
+        self._ranked: dict[str, _Ranked] = {}
 
     def get(self, key: str) -> Record | None:
         """Return the record with this key, or None."""
@@ -68,6 +88,8 @@ class Table:
             found.change(key, old, new)
         for ordered in self._ordered.values():
             ordered.change(key, old, new)
+        for ranked in self._ranked.values():
+            ranked.change(key, old, new)
         if new is not None:
             self._records[key] = new
         elif old is not None:
@@ -93,6 +115,25 @@ class Table:
     def first(self, over: Range[Any], limit: int) -> list[Place]:
         """Return the first places."""
         return self._places(over)[:limit]
+
+    def within(self, over: Range[Any], first: Micros, end: Micros) -> list[str]:
+        """Return the keys at the places from `first` on and before `end`."""
+        places = self._places(over)
+        start = bisect.bisect_left(places, first, key=itemgetter(0))
+        stop = bisect.bisect_left(places, end, key=itemgetter(0))
+        return [key for _, key in places[start:stop]]
+
+    def ranked(
+        self, ranking: Ranking[Any], value: str, limit: int, *, lowest: bool
+    ) -> list[tuple[int, str]]:
+        """Return the highest places under `value`, or the lowest."""
+        ranked = self._ranked.get(ranking.name)
+        if ranked is None:
+            ranked = self._ranked[ranking.name] = _Ranked(ranking)
+            for key, record in self._records.items():
+                ranked.change(key, None, record)
+        places = ranked.places.get(value, [])
+        return places[:limit] if lowest else places[-limit:][::-1]
 
     def _places(self, over: Range[Any]) -> list[Place]:
         ordered = self._ordered.get(over.name)

@@ -11,12 +11,21 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.room import Room
 from forewarn.fleet.spans import Span
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
-from forewarn.protocol.operations import ENDED_STATES, Operation, Request
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    WAITING_STATES,
+    Operation,
+    OperationState,
+    Request,
+)
 from forewarn.protocol.views import View
 from forewarn.store.audit import AuditEntry
+from forewarn.store.leader import Leader
+from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.token import Token
 
@@ -38,9 +47,11 @@ class Record(Protocol):
 R = TypeVar("R", bound=Record)
 
 KINDS: tuple[type[Record], ...] = (
+    Leader,
     Tenant,
     Scope,
     Host,
+    Room,
     Vm,
     View,
     Request,
@@ -50,6 +61,7 @@ KINDS: tuple[type[Record], ...] = (
     OutboxMessage,
     Span,
     Token,
+    OrderKey,
     AppliedFile,
 )
 
@@ -73,12 +85,28 @@ class Range(Generic[R]):
     """0 means: not in this range."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking(Generic[R]):
+    """A question answered by the records under a value, ordered by a number."""
+
+    name: str
+    kind: type[R]
+    places: Callable[[R], Iterable[tuple[str, int]]]
+    """Each value that the record is found under, with its number there. A record with
+    several numbers under a value is found at each of them."""
+
+
 def _everything(_record: Record) -> tuple[str, ...]:
     return ("",)
 
 
 def _open(operation: Operation) -> bool:
     return operation.state not in ENDED_STATES
+
+
+def domain_value(scope: str, fault_domain: int) -> str:
+    """Return the value by which the VMs of a fault domain are found."""
+    return f"{scope}/{fault_domain}"
 
 
 ALL_TENANTS: Query[Tenant] = Query("all_tenants", Tenant, _everything)
@@ -102,12 +130,33 @@ VMS_MOVING_TO: Query[Vm] = Query(
     "vms_moving_to", Vm, lambda vm: (vm.moving_to,) if vm.moving_to else ()
 )
 """VMs that a host keeps a place for."""
+VMS_MOVING: Query[Vm] = Query(
+    "vms_moving", Vm, lambda vm: ("",) if vm.moving_to else ()
+)
+"""VMs that any host keeps a place for."""
 VMS_OF_SCOPE: Query[Vm] = Query(
     "vms_of_scope",
     Vm,
     lambda vm: () if vm.state is VmState.DELETED else (vm.scope,),
 )
 """Deleted VMs are in no scope."""
+VMS_OF_DOMAIN: Query[Vm] = Query(
+    "vms_of_domain",
+    Vm,
+    lambda vm: (
+        ()
+        if vm.state is VmState.DELETED
+        else (domain_value(vm.scope, vm.fault_domain),)
+    ),
+)
+"""Those of one fault domain of a scope."""
+VMS_WITH_LISTENER: Query[Vm] = Query(
+    "vms_with_listener",
+    Vm,
+    lambda vm: ("",) if vm.listen and vm.state is not VmState.DELETED else (),
+)
+"""VMs with a listener of their own. Without an index: it is asked once, at a start,
+which reads all VMs anyway, and reading 100,000 rows takes less than 0.1 s."""
 VMS_UNSTEADY_IN_SCOPE: Query[Vm] = Query(
     "vms_unsteady_in_scope",
     Vm,
@@ -134,14 +183,38 @@ OPERATIONS_IN_STATE: Query[Operation] = Query(
     "operations_in_state", Operation, lambda op: (op.state.value,)
 )
 OPERATIONS_OF_VM: Query[Operation] = Query(
-    "operations_of_vm", Operation, lambda op: op.vms
+    "operations_of_vm", Operation, lambda op: (*op.vms, *op.left_vms)
 )
+"""What the VM is, or ever was, part of."""
 OPERATIONS_OF_SCOPE: Query[Operation] = Query(
     "operations_of_scope", Operation, lambda op: op.scopes
 )
 OPERATIONS_OF_REQUEST: Query[Operation] = Query(
     "operations_of_request", Operation, lambda op: (op.request,)
 )
+OPEN_OPERATIONS_OF_REQUEST: Query[Operation] = Query(
+    "open_operations_of_request",
+    Operation,
+    lambda op: (op.request,) if _open(op) else (),
+)
+ANNOUNCED_OF_REQUEST: Query[Operation] = Query(
+    "announced_of_request",
+    Operation,
+    lambda op: (op.request,) if op.state in WAITING_STATES else (),
+)
+PLANNED_OF_REQUEST: Query[Operation] = Query(
+    "planned_of_request",
+    Operation,
+    lambda op: (op.request,) if op.state is OperationState.PLANNED else (),
+)
+REQUESTS_UNPLANNED: Query[Request] = Query(
+    "requests_unplanned", Request, lambda made: ("",) if made.unplanned else ()
+)
+"""Rollouts with hosts whose operations are not made yet: few, and not for long."""
+OPERATIONS_THAT_WAIT: Query[Operation] = Query(
+    "operations_that_wait", Operation, lambda op: op.waits_for
+)
+"""Who waits for something, by its name: so that a wake-up reads no others."""
 EVENTS_OF_OPERATION: Query[Event] = Query(
     "events_of_operation", Event, lambda event: (event.operation,)
 )
@@ -176,6 +249,38 @@ OPEN_SPANS_OF_VM: Query[Span] = Query(
 )
 """At most two: that it is there, and what keeps it from running."""
 
+UNSTEADY_DOMAINS: Ranking[Vm] = Ranking(
+    "unsteady_domains",
+    Vm,
+    lambda vm: ((vm.scope, vm.fault_domain),) if vm.is_unsteady else (),
+)
+"""The VMs of a scope that are unsteady, by their fault domains."""
+
+ANNOUNCED_DOMAINS: Ranking[Event] = Ranking(
+    "announced_domains",
+    Event,
+    lambda event: {(event.scope, domain) for domain in event.excluding_domains},
+)
+"""The live events of planned work in a scope, by the fault domains of their VMs."""
+
+ROOMS_OPEN_IN_ZONE: Ranking[Room] = Ranking(
+    "rooms_open_in_zone",
+    Room,
+    lambda room: ((room.zone, room.free),) if room.is_open else (),
+)
+"""The hosts of a zone that can take a VM now, by their free places."""
+ROOMS_OPEN: Ranking[Room] = Ranking(
+    "rooms_open",
+    Room,
+    lambda room: (("", room.free),) if room.is_open else (),
+)
+ROOMS_WITH_SPACE: Ranking[Room] = Ranking(
+    "rooms_with_space",
+    Room,
+    lambda room: (("", room.free),) if room.has_space else (),
+)
+"""Also hosts that are worked on now."""
+
 OPERATIONS_DUE: Range[Operation] = Range(
     "operations_due", Operation, lambda op: op.due_at
 )
@@ -188,3 +293,6 @@ VIEWS_SEEN: Range[View] = Range(
 )
 AUDIT_AT: Range[AuditEntry] = Range("audit_at", AuditEntry, lambda entry: entry.at)
 SPANS_ENDED: Range[Span] = Range("spans_ended", Span, lambda span: span.ended)
+ORDER_KEYS_EXPIRED: Range[OrderKey] = Range(
+    "order_keys_expired", OrderKey, lambda each: each.expires_at
+)

@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Self, TypeAlias, TypeVar, cast
 
 from forewarn.instants import Micros
+from forewarn.store.audit import AuditEntry
 from forewarn.store.codec import revised
 from forewarn.store.indexes import Table
-from forewarn.store.kinds import KINDS, Query, Range, Record
+from forewarn.store.kinds import AUDIT_AT, KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import (
     PAGE_ROWS,
     ConflictError,
@@ -28,6 +29,7 @@ from forewarn.store.port import (
     StoreError,
     Transaction,
 )
+from forewarn.store.rows import before
 from forewarn.store.turns import Turns
 
 R = TypeVar("R", bound=Record)
@@ -127,6 +129,37 @@ class _View:
             found = [instant for instant, key in kept if key not in layer.hidden]
             found += [instant for instant, _ in layer.table.first(over, 1)]
             return min(found, default=None)
+
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        """Return bounds of the keys of audit entries with an instant in [first, end)."""
+        with self._state.lock:
+            self._check_open()
+            layer = self._layers[AuditEntry]
+            kept = self._state.tables[AuditEntry].within(AUDIT_AT, first, end)
+            keys = [key for key in kept if key not in layer.hidden]
+            keys += layer.table.within(AUDIT_AT, first, end)
+            return (before(min(keys)), max(keys)) if keys else None
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        """Return the records under `value` with the highest numbers, or the lowest."""
+        with self._state.lock:
+            self._check_open()
+            layer = self._layers[ranking.kind]
+            enough = limit + len(layer.hidden)
+            kept = self._state.tables[ranking.kind].ranked(
+                ranking, value, enough, lowest=lowest
+            )
+            found = [place for place in kept if place[1] not in layer.hidden]
+            found += layer.table.ranked(ranking, value, limit, lowest=lowest)
+            found.sort(reverse=not lowest)
+            return self._records(ranking.kind, (key for _, key in found), limit)
 
     def _records(self, kind: type[R], keys: Iterable[str], limit: int) -> list[R]:
         assert limit > 0

@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from forewarn.instants import Micros
+from forewarn.protocol.actors import Actor
 
 
 class EventChange(enum.Enum):
@@ -29,8 +30,7 @@ class OutboxMessage:
     """One change of one event, for one receiver."""
 
     message_id: str
-    """Sorts as they are told: an instant in 17 digits, then a counter. The instant is
-    `at`, or later where the clock was set back."""
+    """Sorts in the order of the decisions: `sequence.key_of`."""
     receiver: str
     """The receiver's name in the settings."""
     at: Micros
@@ -40,6 +40,8 @@ class OutboxMessage:
     in upper case, which tells nothing of others' changes, as a counter would."""
     body: str
     """The event as it became, as JSON."""
+    approver: Actor | None = None
+    """Who had approved the event; a receiver of a tenant is told of it redacted."""
     revision: int = 0
 
     @property

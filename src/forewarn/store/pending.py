@@ -20,7 +20,7 @@ from forewarn.store.port import DuplicateError, StaleWriteError
 from forewarn.store.rows import Schema
 
 _Change: TypeAlias = tuple[Any, Any]
-"""A record as it is stored, and as it will be."""
+"""A record as it is stored (None: it is not), and as it will be."""
 
 
 class Pending:
@@ -32,6 +32,10 @@ class Pending:
         self._schema = schema
         self._changes: defaultdict[type, dict[str, _Change]] = defaultdict(dict)
         self._entries: list[AuditEntry] = []
+
+    def add(self, new: Record) -> None:
+        """Owe a record that is new."""
+        self._changes[type(new)][new.key] = (None, new)
 
     def replace(self, old: Record, new: Record) -> None:
         """Owe that `new` stands in place of `old`."""
@@ -62,11 +66,18 @@ class Pending:
 
     def _send_changes(self, codec: Codec[Any], changes: dict[str, _Change]) -> None:
         writes: defaultdict[str, list[Values]] = defaultdict(list)
+        adding = f"add_{codec.noun}"
         for old, new in changes.values():
-            name, values = codec.change(old, new)
+            name, values = (
+                (adding, codec.encode(new)) if old is None else codec.change(old, new)
+            )
             writes[name].append(values)
         for name, rows in writes.items():
             if self._write_each(name, rows) != len(rows):
+                if name == adding:
+                    raise DuplicateError(
+                        f"one of {len(rows)} {codec.kind.__name__} exists already"
+                    )
                 raise StaleWriteError(
                     f"one of {len(rows)} {codec.kind.__name__} changed after it was read"
                 )
@@ -74,7 +85,9 @@ class Pending:
             gone: list[Row] = []
             added: list[Row] = []
             for old, new in changes.values():
-                if not links.are_same(old, new):
+                if old is None:
+                    added += links.rows(new)
+                elif not links.are_same(old, new):
                     before, after = list(links.rows(old)), list(links.rows(new))
                     if before != after:
                         gone += before

@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
-from forewarn.store.kinds import Query, Range, Record
+from forewarn.store.kinds import Query, Range, Ranking, Record
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -89,6 +89,29 @@ class Reader(Protocol):
 
     def earliest(self, over: Range[R]) -> Micros | None:
         """Return the earliest instant that is not 0, or None."""
+        ...
+
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        """Return bounds of the keys of audit entries with an instant in [first, end).
+
+        Each of them has a key behind the first bound, and not behind the second.
+        None: there is no such entry.
+        """
+        ...
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        """Return the records under `value` with the highest numbers, or the lowest.
+
+        Equal numbers stand in order of the key, seen from the lowest. A record with
+        several numbers under `value` stands at each of them.
+        """
         ...
 
 

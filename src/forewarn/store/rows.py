@@ -12,7 +12,7 @@ from forewarn.instants import Micros
 from forewarn.store import queries
 from forewarn.store.codec import CODECS, Codec, Row, Values, revised
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Query, Range, Record
+from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, DuplicateError, StaleWriteError
 from forewarn.store.queries import Numbered
 
@@ -46,6 +46,14 @@ class Schema:
             for codec in CODECS
         }
         """Where a row has its key and its revision."""
+
+
+def before(key: str) -> str:
+    """Return a text that sorts before the key, and behind what the key has before it.
+
+    Keys that begin alike may stand between the two.
+    """
+    return key[:-1]
 
 
 class RowReader:
@@ -85,6 +93,27 @@ class RowReader:
         statement = self._schema.statements[f"earliest_{over.name}"]
         rows = self._connection.rows(statement)
         return rows[0][0] if rows else None
+
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        """Return bounds of the keys of audit entries with an instant in [first, end)."""
+        statement = self._schema.statements["audit_keys"]
+        [(least, greatest)] = self._connection.rows(
+            statement, {"first": first, "end": end}
+        )
+        return None if least is None else (before(least), greatest)
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        """Return the records under `value` with the highest numbers, or the lowest."""
+        assert limit > 0
+        name = f"lowest_{ranking.name}" if lowest else ranking.name
+        return self._records(name, ranking.kind, {"value": value, "limit": limit})
 
     def _records(self, name: str, kind: type[R], values: Values) -> list[R]:
         rows = self._connection.rows(self._schema.statements[name], values)

@@ -65,7 +65,9 @@ class SqliteStore:
             migrate(connection, steps[done:])
             schema = Schema(connection)
             self._checkpoints = Checkpoints(self._connect(BUSY_MILLISECONDS))
-            self._place = self._find_place()
+            # SQLite opened the file by its name, the lock is on the file itself.
+            self._place = self._lock.inode
+            self._check_place()
         except BaseException:
             connection.close()
             raise

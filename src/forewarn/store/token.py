@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from forewarn.instants import Micros
+from forewarn.protocol.actors import Actor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +20,13 @@ class Token:
     digest: str = field(repr=False)
     """SHA-256 of the secret, in hexadecimal."""
     created_at: Micros
-    created_by: str
+    created_by: Actor
     expires_at: Micros = 0
     """From then on it is good for nothing; 0: it does not expire."""
+    last_used_at: Micros = 0
+    """When it was last presented, to the hour; 0: never."""
+    is_unauthenticated: bool = False
+    """Its maker had presented neither a token nor credentials."""
     revision: int = 0
 
     @property

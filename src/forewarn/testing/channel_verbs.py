@@ -191,6 +191,8 @@ def _maintain(world: ScheduledEvents, message: Message) -> Json:
     hosts = message.texts("hosts")
     if "notice" in wishes:
         raise MessageError("'notice' belongs to a vm: hosts have that of the rules")
+    if message.has("at_once"):
+        wishes["at_once"] = message.number("at_once")
     return _events(world.maintain(*hosts, impact=impact, **wishes))
 
 
@@ -327,7 +329,9 @@ VERBS: Mapping[str, Verb] = {
     "terminate": Verb(
         keys=("vm", "vms", "notice", "description"), run=_of_world(_deletion)
     ),
-    "maintain": Verb(keys=("vm", "hosts", "impact", *WISHES), run=_of_world(_maintain)),
+    "maintain": Verb(
+        keys=("vm", "hosts", "impact", "at_once", *WISHES), run=_of_world(_maintain)
+    ),
     "predict_failure": Verb(keys=("vm", "ahead"), run=_of_vm(_predict)),
     "fail": Verb(keys=("name",), run=_of_world(_fail)),
     "restore": Verb(

@@ -5,6 +5,7 @@ process of the service would, and `pass_until_reported` lets its time pass. The
 command driver runs examples/drivers/harmless.py.
 """
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,6 +25,7 @@ from forewarn.drivers.port import (
     ProbeState,
     Report,
     Verdict,
+    VmVerdict,
 )
 from forewarn.drivers.programs import Programs
 from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
@@ -60,7 +62,17 @@ class World:
         self.driver.begin(call, now=self.now)
 
     def probe(self, call: Call) -> ProbeState:
-        return self.driver.probe(call.operation_id, call.generation, now=self.now).state
+        return self.probe_for(call, self.driver.memory)
+
+    def probe_for(self, call: Call, memory: str) -> ProbeState:
+        """Probe a call that was given to `memory`."""
+        return self.driver.probe(
+            call.operation_id, call.generation, now=self.now, memory=memory
+        ).state
+
+    def lose_memory(self) -> None:
+        """Have the driver's memory removed while the service is away, and reopen."""
+        raise NotImplementedError
 
     def abort(self, call: Call) -> bool:
         return self.driver.abort(call.operation_id, call.generation, now=self.now)
@@ -85,12 +97,20 @@ class World:
 class SimulatedWorld(World):
     """All of it is simulated."""
 
-    def __init__(self, journal: Callable[[], Journal]) -> None:
+    def __init__(
+        self, journal: Callable[[], Journal], forget: Callable[[], None]
+    ) -> None:
         self._journal = journal
+        self.forget = forget
         super().__init__()
 
     def opened(self) -> Driver:
         return SimulatedDriver(journal=self._journal())
+
+    def lose_memory(self) -> None:
+        self.driver.close()
+        self.forget()
+        self.driver = self.opened()
 
     def pass_until_reported(self) -> list[Report]:
         instant = self.driver.next_report_at()
@@ -123,6 +143,13 @@ class CommandWorld(World):
             records=self._folder / "records",
             clock=SystemClock(),
         )
+
+    def lose_memory(self) -> None:
+        self.driver.close()
+        for path in (self._folder / "records").iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+        self.driver = self.opened()
 
     def begin(self, call: Call) -> None:
         super().begin(call)
@@ -157,9 +184,10 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     if request.param == "command":
         made = CommandWorld(tmp_path)
     elif request.param == "file":
-        made = SimulatedWorld(lambda: FileJournal(tmp_path / "journal"))
+        file = tmp_path / "journal"
+        made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
     else:
-        made = SimulatedWorld(lambda: kept)
+        made = SimulatedWorld(lambda: kept, kept.clear)
     yield made
     made.pass_long()
     made.driver.close()
@@ -187,7 +215,9 @@ def test_it_does_what_it_says_that_it_can_do(world: World, action: Action) -> No
     assert {vm for vm, _ in report.paused} <= {"web_0"}
     assert all(pause >= 0 for _, pause in report.paused)
     # What it said, and whether it has measured anything, is its own business.
-    report = replace(report, reason="", paused=())
+    assert report.result_of("web_0").verdict is VmVerdict.DONE
+    assert {result.vm for result in report.results} <= {"web_0"}
+    report = replace(report, reason="", paused=(), results=())
     assert report == Report(operation_id="op-1", generation=1, verdict=Verdict.DONE)
 
 
@@ -252,6 +282,36 @@ def test_a_probe_knows_what_was_not_begun(world: World) -> None:
     assert world.probe(call_of(generation=2)) is ProbeState.NOT_STARTED
 
 
+def test_memory_keeps_its_identity_over_a_restart(world: World) -> None:
+    memory = world.driver.memory
+    assert memory
+    world.reopen()
+    assert world.driver.memory == memory
+    world.begin(call_of())
+    world.reopen()
+    assert world.driver.memory == memory
+    assert world.probe(call_of()) is ProbeState.RUNNING
+
+
+def test_emptied_memory_has_another_identity_and_answers_unknown(world: World) -> None:
+    memory = world.driver.memory
+    world.begin(call_of())
+    world.lose_memory()
+    assert world.driver.memory != memory
+    assert world.probe_for(call_of(), memory) is ProbeState.UNKNOWN
+
+
+@pytest.mark.parametrize("memory", ["memory-of-another", ""])
+def test_call_of_other_or_unknown_memory_is_never_not_started(
+    world: World, memory: str
+) -> None:
+    assert world.probe_for(call_of(), memory) is ProbeState.UNKNOWN
+    world.begin(call_of())
+    assert world.probe_for(call_of(generation=2), memory) is ProbeState.UNKNOWN
+    # A record that is there names its call, whatever the store knows of the memory.
+    assert world.probe_for(call_of(), memory) is ProbeState.RUNNING
+
+
 def test_a_probe_knows_what_is_under_way_and_what_is_done(world: World) -> None:
     world.begin(call_of())
     assert world.probe(call_of()) is ProbeState.RUNNING
@@ -262,7 +322,7 @@ def test_a_probe_knows_what_is_under_way_and_what_is_done(world: World) -> None:
 def test_a_probe_that_brings_the_report_takes_its_place(world: World) -> None:
     world.begin(call_of())
     world.pass_long()
-    probe = world.driver.probe("op-1", 1, now=world.now)
+    probe = world.driver.probe("op-1", 1, now=world.now, memory="")
     assert probe.report is not None
     assert probe.report.verdict is Verdict.DONE
     assert world.driver.next_report_at() is None
@@ -373,6 +433,14 @@ def test_what_has_ended_or_never_began_cannot_be_stopped(world: World) -> None:
 def test_a_stop_of_an_older_generation_leaves_the_newer_alone(world: World) -> None:
     world.begin(call_of(generation=2))
     assert not world.abort(call_of(generation=1))
+    assert [each.generation for each in world.pass_until_reported()] == [2]
+
+
+def test_late_stop_of_an_older_generation_lets_the_newer_end(world: World) -> None:
+    """A stop may wait, while the call that takes the place of its call begins."""
+    world.begin(call_of(generation=1))
+    world.begin(call_of(generation=2))
+    world.abort(call_of(generation=1))
     assert [each.generation for each in world.pass_until_reported()] == [2]
 
 

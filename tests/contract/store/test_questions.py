@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from forewarn.fleet.model import Host
 from forewarn.instants import Micros
 from forewarn.store import kinds
-from forewarn.store.kinds import KINDS, Query, Range, Record
+from forewarn.store.audit import AuditEntry
+from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import Reader, Store, Transaction, every
 
 Model: TypeAlias = dict[str, Record]
@@ -27,6 +28,7 @@ Step: TypeAlias = tuple[bool, Record]
 
 CATALOGUE = list(vars(kinds).values())
 QUERIES: list[Query[Any]] = [item for item in CATALOGUE if isinstance(item, Query)]
+RANKINGS: list[Ranking[Any]] = [item for item in CATALOGUE if isinstance(item, Ranking)]
 RANGES: list[Range[Any]] = [item for item in CATALOGUE if isinstance(item, Range)]
 
 # Few, so that they meet; in their order by code point, which is not that of
@@ -71,7 +73,10 @@ def fields_of(kind: Any) -> dict[str, st.SearchStrategy[Any]]:
 def records_of(kind: Any) -> st.SearchStrategy[Record]:
     """Return new records with every value that their fields can have."""
     key = dataclasses.fields(kind)[0].name
-    own = {key: st.sampled_from(KEYS), "revision": st.just(0)}
+    own: dict[str, Any] = {key: st.sampled_from(KEYS), "revision": st.just(0)}
+    if kind is AuditEntry:
+        # An entry about an operation is found through it: `test_records` has one.
+        own["operation"] = st.just("")
     return st.builds(kind, **(fields_of(kind) | own))
 
 
@@ -87,6 +92,19 @@ def apply(tx: Transaction, model: Model, step: Step) -> None:
         tx.remove(model.pop(record.key))
 
 
+def check_ranking(reader: Reader, ranking: Ranking[Any], model: Model) -> None:
+    places: dict[str, list[tuple[int, str]]] = {value: [] for value in WORDS}
+    for key, record in model.items():
+        for value, rank in set(ranking.places(record)):
+            places.setdefault(value, []).append((rank, key))
+    for value, found in places.items():
+        lowest = [model[key] for _, key in sorted(found)]
+        assert reader.ranked(ranking, value, lowest=True) == lowest
+        assert reader.ranked(ranking, value) == lowest[::-1]
+        assert reader.ranked(ranking, value, limit=1) == lowest[::-1][:1]
+        assert reader.ranked(ranking, value, limit=2, lowest=True) == lowest[:2]
+
+
 def check(reader: Reader, kind: type[Record], model: Model) -> None:
     """Ask every question about `kind` in every way."""
     for key in KEYS:
@@ -97,6 +115,12 @@ def check(reader: Reader, kind: type[Record], model: Model) -> None:
     for over in RANGES:
         if over.kind is kind:
             check_range(reader, over, model)
+    if kind is AuditEntry:
+        check_audit_keys(reader, model)
+
+    for ranking in RANKINGS:
+        if ranking.kind is kind:
+            check_ranking(reader, ranking, model)
 
 
 def check_query(reader: Reader, query: Query[Any], model: Model) -> None:
@@ -125,6 +149,23 @@ def check_range(reader: Reader, over: Range[Any], model: Model) -> None:
         records = [model[key] for instant, key in places if instant <= until]
         assert reader.due(over, until) == records
         assert reader.due(over, until, limit=2) == records[:2]
+
+
+def check_audit_keys(reader: Reader, model: Model) -> None:
+    """Ask for the bounds of every period."""
+    for first, end in itertools.combinations(UNTIL, 2):
+        keys = [
+            key
+            for key, record in model.items()
+            if isinstance(record, AuditEntry) and record.at and first <= record.at < end
+        ]
+        bounds = reader.audit_keys(first, end)
+        if not keys:
+            assert bounds is None
+        else:
+            assert bounds is not None
+            assert all(bounds[0] < key <= bounds[1] for key in keys)
+            assert bounds[1] == max(keys)
 
 
 def run(store: Store, kind: type[Record], transactions: list[list[Step]]) -> None:

@@ -5,7 +5,9 @@ from typing import Never
 
 import pytest
 
-from forewarn.fleet.model import Host, HostState, Tenant
+from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Tenant
+from forewarn.protocol.actors import operator
+from forewarn.protocol.events import Event, EventSource, EventStatus, EventType
 from forewarn.protocol.operations import (
     Action,
     Move,
@@ -15,7 +17,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import DuplicateError, StaleWriteError, Store, Transaction
 
 HOST = Host(name="h1", zone="1", capacity=40)
@@ -35,6 +37,20 @@ OPERATION = Operation(
     scopes=("db", "web"),
     duration_seconds=-1,
     description="kernel",
+    created=1,
+)
+EVENT = Event(
+    event_id="C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+    operation="op-1",
+    scope="web",
+    tenant="shop",
+    status=EventStatus.SCHEDULED,
+    event_type=EventType.REBOOT,
+    source=EventSource.PLATFORM,
+    resources=(),
+    not_before=5,
+    description="",
+    duration_seconds=-1,
     created=1,
 )
 
@@ -210,11 +226,56 @@ def test_a_value_that_is_named_twice_finds_the_record_once(store: Store) -> None
     entry = AuditEntry(
         entry_id="1",
         at=1,
-        actor="operator",
-        what="maintain",
+        actor=operator("operator"),
+        kind=AuditKind.MAINTAIN_ORDERED,
         why="",
         subjects=("vm:web_0", "host:h1", "vm:web_0"),
     )
     store.transact(lambda tx: tx.add(entry))
     found = store.read(lambda r: r.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0"))
     assert found == [entry]
+
+
+def test_entry_about_operation_is_found_through_everything_the_operation_names(
+    store: Store,
+) -> None:
+    operation = replace(
+        OPERATION, moves=(Move(vm="web_0"),), left_vms=("web_1",), scopes=("web",)
+    )
+    event = replace(EVENT, operation=operation.operation_id)
+    subjects = (
+        f"operation:{operation.operation_id}",
+        f"request:{operation.request}",
+        f"host:{operation.host}",
+        f"event:{event.event_id}",
+        "scope:web",
+        "tenant:shop",
+        "vm:web_0",
+        "vm:web_1",
+    )
+    entry = AuditEntry(
+        entry_id="1",
+        at=1,
+        actor=operator("operator"),
+        kind=AuditKind.OPERATION_READY,
+        why="",
+        subjects=subjects,
+        operation=operation.operation_id,
+    )
+    other = replace(entry, entry_id="2", subjects=subjects[:1])
+    scope = Scope(name="web", tenant="shop", kind=ScopeKind.SCALE_SET)
+    for record in (scope, operation, event, entry, other):
+        store.transact(lambda tx, record=record: tx.add(record))
+
+    def found(subject: str) -> list[str]:
+        return [
+            each.entry_id
+            for each in store.read(
+                lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, subject)
+            )
+        ]
+
+    assert found(subjects[0]) == ["1", "2"]
+    for subject in subjects[1:]:
+        assert found(subject) == ["1"], subject
+    assert found("vm:web_2") == found("tenant:bank") == []

@@ -7,6 +7,7 @@ from typing import TypeVar
 from forewarn.clock import VirtualClock
 from forewarn.control import fleet_changes
 from forewarn.control.desk import Health
+from forewarn.control.idempotency import Once
 from forewarn.control.messages import Publication
 from forewarn.control.plane import Plane
 from forewarn.control.policy import Policy
@@ -23,6 +24,7 @@ from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText, read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration, parse_instant
+from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
@@ -102,6 +104,10 @@ class ObedientDriver:
     def kind(self) -> str:
         return "obedient"
 
+    @property
+    def memory(self) -> str:
+        return "obedient"
+
     def actions(self) -> frozenset[Action]:
         return frozenset(Action)
 
@@ -116,7 +122,9 @@ class ObedientDriver:
                 )
             )
 
-    def probe(self, operation_id: str, generation: int, *, now: Micros) -> Probe:
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
         return Probe(state=ProbeState.UNKNOWN if self.forgets else ProbeState.RUNNING)
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
@@ -161,7 +169,7 @@ class LocalDesk:
         if fleet:
             wanted = read_fleet(fleet, name="fleet.toml")
             self.plane.order(
-                Who(actor="test"),
+                Who(actor=operator("test")),
                 lambda work: fleet_changes.apply(work, wanted),
                 now=START,
             )
@@ -190,12 +198,15 @@ class LocalDesk:
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
         return text.read().count()
 
-    async def merge_fleet(self, text: FleetText, *, who: Who | None) -> MergePlan:
+    async def merge_fleet(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
         wanted, digest = text.read(), text.digest()
         if who is None:
-            return await self.read(lambda reader: fleet_changes.plan(reader, wanted))
+            return await self.read(lambda reader: fleet_changes.preview(reader, wanted))
         return await self.order(
-            who, lambda work: fleet_changes.apply(work, wanted, digest=digest)
+            who,
+            lambda work: fleet_changes.apply(work, wanted, digest=digest, once=once),
         )
 
     def now(self) -> Micros:
@@ -210,7 +221,7 @@ class LocalDesk:
         finally:
             self.watchers.remove(queue)
 
-    def health(self) -> Health:
+    async def health(self) -> Health:
         return self.state
 
     # What the test does

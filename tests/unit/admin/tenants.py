@@ -1,6 +1,7 @@
 """A fleet of two tenants on shared hosts, and what one of them must never read."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +73,7 @@ class Shared:
 
     def __init__(self) -> None:
         self.desk = LocalDesk(FLEET)
+        self._tokens = Counter[str]()
         self.app: FastAPI = create_app(
             self.desk,
             tokens=None,
@@ -90,7 +92,10 @@ class Shared:
 
     def token(self, tenant: str = "shop", **more: Any) -> str:
         """Make a token; return its text."""
-        return str(self.order("tokens", tenant=tenant, name="ci", **more)["token"])
+        self._tokens[tenant] += 1
+        number = self._tokens[tenant]
+        name = "ci" if number == 1 else f"ci-{number}"
+        return str(self.order("tokens", tenant=tenant, name=name, **more)["token"])
 
     def ask(self, token: str, method: str, path: str, **more: Any) -> Any:
         """Send a request with a token."""
@@ -181,7 +186,7 @@ def _events(made: Any) -> list[Any]:
 class Receivers:
     """Two receivers of webhooks, one of each tenant."""
 
-    def webhooks(self) -> list[dict[str, Any]]:
+    async def webhooks(self) -> list[dict[str, Any]]:
         return [{"webhook": "hidden-oncall"}, {"webhook": "ours"}]
 
     async def test_webhook(self, name: str) -> dict[str, Any]:

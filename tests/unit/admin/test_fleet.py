@@ -71,6 +71,23 @@ def test_a_plan_changes_nothing_and_an_application_does(client: TestClient) -> N
     assert post(client, "apply", text)["is_empty"]
 
 
+def test_a_plan_is_refused_where_its_application_would_be(client: TestClient) -> None:
+    fleet = FLEET + '\n[[host]]\nname = "h3"\n'
+    post(client, "apply", fleet)
+    move = fleet.replace('name = "web_0"\nhost = "h1"', 'name = "web_0"\nhost = "h3"')
+    assert post(client, "plan", move)["lines"] == ["~ vm web_0: host h1 → h3"]
+    assert client.post("/v1/fail", json={"name": "h3"}).status_code == 201
+    refused = post(client, "plan", move, 409)
+    assert refused["error"] == "vm web_0 cannot be put on host h3, which is down"
+    assert post(client, "apply", move, 409)["error"] == refused["error"]
+
+    client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
+    scopes = fleet.replace('name = "web_0"', 'name = "web_0"\nwire_name = "new"')
+    refused = post(client, "plan", scopes, 409)
+    assert "cannot change its scope or wire name while op-" in refused["error"]
+    assert post(client, "apply", scopes, 409)["error"] == refused["error"]
+
+
 def test_every_problem_of_a_bad_file_is_told(client: TestClient) -> None:
     text = '[[vm]]\nname = "a"\nhost = "h7"\nsize = 3\n'
     for path in ("validate", "plan", "apply"):

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import secrets
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,11 @@ from forewarn.store.port import StoreError
 from tests.unit.admin.desk import LocalDesk
 
 GUIDE = Path(__file__).parents[3] / "docs" / "operations.md"
-TOKENS = parse_tokens("# ours\n\nalice: s3cret\nnameless-token\n", file="token")
+GOOD = "0123456789abcdef01234567"
+TOKENS = parse_tokens(
+    "# ours\n\nalice: s3cret-of-24-characters-x7\nnameless-token-31f5c2a9e8\n",
+    file="token",
+)
 
 
 @pytest.fixture
@@ -31,7 +36,11 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("token", "actor"), [("s3cret", "alice"), ("nameless-token", "operator")]
+    ("token", "actor"),
+    [
+        ("s3cret-of-24-characters-x7", "alice"),
+        ("nameless-token-31f5c2a9e8", "operator"),
+    ],
 )
 def test_a_token_names_who_orders(guarded: TestClient, token: str, actor: str) -> None:
     answer = guarded.post("/v1/reboot", json={"vms": ["web_0"]}, headers=bearer(token))
@@ -44,8 +53,8 @@ def test_a_token_names_who_orders(guarded: TestClient, token: str, actor: str) -
         {},
         bearer("wrong"),
         bearer(""),
-        {"Authorization": "Basic s3cret"},
-        {"Authorization": "s3cret"},
+        {"Authorization": "Basic s3cret-of-24-characters-x7"},
+        {"Authorization": "s3cret-of-24-characters-x7"},
         {"X-Forewarn-Actor": "alice"},
     ],
 )
@@ -70,7 +79,9 @@ def test_the_guides_way_to_what_is_wrong_leads_there_with_tokens(
     """Its own settings name a token file; a stranger learns only that it is not well."""
     guide = GUIDE.read_text(encoding="utf-8")
     (header,) = re.findall(r'^curl -H "([^"]+)" http\S+/readyz$', guide, re.MULTILINE)
-    name, _, value = header.replace("$FOREWARN_TOKEN", "s3cret").partition(": ")
+    name, _, value = header.replace(
+        "$FOREWARN_TOKEN", "s3cret-of-24-characters-x7"
+    ).partition(": ")
     desk.state = Health(alive=True, ready=False, problems=("the store is away",))
     told = guarded.get("/readyz", headers={name: value})
     assert (told.status_code, told.json()["problems"]) == (503, ["the store is away"])
@@ -82,7 +93,7 @@ def test_the_guides_way_to_what_is_wrong_leads_there_with_tokens(
 
 
 def test_tokens_are_not_shown() -> None:
-    assert "s3cret" not in repr(TOKENS)
+    assert "s3cret-of-24-characters-x7" not in repr(TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +101,9 @@ def test_tokens_are_not_shown() -> None:
     [
         ("", "file: there is no token in this file"),
         ("# only words\n", "file: there is no token in this file"),
-        ("good\ntwo words\n", "file:2: this is neither TOKEN nor NAME:TOKEN"),
+        (f"{GOOD}\ntwo words\n", "file:2: this is neither TOKEN nor NAME:TOKEN"),
         (
-            "two words\ngood\nPolicy:words\n",
+            f"two words\n{GOOD}\nPolicy:words\n",
             (
                 "file:1: this is neither TOKEN nor NAME:TOKEN\n"
                 "file:3: 'Policy' cannot be a token's name: the history calls something "
@@ -106,6 +117,29 @@ def test_a_bad_token_file_is_told_without_its_tokens(text: str, message: str) ->
         parse_tokens(text, file="file")
     assert raised.value.message == message
     assert "words" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["x", GOOD[:23], "a" * 64, "abcd" * 16, "pässwörd-" * 4],
+)
+def test_token_that_can_be_guessed_is_refused(secret: str) -> None:
+    with pytest.raises(TokenFileError) as raised:
+        parse_tokens(f"ops:{secret}\n", file="file")
+    assert "file:1: this token can be guessed" in raised.value.message
+    assert raised.value.hint == "Write the output of `openssl rand -hex 32` as a token."
+    assert secret not in raised.value.message
+    for length in (12, 16, 32):
+        assert parse_tokens(f"ops:{secrets.token_hex(length)}\n", file="file").names
+
+
+def test_two_lines_of_one_name_are_refused() -> None:
+    for name, other in (("alice:", "Alice:"), ("", "operator:"), ("", "")):
+        text = f"{name}{secrets.token_hex()}\n{other}{secrets.token_hex()}\n"
+        with pytest.raises(
+            TokenFileError, match="file:2: an earlier line has the name"
+        ):
+            parse_tokens(text, file="file")
 
 
 @pytest.mark.parametrize("name", [*sorted(RESERVED - {"operator"}), "vm-1", "Tenant.x"])
@@ -123,8 +157,8 @@ def test_other_names_are_free_and_operator_is_a_files(client: TestClient) -> Non
     names = ("vmware", "tenants", "alice", "driver-bot")
     for name in names:
         assert client.post("/v1/tokens", json={"name": name}).status_code == 201
-    text = "".join(f"{name}:{name}-s\n" for name in (*names, "operator"))
-    assert parse_tokens(text, file="file").name_of("operator-s") == "operator"
+    text = "".join(f"{name}:{GOOD}-{name}\n" for name in (*names, "operator"))
+    assert parse_tokens(text, file="file").name_of(f"{GOOD}-operator") == "operator"
     assert client.post("/v1/tokens", json={"name": "operator"}).status_code == 409
 
 
@@ -135,9 +169,9 @@ def test_a_token_file_is_read(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(TokenFileError, match="not UTF-8"):
         read_tokens(file)
-    file.write_text("bob:abc\n")
-    assert read_tokens(file).name_of("abc") == "bob"
-    assert read_tokens(file).name_of("bob:abc") is None
+    file.write_text(f"bob:{GOOD}\n")
+    assert read_tokens(file).name_of(GOOD) == "bob"
+    assert read_tokens(file).name_of(f"bob:{GOOD}") is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ def busy(client: TestClient) -> TestClient:
     """A service with a rollout over two hosts, and a failure that has ended."""
     client.post("/v1/fail", json={"name": "web_0"})
     client.post("/v1/restore", json={"name": "web_0"})
-    client.post("/v1/maintain", json={"hosts": ["h1", "h2"], "impact": "freeze"})
+    for host in ("h1", "h2"):
+        client.post("/v1/maintain", json={"hosts": [host], "impact": "freeze"})
     return client
 
 

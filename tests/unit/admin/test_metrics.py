@@ -94,7 +94,7 @@ def app(answered: Counter[str]) -> FastAPI:
 
     return create_app(
         LocalDesk(),
-        tokens=parse_tokens("prometheus: s3cret", file="tokens"),
+        tokens=parse_tokens("prometheus: s3cret-of-24-characters-x7", file="tokens"),
         version="1",
         collect=collect,
         answered=answered,
@@ -105,7 +105,7 @@ def test_with_tokens_it_needs_one(app: FastAPI, answered: Counter[str]) -> None:
     client = TestClient(app, base_url="http://127.0.0.1:8200")
     before = answered.copy()
     assert client.get("/metrics").status_code == 401
-    headers = {"Authorization": "Bearer s3cret"}
+    headers = {"Authorization": "Bearer s3cret-of-24-characters-x7"}
     answer = client.get("/metrics", headers=headers)
     assert answer.status_code == 200
     assert samples(answer.text)["x_asked_total", ("200",)] == 5

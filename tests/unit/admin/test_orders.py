@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from forewarn.control import failures
+from forewarn.control.work import Who
+from forewarn.protocol.actors import operator
 from tests.unit.admin.desk import LocalDesk
 
 
@@ -35,6 +38,37 @@ def test_maintenance_of_two_hosts_is_one_rollout(client: TestClient) -> None:
     events = client.get("/v1/events", params={"host": "h1"}).json()["events"]
     assert {event["DurationInSeconds"] for event in events} == {5}
     assert {event["Description"] for event in events} == {"new firmware"}
+
+
+@pytest.mark.parametrize("key", ["reason", "description"])
+@pytest.mark.parametrize("character", ["\x00", "\x1b", "\x9b", "\u202e"])
+def test_control_characters_are_refused_with_their_place(
+    client: TestClient, key: str, character: str
+) -> None:
+    text = f"new {character}[31m firmware"
+    body = {"hosts": ["h1"], "impact": "freeze", key: text}
+    refused = post(client, "maintain", 400, **body)
+    [problem] = refused["problems"]
+    assert problem["place"] == key
+    assert f"character 5 is U+{ord(character):04X}" in problem["message"]
+    assert client.get("/v1/operations").json()["operations"] == []
+
+
+def test_answers_escape_what_a_terminal_would_obey(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    # Stores of 0.1.0 have such texts.
+    desk.plane.order(
+        Who(actor=operator("test"), reason="a \x9b31m b\u202e"),
+        lambda work: failures.fail_vm(work, "web_0"),
+        now=desk.now(),
+    )
+    answer = client.get("/v1/history")
+    told = [
+        str(value) for entry in answer.json()["entries"] for value in entry.values()
+    ]
+    assert any("a \x9b31m b\u202e" in each for each in told)
+    assert answer.text.isprintable()
 
 
 @pytest.mark.parametrize(

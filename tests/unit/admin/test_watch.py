@@ -14,6 +14,7 @@ from forewarn.admin.watch import EVENTS, OPERATIONS, Changes, Subject, Watchers,
 from forewarn.control import failures
 from forewarn.control.work import Who
 from forewarn.fleet.model import Vm
+from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Operation
 from forewarn.store.port import StoreError
 from tests.unit.admin.desk import LocalDesk
@@ -64,13 +65,17 @@ def run(
 
 def fail(desk: LocalDesk, vm: str) -> Operation:
     return desk.plane.order(
-        Who(actor="test"), lambda work: failures.fail_vm(work, vm), now=desk.now()
+        Who(actor=operator("test")),
+        lambda work: failures.fail_vm(work, vm),
+        now=desk.now(),
     )
 
 
 def restore(desk: LocalDesk, vm: str) -> Vm:
     return desk.plane.order(
-        Who(actor="test"), lambda work: failures.restore_vm(work, vm), now=desk.now()
+        Who(actor=operator("test")),
+        lambda work: failures.restore_vm(work, vm),
+        now=desk.now(),
     )
 
 

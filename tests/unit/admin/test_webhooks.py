@@ -36,7 +36,7 @@ OPS: dict[str, Any] = {
 class Receivers:
     """Knows one receiver, and one that never answers (admin.webhooks.WebhookDesk)."""
 
-    def webhooks(self) -> list[dict[str, Any]]:
+    async def webhooks(self) -> list[dict[str, Any]]:
         return [OPS]
 
     async def test_webhook(self, name: str) -> dict[str, Any]:

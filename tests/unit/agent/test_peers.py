@@ -14,7 +14,7 @@ from tests.support.scripted import plain, scripted
 
 pytestmark = pytest.mark.system
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 
 
 def said(

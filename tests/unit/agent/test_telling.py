@@ -267,7 +267,7 @@ def test_every_series_is_there_from_the_start_and_prometheus_reads_it() -> None:
         input=text,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -92,7 +92,7 @@ def test_the_bare_package_has_help_and_checks_fleet_files(tmp_path: Path) -> Non
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=120,
         )
 
     assert run("--help").returncode == 0
@@ -119,7 +119,7 @@ def test_a_reader_that_has_seen_enough() -> None:
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=30,
+            timeout=120,
         )
     assert (ended.returncode, ended.stderr) == (0, "")
 

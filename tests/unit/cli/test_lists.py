@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.cli import client as client_module
 from forewarn.cli import lists, output
-from forewarn.problems import printable
+from forewarn.texts import printable
 from tests.unit.cli.conftest import Ended, Served
 
 Run = Callable[..., Ended]

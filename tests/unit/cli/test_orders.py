@@ -46,6 +46,20 @@ def test_what_an_order_says_otherwise(service: Served, forewarn: Run) -> None:
     assert event["NotBefore"] == "Tue, 01 Jan 2030 01:00:00 GMT"
 
 
+def test_hosts_at_once_are_those_of_the_order(service: Served, forewarn: Run) -> None:
+    ended = forewarn(*["maintain", "h1", "h2", "--impact", "freeze", "--at-once", "2"])
+    assert ended.status == 0, ended.err
+    (rollout,) = (
+        line.split()[-1] for line in ended.out.splitlines() if "rollout" in line
+    )
+    told = forewarn("history", "--operation", rollout)
+    assert "2 hosts, at most 2 at once" in told.out
+    for wrong in ("banana", "0", "-1"):
+        ended = forewarn(*f"maintain h1 h2 --impact freeze --at-once={wrong}".split())
+        assert ended.status != 0, wrong
+        assert "at_once" in ended.err
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("12", 12), ("12s", 12), ("2m", 120)])
 def test_seconds_need_no_unit_where_the_wire_has_seconds(
     service: Served, forewarn: Run, text: str, seconds: int

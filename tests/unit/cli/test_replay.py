@@ -3,6 +3,7 @@
 import pytest
 
 from forewarn.cli import main
+from forewarn.cli.commands.simulator import SIMULATE
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,8 @@ def test_what_a_replay_cannot_have(
 def test_exact_is_for_a_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--exact"]) == 2
     assert "--exact says how a --replay is served" in capsys.readouterr().err
+
+
+def test_help_of_exact_names_the_bytes_that_differ() -> None:
+    (exact,) = (each for each in SIMULATE.options if each.name == "--exact")
+    assert "except for the Date header" in exact.help

@@ -142,7 +142,7 @@ def run(shell: str, text: str, folder: Path) -> list[str]:
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "TERM": "dumb"},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=True,
     )
     assert not done.stderr, done.stderr

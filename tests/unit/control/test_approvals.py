@@ -16,10 +16,12 @@ from forewarn.control.work import CLOCK, Who, Work
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR
+from forewarn.protocol.actors import VMS, operator
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, OpenTransaction, Store, every
+from forewarn.store.sequence import key_of
 from forewarn.store.sqlite import SqliteStore
 from tests.unit.admin.desk import FLEET, START, ObedientDriver
 
@@ -47,7 +49,7 @@ def plane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Plane]:
     driver.is_silent = True
     plane = Plane(store=store, driver=driver, policy=Policy(), ids=IDS, listener=Deaf())
     plane.start(now=START)
-    who = Who(actor="test")
+    who = Who(actor=operator("test"))
     wanted = read_fleet(FLEET, name="fleet.toml")
     plane.order(who, lambda work: fleet_changes.apply(work, wanted), now=START)
     for vm in ("web_0", "db_0"):
@@ -83,9 +85,10 @@ def work_in(tx: OpenTransaction, who: Who) -> Work:
         policy=Policy(),
         actions=frozenset(Action),
         driver="simulated",
+        memory="simulated",
         ids=IDS,
-        entry_id=lambda now: f"{now:017d}.{next(LINES):09d}",
-        message_id=lambda now: f"{now:017d}.{next(LINES):09d}",
+        next_key=lambda: key_of(9, next(LINES)),
+        span_id=lambda now: f"{now:017d}.{next(LINES):09d}",
     )
 
 
@@ -93,7 +96,7 @@ def approve(plane: Plane, vm: str) -> Callable[[OpenTransaction], None]:
     event_id = events(plane)[vm]
 
     def act(tx: OpenTransaction) -> None:
-        work = work_in(tx, Who(actor="vm"))
+        work = work_in(tx, Who(actor=VMS))
         post = Approval(vm=vm, event_ids=(event_id,))
         assert approvals.approve_together(work, [post]) == (None,)
         work.finish()
@@ -195,7 +198,7 @@ def test_an_approval_meets_whoever_takes_a_vm_off_its_operation(plane: Plane) ->
     wanted = read_fleet(missing, name="fleet.toml")
 
     def leave(tx: OpenTransaction) -> None:
-        work = work_in(tx, Who(actor="test"))
+        work = work_in(tx, Who(actor=operator("test")))
         fleet_changes.apply(work, wanted)
         work.finish()
 

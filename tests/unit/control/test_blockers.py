@@ -1,10 +1,15 @@
 """The sentence of every reason."""
 
+from dataclasses import replace
+from typing import get_args
+
 import pytest
 
-from forewarn.control import blockers
-from forewarn.control.blockers import BLOCKER_KINDS, Blocker
 from forewarn.instants import MINUTE, SECOND
+from forewarn.protocol import blockers
+from forewarn.protocol.blockers import BLOCKER_KINDS, Blocker
+from forewarn.protocol.operations import Action, TargetKind, Verb
+from forewarn.protocol.places import NoPlace
 
 SENTENCES = [
     (
@@ -20,6 +25,10 @@ SENTENCES = [
     ),
     (blockers.NotDue(remaining=7 * MINUTE + 12 * SECOND), "NotBefore is in 7 m 12 s"),
     (
+        blockers.NoticeRuns(remaining=7 * MINUTE),
+        "the clock was set forward during the notice, which ends in 7 m",
+    ),
+    (
         blockers.BatchWaits(tenant="shop", scope="web", target="b"),
         (
             "tenant shop has not approved the deletion of vm b (scope web), which was "
@@ -28,9 +37,27 @@ SENTENCES = [
     ),
     (
         blockers.FaultDomainDown(
-            scope="web", fault_domain=1, because=("host h2 failed", "op-1 has started")
+            scope="web",
+            fault_domain=1,
+            causes=(
+                blockers.Cause(
+                    operation="op-2", target_kind=TargetKind.HOST, target="h2"
+                ),
+                blockers.Cause(
+                    operation="op-1",
+                    verb=Verb.MAINTAIN,
+                    action=Action.REBOOT,
+                    target_kind=TargetKind.HOST,
+                    target="h3",
+                ),
+                blockers.Cause(),
+            ),
+            more=4,
         ),
-        "scope web has fault domain 1 down because host h2 failed and op-1 has started",
+        (
+            "scope web has fault domain 1 down because host h2 failed and op-1 has "
+            "started: maintain (reboot) of host h3 and it is down and 4 more"
+        ),
     ),
     (
         blockers.MigrationUnderWay(scope="web", operation="op-1"),
@@ -45,14 +72,16 @@ SENTENCES = [
     ),
     (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
     (
-        blockers.NoRoom(
-            vm="a", why="there is no place for a: there are no other hosts"
-        ),
+        blockers.NoRoom(vm="a", why=NoPlace()),
         "there is no place for a: there are no other hosts",
     ),
     (
         blockers.DriverRetry(remaining=10 * SECOND, note="timed out"),
         "the driver failed (timed out) and is called again in 10 s",
+    ),
+    (
+        blockers.DriverAsked(generation=2),
+        "the driver was asked what became of call 2, and has not answered yet",
     ),
     (
         blockers.OutcomeUnknown(operation="op-1", note="timed out"),
@@ -65,7 +94,41 @@ SENTENCES = [
         blockers.StillDown(target_kind="host", target="h1"),
         "host h1 is down until `forewarn restore h1`",
     ),
+    (
+        blockers.NotItsTurn(
+            request="ro-1", position=7, hosts=9, in_flight=2, at_once=3
+        ),
+        (
+            "it waits for its turn: host 7 of 9 of rollout ro-1, with 2 in flight and "
+            "at most 3 at once"
+        ),
+    ),
+    (
+        blockers.ScopeInUse(scope="web", fault_domain=1),
+        (
+            "fault domain 1 of scope web is announced, in maintenance or down, and only "
+            "one at a time is allowed"
+        ),
+    ),
+    (
+        blockers.ScopeReserved(scope="web", operation="op-1"),
+        "operation op-1 has waited longer and comes first in scope web",
+    ),
+    (blockers.HostInUse(host="h1"), "host h1 is down"),
+    (
+        blockers.HostInUse(host="h1", operation="op-1", verb=Verb.MAINTAIN),
+        "host h1 has op-1 (maintain) under way",
+    ),
+    (
+        blockers.HostInUse(host="h1", arriving="a"),
+        "vm a is on its way to host h1",
+    ),
+    (blockers.More(of="vm busy", count=2), "2 more of this kind (vm busy)"),
+    (blockers.ByPlatform(text="the platform holds it"), "the platform holds it"),
 ]
+
+NOT_COUNTED = {"more", "platform"}
+"""Kinds that no operation is held by: one sums up others, one replaces them."""
 
 
 @pytest.mark.parametrize(
@@ -82,10 +145,45 @@ def test_every_kind_has_its_sentence_and_its_name() -> None:
         if isinstance(each, type) and issubclass(each, Blocker) and each is not Blocker
     ]
     assert {type(blocker) for blocker, _ in SENTENCES} == {*classes}
-    assert sorted(BLOCKER_KINDS) == sorted(each.kind for each in classes)
+    counted = {each.kind for each in classes} - NOT_COUNTED
+    assert sorted(BLOCKER_KINDS) == sorted(counted)
+    assert set(get_args(blockers.AnyBlocker)) == {*classes}
     assert len(set(BLOCKER_KINDS)) == len(BLOCKER_KINDS)
 
 
 def test_a_reason_must_have_a_sentence() -> None:
     with pytest.raises(NotImplementedError):
         Blocker().sentence()
+
+
+BUSY = [blockers.VmBusy(vm=f"v{n}", operation="op-1") for n in range(7)]
+DOWN = [
+    blockers.FaultDomainDown(
+        scope="web", fault_domain=1, causes=(blockers.Cause(operation=f"op-{n}"),)
+    )
+    for n in range(2)
+]
+
+
+def test_bounded_list_names_three_blockers_of_each_kind_and_counts_the_rest() -> None:
+    assert blockers.bounded([*BUSY, *DOWN]) == (
+        *BUSY[:3],
+        *DOWN,
+        blockers.More(of="vm busy", count=4),
+    )
+    assert blockers.bounded(BUSY[:3]) == tuple(BUSY[:3])
+    assert blockers.bounded([]) == ()
+
+
+def test_signature_ignores_causes_and_sees_kinds_scopes_and_vms() -> None:
+    assert blockers.signature(DOWN[:1]) == blockers.signature(DOWN[1:])
+    distinct = [
+        *BUSY[:2],
+        DOWN[0],
+        replace(DOWN[0], scope="db"),
+        blockers.MigrationUnderWay(scope="web", operation="op-1"),
+        blockers.VmDown(vm="v0"),
+        blockers.NoRoom(vm="v0", why=NoPlace()),
+        blockers.NotDue(remaining=1),
+    ]
+    assert len(blockers.signature(distinct)) == len(distinct)

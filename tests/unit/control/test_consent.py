@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
-from forewarn.control.blockers import BatchWaits, NotApproved, NotDue
 from forewarn.control.consent import is_released, waiting_for
+from forewarn.protocol.actors import vm_actor
+from forewarn.protocol.blockers import BatchWaits, NotApproved, NotDue
 from forewarn.protocol.events import Event, EventSource, EventStatus, EventType
 from forewarn.protocol.operations import (
     Action,
@@ -50,7 +51,7 @@ def event(scope: str, *, approved: bool, operation: str = "op-1") -> Event:
         description="",
         duration_seconds=-1,
         created=0,
-        approved_by="somebody" if approved else "",
+        approver=vm_actor("a") if approved else None,
     )
 
 

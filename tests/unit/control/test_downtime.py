@@ -16,6 +16,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.spans import Span, SpanKind
 from forewarn.instants import DAY, MINUTE, SECOND, Micros
+from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation
 from forewarn.store import kinds
 from tests.unit.admin.desk import FLEET, START, LocalDesk
@@ -40,7 +41,7 @@ def outages(desk: LocalDesk, vm: str) -> list[tuple[SpanKind, Micros, Micros, bo
 
 def order(desk: LocalDesk, decide: object) -> None:
     assert callable(decide)
-    desk.plane.order(Who(actor="test"), decide, now=desk.now())
+    desk.plane.order(Who(actor=operator("test")), decide, now=desk.now())
 
 
 def apply(desk: LocalDesk, text: str) -> None:
@@ -171,7 +172,10 @@ def test_what_befalls_a_vm_that_is_down_is_part_of_its_failure() -> None:
     order(desk, lambda work: failures.fail_host(work, "h1"))
     desk.advance("10s")
     order(desk, lambda work: failures.restore_host(work, "h1"))
-    assert outages(desk, "web_0") == [(SpanKind.FAILURE, 0, 20 * SECOND, True)]
+    desk.advance("10s")
+    # It failed by itself, and its host's return does not mend that.
+    order(desk, lambda work: failures.restore_vm(work, "web_0"))
+    assert outages(desk, "web_0") == [(SpanKind.FAILURE, 0, 30 * SECOND, True)]
     assert outages(desk, "db_0") == [(SpanKind.FAILURE, 10 * SECOND, 20 * SECOND, True)]
 
 

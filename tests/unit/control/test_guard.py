@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control.blockers import Blocker, FaultDomainDown, MigrationUnderWay
-from forewarn.control.guard import Cause, Unsteady, guard
+from forewarn.control.guard import Unsteady, guard
+from forewarn.protocol.blockers import (
+    NAMED_MAX,
+    Blocker,
+    Cause,
+    FaultDomainDown,
+    MigrationUnderWay,
+)
 from forewarn.protocol.operations import (
     Action,
     Move,
@@ -40,7 +46,7 @@ MIGRATION = replace(OPERATION, action=Action.LIVE_MIGRATE)
 
 
 def cause(operation: str = "op-other", action: Action = Action.REBOOT) -> Cause:
-    return Cause(operation=operation, action=action, because=f"{operation} has started")
+    return Cause(operation=operation, verb=Verb.MAINTAIN, action=action)
 
 
 def unsteady(fault_domain: int, *causes: Cause, vm: str = "x") -> Unsteady:
@@ -59,6 +65,17 @@ def ask(
     )
 
 
+def test_fault_domain_with_many_causes_names_three_and_counts_the_rest() -> None:
+    causes = [cause(f"op-{number:04d}") for number in range(1_000)]
+    [blocker] = ask(OPERATION, {"web": {0}}, {"web": [unsteady(1, *causes)]})
+    assert blocker == FaultDomainDown(
+        scope="web",
+        fault_domain=1,
+        causes=tuple(causes[:NAMED_MAX]),
+        more=1_000 - NAMED_MAX,
+    )
+
+
 @pytest.mark.clause("6.3")
 @pytest.mark.parametrize("routine", [True, False])
 @pytest.mark.parametrize("own", [{0}, {1}, {0, 1}])
@@ -72,9 +89,7 @@ def test_who_is_held_by_what(
     )
     wanted = [domain for domain in down if own != {domain}] if routine else []
     assert blockers == tuple(
-        FaultDomainDown(
-            scope="web", fault_domain=domain, because=("op-other has started",)
-        )
+        FaultDomainDown(scope="web", fault_domain=domain, causes=(cause(),))
         for domain in wanted
     )
 
@@ -103,14 +118,12 @@ def test_what_it_does_itself_does_not_hold_it() -> None:
     assert ask(OPERATION, {"web": {1}}, {"web": [own]}) == ()
     both = unsteady(0, cause("op-own"), cause())
     (blocker,) = ask(OPERATION, {"web": {1}}, {"web": [both]})
-    assert blocker == FaultDomainDown(
-        scope="web", fault_domain=0, because=("op-other has started",)
-    )
+    assert blocker == FaultDomainDown(scope="web", fault_domain=0, causes=(cause(),))
 
 
 @pytest.mark.clause("6.3")
 def test_every_scope_is_asked_and_every_reason_is_told_once() -> None:
-    down = Cause(operation="", action=Action.NONE, because="it is down")
+    down = Cause()
     blockers = ask(
         MIGRATION,
         {"web": {0}, "db": {1}, "idle": {0}},
@@ -124,15 +137,16 @@ def test_every_scope_is_asked_and_every_reason_is_told_once() -> None:
             "foreign": [unsteady(7)],
         },
     )
+    migration = cause("op-a", Action.LIVE_MIGRATE)
     assert blockers == (
-        FaultDomainDown(scope="db", fault_domain=0, because=("op-a has started",)),
+        FaultDomainDown(scope="db", fault_domain=0, causes=(migration,)),
         MigrationUnderWay(scope="db", operation="op-a"),
         FaultDomainDown(
             scope="web",
             fault_domain=1,
-            because=("op-a has started", "op-b has started"),
+            causes=(migration, cause("op-b")),
         ),
-        FaultDomainDown(scope="web", fault_domain=2, because=("it is down",)),
+        FaultDomainDown(scope="web", fault_domain=2, causes=(Cause(),)),
         MigrationUnderWay(scope="web", operation="op-a"),
     )
 

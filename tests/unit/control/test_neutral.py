@@ -1,15 +1,33 @@
 """What a tenant is told of why its operation waits."""
 
+from dataclasses import replace
+
 import pytest
 
-from forewarn.control import blockers
-from forewarn.control.blockers import Blocker
-from forewarn.control.neutral import for_tenant
+from forewarn.control.neutral import actor_for, for_tenant
 from forewarn.instants import MINUTE
+from forewarn.protocol import blockers
+from forewarn.protocol.actors import (
+    CLOCK,
+    DRIVER,
+    PLATFORM,
+    POLICY,
+    VMS,
+    Actor,
+    operator,
+    service_part,
+    tenant_user,
+    vm_actor,
+)
+from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.places import NoPlace, Unfit, UnfitHosts
+
+FULL = NoPlace(unfit=(UnfitHosts(why=Unfit.FULL, hosts=("h9",)),))
+CAUSE = blockers.Cause(operation="op-9", target="h9")
 
 OWN = {"scopes": {"web"}, "vms": {"web_0"}}
 
-SAID: list[tuple[Blocker, str]] = [
+SAID: list[tuple[AnyBlocker, str]] = [
     (
         blockers.NotApproved(tenant="shop", scope="web", listens=True),
         "tenant shop has not approved (scope web)",
@@ -20,15 +38,19 @@ SAID: list[tuple[Blocker, str]] = [
     ),
     (blockers.NotDue(remaining=5 * MINUTE), "NotBefore is in 5 m"),
     (
+        blockers.NoticeRuns(remaining=5 * MINUTE),
+        "the clock was set forward during the notice, which ends in 5 m",
+    ),
+    (
         blockers.BatchWaits(tenant="bank", scope="db", target="db_0"),
         "another tenant has not approved",
     ),
     (
-        blockers.FaultDomainDown(scope="web", fault_domain=1, because=("host h9",)),
+        blockers.FaultDomainDown(scope="web", fault_domain=1, causes=(CAUSE,)),
         "another fault domain of scope web is down",
     ),
     (
-        blockers.FaultDomainDown(scope="db", fault_domain=1, because=("host h9",)),
+        blockers.FaultDomainDown(scope="db", fault_domain=1, causes=(CAUSE,)),
         "the platform holds it back for now",
     ),
     (
@@ -45,16 +67,20 @@ SAID: list[tuple[Blocker, str]] = [
     ),
     (blockers.VmDown(vm="db_0"), "what it runs on is down"),
     (
-        blockers.NoRoom(vm="web_0", why="h9 is full"),
+        blockers.NoRoom(vm="web_0", why=FULL),
         "the platform has no place for vm web_0 at present",
     ),
     (
-        blockers.NoRoom(vm="db_0", why="h9 is full"),
+        blockers.NoRoom(vm="db_0", why=FULL),
         "the platform holds it back for now",
     ),
     (
         blockers.DriverRetry(remaining=MINUTE, note="h9: no"),
         "the platform did not succeed and tries again",
+    ),
+    (
+        blockers.DriverAsked(generation=2),
+        "the platform does not know yet whether it was done",
     ),
     (
         blockers.OutcomeUnknown(operation="op-1", note="h9: what?"),
@@ -64,17 +90,39 @@ SAID: list[tuple[Blocker, str]] = [
         blockers.StillDown(target_kind="host", target="h9"),
         "what it runs on is down",
     ),
+    *(
+        (waits, "the platform holds it back for now")
+        for waits in (
+            blockers.NotItsTurn(
+                request="ro-9", position=2, hosts=9, in_flight=1, at_once=1
+            ),
+            blockers.ScopeInUse(scope="web", fault_domain=1),
+            blockers.ScopeReserved(scope="web", operation="op-9"),
+            blockers.HostInUse(host="h9"),
+        )
+    ),
 ]
 
 
+SAID.append(
+    (blockers.More(of="vm busy", count=3), "the platform holds it back for now")
+)
+
+
 @pytest.mark.parametrize(("blocker", "sentence"), SAID)
-def test_a_reason_is_told_without_others(blocker: Blocker, sentence: str) -> None:
+def test_a_reason_is_told_without_others(blocker: AnyBlocker, sentence: str) -> None:
     (told,) = for_tenant([blocker], **OWN)
     assert told.sentence() == sentence
 
 
 def test_every_kind_of_reason_has_been_thought_of() -> None:
-    assert {blocker.kind for blocker, _ in SAID} == set(blockers.BLOCKER_KINDS)
+    said = {blocker.kind for blocker, _ in SAID} - {blockers.More.kind}
+    assert said == set(blockers.BLOCKER_KINDS)
+
+
+def test_redacting_twice_changes_nothing() -> None:
+    once = for_tenant([blocker for blocker, _ in SAID], **OWN)
+    assert for_tenant(once, **OWN) == once
 
 
 def test_how_many_others_there_are_is_not_told() -> None:
@@ -83,3 +131,23 @@ def test_how_many_others_there_are_is_not_told() -> None:
         for name in ("a", "b", "c")
     ]
     assert len(for_tenant(several, **OWN)) == 1
+
+
+def test_actors_of_others_are_redacted_and_own_ones_lose_token_and_peer() -> None:
+    def told(actor: Actor) -> Actor:
+        return actor_for(actor, "shop", had_vm=lambda vm: vm == "web_0")
+
+    own = tenant_user("shop", "ci")
+    for actor, expected in [
+        (replace(own, token="tk-1", peer="192.0.2.1"), own),
+        (tenant_user("bank", "ci"), PLATFORM),
+        (operator("shop/ci"), PLATFORM),
+        (replace(vm_actor("web_0"), token="tk-9"), vm_actor("web_0")),
+        (vm_actor("db_0"), PLATFORM),
+        (VMS, VMS),
+        (CLOCK, CLOCK),
+        (DRIVER, DRIVER),
+        (POLICY, POLICY),
+        (service_part("fleet file"), PLATFORM),
+    ]:
+        assert told(actor) == expected

@@ -16,13 +16,14 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from tests.support import planes
 from tests.unit.admin.desk import FLEET, START, LocalDesk, ObedientDriver
 
-OPERATOR = Who(actor="test")
+OPERATOR = Who(actor=operator("test"))
 
 
 class Services:

@@ -19,6 +19,7 @@ from forewarn.fleet.availability import Period
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.backup import backup
@@ -53,7 +54,7 @@ class Service:
         self.plane.start(now=self.clock.now())
 
     def order(self, decide: Callable[[Work], object]) -> None:
-        self.plane.order(Who(actor="test"), decide, now=self.clock.now())
+        self.plane.order(Who(actor=operator("test")), decide, now=self.clock.now())
 
     def back_up(self) -> None:
         backup(self.file, self._folder / "b.db")

@@ -10,6 +10,7 @@ from forewarn.control.work import Who
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Scope, ScopeKind, Tenant
 from forewarn.instants import Micros
+from forewarn.protocol.actors import operator
 from tests.unit.admin.desk import FLEET, START, LocalDesk
 
 BANKS = 'name = "db"\ntenant = "bank"'
@@ -25,7 +26,9 @@ def apply(desk: LocalDesk, text: str) -> Micros:
     at = desk.now()
     wanted = read_fleet(text, name="fleet.toml")
     desk.plane.order(
-        Who(actor="test"), lambda work: fleet_changes.apply(work, wanted), now=at
+        Who(actor=operator("test")),
+        lambda work: fleet_changes.apply(work, wanted),
+        now=at,
     )
     desk.advance("1m")
     return at

@@ -98,7 +98,7 @@ class Tool:
             cwd="/",
             check=False,
             capture_output=True,
-            timeout=30,
+            timeout=120,
             text=True,
         )
         (self.folder / "printed").write_text(ended.stdout)

@@ -48,3 +48,17 @@ def test_of_an_old_record_nothing_begins_that_nobody_asks_after(bench: Bench) ->
     assert probe_of(driver).state is ProbeState.RUNNING
     assert report_of(driver).verdict is Verdict.DONE
     assert bench.lines() == ["a", "b"]
+
+
+def test_stop_of_an_older_call_ends_its_program_when_a_newer_was_begun(
+    bench: Bench,
+) -> None:
+    driver = bench.open(f'echo x >> "$here/log"; {WAIT}')
+    driver.begin(call_of(), now=NOW)
+    eventually(bench.lines, bool)
+    driver.begin(call_of(generation=2), now=NOW)
+    assert driver.abort("op-1", 1, now=NOW)
+    # Its program is the second one: the first one waits for what does not come.
+    eventually(bench.lines, lambda lines: lines == ["x", "x"])
+    (bench.folder / "go").touch()
+    assert report_of(driver).generation == 2

@@ -100,7 +100,10 @@ def test_a_stalled_call_never_reports(*, abortable: bool) -> None:
     driver.begin(call_of(), now=NOW)
     assert driver.next_report_at() is None
     assert driver.reports(now=NOW + HOUR) == []
-    assert driver.probe("op-1", 1, now=NOW + HOUR).state is ProbeState.RUNNING
+    assert (
+        driver.probe("op-1", 1, now=NOW + HOUR, memory=driver.memory).state
+        is ProbeState.RUNNING
+    )
     assert driver.abort("op-1", 1, now=NOW + HOUR) is abortable
 
 
@@ -132,9 +135,15 @@ def test_a_refused_call_is_certainly_not_begun() -> None:
     driver.inject(Fault(kind=FaultKind.REFUSE, reason="busy"))
     with pytest.raises(DriverError, match="busy"):
         driver.begin(call_of(), now=NOW)
-    assert driver.probe("op-1", 1, now=NOW).state is ProbeState.NOT_STARTED
+    assert (
+        driver.probe("op-1", 1, now=NOW, memory=driver.memory).state
+        is ProbeState.NOT_STARTED
+    )
     driver.begin(call_of(), now=NOW)
-    assert driver.probe("op-1", 1, now=NOW).state is ProbeState.RUNNING
+    assert (
+        driver.probe("op-1", 1, now=NOW, memory=driver.memory).state
+        is ProbeState.RUNNING
+    )
 
 
 def test_a_forgotten_call_is_never_heard_of_again() -> None:
@@ -142,7 +151,10 @@ def test_a_forgotten_call_is_never_heard_of_again() -> None:
     driver.inject(Fault(kind=FaultKind.FORGET))
     driver.begin(call_of(), now=NOW)
     assert driver.next_report_at() is None
-    assert driver.probe("op-1", 1, now=NOW + HOUR).state is ProbeState.UNKNOWN
+    assert (
+        driver.probe("op-1", 1, now=NOW + HOUR, memory=driver.memory).state
+        is ProbeState.UNKNOWN
+    )
     assert not driver.abort("op-1", 1, now=NOW)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
 from forewarn.fleet.placement import Candidate, choose_host, why_none
+from forewarn.protocol.places import NoPlace, Unfit, UnfitHosts
 
 VM = Vm(
     name="v",
@@ -86,7 +87,14 @@ def test_why_there_is_no_place_is_said() -> None:
         candidate("e", zone="2"),
         *(candidate(f"f{n}", busy=True) for n in range(6)),
     ]
-    assert why_none(VM, SCALE_SET, zone="1", candidates=candidates) == (
+    found = why_none(VM, SCALE_SET, zone="1", candidates=candidates)
+    assert found is not None
+    assert found.on_host == "here"
+    assert (
+        UnfitHosts(why=Unfit.BUSY, hosts=("b", "f0", "f1", "f2", "f3"), more=2)
+        in found.unfit
+    )
+    assert found.sentence("v") == (
         "there is no place for v: it is on here; down: a;"
         " under maintenance, or soon to be: b, f0, f1, f2, f3 and 2 more;"
         " full: c; holding another fault domain of its scope: d;"
@@ -99,8 +107,30 @@ def test_why_there_is_no_place_is_said() -> None:
     [
         ([], "there is no place for v: there are no other hosts"),
         ([HERE], "there is no place for v: it is on here; there are no other hosts"),
-        ([candidate("a", busy=True), candidate("b")], ""),
     ],
 )
 def test_few_hosts_need_few_words(candidates: list[Candidate], expected: str) -> None:
-    assert why_none(VM, SET, zone="1", candidates=candidates) == expected
+    found = why_none(VM, SET, zone="1", candidates=candidates)
+    assert found is not None
+    assert found.sentence("v") == expected
+
+
+def test_where_there_is_a_place_no_reason_is_given() -> None:
+    candidates = [candidate("a", busy=True), candidate("b")]
+    assert why_none(VM, SET, zone="1", candidates=candidates) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "end"),
+    [
+        (NoPlace(others_are_full=True), "full, down or under maintenance: all others"),
+        (
+            NoPlace(looked_at_most=64),
+            "not looked at: hosts with less room than these 64",
+        ),
+    ],
+)
+def test_hosts_that_are_not_candidates_are_named_last(
+    others: NoPlace, end: str
+) -> None:
+    assert others.sentence("v").endswith(f"; {end}")

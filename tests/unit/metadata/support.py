@@ -264,18 +264,18 @@ class Wire:
         self.writer.write(data)
 
     async def answer(self, *, bodiless: bool = False) -> Parsed:
-        head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 5)
+        head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 60)
         parsed = parse(head)
         length = 0 if bodiless else int(parsed.headers.get("Content-Length", "0"))
         return replace(parsed, body=await self.reader.readexactly(length))
 
     async def line(self) -> bytes:
-        return await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 5)
+        return await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 60)
 
     async def is_closed(self) -> bool:
         """Wait for the server's end; anything but an end is a failure."""
         try:
-            return await asyncio.wait_for(self.reader.read(), 5) == b""
+            return await asyncio.wait_for(self.reader.read(), 60) == b""
         except ConnectionResetError:
             return True
 

@@ -13,7 +13,7 @@ from forewarn.metadata.endpoint import (
     Endpoint,
     Hold,
 )
-from forewarn.metadata.http import Response
+from forewarn.metadata.http import Request, Response
 from forewarn.metadata.routes import Read
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.versions import VERSIONS
@@ -325,7 +325,7 @@ def test_what_is_not_there_is_404() -> None:
 @pytest.mark.clause("1.9")
 def test_a_vm_that_asks_too_often_is_told_so() -> None:
     endpoint = make_endpoint(rate_limit=3)
-    paths = ["/metadata/scheduledevents", "/metadata/versions", "/nowhere"]
+    paths = ["/metadata/scheduledevents", "/metadata/versions", "/metadata/versions"]
     for path in paths:
         assert read(ask(endpoint, get(path=path))).status != 429
     answer = read(ask(endpoint, get()))
@@ -341,6 +341,46 @@ def test_a_vm_that_asks_too_often_is_told_so() -> None:
         for _ in range(4)
     ]
     assert much_later == [200, 200, 200, 429]
+
+
+def statuses_of(endpoint: Endpoint, *requests: Request) -> list[int]:
+    """Return what each is answered; 0 for a question to control."""
+    answers = [ask(endpoint, each) for each in requests]
+    return [0 if isinstance(each, Approve) else read(each).status for each in answers]
+
+
+BAD_REQUESTS = {
+    "a path": get(path="/nowhere"),
+    "a verb": get(method="PUT"),
+    "a body": post(b"{"),
+}
+
+
+@pytest.mark.clause("1.9")
+@pytest.mark.parametrize("bad", BAD_REQUESTS.values(), ids=BAD_REQUESTS)
+def test_refused_requests_do_not_use_up_what_an_approval_needs(bad: Request) -> None:
+    endpoint = make_endpoint(rate_limit=5)
+    statuses = statuses_of(endpoint, *[bad] * 20)
+    assert 429 not in statuses[:5]
+    assert set(statuses[5:]) == {429}
+    good = post(approval(EVENT_ID))
+    assert statuses_of(endpoint, good, *[bad] * 20, get()) == [0, *[429] * 20, 200]
+    # And what is refused does not come back sooner for it.
+    soon = endpoint.handle(bad, WEST_0, now=NOW, monotonic=0.2)
+    assert read(soon).status in (400, 404, 405)
+
+
+@pytest.mark.clause("1.9")
+def test_an_approval_is_charged_by_its_bytes_before_it_is_parsed() -> None:
+    endpoint = make_endpoint(rate_limit=20)
+    long = post(approval(EVENT_ID) + " " * (100 << 10))
+    assert statuses_of(endpoint, long, long, get()) == [0, 429, 200]
+    # A malformed one is charged to what may be refused, and then not parsed at all.
+    endpoint = make_endpoint(rate_limit=20)
+    bad = post("[" * (100 << 10))
+    assert statuses_of(endpoint, bad, bad, bad, get()) == [400, 429, 429, 200]
+    # A full bucket is enough for any request.
+    assert statuses_of(make_endpoint(rate_limit=1), long) == [0]
 
 
 @pytest.mark.clause("1.9")

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.control.messages import Publication
 from forewarn.metadata import answers, identity
-from forewarn.metadata.endpoint import Enable, Endpoint
+from forewarn.metadata.endpoint import Enable
 from forewarn.metadata.http import Request
 from forewarn.metadata.identity import (
     INSTANCE_HEADER,
@@ -270,6 +270,14 @@ def test_a_refusal_is_told_to_whoever_proves_to_be_a_vm() -> None:
     assert endpoint.counters.strangers == 2
 
 
-def test_without_a_proxy_or_with_one() -> None:
-    assert not Endpoint().directory.trusts_proxy
-    assert make_endpoint(secret=SECRET).directory.trusts_proxy
+@pytest.mark.parametrize("vm_id", [VM_ID, "nobody"])
+def test_proxy_is_who_sends_a_good_signature(vm_id: str) -> None:
+    directory = make_endpoint(secret=SECRET).directory
+    directory.by_signature(signed(vm_id, secret=b"other"), WEST_0)
+    assert not directory.is_proxy(WEST_0)
+    directory.by_signature(signed(vm_id), PROXY)
+    assert directory.is_proxy(PROXY)
+    assert not directory.is_proxy(WEST_0)
+    assert not directory.is_proxy(PROXY._replace(vm="w0"))
+    directory.forget_proxy(PROXY)
+    assert not directory.is_proxy(PROXY)

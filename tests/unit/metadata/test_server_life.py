@@ -1,6 +1,7 @@
 """The server over time: waits, faults, stalled clients, crowds, the end."""
 
 import asyncio
+import hmac
 import logging
 import socket
 import struct
@@ -13,17 +14,24 @@ from forewarn.metadata.desk import BusyError
 from forewarn.metadata.endpoint import Approve
 from forewarn.metadata.http import Response
 from forewarn.metadata.limits import Limits
+from tests.support.loops import until
 from tests.unit.metadata.support import (
     EMPTY,
     EVENT_ID,
     GET,
+    GUESTS,
     INSTANCE,
+    NEWEST,
     NOW,
+    PATH,
     POST,
     Play,
+    Wire,
+    World,
     approval,
     post,
     published,
+    raw,
     running,
     snapshot,
 )
@@ -195,7 +203,7 @@ def test_an_approval_is_carried_through_when_its_client_has_gone(play: Play) -> 
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
             )
             wire.writer.transport.abort()
-            await asyncio.wait_for(world.server._hub.is_empty.wait(), 5)
+            await asyncio.wait_for(world.server._hub.is_empty.wait(), 60)
             gate.set()
             await asyncio.sleep(0.01)
             assert world.desk.approved == [("w1", (EVENT_ID,))]
@@ -277,7 +285,7 @@ def test_a_slow_control_does_not_make_the_client_late(play: Play) -> None:
     [
         (Limits(connections_per_source=2), b"", 2),
         (Limits(connections=3), b"", 3),
-        (Limits(connections=3, connections_per_source=2), b"proxy", 3),
+        (Limits(connections=3, connections_per_source=2), b"proxy", 2),
     ],
 )
 def test_there_is_room_for_so_many(
@@ -296,6 +304,51 @@ def test_there_is_room_for_so_many(
             wires[0].writer.close()
             await asyncio.sleep(0.01)
             assert (await world.ask(GET)).status == 200
+
+    play(story)
+
+
+def signed_get(secret: bytes) -> bytes:
+    vm_id = GUESTS[0].vm_id
+    signature = hmac.digest(secret, vm_id.encode(), "sha256").hex()
+    proof = (f"X-Instance-ID: {vm_id}", f"X-Instance-ID-Signature: {signature}")
+    return raw("GET", f"{PATH}?{NEWEST}", *proof)
+
+
+def test_only_a_proxy_that_proved_itself_may_have_more_connections(play: Play) -> None:
+    bounds = Limits(connections_per_source=2)
+
+    async def status(wire: Wire, data: bytes = GET) -> int:
+        wire.send(data)
+        return (await wire.answer()).status
+
+    async def close(world: World, *wires: Wire) -> None:
+        """Close connections, and return when the server knows."""
+        left = world.server.open_connections - len(wires)
+        for wire in wires:
+            wire.writer.close()
+        await until(lambda: world.server.open_connections == left)
+
+    async def story() -> None:
+        async with running(bounds=bounds, secret=b"proxy") as world:
+            guesser = await world.connect()
+            assert await status(guesser, signed_get(b"guessed")) == 404
+            assert await guesser.is_closed()
+            await until(lambda: not world.server.open_connections)
+            first, second = [await world.connect() for _ in range(2)]
+            assert await status(first) == 200
+            assert await status(await world.connect()) == 503
+            assert await status(first, signed_get(b"proxy")) == 200
+            third = await world.connect()
+            assert await status(third) == 200
+            # The proof counts as long as the proxy has a connection.
+            await close(world, first)
+            fourth = await world.connect()
+            assert await status(fourth) == 200
+            await close(world, second, third, fourth)
+            fresh = [await world.connect() for _ in range(2)]
+            assert [await status(wire) for wire in fresh] == [200, 200]
+            assert await status(await world.connect()) == 503
 
     play(story)
 

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.protocol.approvals import START_REQUESTS_MAX, parse_start_requests
+from forewarn.protocol.approvals import (
+    START_REQUESTS_MAX,
+    VALUES_MAX,
+    parse_start_requests,
+)
 from forewarn.protocol.errors import BadRequestError
 
 FIRST = "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
@@ -57,8 +61,8 @@ def test_what_real_clients_send(text: str) -> None:
         (b'{"StartRequests":[{"EventId":"x"}]} x', "not valid JSON"),
         (b'{"StartRequests":NaN}', "not valid JSON"),
         (b'{"a":' + b"9" * 5000 + b"}", "not valid JSON"),
-        (b"[" * 100_000, "not valid JSON"),
-        (b'{"a":' * 50_000, "not valid JSON"),
+        (b"[" * 7_000, "not valid JSON"),
+        (b'{"a":' * 7_000, "not valid JSON"),
         (b'{"a":"\xff"}', "not UTF-8"),
         ('{"StartRequests":[]}'.encode("utf-16"), "not UTF-8"),
         (b"[]", "must be an object"),
@@ -87,6 +91,17 @@ def test_anything_malformed_is_refused(sent: bytes, says: str) -> None:
         parse_start_requests(sent)
     assert says in refused.value.message
     assert refused.value.message.startswith("Bad request. ")
+
+
+@pytest.mark.clause("3.3")
+def test_very_many_values_are_refused_before_they_are_parsed() -> None:
+    entries = [{"EventId": FIRST, "more": [1, 2, {}]} for _ in range(1_000)]
+    usual = json.dumps({"StartRequests": entries}, indent=2).encode()
+    assert parse_start_requests(usual) == (FIRST,)
+    for value in (b"[],", b"{},", b"1,", b"["):
+        noise = value * VALUES_MAX + b"1"
+        with pytest.raises(BadRequestError, match="more than 8000 JSON values"):
+            parse_start_requests(b'{"StartRequests":[' + noise + b"]}")
 
 
 @pytest.mark.clause("3.3")

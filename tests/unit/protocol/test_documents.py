@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from forewarn.instants import parse_instant
 from forewarn.protocol import documents, versions
+from forewarn.protocol.actors import vm_actor
 from forewarn.protocol.events import (
     Event,
     EventSource,
@@ -123,7 +124,10 @@ def test_a_lone_surrogate_does_not_break_the_bytes() -> None:
 def test_the_digest_follows_what_is_shown_and_nothing_else() -> None:
     base = documents.digest([MIGRATION])
     assert documents.digest([MIGRATION]) == base
-    assert documents.digest([replace(MIGRATION, approved_by="w0", revision=9)]) == base
+    assert (
+        documents.digest([replace(MIGRATION, approver=vm_actor("w0"), revision=9)])
+        == base
+    )
     others = [
         [],
         [STARTED],
@@ -148,11 +152,13 @@ def test_what_looks_alike_has_the_same_digest_and_the_rest_has_not() -> None:
         "description": "",
         "duration_seconds": 9,
         "created": MIGRATION.created + 1,
-        "approved_by": "w0",
+        "approver": vm_actor("w0"),
         "approved_at": 1,
         "started_at": 1,
         "removed_at": 1,
         "outcome": Outcome.FAILED,
+        "shown_in": ("web",),
+        "is_planned_work": not MIGRATION.is_planned_work,
         "revision": 1,
     }
     names = {field.name for field in fields(Event)}

@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
+from forewarn.protocol.actors import vm_actor
 from forewarn.protocol.events import (
     DURATION_UNKNOWN,
     LIVE_STATUSES,
@@ -60,7 +61,7 @@ def test_an_event_names_keys_and_not_wire_names() -> None:
 
 def test_an_event_is_approved_by_somebody() -> None:
     assert not EVENT.is_approved
-    assert replace(EVENT, approved_by="shop-a").is_approved
+    assert replace(EVENT, approver=vm_actor("shop-a")).is_approved
 
 
 def test_an_event_is_a_frozen_value_that_is_found_by_its_id() -> None:

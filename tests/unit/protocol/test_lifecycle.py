@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.protocol.actors import operator, vm_actor
 from forewarn.protocol.errors import IllegalTransitionError
 from forewarn.protocol.events import (
     Event,
@@ -83,7 +84,7 @@ OPERATION = Operation(
 REQUEST = Request(
     request_id="rq-1",
     verb=Verb.REBOOT,
-    actor="me",
+    actor=operator("me"),
     reason="",
     state=RequestState.OPEN,
     together=False,
@@ -104,6 +105,7 @@ EVENT_ARROWS = {
 }
 OPERATION_ARROWS = {
     ("Planned", "notice"): "Noticed",
+    ("Planned", "cancel"): "Cancelled",
     ("Noticed", "release"): "Ready",
     ("Noticed", "cancel"): "Cancelled",
     ("Ready", "start"): "Impacting",
@@ -241,16 +243,16 @@ def test_an_operation_that_has_ended_stays_so(inputs: list[OperationInput]) -> N
 def test_only_the_first_approval_leaves_a_trace() -> None:
     scheduled = step_event(EVENT, EventInput.PUBLISH, now=1)
     assert scheduled == replace(EVENT, status=EventStatus.SCHEDULED)
-    approved = step_event(scheduled, EventInput.APPROVE, now=2, by="a")
-    assert approved == replace(scheduled, approved_by="a", approved_at=2)
-    assert step_event(approved, EventInput.APPROVE, now=3, by="b") is approved
+    approved = step_event(scheduled, EventInput.APPROVE, now=2, by=vm_actor("a"))
+    assert approved == replace(scheduled, approver=vm_actor("a"), approved_at=2)
+    assert step_event(approved, EventInput.APPROVE, now=3, by=vm_actor("b")) is approved
 
 
 @pytest.mark.clause("3.2")
 @pytest.mark.parametrize("status", [EventStatus.STARTED, EventStatus.REMOVED])
 def test_a_late_approval_changes_nothing(status: EventStatus) -> None:
     event = replace(EVENT, status=status)
-    assert step_event(event, EventInput.APPROVE, now=2, by="a") is event
+    assert step_event(event, EventInput.APPROVE, now=2, by=vm_actor("a")) is event
 
 
 def test_start_and_end_of_an_event_are_dated() -> None:

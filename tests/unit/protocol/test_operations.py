@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import (
     ENDED_STATES,
     MOVING_ACTIONS,
@@ -66,7 +67,7 @@ def test_a_request_is_found_by_its_id() -> None:
     request = Request(
         request_id="rq-1",
         verb=Verb.REBOOT,
-        actor="me",
+        actor=operator("me"),
         reason="",
         state=RequestState.OPEN,
         together=False,

@@ -89,7 +89,7 @@ def test_an_ended_event_says_how_it_went_and_how_long_it_took() -> None:
                 "EventType": "Freeze",
                 "Outcome": ENDED.outcome.value,
                 "EndedAt": "Sat, 21 Nov 2026 10:16:00 GMT",
-                "DownSeconds": 2.5,
+                "DownSeconds": 2,
                 "AtMost": True,
             }
         ],

@@ -12,7 +12,14 @@ from forewarn.protocol.events import (
     Resource,
 )
 from forewarn.protocol.lifecycle import ViewInput, ViewState
-from forewarn.protocol.views import View, sees, step_view
+from forewarn.protocol.views import (
+    ANY_VIEW,
+    View,
+    end_delays,
+    sees,
+    step_view,
+    was_shown_before,
+)
 
 SHARED = View(view_id="web", scope="web", enabling="web")
 ALONE = View(view_id="gpu/g_0", scope="gpu", enabling="gpu", vm="g_0")
@@ -60,11 +67,31 @@ def test_each_enabling_is_a_new_epoch_from_one() -> None:
         digest="",
         ready_at=12,
         events_from=15,
-        due_at=15,
+        due_at=12,
         last_seen=10,
     )
     assert enabled.is_enabled
     assert not old.is_enabled
+
+
+@pytest.mark.clause("7.1")
+def test_each_delay_ends_by_itself() -> None:
+    enabled = step_view(SHARED, ViewInput.ASKED, now=10, ready_at=12, events_from=15)
+    assert end_delays(enabled, until=11) == enabled
+    ready = end_delays(enabled, until=12)
+    assert (ready.ready_at, ready.events_from, ready.due_at) == (0, 15, 15)
+    assert not ready.shows_events
+    over = end_delays(ready, until=15)
+    assert (over.ready_at, over.events_from, over.due_at) == (0, 0, 0)
+    assert over.shows_events
+
+
+@pytest.mark.clause("7.1", "7.3")
+def test_disabling_ends_the_delays() -> None:
+    enabled = step_view(SHARED, ViewInput.ASKED, now=10, ready_at=12, events_from=15)
+    silent = step_view(enabled, ViewInput.SILENT, now=11)
+    assert (silent.ready_at, silent.events_from, silent.due_at) == (0, 0, 0)
+    assert not silent.shows_events
 
 
 @pytest.mark.clause("7.1")
@@ -91,3 +118,32 @@ def test_silence_disables() -> None:
 
 def test_a_view_is_found_by_its_id() -> None:
     assert ALONE.key == "gpu/g_0"
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        (("web 2 5",), True),
+        (("web 1 9",), False),
+        (("web 2 4",), False),
+        (("db 9 9",), False),
+        ((), False),
+    ],
+)
+def test_what_a_view_showed_before_a_vm_left_it_is_known(
+    left: tuple[str, ...], expected: bool
+) -> None:
+    shown = replace(event("web", "a"), shown_in=("web 2 5",))
+    assert was_shown_before(shown, left) is expected
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [("web 1 1", True), ("web@1 1 1", True), ("web/a 3 2", True), ("db 1 1", False)],
+)
+def test_events_of_0_1_0_were_shown_in_every_view_of_their_scope(
+    left: str, expected: bool
+) -> None:
+    """Which of them showed an event was not kept then."""
+    shown = replace(event("web", "a"), shown_in=(ANY_VIEW,))
+    assert was_shown_before(shown, (left,)) is expected

@@ -4,6 +4,7 @@ from forewarn.control import verbs
 from forewarn.control.approvals import Approval
 from forewarn.control.verbs import Wishes
 from forewarn.control.work import Who
+from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.service.metrics import Held, look
 from forewarn.service.observed import ObservedStore
@@ -31,7 +32,7 @@ class Observed:
     ) -> str:
         """Order maintenance; return the operation's id."""
         request = self.desk.plane.order(
-            Who(actor="test", reason=reason),
+            Who(actor=operator("test"), reason=reason),
             lambda work: verbs.maintain(work, [host], action, Wishes()),
             now=self.desk.now(),
         )

@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("data").mkdir()
     for name, text in {
         "proxy": "s3cret\n",
-        "tokens": "alice:s3cret\n",
+        "tokens": "alice:s3cret-of-24-characters-x7\n",
         "a.key": KEY,
         "b.key": KEY,
     }.items():
@@ -70,8 +70,17 @@ def faults() -> list[str]:
 def test_what_is_all_there_is_sound_and_nothing_is_made(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     checking.check(settings())
-    assert list(secret_files.open_files(settings())) == []
+    assert _warnings() == []
     assert sorted(folder.rglob("*")) == before
+
+
+def test_store_that_everybody_may_read_is_warned_of(folder: Path) -> None:
+    store = folder / "data" / "forewarn.db"
+    store.touch(mode=0o640)
+    assert _warnings() == []
+    store.chmod(0o644)
+    [warning] = _warnings()
+    assert "forewarn.db (store.url) can be read by everybody" in warning
 
 
 def without(name: str) -> None:
@@ -151,14 +160,17 @@ def test_a_driver_without_any_program_is_told() -> None:
 def test_all_faults_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("proxy", "data", "a.key", "authorities.pem"):
         without(name)
-    Path("tokens").write_text("policy:s3cret\nvm-1:s3cret\ngood:s3cret\n")
+    Path("tokens").write_text(
+        "policy:s3cret-of-24-characters-x7\nvm-1:s3cret-of-24-characters-x7\ngood:s3cret-of-24-characters-x7\nbad:s3cret\n"
+    )
     assert cli.main(["config", "check"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     told = [line for line in said.err.splitlines() if line.startswith("forewarn.toml:")]
-    assert len(told) == 7
+    assert len(told) == 8
     assert "tokens:1: 'policy' cannot be a token's name" in said.err
     assert "tokens:2: 'vm-1' cannot be a token's name" in said.err
+    assert "tokens:4: this token can be guessed" in said.err
     assert "`forewarn serve` would not start" in said.err
     assert "s3cret" not in said.err
 

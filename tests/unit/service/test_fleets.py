@@ -21,13 +21,14 @@ from forewarn.fleet.file import FleetText
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
 from forewarn.fleet.problems import FleetFileError
 from forewarn.problems import PROBLEMS_MAX
+from forewarn.protocol.actors import CLOCK, operator
 from forewarn.protocol.errors import RefusedError
 from forewarn.service import limits, planning
 from forewarn.service.assembly import Service
 from forewarn.service.planner import Planning, PlanningError
 from forewarn.service.settings import load_settings
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.beside import reading
 from forewarn.store.port import every
 from tests.support.loops import in_loop
@@ -45,7 +46,7 @@ name = "web_1"
 host = "h1"
 """
 NEW = FLEET + '[[vm]]\nname = "web_2"\nhost = "h2"\n'
-OPERATOR = Who(actor="test", reason="more of them")
+OPERATOR = Who(actor=operator("test"), reason="more of them")
 
 
 @pytest.fixture(autouse=True)
@@ -321,7 +322,9 @@ def test_the_process_needs_no_leave_to_stand_back(tmp_path: Path) -> None:
 RUNS = Vm(name="a", wire_name="a", host="h", scope="s", tenant="t", view="v", vm_id="x")
 UP = Host(name="h")
 SCOPE = Scope(name="s", tenant="t", kind=ScopeKind.SCALE_SET)
-LINE = AuditEntry(entry_id="1", at=1, actor="a", what="w", why="", subjects=())
+LINE = AuditEntry(
+    entry_id="1", at=1, actor=CLOCK, kind=AuditKind.HOST_FAILED, why="", subjects=()
+)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ import pytest
 from forewarn.admin.metrics import Histogram, Meter, render
 from forewarn.clock import VirtualClock
 from forewarn.control import failures
-from forewarn.control.blockers import BLOCKER_KINDS
 from forewarn.control.work import Who, Work
 from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.model import Tenant
+from forewarn.protocol.actors import operator
+from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.operations import OperationState
 from forewarn.service import catalog, limits
 from forewarn.service.assembly import Service
@@ -101,7 +102,7 @@ def test_timers_that_fire_late_are_seen() -> None:
 def test_failures_are_counted_with_their_vms() -> None:
     world = Observed()
     world.desk.plane.order(
-        Who(actor="test"),
+        Who(actor=operator("test")),
         lambda work: failures.fail_host(work, "h1"),
         now=world.desk.now(),
     )
@@ -116,7 +117,9 @@ def test_the_failure_of_an_empty_host_keeps_nobody_down() -> None:
     world = Observed()
 
     def fail(decide: Callable[[Work], object]) -> None:
-        world.desk.plane.order(Who(actor="test"), decide, now=world.desk.now())
+        world.desk.plane.order(
+            Who(actor=operator("test")), decide, now=world.desk.now()
+        )
 
     fail(lambda work: failures.fail_host(work, "same"))
     world.desk.advance("20m")

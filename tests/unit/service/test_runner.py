@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
 from forewarn.clock import SystemClock
-from forewarn.control import fleet_changes, verbs
+from forewarn.control import fleet_changes, host_lists, verbs
 from forewarn.control.desk import BusyError
 from forewarn.control.messages import Publication
 from forewarn.control.plane import Plane
@@ -21,9 +21,11 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import NotFoundError
-from forewarn.protocol.operations import Action, Operation
+from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.service import limits
+from forewarn.service.desks import ServiceDesk
 from forewarn.service.inbox import StoppedError
 from forewarn.service.parts import Voice
 from forewarn.service.runner import Runner
@@ -41,7 +43,7 @@ name = "h1"
 name = "web_0"
 host = "h1"
 """
-OPERATOR = Who(actor="test")
+OPERATOR = Who(actor=operator("test"))
 
 
 class Bed:
@@ -130,7 +132,7 @@ async def held_up(made: Bed) -> AsyncGenerator[threading.Event]:
 
     def hold(_plane: Plane, _now: Micros) -> None:
         entered.set()
-        gate.wait(5)
+        gate.wait(60)
 
     holding = asyncio.create_task(made.runner.call(hold))
     await until(entered.is_set)
@@ -213,9 +215,9 @@ async def test_first_requests_that_wait_together_enable_together() -> None:
         entries = made.store.read(
             lambda reader: reader.select(kinds.AUDIT_OF_SUBJECT, "vm:web_0")
         )
-        assert [each.actor for each in entries if each.what == "scope enabled"] == [
-            "vm web_0"
-        ]
+        assert [
+            each.actor.text for each in entries if each.what == "scope enabled"
+        ] == ["vm web_0"]
 
 
 @in_loop
@@ -237,7 +239,8 @@ async def test_timers_and_reports_run_by_themselves() -> None:
         await until(
             lambda: "Done" in {operation.state.value for operation in _all(made)}
         )
-        assert made.shown() == []
+        # It is told to VMs after it is stored.
+        await until(lambda: not made.shown())
 
 
 def _all(made: Bed) -> list[Operation]:
@@ -353,3 +356,65 @@ async def test_the_latest_sightings_are_taken_before_silence_is_judged() -> None
         assert all(v.enabled for p in made.publications[-1:] for v in p.views)
         made.sightings = {}
         await until(lambda: any(not v.enabled for v in made.publications[-1].views))
+
+
+@in_loop
+async def test_a_turn_is_measured_at_its_end() -> None:
+    async with bed() as made:
+        counts = made.runner.turn_seconds.counts
+        async with held_up(made) as gate:
+            before = sum(counts)
+            gate.set()
+        await until(lambda: sum(counts) > before)
+
+
+@in_loop
+async def test_a_turn_that_is_over_at_once_leaves_nobody_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "TURN_SECONDS", 0)
+    async with bed() as made:
+        event_id = await announced(made)
+        async with held_up(made) as gate:
+            waiting = [
+                asyncio.ensure_future(each)
+                for each in (
+                    made.runner.enable("web_0"),
+                    made.runner.call(lambda _plane, now: now),
+                    made.runner.approve("web_0", (event_id,)),
+                    made.runner.call(lambda _plane, now: now),
+                )
+            ]
+            await asyncio.sleep(0)
+            gate.set()
+        await asyncio.gather(*waiting)
+        await until(lambda: _all(made)[0].state is OperationState.DONE)
+
+
+@in_loop
+async def test_an_order_is_answered_when_its_list_of_hosts_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host_lists, "PAGE", 1)
+    monkeypatch.setattr(limits, "TURN_SECONDS", 0)
+    names = [f"h{number}" for number in range(1, 6)]
+    fleet = FLEET + "".join(f'[[host]]\nname = "{name}"\n' for name in names[1:])
+    async with bed(Policy()) as made:
+        await made.order(
+            lambda work: fleet_changes.apply(work, read_fleet(fleet, name="fleet"))
+        )
+        nobody = cast("Any", None)
+        desk = ServiceDesk(
+            runner=made.runner,
+            readings=nobody,
+            fleets=nobody,
+            watchers=nobody,
+            clock=SystemClock(),
+            health=nobody,
+        )
+        await desk.order(
+            OPERATOR,
+            lambda work: verbs.maintain(work, names, Action.FREEZE, Wishes()),
+        )
+        found = made.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+        assert [operation.host for operation in found] == names

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from forewarn.control.work import Who
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.problems import FleetFileError
 from forewarn.metadata.server import Address
+from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.service import assembly, limits
@@ -29,6 +31,7 @@ from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, Reader, StoreError, Transaction
 from tests.support.loops import in_loop, until
 from tests.support.open_files import no_more_files
+from tests.support.processes import PATIENCE_SECONDS
 
 T = TypeVar("T")
 
@@ -66,6 +69,21 @@ class _Store(MemoryStore):
         return super().transact(work)
 
 
+class _SlowToPublish(MemoryStore):
+    """A store whose views the control thread reads only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        if threading.current_thread().name == "forewarn-control":
+            self.is_asked.set()
+            self.may_go_on.wait(PATIENCE_SECONDS)
+        return super().read(work)
+
+
 class _Ahead(SystemClock):
     """A clock whose monotonic time can be put forward."""
 
@@ -99,15 +117,21 @@ async def running(service: Service, fleet: str = FLEET) -> AsyncGenerator[Servic
 
 async def get(address: Address, path: str) -> tuple[int, Any]:
     """Return the status and the JSON of an answer."""
+    status, _, body = await ask(address, path)
+    return status, json.loads(body)
+
+
+async def ask(address: Address, path: str) -> tuple[int, str, bytes]:
+    """Return the status of an answer, its head in lower case, and its body."""
     reader, writer = await asyncio.open_connection(*address)
     writer.write(
         f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nMetadata: true\r\n"
         "Connection: close\r\n\r\n".encode()
     )
-    answer = await asyncio.wait_for(reader.read(), 5)
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)
+    return int(head.split()[1]), head.decode("latin-1").lower(), body
 
 
 async def document(service: Service, vm: str) -> dict[str, Any]:
@@ -288,18 +312,45 @@ async def test_a_fault_of_the_settings_befalls_a_call_and_is_resolved() -> None:
         return store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
 
     async with running(service):
-        operator = Who(actor="test")
+        who = Who(actor=operator("test"))
         await service.desk.order(
-            operator,
+            who,
             lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()),
         )
         await until(lambda: operations()[0].call_state is CallState.UNKNOWN)
         [operation] = operations()
         await service.desk.order(
-            operator,
+            who,
             lambda work: outcome.resolve(work, operation.operation_id, done=True),
         )
         await until(lambda: operations()[0].state is OperationState.DONE)
+
+
+@in_loop
+async def test_own_listener_answers_503_until_documents_are_published() -> None:
+    store = _SlowToPublish()
+    store.may_go_on.set()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address: Address = free.getsockname()
+    fleet = FLEET.replace("127.0.0.1:0", f"127.0.0.1:{address[1]}")
+    async with running(service_of(store), fleet) as service:
+        await document(service, "web_0")
+    store.may_go_on.clear()
+    store.is_asked.clear()
+    service = service_of(store)
+    start = asyncio.create_task(service.start())
+    try:
+        await until(store.is_asked.is_set)
+        path = "/metadata/scheduledevents?api-version=2020-07-01"
+        status, headers, _ = await ask(address, path)
+        assert (status, "retry-after" in headers) == (503, True)
+        store.may_go_on.set()
+        await start
+        assert (await get(address, path))[0] == 200
+    finally:
+        store.may_go_on.set()
+        await start
+        await service.stop()
 
 
 @in_loop

@@ -48,7 +48,7 @@ class Bench:
             endpoint=self.endpoint,
             desk=FakeDesk(self.endpoint),
             clock=self.clock,
-            bounds=Limits(),
+            bounds=Limits(throttle_seconds=0),
         )
         self.faults: Player = replay.RecordedFaults(now=self.clock.now)
         self.journal = Journal()

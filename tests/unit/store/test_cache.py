@@ -10,10 +10,18 @@ import pytest
 
 from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.spans import Span, SpanKind
+from forewarn.protocol.actors import operator, vm_actor
 from forewarn.protocol.events import Event, EventSource, EventStatus, EventType
+from forewarn.protocol.operations import (
+    Action,
+    Operation,
+    OperationState,
+    TargetKind,
+    Verb,
+)
 from forewarn.protocol.views import View
 from forewarn.store import cache, kinds
-from forewarn.store.audit import AuditEntry
+from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.kinds import Record
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import (
@@ -43,6 +51,23 @@ EVENT = Event(
     not_before=5,
     description="",
     duration_seconds=-1,
+    created=1,
+)
+OPERATION = Operation(
+    operation_id="op-0",
+    request="ro-0",
+    verb=Verb.MAINTAIN,
+    action=Action.REBOOT,
+    target_kind=TargetKind.HOST,
+    target="h1",
+    host="h1",
+    state=OperationState.PLANNED,
+    routine=True,
+    not_before=5,
+    moves=(),
+    scopes=(),
+    duration_seconds=-1,
+    description="",
     created=1,
 )
 VM = Vm(
@@ -82,7 +107,12 @@ def store(path: Path) -> Iterator[SqliteStore]:
 
 def entry(number: int) -> AuditEntry:
     return AuditEntry(
-        entry_id=str(number), at=1, actor="test", what="tried", why="", subjects=("a",)
+        entry_id=str(number),
+        at=1,
+        actor=operator("test"),
+        kind=AuditKind.HOST_FAILED,
+        why="",
+        subjects=("a",),
     )
 
 
@@ -101,7 +131,7 @@ def step(tx: Transaction, chance: random.Random) -> list[Any]:
             status = chance.choice([*EventStatus])
             return [tx.replace(event, replace(event, status=status))]
         case 3 if event is not None:
-            return [tx.replace(event, replace(event, approved_by="web_0"))]
+            return [tx.replace(event, replace(event, approver=vm_actor("web_0")))]
         case 4:
             return list(every(tx, kinds.LIVE_EVENTS_OF_SCOPE, "web", page=3))
         case _:
@@ -199,6 +229,44 @@ def test_a_line_of_the_trail_is_never_written_twice(store: SqliteStore) -> None:
         store.transact(work)
     assert store.read(lambda reader: reader.get(Vm, "web_0")) is None
     assert store.read(lambda reader: reader.get(AuditEntry, "2")) is None
+
+
+def test_operations_are_sent_in_bulk_and_never_written_twice(
+    store: SqliteStore,
+) -> None:
+    first = replace(OPERATION, operation_id="op-1")
+    store.transact(lambda tx: tx.add(first))
+
+    def work(tx: Transaction) -> None:
+        added = tx.add(replace(OPERATION, operation_id="op-2"))
+        tx.replace(added, replace(added, note="changed before it was sent"))
+        tx.add(first)
+
+    with pytest.raises(DuplicateError, match="one of 2 Operation exists already"):
+        store.transact(work)
+    assert store.read(lambda reader: reader.get(Operation, "op-2")) is None
+
+
+def test_an_operation_that_is_changed_before_it_is_sent_is_sent_once(
+    store: SqliteStore,
+) -> None:
+    def work(tx: Transaction) -> Operation:
+        added = tx.add(OPERATION)
+        return tx.replace(added, replace(added, waits_for=("room",)))
+
+    written = store.transact(work)
+    assert store.read(lambda reader: reader.get(Operation, written.key)) == written
+    waiting = store.read(
+        lambda reader: reader.select(kinds.OPERATIONS_THAT_WAIT, "room")
+    )
+    assert waiting == [written]
+    ended = store.transact(
+        lambda tx: tx.replace(written, replace(written, waits_for=()))
+    )
+    assert not store.read(
+        lambda reader: reader.select(kinds.OPERATIONS_THAT_WAIT, "room")
+    )
+    assert ended.revision == written.revision + 1
 
 
 def test_a_stale_write_is_told_at_once_and_by_name(store: SqliteStore) -> None:

@@ -1,5 +1,6 @@
 """`store check`: nothing is found in what the service wrote, and every damage is."""
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -65,24 +66,86 @@ def test_nothing_is_found_in_random_lives() -> None:
     )
 
 
-MESSAGE = "INSERT INTO outbox VALUES ('{:017}.1', '{}', 2, 'started', 'X', '{}', 0)"
+MESSAGE = "INSERT INTO outbox VALUES ('{:06}.000000009999', '{}', 2, 'started', 'X', '{}', 0, '')"
 
+BUSY = '{"kind":"vm busy","vm":"idle","operation":"op-x"}'
+
+
+def _held(state: str, *blockers: str) -> str:
+    """Return SQL that stores blockers with the operation that waits."""
+    stored = f"[{','.join(blockers)}]"
+    return (
+        f"UPDATE operations SET state = '{state}', held_by = '{stored}'"
+        " WHERE state = 'Noticed'"
+    )
+
+
+def _unplanned(*hosts: list[str]) -> str:
+    """Return SQL that leaves hosts to plan in each request."""
+    return f"UPDATE requests SET unplanned = '{json.dumps(hosts)}'"
+
+
+REDACTED = '{"kind":"platform"}'
+MAKER = '{"kind":"operator","name":"alice"}'
 DAMAGES = {
-    MESSAGE.format(1, "ops", "{}"): "is not where its time belongs",
-    MESSAGE.format(2, "", "{}"): "does not say for whom it is",
-    MESSAGE.format(2, "ops", "[]"): "tells of no event",
-    MESSAGE.format(2, "ops", "{"): "tells of no event",
-    MESSAGE.format(2, "ops", "{}"): "tells of no event",
+    _unplanned(["op-x", "gone"]): "has host gone to plan, which is not there",
+    _unplanned(["op-x", "h9"]): "has 1 hosts to plan, and is for 0",
+    _unplanned(["op-y", "h9"], ["op-x", "h5"]): "to plan twice, or not in their order",
+    _unplanned(["op-x", "h9"], ["op-y", "h9"]): "to plan twice, or not in their order",
+    "UPDATE requests SET unplanned = json_array(json_array("
+    "(SELECT operation_id FROM operations WHERE state = 'Noticed'), 'h9'))": (
+        "to plan, which is there"
+    ),
+    "UPDATE rooms SET used = used + 1": "are kept, or its zone or state differs",
+    "UPDATE rooms SET works = works + 1": "are kept, or its zone or state differs",
+    "UPDATE rooms SET is_up = 0": "are kept, or its zone or state differs",
+    "DELETE FROM rooms": "no places are kept of host",
+    "INSERT INTO rooms VALUES ('gone', '', 1, 0, 1, 0, '', 0)": (
+        "places are kept of host gone, which is not there"
+    ),
+    MESSAGE.format(7, "ops", "{}"): "is of term 7, and the store is in term 1",
+    "INSERT INTO outbox VALUES ('5', 'ops', 2, 'started', 'X', '{}', 0, '')": (
+        "has no term and number"
+    ),
+    MESSAGE.format(1, "", "{}"): "does not say for whom it is",
+    MESSAGE.format(1, "ops", "[]"): "tells of no event",
+    MESSAGE.format(1, "ops", "{"): "tells of no event",
+    MESSAGE.format(1, "ops", "{}"): "tells of no event",
     "INSERT INTO tokens VALUES ('tk-1', 'ci', 'nobody', 0,"
-    f" '{'0' * 64}', 1, 'operator', 0, 0)": (
+    f" '{'0' * 64}', 1, '{MAKER}', 0, 0, 0, 0)": (
         "token tk-1 is of tenant nobody, which is not there"
     ),
+    "INSERT INTO tokens VALUES ('tk-2', 'ci', '', 0,"
+    f" '{'0' * 64}', 1, '{REDACTED}', 0, 0, 0, 0)": (
+        "the maker of token tk-2 is by an actor who is redacted"
+    ),
+    "INSERT INTO order_keys VALUES ('k', 'operator',"
+    f" '{'0' * 64}', '[]', 1, 2, 0)": "order key k has no digest of a caller and a key",
+    f"INSERT INTO order_keys VALUES ('{'0' * 64}', 'operator',"
+    f" '{'0' * 64}', '[]', 2, 2, 0)": "does not say who gave the order, or has no time",
+    f"INSERT INTO order_keys VALUES ('{'0' * 64}', 'operator',"
+    f" '{'0' * 64}', '[', 1, 2, 0)": "does not say what the order made",
     "INSERT INTO spans SELECT span_id || 'x', vm, scope, tenant,"
-    " fault_domain, kind, operation, began + 1, ended, is_exact, revision FROM spans"
-    " WHERE kind = 'reboot'": "of vm done_0 are at once",
-    "INSERT INTO spans SELECT span_id || 'x', vm, scope, tenant,"
-    " fault_domain, kind, operation, began, began + 1, is_exact, revision FROM spans"
+    " fault_domain, kind, operation, began, ended, is_exact, revision FROM spans"
     " WHERE vm = 'idle'": "of vm idle are at once",
+    "UPDATE views SET events_from = 5 WHERE view_id = 'web'": (
+        "view web has a delay that no timer ends"
+    ),
+    "UPDATE views SET due_at = 5 WHERE view_id = 'web'": (
+        "view web has a delay that no timer ends, or a timer of none"
+    ),
+    "UPDATE views SET events_from = 5, due_at = 5, state = 'Disabled'": (
+        "is disabled and has a delay"
+    ),
+    "UPDATE events SET shown_in = '[]' WHERE status = 'Scheduled'": (
+        "is shown in view web, and could not be approved after a change of views"
+    ),
+    "UPDATE events SET shown_in = '[\"web\"]' WHERE status = 'Scheduled'": (
+        "has a mark that is none"
+    ),
+    "UPDATE vms SET left_views = '[\"web 1\"]' WHERE name = 'idle'": (
+        "vm idle has a mark that is none"
+    ),
     "UPDATE spans SET began = began - 1 WHERE kind = 'reboot'": (
         "of vm done_0 begins before it was written"
     ),
@@ -168,6 +231,11 @@ DAMAGES = {
     "UPDATE operations SET call_state = 'none' WHERE action = 'live-migrate'": (
         "is Impacting and no driver call of it is under way"
     ),
+    "UPDATE operations SET driver = '', driver_memory = 'memory-x'": (
+        "its driver call names a driver's memory, and no driver"
+    ),
+    "UPDATE operations SET moves = json_set(moves, '$[0].done', json('true'))"
+    " WHERE action = 'live-migrate'": "has moved vm moved_0 to host h5, and it is on",
     "UPDATE operations SET generation = 0 WHERE action = 'live-migrate'": (
         "its driver call has no generation"
     ),
@@ -181,7 +249,7 @@ DAMAGES = {
     "UPDATE operations SET state = 'Recovering', impact_ended_at = 0"
     " WHERE action = 'live-migrate'": "is Recovering and its impact has not ended",
     "UPDATE operations SET state = 'Planned' WHERE state = 'Noticed'": (
-        "is Planned and was never told to anybody"
+        "is Planned and waits for nothing that could call it up"
     ),
     "UPDATE operations SET host = 'hx' WHERE state = 'Noticed'": (
         "is on host hx, which is not there"
@@ -198,7 +266,7 @@ DAMAGES = {
     "UPDATE events SET not_before = not_before + 1 WHERE status = 'Scheduled'": (
         "has a NotBefore within a second"
     ),
-    "UPDATE events SET approved_by = '' WHERE approved_by != ''": (
+    "UPDATE events SET approver = '' WHERE approver != ''": (
         "is approved by nobody, or never"
     ),
     "UPDATE events SET outcome = NULL WHERE status = 'Removed'": (
@@ -219,8 +287,57 @@ DAMAGES = {
     "UPDATE requests SET state = 'Open' WHERE state = 'Closed'": (
         "is Open and nothing of it is under way"
     ),
-    "UPDATE audit SET at = at + 1": "of the trail is not where its time belongs",
-    "UPDATE audit SET actor = ''": "of the trail does not say who",
+    _held("Noticed", BUSY): "is Noticed and something holds it",
+    _held("Ready", '{"kind":"not before","remaining":5}'): (
+        "a reason of kind 'not before' cannot hold a start"
+    ),
+    _held("Ready", BUSY): "is Ready and something holds it, and nothing would wake it",
+    _held("Ready", BUSY, BUSY, BUSY, BUSY): "4 reasons of kind 'vm busy' are kept",
+    _held("Ready", '{"kind":"more","of":"vm busy","count":0}'): (
+        "no reasons are counted as more"
+    ),
+    _held(
+        "Ready",
+        '{"kind":"fault domain","scope":"web","fault_domain":1,"causes":[],"more":2}',
+    ): "0 causes are kept of one fault domain",
+    'UPDATE audit SET facts = \'{"blockers":[{"kind":"platform","text":"x"}]}\''
+    " WHERE kind = 'operation ready'": "of the trail has reasons of a hold",
+    'UPDATE audit SET facts = \'{"blockers":[{"kind":"platform","text":"x"}]}\','
+    " kind = 'operation held' WHERE kind = 'operation ready'": (
+        "of the trail: a reason of kind 'platform' cannot hold a start"
+    ),
+    'UPDATE audit SET facts = \'{"by":{"kind":"tenant"}}\''
+    " WHERE kind = 'event approved'": "its approval does not say who",
+    "UPDATE audit SET facts = '[]'": "a row of AuditEntry cannot be read",
+    "UPDATE audit SET kind = 'weather'": "a row of AuditEntry cannot be read",
+    "UPDATE audit SET operation = 'op-x' WHERE operation != ''": (
+        "of the trail does not name its operation"
+    ),
+    "UPDATE operations SET left_vms = '[\"idle\"]' WHERE state = 'Done'": (
+        "the link operation vm of"
+    ),
+    "UPDATE operations SET left_vms = json_array(json_extract(moves, '$[0].vm'))": (
+        "is part of it, and has left it"
+    ),
+    'UPDATE operations SET cancelled_by = \'{"kind":"operator"}\''
+    " WHERE state = 'Done'": "was cancelled by an order",
+    "UPDATE operations SET state = 'Cancelled',"
+    " cancelled_by = '{\"kind\":\"operator\"}' WHERE state = 'Done'": (
+        "its end does not say who"
+    ),
+    "UPDATE leader SET term = 0": "is of term 1, and the store is in term 0",
+    "UPDATE audit SET entry_id = 'x' || entry_id": (
+        "of the trail has no term and number"
+    ),
+    "UPDATE audit SET actor = ''": "a row of AuditEntry cannot be read",
+    """UPDATE audit SET actor = '{"kind":"operator"}'""": "of the trail does not say who",
+    """UPDATE audit SET actor = '{"kind":"platform"}'""": "by an actor who is redacted",
+    """UPDATE requests SET actor = '{"kind":"tenant","name":"ci"}'""": (
+        "does not say whose token it was"
+    ),
+    """UPDATE events SET approver = '{"kind":"policy"}' WHERE approver != ''""": (
+        "its approval does not say who"
+    ),
     "DELETE FROM operation_vms": "the link operation vm of",
     "DELETE FROM open_operation_vms": "the link open operation vm of",
     "DELETE FROM open_operation_scopes": "the link open operation scope of",
@@ -233,6 +350,61 @@ DAMAGES = {
         "a row of Vm cannot be read"
     ),
 }
+
+
+def _token(token_id: str, name: str, *, created: int, expires: int) -> str:
+    """Return SQL that stores an operator's token."""
+    return (
+        f"INSERT INTO tokens VALUES ('{token_id}', '{name}', '', 0,"
+        f" '{'0' * 64}', {created}, '{MAKER}', {expires}, 0, 0, 0)"
+    )
+
+
+MOVES_OF_FAILURE = "(SELECT moves FROM operations WHERE verb = 'fail')"
+
+OVERLAPS = {
+    "UPDATE operations SET state = 'Impacting', started_at = 5, due_at = 9,"
+    " call_state = 'issued', generation = 1,"
+    " moves = (SELECT moves FROM operations WHERE action = 'live-migrate')"
+    " WHERE state = 'Noticed'": "have driver calls for vm moved_0 at once",
+    "UPDATE operations SET state = 'Impacting', started_at = 5, verb = 'fail',"
+    f" action = 'none', moves = {MOVES_OF_FAILURE} WHERE state = 'Noticed'": (
+        "vm down_0 has two failures"
+    ),
+    "UPDATE operations SET position = 1; UPDATE events SET scope = 'web',"
+    " resources = json_set(resources, '$[0].fault_domain', 7)"
+    " WHERE is_planned_work = 1 AND status = 'Started'": (
+        "rollouts have announced two fault domains of scope web"
+    ),
+    "UPDATE operations SET request = (SELECT request FROM operations"
+    " WHERE state = 'Noticed') WHERE action = 'live-migrate';"
+    " UPDATE requests SET in_flight = 2 WHERE in_flight = 1": (
+        "has 2 hosts announced or worked on, and may have 1"
+    ),
+    _token("tk-1", "ci", created=1, expires=0)
+    + ";"
+    + _token("tk-2", "CI", created=2, expires=9): (
+        "token tk-2 has the name of token tk-1, CI"
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", OVERLAPS, ids=OVERLAPS.values())
+def test_what_must_not_be_at_once_is_found(file: Path, damage: str) -> None:
+    with sqlite3.connect(file) as connection:
+        for statement in damage.split(";"):
+            assert connection.execute(statement).rowcount, statement
+    connection.close()
+    found = check(file)
+    assert any(OVERLAPS[damage] in each for each in found), "\n".join(found)
+
+
+def test_a_name_is_free_when_its_token_has_expired(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute(_token("tk-1", "ci", created=1, expires=5))
+        connection.execute(_token("tk-2", "ci", created=5, expires=0))
+    connection.close()
+    assert check(file) == []
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
+from forewarn.protocol.blockers import Cause, FaultDomainDown, VmBusy
 from forewarn.protocol.operations import (
     Action,
     Move,
@@ -47,6 +48,20 @@ OPERATION = Operation(
     description="kernel",
     created=1,
 )
+DOWN = FaultDomainDown(
+    scope="web",
+    fault_domain=1,
+    causes=(
+        Cause(
+            operation="op-3",
+            verb=Verb.MAINTAIN,
+            action=Action.REBOOT,
+            target_kind=TargetKind.HOST,
+            target="h2",
+        ),
+    ),
+    more=4,
+)
 
 
 def codec_of(record: object) -> Codec[Any]:
@@ -73,6 +88,21 @@ def decoded(record: object, **changes: Value) -> Any:
         (OPERATION, "moves", '[{"vm":"web_0","to_host":"h2","done":true}]'),
         (replace(OPERATION, moves=()), "moves", "[]"),
         (OPERATION, "duration_seconds", -1),
+        (OPERATION, "held_by", "[]"),
+        (
+            replace(OPERATION, held_by=(VmBusy(vm="web_0", operation="op-2"),)),
+            "held_by",
+            '[{"kind":"vm busy","vm":"web_0","operation":"op-2"}]',
+        ),
+        (
+            replace(OPERATION, held_by=(DOWN,)),
+            "held_by",
+            (
+                '[{"kind":"fault domain","scope":"web","fault_domain":1,"causes":'
+                '[{"operation":"op-3","verb":"maintain","action":"reboot","target_kind":'
+                '"host","target":"h2"}],"more":4}]'
+            ),
+        ),
     ],
 )
 def test_a_person_can_read_the_rows(record: object, name: str, value: Value) -> None:
@@ -109,9 +139,30 @@ def test_columns_may_stand_in_any_order() -> None:
         (VM, "addresses", '["192.0.2.4",null]'),
         (VM, "addresses", '["192.0.2.4"'),
         (OPERATION, "moves", '["web_0"]'),
-        (OPERATION, "moves", '[{"vm":"web_0"}]'),
+        (OPERATION, "moves", '[{"to_host":"h2"}]'),
         (OPERATION, "moves", '[{"vm":"web_0","to_host":"h2","done":1}]'),
         (OPERATION, "moves", '[{"vm":"a","to_host":"b","done":true,"more":1}]'),
+        (OPERATION, "held_by", '[{"kind":"vm busy","vm":"web_0"}]'),
+        (OPERATION, "held_by", '[{"kind":"vm busy","vm":7,"operation":"op-2"}]'),
+        (OPERATION, "held_by", '[{"kind":"weather","vm":"web_0"}]'),
+        (OPERATION, "held_by", '[{"vm":"web_0","operation":"op-2"}]'),
+        (OPERATION, "held_by", '["vm busy"]'),
+        (
+            OPERATION,
+            "held_by",
+            (
+                '[{"kind":"fault domain","scope":"web","fault_domain":1,"causes":{},'
+                '"more":0}]'
+            ),
+        ),
+        (
+            OPERATION,
+            "held_by",
+            (
+                '[{"kind":"fault domain","scope":"web","fault_domain":true,"causes":[],'
+                '"more":0}]'
+            ),
+        ),
         (SCOPE, "terminate_notice", "5m"),
         (SCOPE, "kind", None),
     ],

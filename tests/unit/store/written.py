@@ -15,6 +15,7 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR, MINUTE, SECOND
+from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action
 from forewarn.store import kinds
 from forewarn.store.sqlite import SqliteStore
@@ -65,7 +66,7 @@ def write_a_life(file: Path) -> None:
     plane.start(now=START)
 
     def order(decide: Callable[[Work], object]) -> None:
-        plane.order(Who(actor="test"), decide, now=clock.now())
+        plane.order(Who(actor=operator("test")), decide, now=clock.now())
 
     def maintain(host: str) -> None:
         order(lambda work: verbs.maintain(work, [host], ACTIONS[host], Wishes()))

@@ -116,7 +116,8 @@ def test_it_must_approve(scheduled_events: ScheduledEvents) -> None:
     event.wait_for_approval(timeout=0.01)
 
 def test_it_must_have_started(scheduled_events: ScheduledEvents) -> None:
-    [first, second] = scheduled_events.maintain("h0", "h1", impact="reboot")
+    [first] = scheduled_events.maintain("h0", impact="reboot")
+    [second] = scheduled_events.maintain("h1", impact="reboot")
     first.start()
     second.wait_until("Started", timeout=0.01)
 

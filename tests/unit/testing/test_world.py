@@ -220,7 +220,8 @@ def test_an_event_goes_on_by_hand(still: ScheduledEvents) -> None:
 
 
 def test_what_the_guard_holds_is_told(still: ScheduledEvents) -> None:
-    first, second = still.maintain("h0", "h1", impact="reboot")
+    (first,) = still.maintain("h0", impact="reboot")
+    (second,) = still.maintain("h1", impact="reboot")
     first.start()
     with pytest.raises(RefusedError, match="cannot be Started yet: "):
         second.start()

@@ -47,6 +47,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 httpGet:
   path: {{ .path }}
   port: admin
+  {{- if .top.Values.admin.tlsSecret }}
+  scheme: HTTPS
+  {{- end }}
 {{- else -}}
 exec:
   command:

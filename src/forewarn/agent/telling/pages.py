@@ -22,6 +22,7 @@ from forewarn.agent.watcher import Watched
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 from forewarn.protocol.errors import ForewarnError
+from forewarn.texts import json_text
 
 LOOP_GRACE_SECONDS = 30.0
 """Without a turn of the main loop, before it counts as stopped: a machine that was
@@ -74,7 +75,7 @@ class Pages:
             case "/metrics":
                 return Reply(body=self._metrics(), content_type=metrics.CONTENT_TYPE)
             case "/status":
-                text = json.dumps(self.document(), ensure_ascii=False)
+                text = json_text(self.document())
                 return Reply(body=f"{text}\n", content_type=JSON)
             case "/":
                 return Reply(body="/healthz\n/metrics\n/readyz\n/status\n")

@@ -2,7 +2,10 @@
 
 from forewarn.cli.words import CLIENT, Command, Option
 
-_SINCE = "2026-11-21T10:00:00Z, or 24h for a day ago."
+_SINCE = (
+    "2026-11-21T10:00:00Z, with any offset; 2026-11-21T10:00 in the local time of this "
+    "machine; or 24h for a day ago."
+)
 
 HISTORY = (
     Command(

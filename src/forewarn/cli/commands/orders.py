@@ -6,8 +6,10 @@ _VMS = Option(name="vm", metavar="VM", many=True, help="Names of VMs in the flee
 _NOT_BEFORE = Option(
     name="--not-before",
     metavar="TIME|+DURATION",
-    help="The earliest start: 2026-11-21T10:00:00Z, or +30m from now. Never with less "
-    "than the least notice.",
+    help="NotBefore: it starts then, or earlier if all whom it concerns approve. "
+    "2026-11-21T10:00:00Z, with any offset such as +02:00; "
+    "2026-11-21T10:00 in the local time of this machine; or +30m from now. Never with "
+    "less than the least notice.",
 )
 _DESCRIPTION = Option(
     name="--description",
@@ -40,9 +42,10 @@ ORDERS = (
     Command(
         path=("maintain",),
         summary="maintain hosts, with notice to their VMs",
-        text="Maintain hosts. Several hosts are one rollout: each starts when its "
-        "tenants have approved or at NotBefore, as the guard of fault domains allows; "
-        "a failed one stops those that have not started.",
+        text="Maintain hosts. Several hosts are one rollout. They are announced one after "
+        "the other, each with a full notice when its turn comes. Each starts when its "
+        "tenants have approved or at NotBefore, as the guard of fault domains allows. A "
+        "failed one stops the rollout before the next announcement.",
         run="forewarn.cli.orders:maintain",
         options=(
             Option(name="host", metavar="HOST", many=True, help="Names of hosts."),
@@ -63,10 +66,17 @@ ORDERS = (
                 is_flag=True,
                 help="It is an emergency repair: the events' description says so.",
             ),
+            Option(
+                name="--at-once",
+                metavar="N",
+                help="How many of the hosts are announced or worked on at once; without "
+                "it, the service's setting policy.hosts_at_once.",
+            ),
             *_WISHES,
         ),
         examples=(
             "forewarn maintain h1 h2 --impact live-migrate --reason 'firmware 2.4'",
+            "forewarn maintain h1 h2 h3 --impact reboot --at-once 2",
             "forewarn maintain h1 --impact freeze --duration 5s --not-before +1h",
         ),
     ),
@@ -93,7 +103,8 @@ ORDERS = (
         "terminate",
         "delete VMs together",
         "Delete VMs: one request, one NotBefore, and none is deleted before all are "
-        "approved or due. Scopes without terminate_notice get no notice.",
+        "approved or due. Spot VMs, and scopes without terminate_notice, get no notice: "
+        "`forewarn evict` gives a Spot VM the notice of a Preempt.",
         "forewarn terminate db_1 db_2 --reason 'scaled in'",
     ),
     _of_vms(

@@ -85,8 +85,9 @@ SIMULATE = Command(
         Option(
             name="--exact",
             is_flag=True,
-            help="With --replay: leave dates as they were recorded, so that every byte "
-            "is the same. Else NotBefore is brought to the present.",
+            help="With --replay: leave dates as they were recorded, so that a recording "
+            "of forewarn is replayed byte for byte, except for the Date header. "
+            "Without it, NotBefore is brought to the present.",
         ),
         Option(
             name="--faults",

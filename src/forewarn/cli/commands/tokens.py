@@ -21,13 +21,14 @@ TOKENS = (
             Option(
                 name="--name",
                 metavar="NAME",
-                help="Who holds it, as the history shows it; else token.",
+                help="Who holds it, as the history shows it: a name that no other token has. "
+                "Default: a name made of its ID.",
             ),
             Option(name="--read-only", is_flag=True, help="It may order nothing."),
             Option(
                 name="--expires-in",
                 metavar="DURATION",
-                help="After that it is good for nothing: 30d; else never.",
+                help="When it ends: 30d, or never. Default: 90d.",
             ),
             REASON,
             *CLIENT,
@@ -40,8 +41,8 @@ TOKENS = (
     Command(
         path=("token", "list"),
         summary="list tokens, never their secrets",
-        text="List the tokens that the service keeps, expired ones too. Those of "
-        "[admin] token_file are not among them.",
+        text="List the tokens that the service keeps, expired ones too, with their last "
+        "use to the hour. Those of [admin] token_file are not among them.",
         run="forewarn.cli.tokens:list_tokens",
         options=(
             Option(name="--tenant", metavar="TENANT", help="Only this tenant's."),

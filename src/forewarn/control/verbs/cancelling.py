@@ -1,11 +1,12 @@
 """Taking an order back, until its point of no return (4.1)."""
 
-from forewarn.control import ending
+from forewarn.control import ending, rollouts
 from forewarn.control.work import Work
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.lifecycle import RequestInput
 from forewarn.protocol.operations import (
     ENDED_STATES,
+    UNSTARTED_STATES,
     WAITING_STATES,
     Operation,
     OperationState,
@@ -25,14 +26,15 @@ def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
     request = work.tx.get(Request, name)
     if request is None:
         operation = work.operation(name)
-        if operation.state not in WAITING_STATES:
+        if operation.state not in UNSTARTED_STATES:
             raise RefusedError(_too_late(operation), hint=_what_became(operation))
         work.secure(operation.scopes)
-        ending.cancel(work, operation, note=note)
+        ending.cancel(work, operation, note=note, by=work.who.actor)
         return [work.operation(name)]
     siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, name))
     waiting = [op for op in siblings if op.state in WAITING_STATES]
-    if not waiting:
+    planned = [op for op in siblings if op.state is OperationState.PLANNED]
+    if not waiting and not planned and not request.unplanned:
         raise RefusedError(
             f"nothing of {name} can be cancelled: "
             + "; ".join(_too_late(operation) for operation in siblings),
@@ -43,8 +45,15 @@ def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
     if request.state is RequestState.OPEN:
         work.step_request(request, RequestInput.CANCEL)
     for operation in waiting:
-        ending.cancel(work, work.operation(operation.operation_id), note=note)
-    return [work.operation(operation.operation_id) for operation in waiting]
+        ending.cancel(
+            work, work.operation(operation.operation_id), note=note, by=work.who.actor
+        )
+    # Of hosts whose turn had not come there may be many: the rest follows in steps.
+    unannounced = rollouts.cancel_planned(work, request, note=note, by=work.who.actor)
+    return [
+        *(work.operation(operation.operation_id) for operation in waiting),
+        *unannounced,
+    ]
 
 
 def _too_late(operation: Operation) -> str:

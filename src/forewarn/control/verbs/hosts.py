@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from forewarn.control import admission
+from forewarn.control import admission, clearing, host_lists, rollouts
 from forewarn.control.admission import Draft
+from forewarn.control.host_lists import Turn
 from forewarn.control.verbs.order import (
     REPAIRING,
     Wishes,
@@ -14,13 +16,23 @@ from forewarn.control.verbs.order import (
 )
 from forewarn.control.verbs.vms import draft_for
 from forewarn.control.work import Work, way_out
-from forewarn.fleet.model import Host, HostState
+from forewarn.fleet.model import HostState, Vm
 from forewarn.instants import Micros, describe_duration
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import DURATION_UNKNOWN, EventSource, EventType
-from forewarn.protocol.operations import Action, Request, TargetKind, Verb
+from forewarn.protocol.operations import (
+    MOVING_ACTIONS,
+    Action,
+    Operation,
+    Request,
+    TargetKind,
+    Verb,
+)
 from forewarn.store import kinds
-from forewarn.store.port import every
+from forewarn.store.kinds import Query
+from forewarn.store.port import Record, every
+
+R = TypeVar("R", bound=Record)
 
 UNDERGOING = "Host server is undergoing maintenance."
 MIGRATING = (
@@ -32,6 +44,11 @@ FREEZE_SECONDS = 9
 """DurationInSeconds of a freeze, unless the operator says otherwise (5.9)."""
 MIGRATION_SECONDS = 5
 """DurationInSeconds of a live migration (5.9)."""
+
+
+READ_ONCE_MAX = 100
+"""Open operations, or VMs that move, that are read to learn that a host has none. To
+ask for a single host takes about as long as to read one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +89,7 @@ def maintain(
 ) -> Request:
     """Maintain hosts: one operation for each, one rollout for all.
 
+    A single host is announced at once. Several are announced one after the other.
     Refused: an unknown host, one that is down, or under other maintenance; an
     impact that maintenance does not have; a NotBefore with less than the least
     notice (5.1).
@@ -82,12 +100,33 @@ def maintain(
         raise RefusedError(f"maintenance has no impact {action.value}")
     notice = work.policy.notice_for(usual.event_type)
     not_before = not_before_of(work, wishes, notice, usual.event_type)
-    request = admission.open_request(work, Verb.MAINTAIN, is_rollout=True)
-    drafts: list[Draft] = []
-    for name in hosts:
-        host = work.host(name)
-        _check_host(work, host)
-        drafts.append(
+    at_once = either(wishes.at_once, work.policy.hosts_at_once)
+    request = admission.open_request(
+        work, Verb.MAINTAIN, is_rollout=True, at_once=at_once, hosts=len(hosts)
+    )
+    description = either(
+        wishes.description, REPAIRING if wishes.emergency else usual.description
+    )
+    duration_seconds = either(wishes.duration_seconds, usual.duration_seconds)
+    host_lists.complete(work, hosts)
+    _check_hosts(work, hosts)
+    if len(hosts) > 1:
+        if action in MOVING_ACTIONS:
+            clearing.check_hosts(work, request, hosts)
+        turn = Turn(
+            action=action,
+            description=description,
+            duration_seconds=duration_seconds,
+            earliest=not_before,
+        )
+        host_lists.plan(work, request, hosts, turn)
+        rollouts.go_on(work, request.request_id)
+        return request
+    (name,) = hosts
+    admission.admit(
+        work,
+        request,
+        [
             Draft(
                 verb=Verb.MAINTAIN,
                 action=action,
@@ -97,18 +136,14 @@ def maintain(
                 vms=tuple(every(work.tx, kinds.VMS_ON_HOST, name)),
                 event_type=usual.event_type,
                 source=EventSource.PLATFORM,
-                description=either(
-                    wishes.description,
-                    REPAIRING if wishes.emergency else usual.description,
-                ),
-                duration_seconds=either(
-                    wishes.duration_seconds, usual.duration_seconds
-                ),
+                description=description,
+                duration_seconds=duration_seconds,
                 routine=True,
                 not_before=not_before,
+                is_timed=wishes.not_before is not None,
             )
-        )
-    admission.admit(work, request, drafts)
+        ],
+    )
     return request
 
 
@@ -119,8 +154,8 @@ def predict_failure(work: Work, name: str, notice: Micros, wishes: Wishes) -> Re
     approval, or a redeploy of the user's own, moves it at once. Refused: a host
     that is down, under maintenance or without VMs; less than a Redeploy's notice.
     """
-    host = work.host(name)
-    _check_host(work, host)
+    host_lists.complete(work, [name])
+    _check_hosts(work, [name])
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
     if not vms:
         raise RefusedError(f"host {name} has no VMs to be told")
@@ -148,20 +183,49 @@ def predict_failure(work: Work, name: str, notice: Micros, wishes: Wishes) -> Re
     return request
 
 
-def _check_host(work: Work, host: Host) -> None:
-    if host.state is HostState.DOWN:
-        raise RefusedError(
-            f"host {host.name} is down", hint=f"`forewarn restore {host.name}` first"
-        )
-    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
+def _check_hosts(work: Work, names: Sequence[str]) -> None:
+    """Refuse hosts that are down or in use.
+
+    Where little is under way, it is read once, and not for each host of a long list.
+    """
+    operations: list[Operation] | None = None
+    moving: list[Vm] | None = None
+    if len(names) > READ_ONCE_MAX:
+        operations = _all(work, kinds.OPEN_OPERATIONS)
+        moving = _all(work, kinds.VMS_MOVING)
+    in_use = {each.host for each in operations or ()}
+    expecting = {vm.moving_to for vm in moving or ()}
+    for name in names:
+        host = work.host(name)
+        if host.state is HostState.DOWN:
+            raise RefusedError(
+                f"host {name} is down", hint=f"`forewarn restore {name}` first"
+            )
+        if operations is None or name in in_use:
+            _check_not_in_use(work, name)
+        if moving is None or name in expecting:
+            _check_expects_none(work, name)
+
+
+def _all(work: Work, query: Query[R]) -> list[R] | None:
+    """Return everything that a question finds, or None where it is much."""
+    found = work.tx.select(query, limit=READ_ONCE_MAX + 1)
+    return found if len(found) <= READ_ONCE_MAX else None
+
+
+def _check_not_in_use(work: Work, name: str) -> None:
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name):
         if operation.is_host_bound:
             raise RefusedError(
-                f"host {host.name} has {operation.operation_id} "
+                f"host {name} has {operation.operation_id} "
                 f"({operation.verb.value}, {operation.state.value}) under way",
                 hint=way_out(operation),
             )
-    for vm in every(work.tx, kinds.VMS_MOVING_TO, host.name):
+
+
+def _check_expects_none(work: Work, name: str) -> None:
+    for vm in every(work.tx, kinds.VMS_MOVING_TO, name):
         raise RefusedError(
-            f"vm {vm.name} is on its way to host {host.name}: it would get no notice",
+            f"vm {vm.name} is on its way to host {name}: it would get no notice",
             hint="order it again when the VM has arrived",
         )

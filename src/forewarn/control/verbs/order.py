@@ -4,6 +4,7 @@ It knows no verb: which event and which notice belong to one is said in `hosts`
 and `vms`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -31,6 +32,9 @@ class Wishes:
     description: str | None = None
     emergency: bool = False
     """An emergency repair: table 5.9 has a text of its own for it."""
+    at_once: int | None = None
+    """How many hosts of the order are announced or worked on at once; None: as the
+    policy says."""
 
 
 def either(said: T | None, usual: T) -> T:
@@ -65,6 +69,6 @@ def check_targets(names: Sequence[str], what: str) -> None:
         raise RefusedError(f"name at least one {what}")
     if len(names) > TARGETS_MAX:
         raise RefusedError(f"one order takes at most {TARGETS_MAX} {what}s")
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise RefusedError(f"{what} {twice[0]} is named twice")

@@ -215,6 +215,7 @@ def draft_for(
         duration_seconds=either(wishes.duration_seconds, DURATION_UNKNOWN),
         routine=routine,
         not_before=not_before,
+        is_timed=wishes.not_before is not None,
     )
 
 

@@ -13,6 +13,7 @@ from forewarn.control.desk import OperatorDesk
 from forewarn.control.work import Who
 from forewarn.ids import Ids
 from forewarn.instants import SECOND, instant_or_none
+from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError, NotFoundError
 from forewarn.service import catalog
 from forewarn.service.options import without_secrets
@@ -23,10 +24,9 @@ from forewarn.service.webhooks.decisions import Verdict
 from forewarn.service.webhooks.pending import Pending
 from forewarn.service.webhooks.receiver import Receiver
 from forewarn.service.webhooks.tenants import Tenants
-from forewarn.store import kinds
 from forewarn.store.outbox import OutboxMessage
 
-WHO = Who(actor="webhooks")
+WHO = Who(actor=service_part("webhooks"))
 
 NO_TENANT = "no such tenant"
 """How a receiver stands whose tenant is not in the fleet."""
@@ -50,8 +50,8 @@ class _Mailbox:
 
     async def read(self, limit: int) -> list[OutboxMessage]:
         return await self._desk.read(
-            lambda reader: reader.select(
-                kinds.OUTBOX_OF_RECEIVER, self._receiver, limit=limit
+            lambda reader: outbox.waiting(
+                reader, self._receiver, tenant=self._tenant, limit=limit
             )
         )
 
@@ -172,7 +172,7 @@ class Webhooks:
 
     # What operators ask (admin.webhooks.WebhookDesk)
 
-    def webhooks(self) -> list[dict[str, Any]]:
+    async def webhooks(self) -> list[dict[str, Any]]:
         """Return how each receiver does."""
         return [
             self._report(receiver, self._settings[name])

@@ -6,8 +6,7 @@ docs/webhooks.md shows one, and a test compares it.
 import json
 from typing import Any
 
-from forewarn.control.admission import DOWN_ALREADY, NO_NOTICE, NOBODY_LISTENS, POLICY
-from forewarn.control.share import PLATFORM, speaker
+from forewarn.control.neutral import actor_for
 from forewarn.instants import Micros, format_instant
 from forewarn.store.outbox import EventChange, OutboxMessage
 
@@ -24,15 +23,15 @@ PING = f"{FAMILY}.Ping"
 DATA_VERSION = "1"
 """Raised when a member of `data` changes its meaning or goes; new ones may come."""
 
-_POLICIES = frozenset({POLICY, NOBODY_LISTENS, DOWN_ALREADY, NO_NOTICE})
-
 
 def told(message: OutboxMessage, *, tenant: str) -> bytes:
     """Return what is posted of a message to a receiver of `tenant`; empty: to an
     operator's."""
     data = json.loads(message.body)
-    if tenant and data["approved_by"]:
-        data["approved_by"] = _approver(data["approved_by"], tenant)
+    if tenant and message.approver is not None:
+        # The event is the tenant's, and so is each VM that sees it.
+        approver = actor_for(message.approver, tenant, had_vm=lambda _vm: True)
+        data["approved_by"] = approver.as_approver
     return _posted(
         {
             "id": message.public_id,
@@ -43,13 +42,6 @@ def told(message: OutboxMessage, *, tenant: str) -> bytes:
             "data": data,
         }
     )
-
-
-def _approver(by: str, tenant: str) -> str:
-    """Return who approved as the tenant may know it, as the API would tell it: its
-    own VMs and tokens and what rules say, but no operator's name."""
-    own = by.startswith(f"({speaker(tenant, '')}") or by in _POLICIES
-    return by if own or not by.startswith("(") else f"({PLATFORM})"
 
 
 def ping(public_id: str, *, receiver: str, tenant: str, now: Micros) -> bytes:

@@ -62,7 +62,10 @@ class Parts:
         lines += [f"{name}: {value}" for name, value in kept]
         lines.append(f"Content-Length: {len(self.body)}")
         head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-        return Response(status=self.status, payload=head + self.body)
+        has_date = any(name.lower() == "date" for name, _ in self.headers)
+        return Response(
+            status=self.status, payload=head + self.body, takes_date=not has_date
+        )
 
     def with_header(self, name: str, value: str) -> "Parts":
         """Return it with another value of a header that it has."""

@@ -6,12 +6,12 @@ All that is wrong is told together, with line and key.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, cast
 
+from forewarn import toml
 from forewarn.fleet.lines import Lines
 from forewarn.problems import Problem, did_you_mean, not_toml, quoted
 from forewarn.sim.faults import words
@@ -188,6 +188,6 @@ def _replacement(own: Mapping[str, Any]) -> Replacement:
 
 def _parse(text: str, name: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return toml.loads(text)
     except (ValueError, RecursionError) as error:
         raise FaultFileError([not_toml(error, file=name, text=text)]) from None

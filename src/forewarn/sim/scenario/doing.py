@@ -198,6 +198,7 @@ def _decision(
             not_before=None if ahead is None else work.now + scaled(ahead),
             description=order.description,
             emergency=order.emergency,
+            at_once=order.at_once,
         )
 
     def maintain(work: Work) -> object:

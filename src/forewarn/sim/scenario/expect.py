@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import SECOND, Micros, describe_duration
 from forewarn.problems import listed
+from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.views import View, sees
 from forewarn.sim.scenario.model import Expectation, Stand, Wanted
@@ -121,7 +122,7 @@ def _not_approved(wanted: Expectation, facts: Facts) -> Verdict | None:
 
 
 def _by_a_vm(event: Event) -> bool:
-    return not event.approved_by.startswith("(")
+    return event.approver is not None and event.approver.kind is ActorKind.VM
 
 
 def _who_approved(name: str, events: Sequence[Event]) -> str:

@@ -5,12 +5,12 @@ is found by `steps`, with the fleet by `fleets`; settings are those of the servi
 read by its own reader. All problems are told together, with line and key.
 """
 
-import tomllib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
 
+from forewarn import toml
 from forewarn.problems import Problem, did_you_mean, not_toml, unreadable
 from forewarn.service import options
 from forewarn.service.options import OPTIONS, Option
@@ -80,7 +80,7 @@ def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenar
     problems that were found.
     """
     try:
-        tables = tomllib.loads(text)
+        tables = toml.loads(text)
     except (ValueError, RecursionError) as error:
         raise ScenarioError([not_toml(error, file=file, text=text)]) from error
     reader = _Reader(tables, text=text, file=file, folder=folder)

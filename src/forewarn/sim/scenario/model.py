@@ -31,6 +31,8 @@ class Order:
     """Of a predicted failure, its `in`; None: the setting's."""
     description: str | None = None
     emergency: bool = False
+    at_once: int | None = None
+    """Of a maintenance of hosts; None: the setting's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import count
 from typing import cast
 
+from forewarn.control.verbs import TARGETS_MAX
 from forewarn.instants import SECOND, Micros
 from forewarn.problems import did_you_mean, listed, quoted
 from forewarn.protocol.errors import ForewarnError
@@ -232,6 +233,7 @@ def _order(verb: str, step: StepReader) -> Order:
         order,
         impact=keys.need("impact", values.one_of(IMPACTS), Action.FREEZE),
         emergency=keys.take("emergency", values.switch, default=False),
+        at_once=_maybe(keys, "at_once", values.count(1, TARGETS_MAX)),
     )
 
 

@@ -1,13 +1,13 @@
 """Steps of a scenario in words, one line each."""
 
-from forewarn.control.admission import (
+from forewarn.instants import SECOND, describe_duration
+from forewarn.problems import listed
+from forewarn.protocol.actors import (
     DOWN_ALREADY,
     NO_NOTICE,
     NOBODY_LISTENS,
     POLICY,
 )
-from forewarn.instants import SECOND, describe_duration
-from forewarn.problems import listed
 from forewarn.protocol.events import Event
 from forewarn.sim.scenario.model import (
     Act,
@@ -71,12 +71,14 @@ def _told_of_expectation(wanted: Expectation) -> str:
 def why_at_once(event: Event, name: str) -> str:
     """Return why an event called `name` waited for no approval; empty: it waited."""
     vms = listed([resource.vm for resource in event.resources])
+    if event.approver is None:
+        return ""
     return {
         NOBODY_LISTENS: f"{vms} had not asked for events, so {name} went at once (7.4)",
         DOWN_ALREADY: f"{vms} did not run, so {name} went at once (5.3)",
         POLICY: f"the policy of scope {event.scope} approved {name} (5.3)",
         NO_NOTICE: f"{name} is a failure, which waits for no approval (5.5)",
-    }.get(event.approved_by, "")
+    }.get(event.approver, "")
 
 
 def counted(number: int, what: str) -> str:

@@ -5,6 +5,10 @@
 -- Which fleet file was applied last.
 SELECT * FROM applied_files;
 
+-- name: every_leader
+-- The present term.
+SELECT * FROM leader ORDER BY name;
+
 -- name: every_tenant
 -- All tenants.
 SELECT * FROM tenants ORDER BY name;
@@ -16,6 +20,10 @@ SELECT * FROM scopes ORDER BY name;
 -- name: every_host
 -- All hosts.
 SELECT * FROM hosts ORDER BY name;
+
+-- name: every_room
+-- The places of all hosts.
+SELECT * FROM rooms ORDER BY host;
 
 -- name: every_vm
 -- All VMs, deleted ones too.
@@ -49,6 +57,10 @@ SELECT * FROM outbox ORDER BY message_id;
 -- All times of VMs.
 SELECT * FROM spans ORDER BY span_id;
 
+-- name: every_order_key
+-- All Idempotency-Keys of orders.
+SELECT * FROM order_keys ORDER BY key_id;
+
 -- name: every_token
 -- All tokens of the operator API.
 SELECT * FROM tokens ORDER BY token_id;
@@ -61,6 +73,12 @@ WHERE NOT EXISTS (
     SELECT 1 FROM operation_vms AS links
     WHERE links.operation_id = operations.operation_id
         AND links.vm = json_extract(move.value, '$.vm')
+) UNION
+SELECT operations.operation_id, vm.value AS vm
+FROM operations, json_each(operations.left_vms) AS vm
+WHERE NOT EXISTS (
+    SELECT 1 FROM operation_vms AS links
+    WHERE links.operation_id = operations.operation_id AND links.vm = vm.value
 );
 
 -- name: stray_operation_vm
@@ -70,6 +88,9 @@ WHERE NOT EXISTS (
     SELECT 1 FROM operations, json_each(operations.moves) AS move
     WHERE operations.operation_id = links.operation_id
         AND json_extract(move.value, '$.vm') = links.vm
+) AND NOT EXISTS (
+    SELECT 1 FROM operations, json_each(operations.left_vms) AS vm
+    WHERE operations.operation_id = links.operation_id AND vm.value = links.vm
 );
 
 -- name: missing_open_operation_vm
@@ -129,11 +150,55 @@ WHERE NOT EXISTS (
         AND scope.value = links.scope
 );
 
+-- name: missing_operation_wait
+-- What operations wait for that no link names.
+SELECT DISTINCT operations.operation_id, wait.value AS wait
+FROM operations, json_each(operations.waits_for) AS wait
+WHERE NOT EXISTS (
+    SELECT 1 FROM operation_waits AS links
+    WHERE links.operation_id = operations.operation_id AND links.wait = wait.value
+);
+
+-- name: stray_operation_wait
+-- The links of what no operation waits for.
+SELECT links.operation_id, links.wait FROM operation_waits AS links
+WHERE NOT EXISTS (
+    SELECT 1 FROM operations, json_each(operations.waits_for) AS wait
+    WHERE operations.operation_id = links.operation_id AND wait.value = links.wait
+);
+
+-- name: missing_event_fault_domain
+-- The fault domains of live events of planned work that no link names.
+SELECT DISTINCT
+    events.event_id,
+    json_extract(resource.value, '$.fault_domain') AS fault_domain
+FROM events, json_each(events.resources) AS resource
+WHERE events.is_planned_work AND events.status IN ('Scheduled', 'Started')
+    AND NOT EXISTS (
+        SELECT 1 FROM event_fault_domains AS links
+        WHERE links.event_id = events.event_id AND links.scope = events.scope
+            AND links.fault_domain = json_extract(resource.value, '$.fault_domain')
+    );
+
+-- name: stray_event_fault_domain
+-- The links of what no live event of planned work names.
+SELECT links.event_id, links.scope || '/' || links.fault_domain AS fault_domain
+FROM event_fault_domains AS links
+WHERE NOT EXISTS (
+    SELECT 1 FROM events, json_each(events.resources) AS resource
+    WHERE events.event_id = links.event_id AND events.scope = links.scope
+        AND events.is_planned_work AND events.status IN ('Scheduled', 'Started')
+        AND json_extract(resource.value, '$.fault_domain') = links.fault_domain
+);
+
 -- name: missing_audit_subject
 -- The subjects of the trail that no link names.
 SELECT DISTINCT audit.entry_id, subject.value AS subject
 FROM audit, json_each(audit.subjects) AS subject
-WHERE NOT EXISTS (
+WHERE (
+    audit.operation = ''
+    OR (audit.kind = 'vm moved' AND substr(subject.value, 1, 5) = 'host:')
+) AND NOT EXISTS (
     SELECT 1 FROM audit_subjects AS links
     WHERE links.entry_id = audit.entry_id AND links.subject = subject.value
 );
@@ -143,5 +208,8 @@ WHERE NOT EXISTS (
 SELECT links.entry_id, links.subject FROM audit_subjects AS links
 WHERE NOT EXISTS (
     SELECT 1 FROM audit, json_each(audit.subjects) AS subject
-    WHERE audit.entry_id = links.entry_id AND subject.value = links.subject
+    WHERE audit.entry_id = links.entry_id AND subject.value = links.subject AND (
+        audit.operation = ''
+        OR (audit.kind = 'vm moved' AND substr(subject.value, 1, 5) = 'host:')
+    )
 );

@@ -44,10 +44,22 @@ SELECT * FROM vms
 WHERE moving_to != '' AND moving_to = :value AND name > :after
 ORDER BY name LIMIT :limit;
 
+-- name: vms_moving
+-- The VMs that any host keeps a place for.
+SELECT * FROM vms
+WHERE moving_to != '' AND :value = '' AND name > :after
+ORDER BY name LIMIT :limit;
+
 -- name: vms_of_scope
 -- The VMs of a scope, up or down.
 SELECT * FROM vms
 WHERE state != 'deleted' AND scope = :value AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: vms_with_listener
+-- The VMs with a listener of their own, by name.
+SELECT * FROM vms
+WHERE :value = '' AND listen != '' AND state != 'deleted' AND name > :after
 ORDER BY name LIMIT :limit;
 
 -- name: vms_unsteady_in_scope
@@ -56,6 +68,82 @@ SELECT * FROM vms
 WHERE (state = 'down' OR (state = 'running' AND started != '[]'))
     AND scope = :value AND name > :after
 ORDER BY name LIMIT :limit;
+
+-- name: unsteady_domains
+-- The VMs of a scope that are unsteady, the highest fault domain first.
+SELECT * FROM vms
+WHERE (state = 'down' OR (state = 'running' AND started != '[]'))
+    AND scope = :value
+ORDER BY fault_domain DESC, name DESC LIMIT :limit;
+
+-- name: lowest_unsteady_domains
+-- The VMs of a scope that are unsteady, the lowest fault domain first.
+SELECT * FROM vms
+WHERE (state = 'down' OR (state = 'running' AND started != '[]'))
+    AND scope = :value
+ORDER BY fault_domain, name LIMIT :limit;
+
+-- name: announced_domains
+-- The live events of planned work in a scope, the highest fault domain first.
+SELECT events.* FROM event_fault_domains AS links
+CROSS JOIN events ON events.event_id = links.event_id
+WHERE links.scope = :value
+ORDER BY links.fault_domain DESC, links.event_id DESC LIMIT :limit;
+
+-- name: lowest_announced_domains
+-- The live events of planned work in a scope, the lowest fault domain first.
+SELECT events.* FROM event_fault_domains AS links
+CROSS JOIN events ON events.event_id = links.event_id
+WHERE links.scope = :value
+ORDER BY links.fault_domain, links.event_id LIMIT :limit;
+
+-- name: vms_of_domain
+-- The VMs of one fault domain of a scope, up or down.
+SELECT * FROM vms
+WHERE state != 'deleted' AND scope || '/' || fault_domain = :value AND name > :after
+ORDER BY name LIMIT :limit;
+
+-- name: rooms_open_in_zone
+-- The hosts of a zone that can take a VM, those with most room first.
+SELECT * FROM rooms
+WHERE is_up AND works = 0 AND places > used
+    AND zone = :value
+ORDER BY places - used DESC, host DESC LIMIT :limit;
+
+-- name: lowest_rooms_open_in_zone
+-- The hosts of a zone that can take a VM, those with least room first.
+SELECT * FROM rooms
+WHERE is_up AND works = 0 AND places > used
+    AND zone = :value
+ORDER BY places - used, host LIMIT :limit;
+
+-- name: rooms_open
+-- The hosts that can take a VM, those with most room first.
+SELECT * FROM rooms INDEXED BY rooms_open
+WHERE is_up AND works = 0 AND places > used
+    AND places - used > 0 AND :value = ''
+ORDER BY places - used DESC, host DESC LIMIT :limit;
+
+-- name: lowest_rooms_open
+-- The hosts that can take a VM, those with least room first.
+SELECT * FROM rooms INDEXED BY rooms_open
+WHERE is_up AND works = 0 AND places > used
+    AND places - used > 0 AND :value = ''
+ORDER BY places - used, host LIMIT :limit;
+
+-- name: rooms_with_space
+-- The hosts that can take a VM when nobody works on them, those with most room first.
+SELECT * FROM rooms INDEXED BY rooms_with_space
+WHERE is_up AND places > used AND places - used > 0
+    AND :value = ''
+ORDER BY places - used DESC, host DESC LIMIT :limit;
+
+-- name: lowest_rooms_with_space
+-- The hosts that can take a VM when nobody works on them, those with least room first.
+SELECT * FROM rooms INDEXED BY rooms_with_space
+WHERE is_up AND places > used AND places - used > 0
+    AND :value = ''
+ORDER BY places - used, host LIMIT :limit;
 
 -- name: all_views
 -- The views, by id.
@@ -114,7 +202,7 @@ ORDER BY operation_id LIMIT :limit;
 
 -- name: open_operations_of_host
 -- The operations on a host that have not ended.
-SELECT * FROM operations
+SELECT * FROM operations INDEXED BY operations_open_by_host
 WHERE state NOT IN ('Done', 'Cancelled', 'Failed')
     AND host = :value AND operation_id > :after
 ORDER BY operation_id LIMIT :limit;
@@ -158,6 +246,39 @@ ORDER BY links.operation_id LIMIT :limit;
 SELECT * FROM operations
 WHERE request = :value AND operation_id > :after
 ORDER BY operation_id LIMIT :limit;
+
+-- name: open_operations_of_request
+-- The operations of a request that have not ended.
+SELECT * FROM operations
+WHERE state NOT IN ('Done', 'Cancelled', 'Failed')
+    AND request = :value AND operation_id > :after
+ORDER BY operation_id LIMIT :limit;
+
+-- name: announced_of_request
+-- The operations of a request that were announced and have not started.
+SELECT * FROM operations
+WHERE state IN ('Noticed', 'Ready')
+    AND request = :value AND operation_id > :after
+ORDER BY operation_id LIMIT :limit;
+
+-- name: planned_of_request
+-- The operations of a request whose turn has not come.
+SELECT * FROM operations
+WHERE state = 'Planned' AND request = :value AND operation_id > :after
+ORDER BY operation_id LIMIT :limit;
+
+-- name: requests_unplanned
+-- The requests with hosts whose operations are not made yet.
+SELECT * FROM requests
+WHERE unplanned != '[]' AND :value = '' AND request_id > :after
+ORDER BY request_id LIMIT :limit;
+
+-- name: operations_that_wait
+-- The operations that wait for something, by its name.
+SELECT operations.* FROM operation_waits AS links
+CROSS JOIN operations ON operations.operation_id = links.operation_id
+WHERE links.wait = :value AND links.operation_id > :after
+ORDER BY links.operation_id LIMIT :limit;
 
 -- name: operations_due
 -- The operations that must be looked at by an instant.
@@ -210,11 +331,62 @@ WHERE :value = '' AND entry_id > :after
 ORDER BY entry_id LIMIT :limit;
 
 -- name: audit_of_subject
--- The entries of the trail that are about a subject.
-SELECT audit.* FROM audit_subjects AS links
-CROSS JOIN audit ON audit.entry_id = links.entry_id
-WHERE links.subject = :value AND links.entry_id > :after
-ORDER BY links.entry_id LIMIT :limit;
+-- The audit entries about a subject, by their own links or through their operation.
+SELECT * FROM audit WHERE entry_id IN (
+    SELECT links.entry_id FROM audit_subjects AS links
+    WHERE links.subject = :value AND links.entry_id > :after
+    UNION
+    SELECT audit.entry_id FROM audit
+    WHERE substr(:value, 1, 10) = 'operation:' AND audit.operation != ''
+        AND audit.operation = substr(:value, 11) AND audit.entry_id > :after
+    UNION
+    SELECT audit.entry_id FROM operation_vms AS links
+    CROSS JOIN audit ON audit.operation = links.operation_id
+    WHERE substr(:value, 1, 3) = 'vm:' AND links.vm = substr(:value, 4)
+        AND audit.operation != '' AND audit.entry_id > :after
+    UNION
+    SELECT audit.entry_id FROM operation_scopes AS links
+    CROSS JOIN audit ON audit.operation = links.operation_id
+    WHERE substr(:value, 1, 6) = 'scope:' AND links.scope = substr(:value, 7)
+        AND audit.operation != '' AND audit.entry_id > :after
+    UNION
+    SELECT audit.entry_id FROM operations
+    CROSS JOIN audit ON audit.operation = operations.operation_id
+    WHERE substr(:value, 1, 5) = 'host:' AND operations.host = substr(:value, 6)
+        AND audit.operation != '' AND audit.entry_id > :after
+    UNION
+    SELECT audit.entry_id FROM operations
+    CROSS JOIN audit ON audit.operation = operations.operation_id
+    WHERE substr(:value, 1, 8) = 'request:' AND operations.request = substr(:value, 9)
+        AND audit.operation != '' AND audit.entry_id > :after
+    UNION
+    SELECT audit.entry_id FROM events
+    CROSS JOIN audit ON audit.operation = events.operation
+    WHERE substr(:value, 1, 6) = 'event:' AND events.event_id = substr(:value, 7)
+        AND audit.operation != '' AND audit.entry_id > :after
+    UNION
+    SELECT audit.entry_id FROM scopes
+    CROSS JOIN operation_scopes AS links ON links.scope = scopes.name
+    CROSS JOIN audit ON audit.operation = links.operation_id
+    WHERE substr(:value, 1, 7) = 'tenant:' AND scopes.tenant = substr(:value, 8)
+        AND audit.operation != '' AND audit.entry_id > :after
+    UNION
+    SELECT audit.entry_id FROM audit_subjects AS past
+    CROSS JOIN audit AS tenure ON tenure.entry_id = past.entry_id
+    CROSS JOIN json_each(tenure.subjects) AS scope
+    CROSS JOIN operation_scopes AS links ON links.scope = substr(scope.value, 11)
+    CROSS JOIN audit ON audit.operation = links.operation_id
+    WHERE substr(:value, 1, 7) = 'tenant:'
+        AND past.subject = 'tenure-by:' || substr(:value, 8)
+        AND substr(scope.value, 1, 10) = 'tenure-of:'
+        AND audit.operation != '' AND audit.entry_id > :after
+) AND (
+    operation = '' OR EXISTS (
+        SELECT 1 FROM json_each(audit.subjects) AS subject
+        WHERE subject.value = :value
+    )
+)
+ORDER BY entry_id LIMIT :limit;
 
 -- name: audit_at
 -- The entries of the trail at or before an instant.
@@ -227,6 +399,11 @@ ORDER BY at, entry_id LIMIT :limit;
 SELECT at FROM audit
 WHERE at != 0
 ORDER BY at LIMIT 1;
+
+-- name: audit_keys
+-- The least and the greatest key of the audit entries of a period.
+SELECT min(entry_id), max(entry_id) FROM audit
+WHERE at != 0 AND at >= :first AND at < :end;
 
 -- name: all_outbox
 -- The messages that are to be delivered, oldest first.
@@ -287,6 +464,18 @@ ORDER BY ended, span_id LIMIT :limit;
 SELECT ended FROM spans
 WHERE ended != 0
 ORDER BY ended LIMIT 1;
+
+-- name: order_keys_expired
+-- The Idempotency-Keys that expire at or before an instant.
+SELECT * FROM order_keys
+WHERE expires_at != 0 AND expires_at <= :until
+ORDER BY expires_at, key_id LIMIT :limit;
+
+-- name: earliest_order_keys_expired
+-- When the first Idempotency-Key expires.
+SELECT expires_at FROM order_keys
+WHERE expires_at != 0
+ORDER BY expires_at LIMIT 1;
 
 -- name: all_tokens
 -- The tokens of the operator API.

@@ -114,6 +114,35 @@ WHERE name = :name AND revision = :old_revision AND state = :old_state;
 DELETE FROM hosts
 WHERE name = :name AND revision = :old_revision AND state = :old_state;
 
+-- name: get_room
+-- Get the places of a host.
+SELECT * FROM rooms WHERE host = :key;
+
+-- name: add_room
+-- Add the places of a host whose key is free.
+INSERT INTO rooms (
+    host, zone, places, used, is_up, works, done_in, revision
+) VALUES (
+    :host, :zone, :places, :used, :is_up, :works, :done_in, :revision
+) ON CONFLICT (host) DO NOTHING;
+
+-- name: replace_room
+-- Replace the places of a host that are still as they were read.
+UPDATE rooms SET
+    zone = :zone,
+    places = :places,
+    used = :used,
+    is_up = :is_up,
+    works = :works,
+    done_in = :done_in,
+    revision = :revision
+WHERE host = :host AND revision = :old_revision;
+
+-- name: remove_room
+-- Remove the places of a host that are still as they were read.
+DELETE FROM rooms
+WHERE host = :host AND revision = :old_revision;
+
 -- name: get_vm
 -- Get a VM.
 SELECT * FROM vms WHERE name = :key;
@@ -123,11 +152,11 @@ SELECT * FROM vms WHERE name = :key;
 INSERT INTO vms (
     name, wire_name, host, scope, tenant, view, fault_domain, update_domain, size,
     memory_preserving, spot, vm_id, tags, resource_group, subscription, location,
-    addresses, listen, state, moving_to, started, applied, revision
+    addresses, listen, state, moving_to, started, left_views, applied, revision
 ) VALUES (
     :name, :wire_name, :host, :scope, :tenant, :view, :fault_domain, :update_domain,
     :size, :memory_preserving, :spot, :vm_id, :tags, :resource_group, :subscription,
-    :location, :addresses, :listen, :state, :moving_to, :started, :applied,
+    :location, :addresses, :listen, :state, :moving_to, :started, :left_views, :applied,
     :revision
 ) ON CONFLICT (name) DO NOTHING;
 
@@ -154,6 +183,7 @@ UPDATE vms SET
     state = :state,
     moving_to = :moving_to,
     started = :started,
+    left_views = :left_views,
     applied = :applied,
     revision = :revision
 WHERE name = :name AND revision = :old_revision AND state = :old_state;
@@ -229,10 +259,11 @@ SELECT * FROM requests WHERE request_id = :key;
 -- name: add_request
 -- Add a request whose key is free.
 INSERT INTO requests (
-    request_id, verb, actor, reason, state, together, is_rollout, created, revision
+    request_id, verb, actor, reason, state, together, is_rollout, created, at_once,
+    in_flight, hosts, unplanned, revision
 ) VALUES (
     :request_id, :verb, :actor, :reason, :state, :together, :is_rollout, :created,
-    :revision
+    :at_once, :in_flight, :hosts, :unplanned, :revision
 ) ON CONFLICT (request_id) DO NOTHING;
 
 -- name: replace_request
@@ -245,6 +276,10 @@ UPDATE requests SET
     together = :together,
     is_rollout = :is_rollout,
     created = :created,
+    at_once = :at_once,
+    in_flight = :in_flight,
+    hosts = :hosts,
+    unplanned = :unplanned,
     revision = :revision
 WHERE request_id = :request_id AND revision = :old_revision AND state = :old_state;
 
@@ -261,14 +296,16 @@ SELECT * FROM operations WHERE operation_id = :key;
 -- Add an operation whose key is free.
 INSERT INTO operations (
     operation_id, request, verb, action, target_kind, target, host, state, routine,
-    not_before, moves, scopes, duration_seconds, description, created, due_at,
-    generation, attempts, call_state, driver, started_at, impact_ended_at, ended_at,
-    note, revision
+    not_before, moves, scopes, duration_seconds, description, created,
+    is_timed, due_at, generation, attempts, call_state, driver, driver_memory,
+    started_at, impact_ended_at, ended_at, note, left_vms, cancelled_by, held_by,
+    waits_for, position, revision
 ) VALUES (
     :operation_id, :request, :verb, :action, :target_kind, :target, :host, :state,
     :routine, :not_before, :moves, :scopes, :duration_seconds, :description,
-    :created, :due_at, :generation, :attempts, :call_state, :driver, :started_at,
-    :impact_ended_at, :ended_at, :note, :revision
+    :created, :is_timed, :due_at, :generation, :attempts, :call_state, :driver,
+    :driver_memory, :started_at, :impact_ended_at, :ended_at, :note, :left_vms, :cancelled_by,
+    :held_by, :waits_for, :position, :revision
 ) ON CONFLICT (operation_id) DO NOTHING;
 
 -- name: replace_operation
@@ -288,15 +325,22 @@ UPDATE operations SET
     duration_seconds = :duration_seconds,
     description = :description,
     created = :created,
+    is_timed = :is_timed,
     due_at = :due_at,
     generation = :generation,
     attempts = :attempts,
     call_state = :call_state,
     driver = :driver,
+    driver_memory = :driver_memory,
     started_at = :started_at,
     impact_ended_at = :impact_ended_at,
     ended_at = :ended_at,
     note = :note,
+    left_vms = :left_vms,
+    cancelled_by = :cancelled_by,
+    held_by = :held_by,
+    waits_for = :waits_for,
+    position = :position,
     revision = :revision
 WHERE operation_id = :operation_id AND revision = :old_revision AND state = :old_state;
 
@@ -309,8 +353,11 @@ UPDATE operations SET
     attempts = :attempts,
     call_state = :call_state,
     driver = :driver,
+    driver_memory = :driver_memory,
     started_at = :started_at,
     note = :note,
+    held_by = :held_by,
+    waits_for = :waits_for,
     revision = :revision
 WHERE operation_id = :operation_id AND revision = :old_revision AND state = :old_state;
 
@@ -327,12 +374,13 @@ SELECT * FROM events WHERE event_id = :key;
 -- Add an event whose key is free.
 INSERT INTO events (
     event_id, operation, scope, tenant, status, event_type, source, resources,
-    not_before, description, duration_seconds, created, approved_by, approved_at,
-    started_at, removed_at, outcome, revision
+    not_before, description, duration_seconds, created, approver, approved_at,
+    started_at, removed_at, outcome, shown_in, is_planned_work, revision
 ) VALUES (
     :event_id, :operation, :scope, :tenant, :status, :event_type, :source,
     :resources, :not_before, :description, :duration_seconds, :created,
-    :approved_by, :approved_at, :started_at, :removed_at, :outcome, :revision
+    :approver, :approved_at, :started_at, :removed_at, :outcome, :shown_in,
+    :is_planned_work, :revision
 ) ON CONFLICT (event_id) DO NOTHING;
 
 -- name: replace_event
@@ -349,19 +397,28 @@ UPDATE events SET
     description = :description,
     duration_seconds = :duration_seconds,
     created = :created,
-    approved_by = :approved_by,
+    approver = :approver,
     approved_at = :approved_at,
     started_at = :started_at,
     removed_at = :removed_at,
     outcome = :outcome,
+    shown_in = :shown_in,
+    is_planned_work = :is_planned_work,
     revision = :revision
 WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status;
 
 -- name: amend_event_approval
 -- Note who has approved an event.
 UPDATE events SET
-    approved_by = :approved_by,
+    approver = :approver,
     approved_at = :approved_at,
+    revision = :revision
+WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status;
+
+-- name: amend_event_showing
+-- Note in which documents an event was shown.
+UPDATE events SET
+    shown_in = :shown_in,
     revision = :revision
 WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status;
 
@@ -369,7 +426,7 @@ WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status
 -- Note that an event has started.
 UPDATE events SET
     status = :status,
-    approved_by = :approved_by,
+    approver = :approver,
     approved_at = :approved_at,
     started_at = :started_at,
     revision = :revision
@@ -380,32 +437,55 @@ WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status
 DELETE FROM events
 WHERE event_id = :event_id AND revision = :old_revision AND status = :old_status;
 
+-- name: get_leader
+-- Get the row of the present term.
+SELECT * FROM leader WHERE name = :key;
+
+-- name: add_leader
+-- Add the row of the present term.
+INSERT INTO leader (name, term, secret, revision)
+VALUES (:name, :term, :secret, :revision)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: replace_leader
+-- Begin a new term, if the row is still as it was read.
+UPDATE leader SET
+    term = :term,
+    secret = :secret,
+    revision = :revision
+WHERE name = :name AND revision = :old_revision;
+
+-- name: remove_leader
+-- Remove the row of the present term, if it is still as it was read.
+DELETE FROM leader WHERE name = :name AND revision = :old_revision;
+
 -- name: get_audit_entry
--- Get an entry of the trail.
+-- Get an audit entry.
 SELECT * FROM audit WHERE entry_id = :key;
 
 -- name: add_audit_entry
--- Add an entry of the trail whose key is free.
+-- Add an audit entry whose key is free.
 INSERT INTO audit (
-    entry_id, at, actor, what, why, subjects, detail, revision
+    entry_id, at, actor, kind, why, subjects, operation, facts, revision
 ) VALUES (
-    :entry_id, :at, :actor, :what, :why, :subjects, :detail, :revision
+    :entry_id, :at, :actor, :kind, :why, :subjects, :operation, :facts, :revision
 ) ON CONFLICT (entry_id) DO NOTHING;
 
 -- name: replace_audit_entry
--- Replace an entry of the trail that is still as it was read.
+-- Replace an audit entry that is still as it was read.
 UPDATE audit SET
     at = :at,
     actor = :actor,
-    what = :what,
+    kind = :kind,
     why = :why,
     subjects = :subjects,
-    detail = :detail,
+    operation = :operation,
+    facts = :facts,
     revision = :revision
 WHERE entry_id = :entry_id AND revision = :old_revision;
 
 -- name: remove_audit_entry
--- Remove an entry of the trail that is still as it was read.
+-- Remove an audit entry that is still as it was read.
 DELETE FROM audit
 WHERE entry_id = :entry_id AND revision = :old_revision;
 
@@ -416,9 +496,9 @@ SELECT * FROM outbox WHERE message_id = :key;
 -- name: add_outbox_message
 -- Add a message whose key is free.
 INSERT INTO outbox (
-    message_id, receiver, at, change, public_id, body, revision
+    message_id, receiver, at, change, public_id, body, approver, revision
 ) VALUES (
-    :message_id, :receiver, :at, :change, :public_id, :body, :revision
+    :message_id, :receiver, :at, :change, :public_id, :body, :approver, :revision
 ) ON CONFLICT (message_id) DO NOTHING;
 
 -- name: replace_outbox_message
@@ -429,6 +509,7 @@ UPDATE outbox SET
     change = :change,
     public_id = :public_id,
     body = :body,
+    approver = :approver,
     revision = :revision
 WHERE message_id = :message_id AND revision = :old_revision;
 
@@ -479,10 +560,10 @@ SELECT * FROM tokens WHERE token_id = :key;
 -- Add a token whose key is free.
 INSERT INTO tokens (
     token_id, name, tenant, read_only, digest, created_at, created_by, expires_at,
-    revision
+    last_used_at, is_unauthenticated, revision
 ) VALUES (
     :token_id, :name, :tenant, :read_only, :digest, :created_at, :created_by,
-    :expires_at, :revision
+    :expires_at, :last_used_at, :is_unauthenticated, :revision
 ) ON CONFLICT (token_id) DO NOTHING;
 
 -- name: replace_token
@@ -495,6 +576,8 @@ UPDATE tokens SET
     created_at = :created_at,
     created_by = :created_by,
     expires_at = :expires_at,
+    last_used_at = :last_used_at,
+    is_unauthenticated = :is_unauthenticated,
     revision = :revision
 WHERE token_id = :token_id AND revision = :old_revision;
 
@@ -503,6 +586,34 @@ WHERE token_id = :token_id AND revision = :old_revision;
 DELETE FROM tokens
 WHERE token_id = :token_id AND revision = :old_revision;
 
+-- name: get_order_key
+-- Get the Idempotency-Key of an order.
+SELECT * FROM order_keys WHERE key_id = :key;
+
+-- name: add_order_key
+-- Add the Idempotency-Key of an order, if it is not stored.
+INSERT INTO order_keys (
+    key_id, caller, digest, result, created_at, expires_at, revision
+) VALUES (
+    :key_id, :caller, :digest, :result, :created_at, :expires_at, :revision
+) ON CONFLICT (key_id) DO NOTHING;
+
+-- name: replace_order_key
+-- Replace the Idempotency-Key of an order, if it is still as it was read.
+UPDATE order_keys SET
+    caller = :caller,
+    digest = :digest,
+    result = :result,
+    created_at = :created_at,
+    expires_at = :expires_at,
+    revision = :revision
+WHERE key_id = :key_id AND revision = :old_revision;
+
+-- name: remove_order_key
+-- Remove the Idempotency-Key of an order, if it is still as it was read.
+DELETE FROM order_keys
+WHERE key_id = :key_id AND revision = :old_revision;
+
 -- name: add_operation_vm
 -- Note that an operation names a VM.
 INSERT INTO operation_vms (vm, operation_id) VALUES (:vm, :operation_id);
@@ -510,6 +621,24 @@ INSERT INTO operation_vms (vm, operation_id) VALUES (:vm, :operation_id);
 -- name: remove_operation_vm
 -- Forget that an operation names a VM.
 DELETE FROM operation_vms WHERE vm = :vm AND operation_id = :operation_id;
+
+-- name: add_operation_wait
+-- Note what an operation waits for.
+INSERT INTO operation_waits (wait, operation_id) VALUES (:wait, :operation_id);
+
+-- name: remove_operation_wait
+-- Forget that an operation waits for something.
+DELETE FROM operation_waits WHERE wait = :wait AND operation_id = :operation_id;
+
+-- name: add_event_fault_domain
+-- Note the fault domain of a live event of planned work.
+INSERT INTO event_fault_domains (fault_domain, event_id, scope)
+VALUES (:fault_domain, :event_id, :scope);
+
+-- name: remove_event_fault_domain
+-- Forget the fault domain of an event that is no longer live.
+DELETE FROM event_fault_domains
+WHERE fault_domain = :fault_domain AND event_id = :event_id AND scope = :scope;
 
 -- name: add_open_operation_vm
 -- Note that an open operation names a VM.

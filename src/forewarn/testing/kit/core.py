@@ -14,6 +14,7 @@ from forewarn.control import reports
 from forewarn.control.work import Who, Work
 from forewarn.fleet.model import Vm as StoredVm
 from forewarn.instants import Micros
+from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.operations import Operation, Request
@@ -30,7 +31,7 @@ from forewarn.testing.kit.waits import Bell, until
 
 T = TypeVar("T")
 
-TEST = Who(actor="test")
+TEST = Who(actor=operator("test"))
 """Who gives the orders, as the history tells it."""
 
 

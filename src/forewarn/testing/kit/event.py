@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from forewarn.control import approvals
 from forewarn.control.event_json import event_report
 from forewarn.instants import Micros
+from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventStatus, Outcome
@@ -14,7 +15,7 @@ from forewarn.sim import staged
 from forewarn.sim.scenario.telling import why_at_once
 from forewarn.sim.staged import Stop
 from forewarn.testing.kit import telling
-from forewarn.testing.kit.core import TEST, Core
+from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import (
     Length,
     micros_of,
@@ -343,9 +344,8 @@ def status_of(stored: StoredEvent) -> Status:
 
 def _is_by_policy(stored: StoredEvent) -> bool:
     """Tell whether it was approved when it was made, by nobody: a failure is."""
-    by = stored.approved_by
-    at_once = stored.approved_at == stored.created
-    return at_once and by.startswith("(") and by != f"({TEST.actor})"
+    by = stored.approver
+    return by is not None and by.kind is ActorKind.POLICY
 
 
 def _why_at_once(stored: StoredEvent) -> str:

@@ -89,7 +89,7 @@ async def serve(core: Core) -> str:
         await shared(scope, receive, send)
 
     server = AdminServer(app, grace_seconds=GRACE_SECONDS)
-    await server.start(HOST, 0)
+    await server.start(f"{HOST}:0")
     core.on_end.append(server.stop)
     host, port = server.address
     return f"http://{host}:{port}"

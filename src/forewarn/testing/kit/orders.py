@@ -43,6 +43,8 @@ class Wishing:
     duration: Length | None = None
     """DurationInSeconds; -1 is unknown."""
     description: str | None = None
+    at_once: int | None = None
+    """Hosts of one order that are announced or worked on at once."""
 
     @property
     def seconds(self) -> int | None:
@@ -54,7 +56,11 @@ class Wishing:
     @property
     def wishes(self) -> Wishes:
         """Return what an operator would say."""
-        return Wishes(duration_seconds=self.seconds, description=self.description)
+        return Wishes(
+            duration_seconds=self.seconds,
+            description=self.description,
+            at_once=self.at_once,
+        )
 
 
 def staging(

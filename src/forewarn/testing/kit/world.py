@@ -283,9 +283,13 @@ class ScheduledEvents:
         impact: str,
         duration: Length | None = None,
         description: str | None = None,
+        at_once: int | None = None,
     ) -> list[Event]:
-        """Maintain hosts, one after the other as fault domains allow (6.3)."""
-        wanted = Wishing(duration=duration, description=description)
+        """Maintain hosts, at most `at_once` at a time; return the first hosts' events.
+
+        The other hosts are announced when their turn comes.
+        """
+        wanted = Wishing(duration=duration, description=description, at_once=at_once)
         action = orders.action_of(impact)
         return self._made(orders.maintain(hosts, action, wanted))
 

@@ -10,7 +10,7 @@ from forewarn.agent.wire import sender
 from forewarn.agent.wire.sender import Sender
 from forewarn.instants import Micros
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 
 
 class Held:

@@ -14,6 +14,7 @@ from forewarn.service.webhooks import limits
 from forewarn.service.webhooks.decisions import Answer
 from forewarn.service.webhooks.receiver import Receiver
 from forewarn.store.outbox import EventChange, OutboxMessage
+from forewarn.store.sequence import key_of
 from tests.support.loops import in_loop
 
 START = parse_instant("2030-01-01T00:00:00Z")
@@ -23,7 +24,7 @@ FINE = Answer(status=200)
 
 def message(number: int, *, at: int = START) -> OutboxMessage:
     return OutboxMessage(
-        message_id=f"{at:017d}.{number:09d}.s",
+        message_id=key_of(1, number),
         receiver="shop",
         at=at,
         change=EventChange.SCHEDULED,

@@ -5,6 +5,7 @@ import pytest
 from forewarn.control import failures, fleet_changes
 from forewarn.control.work import Who
 from forewarn.fleet.file import read_fleet
+from forewarn.protocol.actors import operator
 from forewarn.service.observed import ObservedStore
 from forewarn.service.settings import Settings
 from forewarn.service.values import WebhookSettings
@@ -34,7 +35,7 @@ class Started:
     def apply(self, text: str) -> None:
         wanted = read_fleet(text, name="fleet.toml")
         self.desk.plane.order(
-            Who(actor="test"),
+            Who(actor=operator("test")),
             lambda work: fleet_changes.apply(work, wanted),
             now=self.desk.now(),
         )
@@ -86,7 +87,7 @@ def test_each_fleet_file_that_does_not_bring_it_is_warned_of(
     assert said(caplog) == [MISSING]
     order = started.desk.plane.order
     order(
-        Who(actor="test"),
+        Who(actor=operator("test")),
         lambda work: failures.fail_vm(work, "web_0"),
         now=started.desk.now(),
     )

@@ -1,0 +1,202 @@
+"""What a VM notices of an attack on the operator API: nothing, or a millisecond.
+
+The service and the VM's poll have a core each. The process of the operator API and the
+attackers share the core of the poll's client, so that the figures are of what the
+processes share (files, memory, the store, the channel), and not of the processor.
+"""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench import client, fleets, machine
+from bench.report import Report, Table, percentile, rounded
+from bench.service import Service, serving
+
+ATTACKERS = 8
+HALF_OPEN = 600
+"""Connections with half a head, as in the test that found no limit."""
+
+BODY_BYTES = 60 << 20
+RATE = 200.0
+"""GETs a second of the VM."""
+
+BAR_MILLISECONDS = 1.0
+SERVICE_BAR_MIB = 40
+"""Memory that the service may gain by attacks on its other process."""
+API_BAR_MIB = 200
+
+ATTACKERS_NICENESS = 15
+WARM_SECONDS = 1.0
+
+_IDLE = "idle"
+
+
+class _Target:
+    def __init__(self, service: Service, token: str) -> None:
+        url = urlsplit(service.operators)
+        self.host, self.port = url.hostname or "", url.port or 0
+        self.token = token
+
+    def head(self, path: str, length: int, token: str = "") -> bytes:
+        lines = [
+            f"POST {path} HTTP/1.1",
+            f"Host: {self.host}:{self.port}",
+            "Content-Type: application/json",
+            f"Content-Length: {length}",
+        ]
+        if token:
+            lines.append(f"Authorization: Bearer {token}")
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    async def send(self, head: bytes, piece: bytes, most: int) -> None:
+        """Send a head and as much as is taken, then wait for the end."""
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        try:
+            writer.write(head)
+            for _ in range(0, most, len(piece)):
+                writer.write(piece)
+                await writer.drain()
+            await asyncio.wait_for(reader.read(1), 1)
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            writer.transport.abort()
+
+
+async def _nested(target: _Target) -> None:
+    head = target.head("/v1/fleet/apply", BODY_BYTES, target.token)
+    await target.send(head, b"[" * 65536, BODY_BYTES)
+
+
+async def _small(target: _Target) -> None:
+    head = target.head("/v1/reboot", 60_000, target.token)
+    await target.send(head, b"[]," * 20_000, 60_000)
+
+
+async def _endless_head(target: _Target) -> None:
+    await target.send(b"GET / HTTP/1.1\r\n", b"X-A: b\r\n" * 1000, 4 << 20)
+
+
+async def _half_open(target: _Target) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(HALF_OPEN // ATTACKERS):
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(target.host, target.port)
+                stack.callback(writer.transport.abort)
+                writer.write(b"GET /v1/operations HTTP/1.1\r\nHost: lo")
+        await asyncio.sleep(1)
+
+
+_ATTACKS = {
+    "60 MiB of nested JSON, a tenant's read-only token": _nested,
+    "60 KB of empty lists, the same token": _small,
+    "endless heads, no token": _endless_head,
+    f"{HALF_OPEN} half-sent heads, no token": _half_open,
+}
+
+
+def measure(report: Report, folder: Path, *, seconds: float) -> None:
+    """Measure a VM's GETs while the operator API is attacked in each way."""
+    print("\nA VM's GETs while the operator API is attacked")
+    fleet = fleets.host_text("calm") + fleets.vm_text(0, "calm")
+    with serving(folder / "abuse", fleet, metadata_rate_limit="0") as service:
+        api = int(
+            Path(f"/proc/{service.pid}/task/{service.pid}/children").read_text("ascii")
+        )
+        for thread in Path(f"/proc/{api}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {machine.LOAD_CORE})
+        made = service.admin("/v1/tokens", {"tenant": "default", "read_only": True})
+        target = _Target(service, made["token"])
+        before = machine.rss_mib(service.pid)
+        times: dict[str, list[float]] = {}
+        with _first_on_its_core():
+            times[_IDLE] = asyncio.run(_poll(service, seconds))
+        for what in _ATTACKS:
+            times[what] = _under(service, target, what, seconds)
+        gained = machine.rss_mib(service.pid) - before
+        held = machine.rss_mib(api)
+    table = Table(
+        "A VM's GET beside attacks on the operator API, milliseconds",
+        ("attack", "GETs", "median", "p99"),
+    )
+    idle = percentile(times[_IDLE], 0.99)
+    for what, each in times.items():
+        median, most = percentile(each, 0.5), percentile(each, 0.99)
+        table.rows.append((what, str(len(each)), rounded(median), rounded(most)))
+        if what != _IDLE:
+            beyond = max(0.0, most - idle)
+            report.judge(f"{what}: p99 beyond idle", beyond, BAR_MILLISECONDS, "ms")
+    report.show(table)
+    report.judge("attacks: the service gains", gained, SERVICE_BAR_MIB, "MiB")
+    report.judge("attacks: RSS of the API's process", held, API_BAR_MIB, "MiB")
+
+
+def _under(service: Service, target: _Target, what: str, seconds: float) -> list[float]:
+    """Return the times of a VM's GETs while another process attacks the API."""
+    attacker = multiprocessing.get_context("spawn").Process(
+        target=_attack, args=(target, what), daemon=True
+    )
+    attacker.start()
+    try:
+        time.sleep(WARM_SECONDS)
+        with _first_on_its_core():
+            return asyncio.run(_poll(service, seconds))
+    finally:
+        attacker.kill()
+        attacker.join()
+
+
+@contextlib.contextmanager
+def _first_on_its_core() -> Generator[None]:
+    """Let the client go first where the system allows it.
+
+    Otherwise the figures have in them how long the client, which shares its core with
+    the attackers, waits for its own turn.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        print("  the client shares its core: only root may let it go first")
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _attack(target: _Target, what: str) -> None:
+    """Attack until the process is killed."""
+    machine.pin_this_process()
+    # The VM's client, which shares the core, must not wait for the attackers.
+    os.nice(ATTACKERS_NICENESS)
+    attack = _ATTACKS[what]
+
+    async def again_and_again() -> None:
+        while True:
+            await attack(target)
+
+    async def all_together() -> None:
+        await asyncio.gather(*[again_and_again() for _ in range(ATTACKERS)])
+
+    asyncio.run(all_together())
+
+
+async def _poll(service: Service, seconds: float) -> list[float]:
+    """Return the milliseconds of each GET of a VM that asks at a steady rate."""
+    wire = await client.connect(*service.address, source=fleets.address(0))
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < end:
+        reply = await wire.ask(client.get())
+        times.append((time.perf_counter() - began) * 1000)
+        assert reply.status == 200, reply
+        await asyncio.sleep(1 / RATE)
+    wire.close()
+    return times

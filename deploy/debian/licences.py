@@ -1,0 +1,65 @@
+"""The licences of what is bundled, as Debian's copyright file tells them.
+
+Each distribution says its licence in its metadata, and brings the whole text.
+"""
+
+import csv
+from collections.abc import Iterator
+from email.parser import HeaderParser
+from pathlib import Path
+
+_TEXTS = ("LICEN[CS]E*", "COPYING*", "NOTICE*")
+
+
+def stanzas(home: Path, place: str) -> str:
+    """Return a stanza for each distribution that is installed in `home`.
+
+    `place` is where the package puts that folder. Each distribution still has its
+    RECORD. Raises ValueError for one without a licence, or without its text.
+    """
+    made = [_stanza(notes, place) for notes in sorted(home.glob("*.dist-info"))]
+    return "".join(f"\n{each}" for each in made)
+
+
+def _stanza(notes: Path, place: str) -> str:
+    metadata = HeaderParser().parsestr((notes / "METADATA").read_text("utf-8"))
+    name, version = metadata["Name"], metadata["Version"]
+    licence = metadata["License-Expression"] or metadata["License"] or ""
+    if not licence or "\n" in licence:
+        licence = "; ".join(_classified(metadata.get_all("Classifier") or []))
+    texts = sorted({each for form in _TEXTS for each in notes.rglob(form)})
+    texts = [each for each in texts if each.is_file()]
+    if not licence or not texts:
+        raise ValueError(f"{name} {version} does not bring its licence")
+    lines = [
+        "Files: " + " ".join(f"{place.lstrip('/')}/{each}" for each in _parts(notes)),
+        f"Comment: {name} {version}",
+        "Copyright: The text of the licence names the holders.",
+        f"License: {licence.strip()}",
+    ]
+    for text in texts:
+        lines.append(f" From {text.relative_to(notes.parent).as_posix()}:")
+        lines.append(" .")
+        lines += [_line(each) for each in text.read_text("utf-8").splitlines()]
+        lines.append(" .")
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def _parts(notes: Path) -> list[str]:
+    """Return the files and folders of a distribution, as its RECORD lists them."""
+    with (notes / "RECORD").open(encoding="utf-8", newline="") as opened:
+        files = [row[0] for row in csv.reader(opened) if row]
+    tops = [file.partition("/") for file in files if not file.startswith("..")]
+    return sorted({f"{top}/*" if inside else top for top, inside, _ in tops})
+
+
+def _line(text: str) -> str:
+    """Return a line of a licence in the form of the copyright file."""
+    stripped = text.rstrip()
+    return f"  {stripped}" if stripped else " ."
+
+
+def _classified(classifiers: list[str]) -> Iterator[str]:
+    for each in classifiers:
+        if each.startswith("License :: "):
+            yield each.rpartition(" :: ")[2]

@@ -1,0 +1,191 @@
+"""A long JSON object of plain members, read as it arrives.
+
+A fleet file comes as one string of up to 64 MiB in a small object. Python's reader
+takes a document in one call: seconds for a hostile one, in which the event loop does
+nothing else. `FlatObject` reads each piece as it comes, in about a millisecond, and
+refuses lists and objects at their first byte.
+"""
+
+import codecs
+import json
+import re
+from typing import Any
+
+PLAIN_CHARACTERS_MAX = 32
+"""Of a member that is no string: a number, true, false or null."""
+
+NAME_CHARACTERS_MAX = 64
+"""Of a member's name; the longest known one has 11."""
+
+MEMBERS_MAX = 20
+"""Of one object; a fleet request has four."""
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_PLAIN = re.compile(r"[-+.0-9A-Za-z]+")
+_UNITS = re.compile(
+    r'(?:[^"\\]++'
+    r"|\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[0-9A-Fa-f]{4}"
+    r"|\\u(?![dD][89abAB])[0-9A-Fa-f]{4}"
+    r"|\\[^u])*+",
+    re.DOTALL,
+)
+"""Characters and escapes of a string that can be decoded without what follows."""
+
+_UNIT_CHARACTERS_MAX = 12
+"""Of the longest unit: an escape of two halves."""
+
+
+class FlatError(ValueError):
+    """The document is not a flat JSON object; the message says where."""
+
+
+class FlatObject:
+    """Reads one object. Feed it all bytes, then take the members."""
+
+    def __init__(self) -> None:
+        """Begin before the first byte."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        self._rest = ""
+        self._seen = 0
+        """Characters that have been taken from `_rest`."""
+        self._expects = self._opening
+        self._members: dict[str, Any] = {}
+        self._name: str | None = None
+        self._pieces: list[str] = []
+
+    def feed(self, data: bytes) -> None:
+        """Read another piece; raises FlatError."""
+        try:
+            self._rest += self._decoder.decode(data)
+        except UnicodeDecodeError:
+            raise FlatError("the body is not UTF-8") from None
+        self._read(is_last=False)
+
+    def finish(self) -> dict[str, Any]:
+        """Return the members; raises FlatError if the object is not complete."""
+        try:
+            self._rest += self._decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            raise FlatError("the body is not UTF-8") from None
+        self._read(is_last=True)
+        if self._expects != self._end or self._rest:
+            raise self._error("the JSON object ends too early")
+        return self._members
+
+    def _read(self, *, is_last: bool) -> None:
+        while self._rest:
+            if self._expects != self._string:
+                self._take(_BLANK.match(self._rest))
+                if not self._rest:
+                    return
+            if not self._expects(is_last):
+                return
+
+    def _take(self, matched: "re.Match[str] | None") -> str:
+        text = matched[0] if matched else ""
+        self._skip(len(text))
+        return text
+
+    def _skip(self, count: int) -> None:
+        self._rest = self._rest[count:]
+        self._seen += count
+
+    def _mark(self, *wanted: str) -> str:
+        """Take one of these characters; raises FlatError for another."""
+        found = self._rest[0]
+        if found not in wanted:
+            names = " or ".join(repr(each) for each in wanted)
+            raise self._error(f"expected {names}, not {found!r}")
+        self._skip(1)
+        return found
+
+    def _error(self, text: str) -> FlatError:
+        return FlatError(f"{text} (character {self._seen})")
+
+    # What may come next; each returns whether it got on
+
+    def _opening(self, _is_last: bool) -> bool:  # noqa: FBT001
+        self._mark("{")
+        self._expects = self._first_name
+        return True
+
+    def _first_name(self, is_last: bool) -> bool:  # noqa: FBT001
+        if self._rest[0] == "}":
+            self._skip(1)
+            self._expects = self._end
+            return True
+        return self._next_name(is_last)
+
+    def _next_name(self, _is_last: bool) -> bool:  # noqa: FBT001
+        self._mark('"')
+        if len(self._members) >= MEMBERS_MAX:
+            raise self._error(f"an object has at most {MEMBERS_MAX} members here")
+        self._name = None
+        self._expects = self._string
+        return True
+
+    def _string(self, is_last: bool) -> bool:  # noqa: FBT001
+        matched = _UNITS.match(self._rest)
+        assert matched is not None
+        end = matched.end()
+        if end:
+            try:
+                piece: str = json.loads(f'"{self._rest[:end]}"')
+            except json.JSONDecodeError as error:
+                raise self._error(error.msg) from None
+            self._skip(end)
+            self._pieces.append(piece)
+        if self._name is None and sum(map(len, self._pieces)) > NAME_CHARACTERS_MAX:
+            raise self._error("the name of a member is too long")
+        if not self._rest:
+            return False
+        if self._rest[0] != '"':
+            if is_last or len(self._rest) >= _UNIT_CHARACTERS_MAX:
+                raise self._error("an invalid escape")
+            return False
+        self._skip(1)
+        text, self._pieces = "".join(self._pieces), []
+        if self._name is None:
+            self._name = text
+            self._expects = self._colon
+        else:
+            self._keep(text)
+        return True
+
+    def _colon(self, _is_last: bool) -> bool:  # noqa: FBT001
+        self._mark(":")
+        self._expects = self._value
+        return True
+
+    def _value(self, is_last: bool) -> bool:  # noqa: FBT001
+        if self._rest[0] == '"':
+            self._skip(1)
+            self._expects = self._string
+            return True
+        matched = _PLAIN.match(self._rest)
+        if matched is None:
+            raise self._error("a member must be a string, a number, true or false")
+        if matched.end() > PLAIN_CHARACTERS_MAX:
+            raise self._error("a number is too long")
+        if matched.end() == len(self._rest) and not is_last:
+            return False
+        try:
+            value = json.loads(matched[0])
+        except ValueError:
+            raise self._error(f"{matched[0]!r} is not JSON") from None
+        self._take(matched)
+        self._keep(value)
+        return True
+
+    def _keep(self, value: object) -> None:
+        assert self._name is not None
+        self._members[self._name] = value
+        self._expects = self._separator
+
+    def _separator(self, _is_last: bool) -> bool:  # noqa: FBT001
+        is_over = self._mark(",", "}") == "}"
+        self._expects = self._end if is_over else self._next_name
+        return True
+
+    def _end(self, _is_last: bool) -> bool:  # noqa: FBT001
+        raise self._error("something follows the JSON object")

@@ -1,0 +1,211 @@
+"""Decide from a request's head alone: rights, rate, and how long the body may be.
+
+`Gate` has found out who sends the request. `Head` refuses a caller that may not do
+what the path demands before it reads one byte of the body, so a refusal costs the
+same whatever follows the head. Only an operator may send a large body, and only to
+the routes that take fleet files; the service receives one of those at a time.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from forewarn.admin import limits
+from forewarn.admin.access import CALLER, NOBODY, Caller, Demand, check, demand_of
+from forewarn.admin.pace import Pace
+from forewarn.admin.problems import ForbiddenError, Kind, of_error, problem
+from forewarn.admin.throttle import RefusalLog
+from forewarn.protocol.errors import ForewarnError
+
+PATIENCE = "forewarn.patience"
+"""Where a request's scope keeps the function that allows its body more seconds."""
+
+_VALUE_MARKS = (b",", b"[", b"{")
+"""At least one of these bytes stands before each value of a JSON document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What the head entitles the body to."""
+
+    bytes_max: int
+    values_max: int = 0
+    """Of its JSON; 0: it is a text in which commas and brackets mean nothing."""
+    is_large: bool = False
+    """It is a fleet file that may be longer than any other body."""
+
+
+class Head:
+    """Refuses a request by its head, and bounds the body of the others."""
+
+    def __init__(
+        self, app: ASGIApp, *, pace: Pace, reads: Pace, refused: RefusalLog
+    ) -> None:
+        """Stand before `app`; `pace` counts tenants' orders, `reads` their questions."""
+        self._app = app
+        self._pace = pace
+        self._reads = reads
+        self._refused = refused
+        self._large_turn = asyncio.Semaphore(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        caller: Caller = scope.get(CALLER, NOBODY)
+        headers = Headers(scope=scope)
+        try:
+            self._admit(caller, demand_of(scope["method"], scope["path"]))
+        except ForewarnError as error:
+            if isinstance(error, ForbiddenError):
+                self._refused.note(error.message, peer=caller.peer, who=caller.name)
+            await of_error(error)(scope, receive, send)
+            return
+        allowed = allowance(caller, scope["path"], headers)
+        refusal = self._refusal(allowed, headers)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        if not allowed.is_large:
+            await self._app(scope, _bounded(receive, allowed), send)
+        elif await self._is_its_turn(scope):
+            try:
+                await self._app(scope, _bounded(receive, allowed), send)
+            finally:
+                self._large_turn.release()
+        else:
+            busy = problem(
+                Kind.UNAVAILABLE,
+                "another large fleet file is being received",
+                hint="send yours again when that is done",
+            )
+            await busy(scope, receive, send)
+
+    def _admit(self, caller: Caller, demand: Demand | None) -> None:
+        """Raise ForbiddenError or TooManyError where the head is enough to refuse.
+
+        A refused request counts too: otherwise it would be free.
+        """
+        if demand is None:
+            # The router answers 404 or 405, and reads no body for it.
+            return
+        try:
+            check(caller, demand)
+        except ForbiddenError:
+            if caller.tenant:
+                self._pace.take(caller.tenant)
+            raise
+        if caller.tenant:
+            (self._pace if demand.writes else self._reads).take(caller.tenant)
+
+    def _refusal(self, allowed: Allowance, headers: Headers) -> Response | None:
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > allowed.bytes_max:
+            return problem(Kind.TOO_LARGE, _too_large(allowed.bytes_max))
+        return None
+
+    async def _is_its_turn(self, scope: Scope) -> bool:
+        """Wait until no other large body is held in memory; False: it took too long."""
+        if (be_patient := scope.get(PATIENCE)) is not None:
+            be_patient(limits.FLEET_BODY_SECONDS)
+        try:
+            async with asyncio.timeout(limits.FLEET_TURN_SECONDS):
+                return await self._large_turn.acquire()
+        except TimeoutError:
+            return False
+
+
+class Unread:
+    """Announces the end of a connection where an answer comes before the body.
+
+    The rest of the body is not worth reading, and the next request could not be
+    found without it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Stand before `app`."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or not has_body(Headers(scope=scope)):
+            await self._app(scope, receive, send)
+            return
+        is_read = False
+
+        async def receiving() -> Message:
+            nonlocal is_read
+            message = await receive()
+            is_read = is_read or not message.get("more_body", False)
+            return message
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start" and not is_read:
+                headers = [*message.get("headers", ()), (b"connection", b"close")]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await self._app(scope, receiving, sending)
+
+
+def has_body(headers: Headers) -> bool:
+    """Tell whether a request has a body, as its head says."""
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+FLEET_PATHS = "/v1/fleet/"
+"""Under this path bodies are fleet files, which are longer than orders."""
+
+
+def allowance(caller: Caller, path: str, headers: Headers) -> Allowance:
+    """Return how long the body of a caller's request may be."""
+    if not caller.is_operator:
+        most = limits.BODY_VALUES_MAX
+        return Allowance(bytes_max=limits.TENANT_BYTES_MAX, values_max=most)
+    if not path.startswith(FLEET_PATHS):
+        most = limits.BODY_VALUES_MAX
+        return Allowance(bytes_max=limits.ORDER_BYTES_MAX, values_max=most)
+    length = headers.get("content-length", "")
+    is_short = length.isdecimal() and int(length) <= limits.ORDER_BYTES_MAX
+    if is_short or not has_body(headers):
+        return Allowance(bytes_max=limits.ORDER_BYTES_MAX)
+    return Allowance(bytes_max=limits.FLEET_BYTES_MAX, is_large=True)
+
+
+def _bounded(receive: Receive, allowed: Allowance) -> Receive:
+    """Return what receives a body until it is longer than allowed.
+
+    A body that is no fleet file is also bounded in the number of its values, since
+    JSON of very many empty lists takes a hundred times as long to read as names.
+    """
+    size = 0
+    values = 0
+
+    async def receiving() -> Message:
+        nonlocal size, values
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        size += len(body)
+        if size > allowed.bytes_max:
+            status = Kind.TOO_LARGE.status
+            raise HTTPException(status, _too_large(allowed.bytes_max))
+        if allowed.values_max:
+            values += sum(body.count(mark) for mark in _VALUE_MARKS)
+            if values > allowed.values_max:
+                raise HTTPException(400, _too_many(allowed.values_max))
+        return message
+
+    return receiving
+
+
+def _too_many(limit: int) -> str:
+    return f"the JSON of a body may have {limit} values here"
+
+
+def _too_large(limit: int) -> str:
+    return f"a body may have {limit} bytes here"

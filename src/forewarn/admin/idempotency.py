@@ -1,0 +1,110 @@
+"""`Idempotency-Key`: an order that is sent again is carried out once.
+
+A client that lost an answer does not know whether its order was carried out. With a
+key it sends the same request again, and gets the result of the first one.
+"""
+
+import hashlib
+from typing import Annotated, Any
+
+from fastapi import Depends, Header
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from forewarn.admin import limits
+from forewarn.admin.access import Caller, caller_of, desk_for
+from forewarn.admin.answers import answer
+from forewarn.admin.decisions import Decision
+from forewarn.control.desk import OperatorDesk
+from forewarn.control.idempotency import Once, Result
+from forewarn.control.work import Who
+
+REPEATED_HEADER = "Idempotent-Replayed"
+"""Marks the answer to an order that an earlier request with its key gave."""
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=limits.KEY_CHARACTERS_MAX,
+        pattern="^[!-~]+$",
+        description="A new text for each order, such as a UUID. A request that is "
+        "sent again with its key within 24 hours is carried out once, and gets the "
+        "first result.",
+    ),
+]
+
+
+class Giver:
+    """One caller who gives one order."""
+
+    def __init__(
+        self, desk: OperatorDesk, *, caller: Caller, path: str, key: str | None
+    ) -> None:
+        """Give orders to `desk` on behalf of `caller`, once for each `key`."""
+        self.desk = desk
+        self.caller = caller
+        self._path = path
+        self._key = key
+        self._is_repeated = False
+
+    def who(self, reason: str) -> Who:
+        """Return who gives the order, and why."""
+        return Who(actor=self.caller.actor, reason=reason)
+
+    def once(self, said: str) -> Once | None:
+        """Return the order's key with what its request says; None without a key."""
+        if self._key is None:
+            return None
+        return Once(
+            caller=self.caller.token_id or self.caller.name,
+            key=self._key,
+            digest=hashlib.sha256(f"{self._path}\n{said}".encode()).hexdigest(),
+        )
+
+    async def give(self, name: str, body: BaseModel, **made: str) -> Any:
+        """Have the order `name` of `DECISIONS` carried out; return its JSON value.
+
+        For a repeated order it is the value that the first one returned.
+        """
+        order = Decision(
+            name=name,
+            body=body,
+            caller=self.caller,
+            once=self.once(body.model_dump_json()),
+            made=made,
+        )
+        return self.taken(await self.desk.order(order.who, order))
+
+    def taken(self, result: Result) -> Any:
+        """Return the value of a result, and remember whether it is a repetition."""
+        self._is_repeated = result.is_repeated
+        return result.value
+
+    @property
+    def is_repeated(self) -> bool:
+        """Tell whether an earlier request with this key gave the order."""
+        return self._is_repeated
+
+    def answer(self, content: Any, *, status: int = 200) -> JSONResponse:
+        """Return JSON as it is, marked where the order was a repetition."""
+        made = answer(content, status=status)
+        if self._is_repeated:
+            made.headers[REPEATED_HEADER] = "true"
+        return made
+
+
+async def giver_of(request: Request, key: Key = None) -> Giver:
+    """Return who gives the order of a request."""
+    caller = caller_of(request)
+    return Giver(
+        desk_for(request.app.state.desk, caller),
+        caller=caller,
+        path=request.url.path,
+        key=key,
+    )
+
+
+Giving = Annotated[Giver, Depends(giver_of)]

@@ -1,0 +1,44 @@
+"""The last use of each token, stored once an hour and beside the requests."""
+
+import asyncio
+import logging
+
+from forewarn.admin import limits
+from forewarn.admin.access import Caller
+from forewarn.admin.decisions import Decision, Use
+from forewarn.control import tokens
+from forewarn.control.desk import OperatorDesk
+from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.store.token import Token
+
+logger = logging.getLogger("forewarn.admin")
+
+
+class Uses:
+    """Has the use of tokens stored; no request waits for it or fails with it."""
+
+    def __init__(self) -> None:
+        """Nothing is being stored."""
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def note(self, desk: OperatorDesk, token: Token, *, now: Micros) -> None:
+        """Have `desk` store that a token is used, if that is due."""
+        if (
+            not tokens.is_use_due(token, now=now)
+            or token.token_id in self._tasks
+            or len(self._tasks) >= limits.USES_MAX
+        ):
+            return
+        task = asyncio.create_task(_store(desk, Caller.of_token(token)))
+        self._tasks[token.token_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(token.token_id))
+
+
+async def _store(desk: OperatorDesk, caller: Caller) -> None:
+    order = Decision(name="use", body=Use(), caller=caller)
+    try:
+        await desk.order(order.who, order)
+    except ForewarnError as error:
+        # The next request with this token tries again.
+        logger.debug("the use of %s is not stored: %s", caller.token_id, error.message)

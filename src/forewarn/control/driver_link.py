@@ -1,0 +1,203 @@
+"""The plane's link to its driver: what follows a commit, and what comes back.
+
+After each commit the link stops the calls that lost their meaning, makes the calls
+that became durable, and asks the questions. What comes back (reports, answers to
+questions, calls that could not be made) is taken over in transactions of its own,
+one after the other.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from forewarn.control import calls, outcome
+from forewarn.control.inquiries import (
+    Answer,
+    DirectInquirer,
+    Inquirer,
+    LookQuestion,
+    ProbeAnswer,
+    ProbeQuestion,
+    StopAnswer,
+    StopQuestion,
+)
+from forewarn.control.work import Effects, Work
+from forewarn.drivers.port import (
+    Driver,
+    DriverError,
+    OutcomeUnknownError,
+    Probe,
+    ProbeState,
+    Report,
+)
+from forewarn.instants import Micros
+from forewarn.protocol.operations import Operation
+from forewarn.store.port import Store
+
+Run: TypeAlias = Callable[[Callable[[Work], None], Micros], object]
+"""Runs a decision in a transaction on behalf of the driver, and what follows."""
+
+
+class DriverLink:
+    """Calls one driver, asks it, and takes over what it says."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        inquirer: Inquirer | None,
+        store: Store,
+        run: Run,
+        checkpoint: Callable[[str], None],
+    ) -> None:
+        """Use `driver`; without an `inquirer` it is asked in the caller's thread."""
+        self._driver = driver
+        self._inquirer = inquirer or DirectInquirer(driver)
+        self._store = store
+        self._run = run
+        self._checkpoint = checkpoint
+        self._answers: deque[Answer] = deque()
+        self._reports: deque[Report] = deque()
+        self._unmade: deque[tuple[str, int, str]] = deque()
+        self._unknown: deque[tuple[str, int, str]] = deque()
+
+    # What follows from a commit
+
+    def follow(self, effects: Effects, now: Micros) -> None:
+        """Do what a transaction that was committed owes the driver."""
+        for operation_id, generation in effects.aborts:
+            self._stop(operation_id, generation, is_late=False, now=now)
+        for call in effects.calls:
+            name = call.operation_id, call.generation
+            try:
+                self._driver.begin(call, now=now)
+            except OutcomeUnknownError as error:
+                self._unknown.append((*name, error.message))
+            except DriverError as error:
+                self._unmade.append((*name, error.message))
+            self._checkpoint("called")
+        for question in effects.questions:
+            self._inquirer.ask(question, now=now)
+            self._checkpoint("asked")
+
+    def ask_after(self, operation: Operation, *, late: bool, now: Micros) -> None:
+        """Ask the driver what became of a call, after a crash or a time-out."""
+        operation_id, generation = operation.operation_id, operation.generation
+        kind = self._driver.kind
+        if operation.driver not in {"", kind}:
+            # To this driver the call was never made. It may go on at the other.
+            reason = (
+                f"the call was given to the {operation.driver} driver, and the service "
+                f"was started with the {kind} one"
+            )
+            self._lose_sight(operation_id, generation, reason, now)
+            return
+        self._run(
+            lambda work: outcome.ask_after(
+                work, operation_id, generation, is_late=late
+            ),
+            now,
+        )
+
+    # What comes back
+
+    def collect(self, *, now: Micros) -> None:
+        """Take what the driver has to report."""
+        self._reports.extend(self._driver.reports(now=now))
+
+    def has_more(self) -> bool:
+        """Tell whether something that came back is not taken over yet."""
+        self._take_answers()
+        return bool(self._answers or self._reports or self._unmade or self._unknown)
+
+    def take_one(self, now: Micros) -> bool:
+        """Take over one thing that came back; tell whether there was one."""
+        self._take_answers()
+        if self._answers:
+            self._take_answer(self._answers.popleft(), now)
+        elif self._reports:
+            self._look_at(self._reports.popleft(), now)
+        elif self._unmade:
+            unmade = self._unmade.popleft()
+            self._run(lambda work: outcome.call_not_made(work, *unmade), now)
+        elif self._unknown:
+            self._lose_sight(*self._unknown.popleft(), now)
+        else:
+            return False
+        return True
+
+    def _look_at(self, report: Report, now: Micros) -> None:
+        """Have the VMs of a call looked at, before its report is believed."""
+        operation = self._store.read(
+            lambda reader: reader.get(Operation, report.operation_id)
+        )
+        if operation is None:
+            return
+        vms = tuple(move.vm for move in calls.current_moves(operation))
+        self._inquirer.ask(LookQuestion(report=report, vms=vms), now=now)
+
+    def _stop(
+        self, operation_id: str, generation: int, *, is_late: bool, now: Micros
+    ) -> None:
+        question = StopQuestion(
+            operation_id=operation_id, generation=generation, is_late=is_late
+        )
+        self._inquirer.ask(question, now=now)
+
+    def _take_answers(self) -> None:
+        """Take the answers that have come and on which something depends."""
+        self._answers.extend(
+            answer
+            for answer in self._inquirer.answers()
+            if not isinstance(answer, StopAnswer) or answer.question.is_late
+        )
+
+    def _take_answer(self, answer: Answer, now: Micros) -> None:
+        if isinstance(answer, ProbeAnswer):
+            self._take_probe(answer.question, answer.probe, now)
+            return
+        if isinstance(answer, StopAnswer):
+            self._take_stop(answer, now)
+            return
+        report, seen = answer.question.report, answer.seen
+        self._run(lambda work: outcome.take_report(work, report, seen), now)
+
+    def _take_probe(self, question: ProbeQuestion, probe: Probe, now: Micros) -> None:
+        """Act on what the driver knows of a call."""
+        name = question.operation_id, question.generation
+        if probe.report is not None:
+            self._reports.append(probe.report)
+            return
+        match probe.state:
+            case ProbeState.NOT_STARTED if question.is_late:
+                self._unmade.append((*name, "the call timed out unstarted"))
+            case ProbeState.NOT_STARTED:
+                self._run(
+                    lambda work: outcome.go_on(work, question, is_begun=False), now
+                )
+            case ProbeState.RUNNING if not question.is_late:
+                self._run(
+                    lambda work: outcome.go_on(work, question, is_begun=True), now
+                )
+            case ProbeState.RUNNING:
+                self._stop(*name, is_late=True, now=now)
+            case _:
+                reason = probe.reason or "the driver does not know"
+                self._lose_sight(*name, reason, now)
+
+    def _take_stop(self, answer: StopAnswer, now: Micros) -> None:
+        """Act on whether a call that timed out was stopped."""
+        name = answer.question.operation_id, answer.question.generation
+        if answer.is_stopped:
+            self._unmade.append((*name, "the call timed out"))
+            return
+        reason = f"; {answer.reason}" if answer.reason else " and goes on"
+        self._lose_sight(*name, f"the call timed out{reason}", now)
+
+    def _lose_sight(
+        self, operation_id: str, generation: int, reason: str, now: Micros
+    ) -> None:
+        self._run(
+            lambda work: outcome.lose_sight(work, operation_id, generation, reason),
+            now,
+        )

@@ -1,0 +1,164 @@
+"""The list of hosts of a rollout, which becomes Planned operations a page at a time.
+
+The order checks all hosts and stores the whole list, with the ids that the operations
+will have; it makes those of the first page. Each further page is a transaction of its
+own, and no host is announced before the last of them. So no transaction grows with the
+list. A crash between two pages loses nothing: the next start of the service finds the
+rest in the request.
+
+Who must know all open operations of a host calls `complete` first. So a host whose
+operation is not made yet meets the same as one that is Planned.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from forewarn.control import admission, waits
+from forewarn.control.work import Work
+from forewarn.instants import Micros, round_up_to_second
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.operations import (
+    Operation,
+    OperationState,
+    Request,
+    TargetKind,
+)
+from forewarn.protocol.verbs import Action, Verb
+from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts
+from forewarn.store.port import every
+
+PAGE = 100
+"""Hosts of one transaction. To make and store the operation of one takes about 0.1 ms,
+so that a page takes a quarter of the 50 ms that a turn of the control thread may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What is done to each host of a rollout, as the order says."""
+
+    action: Action
+    description: str
+    duration_seconds: int
+    earliest: Micros
+    """The earliest end of its notice."""
+
+
+def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None:
+    """Store the list of hosts, and make the first page of it Planned operations.
+
+    Nobody is told of any.
+    """
+    admission.check_actions(work, [turn.action])
+    ids = work.ids.shorts("op", len(hosts))
+    # One entry for all of them: a thousand hosts must not write a thousand.
+    work.note(
+        AuditKind.HOSTS_PLANNED,
+        (
+            f"request:{request.request_id}",
+            *(f"operation:{operation_id}" for operation_id in ids),
+        ),
+        Facts(text=f"{len(hosts)} hosts, at most {request.at_once} at once"),
+    )
+    listed = work.tx.replace(
+        request, replace(request, unplanned=tuple(zip(ids, hosts, strict=True)))
+    )
+    _make(
+        work,
+        listed,
+        Operation(
+            operation_id="",
+            request=request.request_id,
+            verb=Verb.MAINTAIN,
+            action=turn.action,
+            target_kind=TargetKind.HOST,
+            target="",
+            host="",
+            state=OperationState.PLANNED,
+            routine=True,
+            not_before=round_up_to_second(turn.earliest),
+            moves=(),
+            scopes=(),
+            duration_seconds=turn.duration_seconds,
+            description=turn.description,
+            created=work.now,
+            waits_for=(waits.turn(request.request_id),),
+        ),
+        count=PAGE,
+    )
+
+
+def plan_page(work: Work, request_id: str) -> None:
+    """Make the next page of a list Planned operations.
+
+    What is left of a rollout that was cancelled is cancelled after that.
+    """
+    request = work.request(request_id)
+    if request.unplanned:
+        _make(work, request, _like_the_first(work, request), count=PAGE)
+
+
+def complete(work: Work, hosts: Iterable[str]) -> None:
+    """Have the operations of these hosts be there, if a list has any of the hosts.
+
+    It makes all up to the last of them: a list stays in order.
+    """
+    names = frozenset(hosts)
+    for request in list(every(work.tx, kinds.REQUESTS_UNPLANNED)):
+        count = max(
+            (
+                place
+                for place, (_, host) in enumerate(request.unplanned, start=1)
+                if host in names
+            ),
+            default=0,
+        )
+        if count:
+            _make(work, request, _like_the_first(work, request), count=count)
+
+
+def _like_the_first(work: Work, request: Request) -> Operation:
+    """Return a Planned operation of a list, as its first one was made.
+
+    The first one was not announced, since a list has hosts left. It may have ended.
+    """
+    (first,) = work.tx.select(kinds.OPERATIONS_OF_REQUEST, request.request_id, limit=1)
+    return Operation(
+        operation_id="",
+        request=first.request,
+        verb=first.verb,
+        action=first.action,
+        target_kind=first.target_kind,
+        target="",
+        host="",
+        state=OperationState.PLANNED,
+        routine=first.routine,
+        not_before=first.not_before,
+        moves=(),
+        scopes=(),
+        duration_seconds=first.duration_seconds,
+        description=first.description,
+        created=first.created,
+        waits_for=(waits.turn(first.request),),
+    )
+
+
+def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> None:
+    page, rest = request.unplanned[:count], request.unplanned[count:]
+    work.tx.replace(request, replace(request, unplanned=rest))
+    position = request.hosts - len(request.unplanned)
+    for operation_id, host in page:
+        position += 1
+        work.add_operation(
+            changed(
+                pattern,
+                operation_id=operation_id,
+                target=host,
+                host=host,
+                position=position,
+            )
+        )
+    if rest:
+        work.take_page(request.request_id)
+    else:
+        work.take_turn(request.request_id)

@@ -1,0 +1,441 @@
+"""Why an operation has not started: each reason as a value and a sentence.
+
+A blocker is decided, stored, counted and redacted as a value. Its sentence is
+rendered for people and never read back. Pure.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, get_args
+
+from forewarn.instants import Micros, describe_duration
+from forewarn.protocol.places import NoPlace
+from forewarn.protocol.verbs import Action, TargetKind, Verb, describe_work
+
+NAMED_MAX = 3
+"""Maximum causes named per fault domain, and blockers stored per kind. A rollout
+over hundreds of hosts must not write a list of all of them to each operation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """One reason why an operation has not started, or does not go on."""
+
+    kind: ClassVar[str] = "other"
+    about_field: ClassVar[str] = ""
+    """The field with the scope, VM or host that the reason concerns, if there is one."""
+
+    @property
+    def about(self) -> str:
+        """Return the scope, VM or host that the reason concerns; empty: no one alone."""
+        return str(getattr(self, self.about_field)) if self.about_field else ""
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotApproved(Blocker):
+    """A scope's event has no approval, and NotBefore has not come."""
+
+    kind: ClassVar[str] = "approval"
+    tenant: str
+    scope: str
+    listens: bool
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        if self.listens:
+            return f"tenant {self.tenant} has not approved (scope {self.scope})"
+        return (
+            f"tenant {self.tenant} does not listen (scope {self.scope} has not "
+            "asked for events), so its event waits for NotBefore"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotDue(Blocker):
+    """NotBefore has not come, and not everybody has approved."""
+
+    kind: ClassVar[str] = "not before"
+    remaining: Micros
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return f"NotBefore is in {describe_duration(self.remaining)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeRuns(Blocker):
+    """The wall clock was stepped, and the notice has not passed in full."""
+
+    kind: ClassVar[str] = "notice"
+    remaining: Micros
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            "the clock was set forward during the notice, which ends in "
+            f"{describe_duration(self.remaining)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWaits(Blocker):
+    """Another deletion of the same request is neither approved nor due (3.6)."""
+
+    kind: ClassVar[str] = "batch"
+    tenant: str
+    scope: str
+    target: str
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            f"tenant {self.tenant} has not approved the deletion of vm {self.target} "
+            f"(scope {self.scope}), which was ordered together with this one"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why a VM is unsteady: an operation that started on it, or that it is down."""
+
+    operation: str = ""
+    """Empty if the VM is down without an operation; the rest means nothing then."""
+    verb: Verb = Verb.FAIL
+    action: Action = Action.NONE
+    target_kind: TargetKind = TargetKind.VM
+    target: str = ""
+
+    def sentence(self) -> str:
+        """Return the cause for a person."""
+        if not self.operation:
+            return "it is down"
+        if self.verb is Verb.FAIL:
+            return f"{self.target_kind.value} {self.target} failed"
+        work = describe_work(self.verb, self.action, self.target_kind, self.target)
+        return f"{self.operation} has started: {work}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultDomainDown(Blocker):
+    """Another fault domain of a scope is down, for whatever cause (6.3)."""
+
+    kind: ClassVar[str] = "fault domain"
+    about_field: ClassVar[str] = "scope"
+    scope: str
+    fault_domain: int
+    causes: tuple[Cause, ...]
+    """At most `NAMED_MAX`."""
+    more: int = 0
+    """Number of causes that are not named."""
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        named = [cause.sentence() for cause in self.causes]
+        if self.more:
+            named.append(f"{self.more} more")
+        return (
+            f"scope {self.scope} has fault domain {self.fault_domain} down because "
+            + " and ".join(named)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationUnderWay(Blocker):
+    """A scope has one live migration at a time (6.3)."""
+
+    kind: ClassVar[str] = "migration"
+    about_field: ClassVar[str] = "scope"
+    scope: str
+    operation: str
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            f"scope {self.scope} has a live migration under way ({self.operation}), "
+            "and only one at a time is allowed"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmBusy(Blocker):
+    """The driver works on one of the VMs for another operation."""
+
+    kind: ClassVar[str] = "vm busy"
+    about_field: ClassVar[str] = "vm"
+    vm: str
+    operation: str
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return f"vm {self.vm} is in the hands of operation {self.operation}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmDown(Blocker):
+    """A VM is down, so what was ordered for it cannot be done."""
+
+    kind: ClassVar[str] = "vm down"
+    about_field: ClassVar[str] = "vm"
+    vm: str
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return f"vm {self.vm} is down, and its host with it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoom(Blocker):
+    """There is no host that a VM may be moved to."""
+
+    kind: ClassVar[str] = "no room"
+    about_field: ClassVar[str] = "vm"
+    vm: str
+    why: NoPlace
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return self.why.sentence(self.vm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverRetry(Blocker):
+    """The driver will be called again: it failed, or a VM had no place."""
+
+    kind: ClassVar[str] = "driver retry"
+    remaining: Micros
+    note: str
+    """What the driver said; empty: it was not called, since a VM has no place."""
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        pause = describe_duration(self.remaining)
+        if not self.note:
+            return f"places are looked for again in {pause}"
+        return f"the driver failed ({self.note}) and is called again in {pause}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverAsked(Blocker):
+    """The driver was asked what became of a call, and has not answered yet."""
+
+    kind: ClassVar[str] = "driver asked"
+    generation: int
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            f"the driver was asked what became of call {self.generation}, and has not "
+            "answered yet"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeUnknown(Blocker):
+    """Nobody knows whether the driver did it; only an operator can say."""
+
+    kind: ClassVar[str] = "driver unknown"
+    operation: str
+    note: str
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            f"nobody knows whether the driver did it ({self.note}): look at the VMs, "
+            f"then say `forewarn resolve {self.operation} done` or `failed`"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillDown(Blocker):
+    """A failure lasts until somebody restores or moves what is down."""
+
+    kind: ClassVar[str] = "still down"
+    target_kind: str
+    target: str
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            f"{self.target_kind} {self.target} is down until "
+            f"`forewarn restore {self.target}`"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotItsTurn(Blocker):
+    """The hosts of a rollout are announced one after the other, and others come first.
+
+    It is made when it is read, never stored.
+    """
+
+    kind: ClassVar[str] = "turn"
+    request: str
+    position: int
+    hosts: int
+    in_flight: int
+    at_once: int
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            f"it waits for its turn: host {self.position} of {self.hosts} of rollout "
+            f"{self.request}, with {self.in_flight} in flight and at most "
+            f"{self.at_once} at once"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeInUse(Blocker):
+    """Another fault domain of a scope is announced, in maintenance or down."""
+
+    kind: ClassVar[str] = "scope in use"
+    about_field: ClassVar[str] = "scope"
+    scope: str
+    fault_domain: int
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            f"fault domain {self.fault_domain} of scope {self.scope} is announced, in "
+            "maintenance or down, and only one at a time is allowed"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeReserved(Blocker):
+    """A host that has waited long comes first in a scope."""
+
+    kind: ClassVar[str] = "scope reserved"
+    about_field: ClassVar[str] = "scope"
+    scope: str
+    operation: str
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return (
+            f"operation {self.operation} has waited longer and comes first in scope "
+            f"{self.scope}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostInUse(Blocker):
+    """The host cannot be announced yet: something else concerns it."""
+
+    kind: ClassVar[str] = "host in use"
+    about_field: ClassVar[str] = "host"
+    host: str
+    operation: str = ""
+    """The operation that is under way there; empty: none is."""
+    verb: Verb | None = None
+    arriving: str = ""
+    """The VM that is on its way there. Without an operation or VM, the host is down."""
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        if self.verb is not None:
+            work = f"{self.operation} ({self.verb.value})"
+            return f"host {self.host} has {work} under way"
+        if self.arriving:
+            return f"vm {self.arriving} is on its way to host {self.host}"
+        return f"host {self.host} is down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class More(Blocker):
+    """Further reasons of one kind, counted instead of named in a stored list."""
+
+    kind: ClassVar[str] = "more"
+    of: str
+    """Kind of the reasons."""
+    count: int
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return f"{self.count} more of this kind ({self.of})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByPlatform(Blocker):
+    """A reason that is redacted for a tenant: made when it is read, never stored."""
+
+    kind: ClassVar[str] = "platform"
+    text: str
+
+    def sentence(self) -> str:
+        """Return the reason for a person."""
+        return self.text
+
+
+AnyBlocker: TypeAlias = (
+    NotApproved
+    | NotDue
+    | NoticeRuns
+    | BatchWaits
+    | FaultDomainDown
+    | MigrationUnderWay
+    | VmBusy
+    | VmDown
+    | NoRoom
+    | DriverRetry
+    | DriverAsked
+    | OutcomeUnknown
+    | StillDown
+    | NotItsTurn
+    | ScopeInUse
+    | ScopeReserved
+    | HostInUse
+    | More
+    | ByPlatform
+)
+"""Every class of blocker: a store writes each with its `kind`."""
+
+GUARD_KINDS = frozenset(
+    kind.kind
+    for kind in (FaultDomainDown, MigrationUnderWay, VmBusy, VmDown, NoRoom, More)
+)
+"""Kinds that can hold a Ready operation, and so can be stored with it."""
+
+
+TURN_KINDS = frozenset(
+    kind.kind for kind in (ScopeInUse, ScopeReserved, HostInUse, NoRoom)
+)
+"""Kinds that can keep a Planned host waiting, and so can be stored with it."""
+
+
+def bounded(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
+    """Return the first `NAMED_MAX` blockers of each kind, and counts of the rest."""
+    seen: Counter[str] = Counter()
+    named: list[AnyBlocker] = []
+    for blocker in blockers:
+        seen[blocker.kind] += 1
+        if seen[blocker.kind] <= NAMED_MAX:
+            named.append(blocker)
+    return (
+        *named,
+        *(
+            More(of=kind, count=count - NAMED_MAX)
+            for kind, count in seen.items()
+            if count > NAMED_MAX
+        ),
+    )
+
+
+def signature(blockers: Sequence[Blocker]) -> frozenset[tuple[str, str]]:
+    """Return what must change before a list of blockers is noted again.
+
+    These are the kinds, with the scope or VM of each. Which operation is the cause
+    does not matter: in a rollout it changes with every host.
+    """
+    return frozenset((each.kind, each.about) for each in blockers)
+
+
+BLOCKER_KINDS: tuple[str, ...] = tuple(
+    kind.kind for kind in get_args(AnyBlocker) if kind not in {More, ByPlatform}
+)
+"""All kinds, so that a counter of each can begin at zero."""

@@ -1,0 +1,88 @@
+"""Why hosts cannot take a VM: values that a store keeps, and their sentence. Pure."""
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+HOSTS_NAMED_MAX = 5
+"""Maximum hosts named per reason: a fleet of thousands must not fill a record."""
+
+
+class Unfit(enum.Enum):
+    """Why a host cannot take a VM."""
+
+    DOWN = "down"
+    BUSY = "busy"
+    FULL = "full"
+    DOMAIN = "fault domain"
+    """It holds another fault domain of the VM's scope."""
+    ZONE = "zone"
+    """It is in another zone than the VM's scale set has there."""
+
+
+_SAID = {
+    Unfit.DOWN: "down",
+    Unfit.BUSY: "under maintenance, or soon to be",
+    Unfit.FULL: "full",
+    Unfit.DOMAIN: "holding another fault domain of its scope",
+    Unfit.ZONE: "in another zone than its scale set's VMs there",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfitHosts:
+    """Hosts that cannot take a VM for one reason."""
+
+    why: Unfit
+    hosts: tuple[str, ...]
+    """Names of the first `HOSTS_NAMED_MAX`."""
+    more: int = 0
+    """How many there are besides."""
+
+    def sentence(self) -> str:
+        """Return a part of a sentence: `full: h1, h2 and 12 more`."""
+        names = ", ".join(self.hosts)
+        more = f" and {self.more} more" if self.more else ""
+        return f"{_SAID[self.why]}: {names}{more}"
+
+
+def unfit_hosts(found: Mapping[Unfit, Sequence[str]]) -> tuple[UnfitHosts, ...]:
+    """Return the hosts of each reason, in the order of `Unfit`, bounded in number."""
+    return tuple(
+        UnfitHosts(
+            why=why,
+            hosts=tuple(names[:HOSTS_NAMED_MAX]),
+            more=max(0, len(names) - HOSTS_NAMED_MAX),
+        )
+        for why in Unfit
+        if (names := found.get(why, ()))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoPlace:
+    """What was found when a host was looked for, and none can take the VM."""
+
+    on_host: str = ""
+    """The host that the VM is on; empty: it was not among those looked at."""
+    unfit: tuple[UnfitHosts, ...] = ()
+    others_are_full: bool = False
+    """All hosts that are not named are full, down or under maintenance."""
+    looked_at_most: int = 0
+    """Only so many hosts, those with most room, were looked at; 0: all that have any."""
+
+    def sentence(self, vm: str) -> str:
+        """Return the reason for a person."""
+        return f"there is no place for {vm}: {'; '.join(self._parts())}"
+
+    def _parts(self) -> Iterable[str]:
+        if self.on_host:
+            yield f"it is on {self.on_host}"
+        for each in self.unfit:
+            yield each.sentence()
+        if not self.unfit:
+            yield "there are no other hosts"
+        if self.others_are_full:
+            yield "full, down or under maintenance: all others"
+        elif self.looked_at_most:
+            yield f"not looked at: hosts with less room than these {self.looked_at_most}"

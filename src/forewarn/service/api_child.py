@@ -1,0 +1,344 @@
+"""The process of the operator API: it answers operators, and asks the service.
+
+It reads the store's file by itself, and sends orders to the service as values. It has
+limits of its own, so an attack on the API costs the VMs' endpoint neither time, memory
+nor open files. It ends with the service, also with one that was killed.
+"""
+
+import asyncio
+import contextlib
+import gc
+import itertools
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import uvloop
+
+from forewarn.admin.access import NOBODY, Caller
+from forewarn.admin.decisions import Decision
+from forewarn.admin.metrics import Reading
+from forewarn.clock import SystemClock
+from forewarn.control.desk import BusyError, Health, OperatorDesk
+from forewarn.control.idempotency import Once
+from forewarn.control.work import Who
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText
+from forewarn.instants import Micros
+from forewarn.logs import logging_to
+from forewarn.service import api_readings, limits, parts
+from forewarn.service.admin import AdminServer, make_app
+from forewarn.service.admin_door import door_limits
+from forewarn.service.api_channel import (
+    Channel,
+    Setup,
+    check_size,
+    stated,
+    unpacked,
+)
+from forewarn.service.fleets import Fleets, FleetWrites
+from forewarn.service.readings import Readings
+from forewarn.service.tls import certificate_of
+from forewarn.service.watching import Watchers
+from forewarn.store.beside import BesideStore
+from forewarn.store.open import path_of
+
+T = TypeVar("T")
+
+logger = logging.getLogger("forewarn.admin")
+
+PROCESS = "api"
+"""Names the process in each line of its log."""
+
+
+class Service:
+    """The service at the other end: asked, and heard."""
+
+    def __init__(self, channel: Channel, watchers: Watchers) -> None:
+        """Ask over `channel`; tell `watchers` what changes."""
+        self._channel = channel
+        self._watchers = watchers
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._fleet_turn = asyncio.Semaphore(1)
+        self._fleets_waiting = 0
+
+    async def ask_with_fleet(self, what: str, payload: bytes, **more: Any) -> Any:
+        """Ask with a fleet file, when those before it are answered; raises as `ask`.
+
+        The turn ends with the answer, also where nobody waits for it any more: until
+        then the service holds the file in memory.
+        """
+        if self._fleets_waiting >= limits.API_FLEETS_WAITING_MAX:
+            raise _busy_with_fleets()
+        self._fleets_waiting += 1
+        try:
+            async with asyncio.timeout(limits.API_FLEET_TURN_SECONDS):
+                await self._fleet_turn.acquire()
+        except TimeoutError as error:
+            raise _busy_with_fleets() from error
+        finally:
+            self._fleets_waiting -= 1
+        asking = asyncio.create_task(self.ask(what, payload, **more))
+        asking.add_done_callback(lambda _: self._fleet_turn.release())
+        return await asyncio.shield(asking)
+
+    async def ask(self, what: str, payload: bytes = b"", **more: Any) -> Any:
+        """Return the service's answer; raises what it answers, and BusyError.
+
+        Raises BadRequestError for what is too large to ask.
+        """
+        number = next(self._numbers)
+        text = json.dumps({"number": number, "ask": what, **more}, ensure_ascii=False)
+        # A lone surrogate cannot be sent, and no name or text has one.
+        head = text.encode("utf-8", "replace")
+        check_size(head, payload)
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            await self._channel.say(head, payload)
+            return await future
+        except ConnectionError as error:
+            raise BusyError("the service is stopping", hint="Ask again.") from error
+        finally:
+            self._waiting.pop(number, None)
+
+    async def listen(self) -> None:
+        """Take what the service says, until it wants the API to stop."""
+        while True:
+            try:
+                head, _ = await self._channel.hear()
+            except (EOFError, ConnectionError):
+                return
+            match stated(head):
+                case ("answer", int(number), value):
+                    self._settle(number, value, None)
+                case ("error", int(number), packed):
+                    self._settle(number, None, unpacked(*packed))
+                case ("changed", ids):
+                    self._watchers.tell(ids)
+                case ("ping",):
+                    await self._channel.say(b'{"ask":"pong"}')
+                case ("stop",):
+                    return
+                case other:
+                    raise AssertionError(other)
+
+    def _settle(self, number: int, value: Any, error: Exception | None) -> None:
+        future = self._waiting.get(number)
+        if future is None or future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+
+def _busy_with_fleets() -> BusyError:
+    return BusyError(
+        "other fleet files are being applied",
+        hint="Send this one again when they are done.",
+    )
+
+
+class ApiDesk:
+    """The operator API's way to the service (control.desk.OperatorDesk)."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        readings: Readings,
+        fleets: Fleets,
+        watchers: Watchers,
+        caller: Caller = NOBODY,
+    ) -> None:
+        """Read through `readings`, and ask `service` for what changes something."""
+        self._service = service
+        self._readings = readings
+        self._fleets = fleets
+        self._watchers = watchers
+        self._caller = caller
+        self._clock = SystemClock()
+
+    def on_behalf_of(self, caller: Caller) -> OperatorDesk:
+        """Return the desk that asks for `caller`."""
+        return ApiDesk(
+            self._service,
+            readings=self._readings,
+            fleets=self._fleets,
+            watchers=self._watchers,
+            caller=caller,
+        )
+
+    async def order(self, who: Who, decide: Any) -> Any:
+        """Have an order carried out; raises what it raises there, and BusyError."""
+        assert isinstance(decide, Decision), f"{who}: only values can be sent"
+        return await self._service.ask("order", order=decide.message())
+
+    async def read(self, ask: Any) -> Any:
+        """Read from a consistent view of the store's file."""
+        return await self._readings.read(ask)
+
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        """Return how many objects of each kind a fleet file has."""
+        return await self._fleets.count(text)
+
+    async def merge_fleet(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
+        """Have a fleet file applied for `who`; for nobody it is planned here."""
+        if who is None:
+            return await self._fleets.merge(text, who=None)
+        return await self._service.ask_with_fleet(
+            "merge",
+            payload=text.text.encode("utf-8", "surrogatepass"),
+            file={"name": text.name, "may_be_empty": text.may_be_empty},
+            caller=asdict(self._caller),
+            reason=who.reason,
+            once=None if once is None else asdict(once),
+        )
+
+    def now(self) -> Micros:
+        """Return the model time, which is the machine's."""
+        return self._clock.now()
+
+    def changes(self) -> AsyncIterator[tuple[str, ...]]:
+        """Yield ids of operations that changed; an empty tuple: read anew."""
+        return self._watchers.watch()
+
+    async def health(self) -> Health:
+        """Tell how the service is; one that does not answer is not alive."""
+        try:
+            async with asyncio.timeout(limits.API_HEALTH_SECONDS):
+                return await self._service.ask("health")
+        except (TimeoutError, BusyError):
+            seconds = f"{limits.API_HEALTH_SECONDS:g} s"
+            problem = f"the service did not answer its operator API within {seconds}"
+            return Health(alive=False, ready=False, problems=(problem,))
+
+
+class ApiWebhooks:
+    """The receivers of webhooks, who are in the service (admin.webhooks)."""
+
+    def __init__(self, service: Service) -> None:
+        """Ask `service`."""
+        self._service = service
+
+    async def webhooks(self) -> Sequence[dict[str, Any]]:
+        """Return how each receiver does."""
+        return await self._service.ask("webhooks")
+
+    async def test_webhook(self, name: str) -> dict[str, Any]:
+        """Post a ping to a receiver; return what came of it."""
+        return await self._service.ask("webhook-test", name=name)
+
+
+async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> None:
+    path = path_of(setup.settings.store.url)
+    assert path is not None, "the store is in no file"
+    threads = ThreadPoolExecutor(limits.READERS, thread_name_prefix="forewarn-read")
+    watchers = Watchers()
+    service = Service(channel, watchers)
+    with contextlib.closing(BesideStore(path)) as store:
+        readings = Readings(store=store, threads=threads)
+        fleets = Fleets(
+            runner=None,
+            readings=readings,
+            writes=FleetWrites(),
+            planner=parts.planner_of(setup.settings),
+            count_vms=lambda: 0,
+        )
+        answered: Counter[str] = Counter()
+
+        async def collect() -> list[Reading]:
+            theirs = cast("list[Reading]", await service.ask("metrics"))
+            ours = api_readings.of_api(server.door, answered, len(watchers))
+            return [*theirs, *ours]
+
+        certificate = certificate_of(setup.settings)
+        server = AdminServer(
+            make_app(
+                ApiDesk(service, readings=readings, fleets=fleets, watchers=watchers),
+                tokens=setup.tokens,
+                collect=collect,
+                answered=answered,
+                receivers=ApiWebhooks(service),
+            ),
+            grace_seconds=limits.GRACE_SECONDS,
+            bounds=door_limits(is_tls=certificate is not None),
+            tls=certificate,
+        )
+        server.serve(listener)
+        gc.collect()
+        gc.freeze()
+        await channel.say(b'{"ask":"ready"}')
+        await service.listen()
+        fleets.close()
+        watchers.close()
+        await server.stop()
+    threads.shutdown(wait=False)
+
+
+async def _main(listener: socket.socket, end: socket.socket) -> None:
+    channel = await Channel.over(end)
+    head, _ = await channel.hear()
+    setup = cast("Setup", stated(head))
+    log = setup.settings.log
+    with logging_to(sys.stderr, form=log.format, level=log.level, process=PROCESS):
+        await _serve(setup, channel, listener)
+
+
+def _confine() -> None:
+    """Bound what this process may take from the machine and from the service."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = limits.ADMIN_CONNECTIONS_MAX + limits.FILES_RESERVED
+    if hard != resource.RLIM_INFINITY:
+        files = min(files, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    memory = limits.API_MEMORY_BYTES_MAX
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Courtesies, which a system may refuse.
+    with contextlib.suppress(OSError):
+        os.nice(limits.API_NICENESS)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(limits.API_OOM_SCORE), "ascii")
+
+
+def _end_with_the_service() -> None:
+    """End when standard input ends: the service holds the other end of it.
+
+    The service keeps that end until this process has ended, so its end means that the
+    service was killed. A thread waits for it, since the event loop may be stuck. It
+    ends at once, because the next service needs the address that this one listens at.
+    """
+    os.read(0, 1)
+    os._exit(1)
+
+
+def main() -> None:
+    """Serve; the arguments are the numbers of two sockets: listener and channel."""
+    # The service tells it to stop; a signal to the whole group is for the service.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _confine()
+    threading.Thread(target=_end_with_the_service, daemon=True).start()
+    listener, end = (socket.socket(fileno=int(each)) for each in sys.argv[1:3])
+    listener.setblocking(False)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_main(listener, end))
+    # Threads that still read a long page are not waited for.
+    sys.stderr.flush()
+    os._exit(0)

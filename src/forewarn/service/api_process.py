@@ -1,0 +1,433 @@
+"""The service's end of the operator API's process: started, answered, started again.
+
+The service listens at the API's address itself, and hands the socket down. So an
+address that is taken is told at the start, and who connects while the process is
+started again waits in the kernel's queue instead of being refused.
+
+The service believes nothing that the process says: questions are in a closed table,
+orders are read against `admin.decisions`, and a message that is too long or no
+question ends the process. Whatever becomes of it, VMs and maintenance go on.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from forewarn.admin.access import (
+    DEMANDS,
+    Caller,
+    check,
+    unauthorized,
+)
+from forewarn.admin.decisions import (
+    caller_of_message,
+    once_of_message,
+    read_message,
+)
+from forewarn.admin.metrics import Reading
+from forewarn.admin.webhooks import WebhookDesk
+from forewarn.clock import Clock
+from forewarn.control import tokens as store_tokens
+from forewarn.control.desk import BusyError, OperatorDesk
+from forewarn.control.work import Who
+from forewarn.fleet.file import FleetText
+from forewarn.metadata.server import Address
+from forewarn.protocol.errors import BadRequestError, ForewarnError
+from forewarn.service import catalog, limits, unix_socket
+from forewarn.service.api_channel import (
+    HEAD_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    Channel,
+    ChannelError,
+    Setup,
+    packed,
+    question,
+    statement,
+)
+from forewarn.service.listening import StartError, open_at, url_of
+from forewarn.service.watching import Watchers
+from forewarn.store.token import Token
+
+logger = logging.getLogger("forewarn.service")
+
+_BEGIN = "from forewarn.service.api_child import main; main()"
+"""Not as `-m`, which would make its classes others than those that are pickled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What the process may ask of the service."""
+
+    desk: OperatorDesk
+    webhooks: WebhookDesk
+    collect: Callable[[], Awaitable[Iterable[Reading]]]
+    watchers: Watchers
+
+
+class ApiProcess:
+    """The process that serves the operator API; used on one event loop."""
+
+    def __init__(self, setup: Setup, *, clock: Clock) -> None:
+        """Start nothing yet."""
+        self._setup = setup
+        self._clock = clock
+        self._answers: Answers | None = None
+        self._listener: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._end: socket.socket | None = None
+        self._channel: Channel | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None]
+        self._is_stopping = False
+        self._heard_at = 0.0
+        self._is_merging = False
+        self._questions: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(limits.API_QUESTIONS_MAX)
+        self.starts = 0
+        """How often the process was started."""
+
+    @property
+    def address(self) -> Address:
+        """Return the address at which operators are served; of a Unix socket none."""
+        assert self._listener is not None, "it does not listen yet"
+        if self._listener.family == socket.AF_UNIX:
+            return "", 0
+        host, port = self._listener.getsockname()[:2]
+        return host, port
+
+    @property
+    def url(self) -> str:
+        """Return where operators are served, as clients name it."""
+        assert self._listener is not None, "it does not listen yet"
+        if self._listener.family == socket.AF_UNIX:
+            return url_of(str(self._listener.getsockname()))
+        is_tls = bool(self._setup.settings.admin.tls_certificate)
+        return url_of(self.address, is_tls=is_tls)
+
+    @property
+    def pid(self) -> int:
+        """Return the number of the process; 0: there is none now."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else 0
+
+    # Starting
+
+    async def listen(self) -> None:
+        """Listen, and start the process; raises OSError.
+
+        The process takes its time to load while the service opens its store.
+        """
+        self._listener = await open_at(self._setup.settings.admin.listen)
+        self._spawn()
+
+    def _spawn(self) -> None:
+        assert self._listener is not None
+        ours, theirs = socket.socketpair()
+        with theirs:
+            numbers = (self._listener.fileno(), theirs.fileno())
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    [sys.executable, "-P", "-c", _BEGIN, *map(str, numbers)],
+                    # It ends when we do: nobody else holds the other end.
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=numbers,
+                    # A signal from the terminal is for the service.
+                    start_new_session=True,
+                )
+            except OSError:
+                ours.close()
+                raise
+        self._end = ours
+        self.starts += 1
+
+    async def begin(self, answers: Answers) -> None:
+        """Answer the process from now on."""
+        self._answers = answers
+        self._ready = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._keep())
+
+    async def ready(self) -> None:
+        """Return when it serves operators; raises StartError if it ends before."""
+        try:
+            async with asyncio.timeout(limits.API_START_SECONDS):
+                await asyncio.shield(self._ready)
+        except TimeoutError as error:
+            raise StartError(
+                "the process of the operator API did not start within "
+                f"{limits.API_START_SECONDS:g} s",
+                hint="Look at the log, and at the load of this machine.",
+            ) from error
+
+    # Running
+
+    async def _keep(self) -> None:
+        """Serve one process after the other until the service stops."""
+        pause = limits.API_RESTART_SECONDS_MIN
+        while True:
+            began = self._clock.monotonic()
+            status = await self._run()
+            if self._is_stopping:
+                return
+            if not self._ready.done():
+                self._ready.set_exception(
+                    StartError(
+                        f"the process of the operator API ended at its start ({status})",
+                        hint="The lines above say why; else start it again.",
+                    )
+                )
+                return
+            if self._clock.monotonic() - began >= limits.API_STEADY_SECONDS:
+                pause = limits.API_RESTART_SECONDS_MIN
+            logger.error(
+                "the process of the operator API ended (%s); VMs are not concerned, "
+                "and it is started again in %g s",
+                status,
+                pause,
+            )
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, limits.API_RESTART_SECONDS_MAX)
+            while self._process is None:
+                try:
+                    self._spawn()
+                except OSError as error:
+                    why = error.strerror
+                    logger.warning("the process cannot be started: %s", why)
+                    await asyncio.sleep(pause)
+
+    async def _run(self) -> str:
+        """Answer one process until it ends; return how it ended."""
+        assert self._end is not None
+        channel = self._channel = await Channel.over(self._end)
+        self._heard_at = self._clock.monotonic()
+        helpers = [
+            asyncio.create_task(self._tell_changes(channel)),
+            asyncio.create_task(self._ping(channel)),
+        ]
+        try:
+            await channel.say(statement(self._setup))
+            await self._hear(channel)
+        except (EOFError, ConnectionError):
+            pass
+        except ChannelError as error:
+            logger.warning(
+                "the process of the operator API is ended: %s", error.message
+            )
+        finally:
+            under_way = (*helpers, *self._questions)
+            for task in under_way:
+                task.cancel()
+            channel.close()
+        await asyncio.wait(under_way)
+        # A question that was cancelled before it began has given nothing back.
+        self._room = asyncio.Semaphore(limits.API_QUESTIONS_MAX)
+        self._is_merging = False
+        return await self._reap()
+
+    async def _reap(self) -> str:
+        """End what is left of the process; return how it ended."""
+        process, self._process = self._process, None
+        assert process is not None
+        assert process.stdin is not None
+
+        def wait() -> int:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(limits.GRACE_SECONDS + limits.API_END_SECONDS)
+            process.kill()
+            return process.wait()
+
+        try:
+            code = await asyncio.to_thread(wait)
+        finally:
+            process.stdin.close()
+        return f"signal {-code}" if code < 0 else f"status {code}"
+
+    async def _hear(self, channel: Channel) -> None:
+        while True:
+            head, payload = await channel.hear(
+                head_max=HEAD_BYTES_MAX, payload_max=PAYLOAD_BYTES_MAX
+            )
+            self._heard_at = self._clock.monotonic()
+            said = question(head)
+            if said.get("ask") == "pong":
+                continue
+            if said.get("ask") == "ready":
+                if not self._ready.done():
+                    self._ready.set_result(None)
+                continue
+            await self._room.acquire()
+            if said.get("ask") != "merge":
+                # Only fleet files may take memory while they are worked on.
+                payload = b""
+            task = asyncio.create_task(self._answer(channel, said, payload))
+            # Else this frame would keep it until the next message.
+            del payload
+            self._questions.add(task)
+            task.add_done_callback(self._questions.discard)
+
+    async def _answer(
+        self, channel: Channel, said: dict[str, Any], payload: bytes
+    ) -> None:
+        number = said.get("number")
+        try:
+            try:
+                value = await self._ask(said, payload)
+                answer = statement(("answer", number, value))
+            except ForewarnError as error:
+                answer = statement(("error", number, packed(error)))
+            except Exception as error:
+                logger.exception("a question of the operator API failed")
+                fault = ForewarnError(f"the service met a fault of its own: {error!r}")
+                answer = statement(("error", number, packed(fault)))
+            with contextlib.suppress(ConnectionError):
+                await channel.say(answer)
+        finally:
+            self._room.release()
+
+    async def _ask(self, said: dict[str, Any], payload: bytes) -> Any:
+        """Return the answer to a question; the table is closed."""
+        answers = self._answers
+        assert answers is not None
+        match said["ask"]:
+            case "order":
+                order = read_message(said.get("order"))
+                self._check_known(order.caller)
+                return await answers.desk.order(order.who, order)
+            case "merge":
+                return await self._merge_alone(answers.desk, said, payload)
+            case "health":
+                return await answers.desk.health()
+            case "metrics":
+                return list(await answers.collect())
+            case "webhooks":
+                return await answers.webhooks.webhooks()
+            case "webhook-test":
+                return await answers.webhooks.test_webhook(_text(said, "name"))
+            case _:
+                raise BadRequestError("there is no such question")
+
+    async def _merge_alone(
+        self, desk: OperatorDesk, said: dict[str, Any], payload: bytes
+    ) -> Any:
+        """Apply a fleet file; the process sends one at a time, and waits for it."""
+        if self._is_merging:
+            raise BusyError(
+                "another fleet file is being applied", hint="Send it again."
+            )
+        self._is_merging = True
+        try:
+            return await self._merge(desk, said, payload)
+        finally:
+            self._is_merging = False
+
+    async def _merge(
+        self, desk: OperatorDesk, said: dict[str, Any], payload: bytes
+    ) -> Any:
+        caller = caller_of_message(said.get("caller"))
+        self._check_known(caller)
+        check(caller, DEMANDS["POST /v1/fleet/apply"])
+        if caller.token_id:
+            now = self._clock.now()
+            token = await desk.read(lambda reader: reader.get(Token, caller.token_id))
+            is_good = token is not None and await desk.read(
+                lambda reader: store_tokens.is_good(reader, token, now=now)
+            )
+            if token is None or not is_good or Caller.of_token(token).tenant:
+                raise unauthorized()
+        file = said.get("file")
+        if not isinstance(file, dict):
+            raise BadRequestError("a fleet file has a name")
+        # Decoding lets go of nothing, but takes a millisecond for each 2 MiB.
+        text = await asyncio.to_thread(payload.decode, "utf-8", "surrogatepass")
+        return await desk.merge_fleet(
+            FleetText(
+                name=_text(file, "name"),  # pyright: ignore[reportUnknownArgumentType]
+                text=text,
+                may_be_empty=file.get("may_be_empty") is True,  # pyright: ignore[reportUnknownMemberType]
+            ),
+            who=Who(actor=caller.actor, reason=_text(said, "reason")),
+            once=once_of_message(said.get("once")),
+        )
+
+    def _check_known(self, caller: Caller) -> None:
+        """Raise UnauthorizedError for an operator whom no token file names."""
+        known, settings = self._setup.tokens, self._setup.settings
+        if caller.token_id or (known is None and not caller.tenant):
+            return
+        if caller.name.startswith(unix_socket.PREFIX) and not caller.tenant:
+            # The kernel told the process who that is; no token has such a name.
+            if unix_socket.path_of(settings.admin.listen):
+                return
+            raise unauthorized()
+        if caller.tenant or known is None or caller.name not in known.names:
+            raise unauthorized()
+
+    async def _tell_changes(self, channel: Channel) -> None:
+        """Pass on what changes; a process that is slow is told to read anew."""
+        assert self._answers is not None
+        with contextlib.suppress(ConnectionError):
+            async for ids in self._answers.watchers.watch():
+                await channel.say(statement(("changed", ids)))
+
+    async def _ping(self, channel: Channel) -> None:
+        """Kill a process that gives no sign of life."""
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await asyncio.sleep(limits.API_PING_SECONDS)
+                silent = self._clock.monotonic() - self._heard_at
+                if silent > limits.API_SILENT_SECONDS:
+                    logger.error(
+                        "the process of the operator API has said nothing for %d s",
+                        silent,
+                    )
+                    self._kill()
+                    return
+                await channel.say(statement(("ping",)))
+
+    def readings(self) -> Iterable[Reading]:
+        """Return what the service knows of the process; the rest it says itself."""
+        return [Reading(catalog.ADMIN_STARTS, self.starts)]
+
+    # Stopping
+
+    async def stop(self) -> None:
+        """Have the process finish what is under way, then end it."""
+        self._is_stopping = True
+        if self._channel is not None:
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(limits.GRACE_SECONDS):
+                    await self._channel.say(statement(("stop",)))
+        elif self._end is not None:
+            # It was never answered: it ends when nobody holds the other end.
+            self._end.close()
+            self._kill()
+            await self._reap()
+        if self._task is not None:
+            seconds = limits.GRACE_SECONDS + limits.API_END_SECONDS
+            await asyncio.wait([self._task], timeout=2 * seconds)
+            self._kill()
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if self._listener is not None:
+            if self._listener.family == socket.AF_UNIX:
+                unix_socket.remove(str(self._listener.getsockname()))
+            self._listener.close()
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None and process.returncode is None:
+            process.kill()
+
+
+def _text(members: dict[str, Any], name: str) -> str:
+    value = members.get(name)
+    if not isinstance(value, str) or len(value) > limits.API_TEXT_CHARACTERS_MAX:
+        raise BadRequestError(f"{name} is not a text")
+    return value

@@ -1,0 +1,125 @@
+"""Asks a driver beside the control thread: in parallel, and with deadlines.
+
+Each kind of question has threads of its own, so that a start with many hanging probes
+delays neither the reports of calls that end meanwhile, nor the stop of a call.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.clock import Clock
+from forewarn.control.inquiries import (
+    Answer,
+    LookQuestion,
+    ProbeQuestion,
+    Question,
+    StopQuestion,
+    answer_of,
+    no_answer,
+)
+from forewarn.drivers.errands import Errand, Errands
+from forewarn.drivers.port import Driver
+from forewarn.instants import Micros
+from forewarn.service import limits
+
+logger = logging.getLogger("forewarn.service")
+
+_Key = tuple[str, int, type[Question]]
+
+_THREADS: Mapping[type[Question], str] = {
+    ProbeQuestion: "forewarn-probe",
+    LookQuestion: "forewarn-look",
+    StopQuestion: "forewarn-stop",
+}
+"""Names of the threads that ask each kind of question."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Asked:
+    question: Question
+    errand: Errand
+
+
+class ThreadedInquirer:
+    """The plane's inquirer (control.inquiries.Inquirer) for a driver that may wait."""
+
+    def __init__(self, driver: Driver, *, clock: Clock) -> None:
+        """Ask `driver`, whose `probe`, `observe` and `abort` any thread may use."""
+        self._driver = driver
+        self._clock = clock
+        self._wake: Callable[[], None] = lambda: None
+        self._lock = threading.Lock()
+        self._asked: dict[_Key, _Asked] = {}
+        self._answers: deque[Answer] = deque()
+        self._errands = {
+            kind: Errands(
+                at_once=limits.INQUIRIES_AT_ONCE, name=name, monotonic=clock.monotonic
+            )
+            for kind, name in _THREADS.items()
+        }
+
+    def on_answer(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called, from any thread, when an answer has come."""
+        self._wake = wake
+
+    def ask(self, question: Question, *, now: Micros) -> None:
+        """Take a question, unless the same one is being asked already."""
+        key = _key(question)
+        with self._lock:
+            if key in self._asked:
+                return
+            errand = self._errands[key[2]].run(lambda: self._answer(key, question, now))
+            self._asked[key] = _Asked(question=question, errand=errand)
+
+    def answers(self) -> Sequence[Answer]:
+        """Return what was answered, and what has not been within its deadline."""
+        self._give_up_late()
+        with self._lock:
+            taken = tuple(self._answers)
+            self._answers.clear()
+        return taken
+
+    @property
+    def waiting(self) -> int:
+        """Return how many questions have no answer yet."""
+        return len(self._asked)
+
+    def _answer(self, key: _Key, question: Question, now: Micros) -> None:
+        try:
+            answer = answer_of(self._driver, question, now=now)
+        except Exception as error:
+            logger.exception("the driver failed when it was asked")
+            answer = no_answer(question, f"the driver failed when asked: {error}")
+        self._take(key, question, answer)
+
+    def _take(self, key: _Key, question: Question, answer: Answer) -> None:
+        with self._lock:
+            asked = self._asked.get(key)
+            if asked is None or asked.question is not question:
+                # It was given up, or asked again since.
+                return
+            del self._asked[key]
+            self._answers.append(answer)
+        self._wake()
+
+    def _give_up_late(self) -> None:
+        late = self._clock.monotonic() - limits.INQUIRY_SECONDS
+        with self._lock:
+            overdue = [
+                (key, asked)
+                for key, asked in self._asked.items()
+                if asked.errand.began is not None and asked.errand.began < late
+            ]
+        for key, asked in overdue:
+            self._errands[key[2]].give_up(asked.errand)
+            reason = f"the driver did not answer within {limits.INQUIRY_SECONDS:.0f} s"
+            logger.warning("%s: %s", key[0], reason)
+            self._take(key, asked.question, no_answer(asked.question, reason))
+
+
+def _key(question: Question) -> _Key:
+    named = question.report if isinstance(question, LookQuestion) else question
+    return named.operation_id, named.generation, type(question)

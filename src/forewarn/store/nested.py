@@ -1,0 +1,113 @@
+"""Nested values as JSON: frozen dataclasses, and closed unions of them.
+
+A field's type says how it is written, as in `codec`. A field that has its default is
+not written; None must be the default of a field that may be None, so a new field with a default needs no migration. A value of a union
+carries the `kind` of its class. Decoding is strict: an unknown kind, a missing or an
+additional field, or a wrong type raises TypeError or ValueError.
+"""
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How values of one type become JSON, and back."""
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+def shape_of(hint: Any) -> Shape:
+    """Return how a field of this type is written; raises TypeError."""
+    if hint in {str, int, bool}:
+        return _plain(hint)
+    if isinstance(hint, enum.EnumType):
+        return _choice(cast("type[enum.Enum]", hint))
+    if dataclasses.is_dataclass(hint):
+        return _object(cast("type[Any]", hint))
+    if isinstance(hint, types.UnionType):
+        members = typing.get_args(hint)
+        if types.NoneType in members:
+            [only] = (each for each in members if each is not types.NoneType)
+            return shape_of(only)
+        return _union(members)
+    match typing.get_origin(hint), typing.get_args(hint):
+        case (type() as origin, (item, types.EllipsisType())) if origin is tuple:
+            return _list(shape_of(item))
+        case _:
+            pass
+    raise TypeError(f"no JSON can hold {hint}")
+
+
+def _plain(kind: type) -> Shape:
+    def decode(value: object) -> object:
+        if type(value) is not kind:
+            raise TypeError(f"{value!r} is not a {kind.__name__}")
+        return value
+
+    return Shape(lambda value: value, decode)
+
+
+def _choice(kind: type[enum.Enum]) -> Shape:
+    return Shape(lambda member: member.value, kind)
+
+
+def _list(item: Shape) -> Shape:
+    def decode(values: object) -> tuple[Any, ...]:
+        if not isinstance(values, list):
+            raise TypeError(f"{values!r} is not a list")
+        return tuple(map(item.decode, cast("list[object]", values)))
+
+    return Shape(lambda items: [item.encode(each) for each in items], decode)
+
+
+def _object(kind: type[Any], tag: str = "") -> Shape:
+    hints = typing.get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    shapes = {field.name: shape_of(hints[field.name]) for field in fields}
+    defaults = {field.name: field.default for field in fields}
+    needed = {
+        name for name, default in defaults.items() if default is dataclasses.MISSING
+    }
+    assert not tag or "kind" not in shapes
+
+    def encode(value: Any) -> dict[str, Any]:
+        written: dict[str, Any] = {"kind": tag} if tag else {}
+        for name, shape in shapes.items():
+            field = getattr(value, name)
+            if field != defaults[name]:
+                written[name] = shape.encode(field)
+        return written
+
+    def decode(value: object) -> Any:
+        if not isinstance(value, dict):
+            raise TypeError(f"{value!r} is not a {kind.__name__}")
+        found = dict(cast("dict[str, object]", value))
+        if tag and found.pop("kind", None) != tag:
+            raise TypeError(f"{value!r} is not a {kind.__name__}")
+        if not needed <= found.keys() <= shapes.keys():
+            raise TypeError(f"{value!r} is not a {kind.__name__}")
+        return kind(**{name: shapes[name].decode(each) for name, each in found.items()})
+
+    return Shape(encode, decode)
+
+
+def _union(members: tuple[Any, ...]) -> Shape:
+    kinds = {member.kind: member for member in members}
+    assert len(kinds) == len(members), "two classes of a union have one kind"
+    shapes = {kind: _object(member, kind) for kind, member in kinds.items()}
+
+    def decode(value: object) -> Any:
+        found = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        shape = shapes.get(str(found.get("kind")))
+        if shape is None:
+            raise TypeError(f"{value!r} has no known kind")
+        return shape.decode(found)
+
+    return Shape(lambda value: shapes[value.kind].encode(value), decode)

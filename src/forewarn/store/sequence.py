@@ -1,0 +1,49 @@
+"""The order of what is decided: (term, sequence), whatever the clock says.
+
+A term begins with the first write of each service on the store, in the same
+transaction, and is never used again. Within a term a counter goes up. So the keys of
+audit entries and outbox messages sort as they were decided, also after the clock was
+set back and after a restart.
+"""
+
+import re
+from dataclasses import replace
+
+from forewarn.ids import new_secret
+from forewarn.store.leader import NAME, Leader
+from forewarn.store.port import Transaction
+
+TERM_DIGITS = 6
+"""Digits of a term in a key: a restart every minute for two years."""
+
+SEQUENCE_DIGITS = 12
+"""Digits of a number within a term: 10,000 a second for three years."""
+
+LEGACY_TERM = 0
+"""The term of what a store had before there were terms: it has old ids behind it."""
+
+_KEY = re.compile(rf"(\d{{{TERM_DIGITS}}})\.(?:\d{{{SEQUENCE_DIGITS}}}|(\d{{17}}\..+))")
+
+
+def key_of(term: int, number: int) -> str:
+    """Return the key of what was decided as number so-and-so of a term."""
+    return f"{term:0{TERM_DIGITS}d}.{number:0{SEQUENCE_DIGITS}d}"
+
+
+def term_of(key: str) -> int | None:
+    """Return the term of a key; None if it is no key."""
+    matched = _KEY.fullmatch(key)
+    if matched is None or (matched[2] is not None) != (int(matched[1]) == LEGACY_TERM):
+        return None
+    return int(matched[1])
+
+
+def raise_term(tx: Transaction) -> int:
+    """Begin a new term in the store, and return it.
+
+    The first term makes the secret of the store.
+    """
+    leader = tx.get(Leader, NAME)
+    if leader is None:
+        return tx.add(Leader(term=LEGACY_TERM + 1, secret=new_secret())).term
+    return tx.replace(leader, replace(leader, term=leader.term + 1)).term

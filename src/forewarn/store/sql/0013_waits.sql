@@ -1,0 +1,18 @@
+-- Operations that wait are found by what they wait for.
+
+-- The names of what an operation waits for: ["scope:web","scope:web/0"]
+ALTER TABLE operations ADD COLUMN waits_for TEXT NOT NULL DEFAULT '[]';
+
+-- The same, by name.
+CREATE TABLE operation_waits (
+    wait TEXT NOT NULL,
+    operation_id TEXT NOT NULL,
+    PRIMARY KEY (wait, operation_id)
+) WITHOUT ROWID;
+
+CREATE INDEX operations_open_by_request ON operations (request, operation_id)
+    WHERE state NOT IN ('Done', 'Cancelled', 'Failed');
+
+-- Which fault domains of a scope are down is found without reading all of its VMs.
+CREATE INDEX vms_unsteady_by_domain ON vms (scope, fault_domain, name)
+    WHERE state = 'down' OR (state = 'running' AND started != '[]');

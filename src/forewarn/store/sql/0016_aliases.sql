@@ -1,0 +1,8 @@
+-- A tenant sees aliases of the ids of operations and requests. Their keys are derived
+-- from a secret of the store, which is made here for stores that have been written to,
+-- and else with the first write.
+ALTER TABLE leader ADD COLUMN secret TEXT NOT NULL DEFAULT '';
+INSERT INTO leader (name, term, revision)
+SELECT 'leader', 0, 0
+WHERE EXISTS (SELECT 1 FROM operations) AND NOT EXISTS (SELECT 1 FROM leader);
+UPDATE leader SET secret = lower(hex(randomblob(32)));

@@ -1,0 +1,56 @@
+"""Texts that nobody can abuse: no control characters in, none out to a terminal.
+
+A terminal obeys control characters, and some of the C1 range act as escape sequences
+by themselves. Characters that change the direction of text can make a line look like
+another one. The standard library only, since the agent uses it.
+"""
+
+import json
+import re
+import unicodedata
+from typing import Any
+
+_REFUSED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ud800-\udfff]"
+)
+"""Control characters but tab and line feed, line separators, marks of direction, and
+halves of characters. Joiners stay: scripts and emoji need them."""
+
+
+def printable(text: str) -> str:
+    """Return `text` on one line, without what a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """Return the JSON text of a value, in which nothing steers a terminal.
+
+    Characters that are not printable are written as `\\uXXXX`, which means the same.
+    """
+    separators = (",", ":") if indent is None else (",", ": ")
+    text = json.dumps(value, indent=indent, ensure_ascii=False, separators=separators)
+    if text.isprintable():
+        return text
+    # Line feeds come from the indentation alone: inside of texts they are escaped.
+    bad = (c for c in set(text) if not c.isprintable() and c != "\n")
+    return text.translate({ord(c): _escape(c) for c in bad})
+
+
+def _escape(character: str) -> str:
+    # JSON may keep DEL as it is.
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+
+
+def fault_of(text: str) -> str:
+    """Return what is wrong with a text that people will read; empty: nothing."""
+    found = _REFUSED.search(text)
+    if found is None:
+        return ""
+    name = unicodedata.name(found[0], "a control character")
+    return (
+        f"character {found.start() + 1} is U+{ord(found[0]):04X} ({name}); "
+        "control characters are not allowed"
+    )

@@ -1,0 +1,43 @@
+"""What a rollout may announce beside what is under way in its scopes."""
+
+from forewarn.fleet.model import VmState
+from forewarn.protocol.operations import (
+    STARTED_STATES,
+    WAITING_STATES,
+    OperationState,
+)
+from forewarn.protocol.verbs import PLANNED_VERBS
+from tests.support.moments import Moment
+
+
+def s2_one_domain_is_announced(moment: Moment) -> None:
+    """6.3: a rollout announces no host beside another fault domain of its scopes."""
+    for before, after in moment.changed():
+        if before is None or before.state is not OperationState.PLANNED:
+            continue
+        if after.state not in WAITING_STATES | STARTED_STATES:
+            continue
+        vms = [moment.mirror.vms[name] for name in after.vms]
+        for scope in {vm.scope for vm in vms}:
+            own = {vm.fault_domain for vm in vms if vm.scope == scope}
+            others = _domains_in_use(moment, scope, besides=after.operation_id)
+            is_alone = not others if len(own) > 1 else others <= own
+            assert is_alone, (after, scope, others)
+
+
+def _domains_in_use(moment: Moment, scope: str, *, besides: str) -> set[int]:
+    """Return the fault domains that are announced, in maintenance or down."""
+    mirror = moment.mirror
+    announced = {
+        resource.fault_domain
+        for event in mirror.live_events
+        if event.scope == scope
+        and event.operation != besides
+        and mirror.operations[event.operation].verb in PLANNED_VERBS
+        for resource in event.resources
+    }
+    return announced | {
+        vm.fault_domain
+        for vm in moment.members(scope)
+        if vm.state is VmState.DOWN or set(vm.started) - {besides}
+    }

@@ -1,0 +1,189 @@
+"""What operators order in a life, by numbers: what is refused must change nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from forewarn.control import (
+    failures,
+    fleet_changes,
+    outcome,
+    verbs,
+)
+from forewarn.control.verbs import Wishes
+from forewarn.control.work import Work
+from forewarn.fleet.file import read_fleet
+from forewarn.fleet.problems import FleetFileError
+from forewarn.instants import HOUR, SECOND
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    Action,
+    CallState,
+    Verb,
+)
+from tests.support.fleets import changed
+from tests.support.witnessed import Witnessed
+
+T = TypeVar("T")
+
+UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
+MAINTENANCE = (Action.FREEZE, Action.LIVE_MIGRATE, Action.REBOOT, Action.REDEPLOY)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that somebody does: a method of a life, and its numbers."""
+
+    name: str
+    args: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{key}={value!r}" for key, value in self.args.items())
+        return f"{self.name}({given})"
+
+
+class Ordering(Witnessed):
+    """A world with witnesses, whose operators give orders."""
+
+    # Whom it befalls
+
+    def _vm(self, number: int) -> str:
+        names = sorted(self.mirror.vms)
+        return names[number % len(names)] if names else "nobody"
+
+    def _vms(self, numbers: list[int]) -> list[str]:
+        return list(dict.fromkeys(self._vm(number) for number in numbers))
+
+    def _host(self, number: int) -> str:
+        names = sorted(self.mirror.hosts)
+        return names[number % len(names)]
+
+    def _operation(self, number: int) -> str:
+        found = sorted(self.mirror.operations.values(), key=lambda op: op.created)
+        live = [op for op in found if op.state not in ENDED_STATES] or found
+        return live[number % len(live)].operation_id if live else "op-none"
+
+    def _event(self, number: int) -> str:
+        found = sorted(
+            self.mirror.events.values(), key=lambda event: (event.created, event.key)
+        )
+        found = [event for event in found if event.is_live] or found
+        return found[number % len(found)].event_id if found else UNKNOWN_ID
+
+    # Orders
+
+    def order(self, decide: Callable[[Work], T]) -> T | None:
+        """Order something; what is refused must change nothing."""
+        commits = self.mirror.commits
+        approved = self._approved()
+        try:
+            result = self.world.order(decide)
+        except (RefusedError, FleetFileError) as refusal:
+            assert self.mirror.commits == commits, f"refused, and changed: {refusal}"  # noqa: PT017
+            self.refused += 1
+            return None
+        assert not self._newly_approved(approved), "S4: an order is no approval"
+        return result
+
+    def _approved(self) -> set[str]:
+        return {key for key, event in self.mirror.events.items() if event.approved_by}
+
+    def _newly_approved(self, before: set[str]) -> set[str]:
+        """Return what a VM or operator has approved; policies have parentheses."""
+        return {
+            key
+            for key in self._approved() - before
+            if self.mirror.events[key].approved_by
+            not in {"(policy)", "(nobody listens)", "(down already)", "(failure)"}
+        }
+
+    def maintain(
+        self, hosts: list[int], impact: int, wish: int = 0, emergency: bool = False
+    ) -> None:
+        names = list(dict.fromkeys(self._host(number) for number in hosts))
+        not_before = self.world.now + wish * SECOND // 4 if wish else None
+        # Some rollouts have one host at once, and some more.
+        wishes = Wishes(
+            not_before=not_before, emergency=emergency, at_once=1 + impact % 3
+        )
+        action = MAINTENANCE[impact % len(MAINTENANCE)]
+        self.order(lambda work: verbs.maintain(work, names, action, wishes))
+
+    def restart(self, vms: list[int], redeploy: bool) -> None:
+        verb = Verb.REDEPLOY if redeploy else Verb.REBOOT
+        names = self._vms(vms)
+        self.order(lambda work: verbs.restart(work, names, verb, Wishes()))
+
+    def evict(self, vms: list[int]) -> None:
+        names = self._vms(vms)
+        self.order(lambda work: verbs.evict(work, names, Wishes()))
+
+    def terminate(self, vms: list[int]) -> None:
+        names = self._vms(vms)
+        self.order(lambda work: verbs.terminate(work, names, Wishes()))
+
+    def renew_image(self, vms: list[int], reimage: bool) -> None:
+        verb = Verb.REIMAGE if reimage else Verb.UPGRADE_OS
+        names = self._vms(vms)
+        self.order(lambda work: verbs.renew_image(work, names, verb, Wishes()))
+
+    def predict_failure(self, host: int, hours: int) -> None:
+        name = self._host(host)
+        notice = hours * HOUR
+        self.order(lambda work: verbs.predict_failure(work, name, notice, Wishes()))
+
+    def fail_host(self, host: int) -> None:
+        name = self._host(host)
+        self.order(lambda work: failures.fail_host(work, name))
+
+    def fail_vm(self, vm: int) -> None:
+        name = self._vm(vm)
+        self.order(lambda work: failures.fail_vm(work, name))
+
+    def fail_host_of(self, vm: int) -> None:
+        if (found := self.mirror.vms.get(self._vm(vm))) is not None:
+            self.order(lambda work: failures.fail_host(work, found.host))
+
+    def restore_host_of(self, vm: int) -> None:
+        if (found := self.mirror.vms.get(self._vm(vm))) is not None:
+            self.order(lambda work: failures.restore_host(work, found.host))
+
+    def restore_host(self, host: int) -> None:
+        name = self._host(host)
+        self.order(lambda work: failures.restore_host(work, name))
+
+    def restore_vm(self, vm: int) -> None:
+        name = self._vm(vm)
+        self.order(lambda work: failures.restore_vm(work, name))
+
+    def cancel(self, number: int, whole: bool) -> None:
+        name = self._operation(number)
+        if whole and name in self.mirror.operations:
+            name = self.mirror.operations[name].request
+        self.order(lambda work: verbs.cancel(work, name, note="changed my mind"))
+
+    def resolve(self, number: int, done: bool, down: list[int]) -> None:
+        lost = sorted(
+            operation.operation_id
+            for operation in self.mirror.operations.values()
+            if operation.call_state is CallState.UNKNOWN
+        )
+        name = lost[number % len(lost)] if lost else self._operation(number)
+        vms = self.mirror.operations[name].vms if lost else ()
+        fallen = tuple({vms[each % len(vms)] for each in down} if vms else ())
+        self.order(lambda work: outcome.resolve(work, name, done=done, down=fallen))
+
+    def change_fleet(self, what: str, one: int, two: int, three: int) -> None:
+        plan = changed(self.plan, what, one, two, three)
+        before = self.mirror.commits
+        try:
+            self.order(
+                lambda work: fleet_changes.apply(
+                    work, read_fleet(plan.text(), name="fleet.toml")
+                )
+            )
+        finally:
+            # Also after a crash: it is known by what is durable.
+            if self.mirror.commits != before:
+                self.plan = plan

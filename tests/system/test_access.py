@@ -1,0 +1,100 @@
+"""The commands at a Unix socket, and over TLS, of a service in a process of its own."""
+
+import os
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.certificates import certificate_in, needs_openssl
+from tests.support.processes import PATIENCE_SECONDS, Serving
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+FLEET = '[[host]]\nname = "h1"\n'
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+def command(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of forewarn."""
+    kept = {name: text for name, text in os.environ.items() if "FOREWARN" not in name}
+    return subprocess.run(
+        [sys.executable, "-m", "forewarn", *words],
+        env={**kept, **variables},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS * 3,
+        check=False,
+    )
+
+
+@pytest.fixture
+def services() -> Iterator[list[Serving]]:
+    """Return a list of services that are ended with the test."""
+    made: list[Serving] = []
+    yield made
+    for each in made:
+        each.process.kill()
+        each.process.wait()
+
+
+def test_commands_at_a_unix_socket(tmp_path: Path, services: list[Serving]) -> None:
+    url = f"unix:{tmp_path / 'api'}"
+    for _ in range(2):
+        services.append(Serving(tmp_path, FLEET, admin_listen=url).wait_ready())
+        assert f"serving operators at {url}" in services[-1].log()
+        ended = command("token", "create", "--expires-in=1h", FOREWARN_URL=url)
+        assert ended.returncode == 0, ended.stderr
+        # The next one finds the socket that this one leaves.
+        services[-1].kill()
+    assert (tmp_path / "api").is_socket()
+
+
+HANDSHAKES = 100
+"""Some of them come before the service has begun to wait for them."""
+
+
+def shake_hands_often(port: int, certificate: Path) -> None:
+    context = ssl.create_default_context(cafile=str(certificate))
+    for _ in range(HANDSHAKES):
+        with (
+            socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as wire,
+            context.wrap_socket(wire, server_hostname="127.0.0.1"),
+        ):
+            pass
+
+
+@needs_openssl
+def test_commands_over_tls(tmp_path: Path, services: list[Serving]) -> None:
+    made = certificate_in(tmp_path)
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice:{TOKEN}\n")
+    tokens.chmod(0o600)
+    services.append(
+        Serving(
+            tmp_path,
+            FLEET,
+            admin_tls_certificate=str(made.certificate),
+            admin_tls_key=str(made.key),
+            admin_token_file=str(tokens),
+        ).wait_ready()
+    )
+    url = services[-1].urls["operators"]
+    assert url.startswith("https://")
+    shake_hands_often(urlsplit(url).port or 0, made.certificate)
+    trusted = {"FOREWARN_URL": url, "FOREWARN_CA_FILE": str(made.certificate)}
+    given = {**trusted, "FOREWARN_TOKEN_FILE": str(tokens)}
+    ended = command("maintain", "h1", "--impact=freeze", **given)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    ended = command("operations", FOREWARN_URL=url, FOREWARN_TOKEN=TOKEN)
+    assert ended.returncode == 3
+    assert "--ca-file" in ended.stderr
+    ended = command("operations", **trusted)
+    assert ended.returncode == 4
+    assert "a good bearer token is needed" in ended.stderr

@@ -1,0 +1,103 @@
+"""Two hundred driver calls at once, in a process that may open few files."""
+
+import http.client
+import itertools
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+CALLS = 200
+OPEN_FILES = 400
+CONNECTIONS = 280
+"""Of VMs, kept open all the while: nearly all that the service takes with so few files
+(400, without a reserve of 96)."""
+
+FLEET = "".join(
+    f"""
+[[host]]
+name = "h{number}"
+[[vm]]
+name = "vm_{number}"
+host = "h{number}"
+address = "127.0.1.{number + 1}"
+"""
+    for number in range(CALLS)
+)
+ASKED_TOGETHER = 20
+"""Connections on which a GET is sent between two looks at the operations."""
+PATH = "/metadata/scheduledevents?api-version=2020-07-01"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Serving]:
+    shell = f'ulimit -n {OPEN_FILES}; exec "$@"'
+    # The looks of many calls overlap, each with a program that takes a while.
+    slow = shlex.join(["/bin/sh", "-c", "sleep 0.1"])
+    program = shlex.join(["/bin/sh", "-c", "exit 0"])
+    started = Serving(
+        tmp_path,
+        FLEET,
+        ("/bin/sh", "-c", shell, "limited"),
+        metadata_listen="127.0.0.1:0",
+        driver_kind="command",
+        driver_command_freeze=program,
+        driver_command_observe=slow,
+        timing_speed="600",
+        timing_recovery="1s",
+    )
+    yield started
+    started.process.kill()
+    started.process.wait()
+
+
+def connect(service: Serving, number: int) -> http.client.HTTPConnection:
+    """Return a connection that comes from a VM's address."""
+    url = service.urls["VMs, each known by its address"]
+    host, _, port = url.removeprefix("http://").partition(":")
+    return http.client.HTTPConnection(
+        host, int(port), timeout=10, source_address=(f"127.0.1.{number % CALLS + 1}", 0)
+    )
+
+
+def get(connection: http.client.HTTPConnection) -> int:
+    connection.request("GET", PATH, headers={"Metadata": "true"})
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
+def test_many_calls_fail_neither_themselves_nor_vms(service: Serving) -> None:
+    service.wait_ready()
+    with ExitStack() as stack:
+        vms = [
+            stack.enter_context(closing(connect(service, number)))
+            for number in range(CONNECTIONS)
+        ]
+        assert {get(vm) for vm in vms} == {200}
+        order = {
+            "hosts": [f"h{number}" for number in range(CALLS)],
+            "impact": "freeze",
+            "at_once": CALLS,
+        }
+        service.admin("/v1/maintain", order)
+        asking = itertools.cycle(vms)
+
+        def is_open() -> bool:
+            some = list(itertools.islice(asking, ASKED_TOGETHER))
+            assert {get(vm) for vm in some} == {200}
+            return bool(service.admin("/v1/operations?limit=1")["operations"])
+
+        eventually(is_open, lambda found: not found, what="the end of all calls")
+    found = service.admin("/v1/operations?all=true&limit=1000")["operations"]
+    assert [each["state"] for each in found] == ["Done"] * CALLS
+    log = service.log()
+    assert "Traceback" not in log
+    assert "open files" not in log
+    assert "driver failed" not in log

@@ -1,0 +1,143 @@
+"""Rollouts of many hosts, carried out by `forewarn serve` to their end.
+
+`pytest tests/system/test_rollouts.py --rollout-hosts=1000` has large ones.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.store.check import check
+from tests.support.processes import Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+HOSTS = 60
+DOMAINS = 5
+AT_ONCE = 10
+
+FLEET = '[[tenant]]\nname = "shop"\n' + "".join(
+    [
+        '[[scope]]\nname = "web"\ntenant = "shop"\nkind = "availability-set"\n',
+        *(
+            f'[[host]]\nname = "h{number:02}"\n'
+            f'[[vm]]\nname = "vm_{number:02}"\nhost = "h{number:02}"\nscope = "web"\n'
+            f"fault_domain = {number % DOMAINS}\n"
+            + ('listen = "127.0.0.1:0"\n' if number == 0 else "")
+            for number in range(HOSTS)
+        ),
+    ]
+)
+
+UNDER_WAY = {"Noticed", "Ready", "Impacting", "Recovering"}
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Serving]:
+    it = Serving(tmp_path, FLEET, timing_speed="600").wait_ready()
+    yield it
+    it.process.kill()
+    it.process.wait()
+
+
+def operations(service: Serving) -> list[dict[str, Any]]:
+    """Return all operations, page by page."""
+    found: list[dict[str, Any]] = []
+    after = ""
+    while True:
+        page = service.admin(f"/v1/operations?all=true&limit=100{after}")
+        found += page["operations"]
+        if not page.get("next"):
+            return found
+        after = f"&after={page['next']}"
+
+
+def test_a_rollout_keeps_to_one_domain_and_its_slots_to_the_end(
+    service: Serving,
+) -> None:
+    service.document("vm_00")
+    names = [f"h{number:02}" for number in range(HOSTS)]
+    service.admin(
+        "/v1/maintain", {"hosts": names, "impact": "freeze", "at_once": AT_ONCE}
+    )
+    most = 0
+    domains: list[int] = []
+
+    def look() -> Counter[str]:
+        nonlocal most
+        found = operations(service)
+        busy = [each for each in found if each["state"] in UNDER_WAY]
+        announced = {int(each["host"][1:]) % DOMAINS for each in busy}
+        assert len(announced) <= 1, announced
+        domains.extend(announced)
+        most = max(most, len(busy))
+        return Counter(each["state"] for each in found)
+
+    eventually(look, lambda states: states == {"Done": HOSTS}, what="the end")
+    assert AT_ONCE // 2 <= most <= AT_ONCE
+    assert set(domains) == set(range(DOMAINS))
+    # A domain is left when it has no host that can be announced at once.
+    changes = sum(before != after for before, after in pairwise(domains))
+    assert changes < HOSTS
+    assert service.document("vm_00")["Events"] == []
+    assert service.terminate() == 0
+
+
+def two_kinds_of_hosts(count: int) -> str:
+    """Return hosts of one scope, and as many whose VMs stand alone."""
+    return '[[scope]]\nname = "web"\nkind = "availability-set"\n' + "".join(
+        f'[[host]]\nname = "web{number}"\n'
+        f'[[vm]]\nname = "web_{number}"\nhost = "web{number}"\nscope = "web"\n'
+        f"fault_domain = {number % DOMAINS}\n"
+        f'[[host]]\nname = "alone{number}"\n'
+        f'[[vm]]\nname = "alone_{number}"\nhost = "alone{number}"\n'
+        for number in range(count)
+    )
+
+
+def test_hosts_of_a_scope_and_unrelated_ones_are_all_done(
+    rollout_hosts: int, tmp_path: Path
+) -> None:
+    """Two rollouts at once, a fault domain's hosts at a time."""
+    fleet = two_kinds_of_hosts(rollout_hosts)
+    service = Serving(tmp_path, fleet, timing_speed="600").wait_ready()
+    try:
+        for kind in ("web", "alone"):
+            names = [f"{kind}{number}" for number in range(rollout_hosts)]
+            order = {
+                "hosts": names,
+                "impact": "reboot",
+                "at_once": rollout_hosts // DOMAINS,
+            }
+            made = service.admin("/v1/maintain", order)
+            assert len(made["operations"]) == rollout_hosts
+        done = 0
+        while done < 2 * rollout_hosts:
+            # Each look may take as long as a whole small rollout does.
+            before = done
+            done = eventually(
+                lambda: count_done(tmp_path / "forewarn.db"),
+                lambda count, before=before: count > before,
+                what=f"more than {before} hosts that are done",
+            )
+        states = Counter(each["state"] for each in operations(service))
+        assert states == {"Done": 2 * rollout_hosts}
+        assert service.terminate() == 0
+    finally:
+        service.kill()
+    assert list(check(tmp_path / "forewarn.db")) == []
+
+
+def count_done(file: Path) -> int:
+    """Return how many operations are done; the service has no work with it."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        [[found]] = database.execute(
+            "SELECT count(*) FROM operations WHERE state = 'Done'"
+        )
+    return found

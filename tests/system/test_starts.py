@@ -1,0 +1,186 @@
+"""`forewarn serve` begins: VMs are answered first, whatever else is wrong."""
+
+import json
+import os
+import shlex
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.drivers import shim
+from tests.support.processes import Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+FLEET = "".join(
+    f"""
+[[host]]
+name = "h{number}"
+[[vm]]
+name = "vm_{number}"
+host = "h{number}"
+listen = "127.0.0.1:0"
+"""
+    for number in range(3)
+)
+
+BROKEN = {
+    "syntax": "[[host",
+    "meaning": FLEET + '[[vm]]\nname = "x"\nhost = "nil"\n',
+    "missing": None,
+}
+
+Start = Callable[..., Serving]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Serving] = []
+
+    def begin(fleet: str | None = FLEET, **settings: str) -> Serving:
+        started.append(Serving(tmp_path, fleet, **settings))
+        return started[-1]
+
+    yield begin
+    (tmp_path / "go").touch()
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def words(script: str) -> str:
+    """Return the setting of a program: shell, whose `$1` is the VM."""
+    return shlex.join(["/bin/sh", "-c", script, "program", "{vm}"])
+
+
+def settings(folder: Path, **more: str) -> dict[str, str]:
+    wait = f"until test -e {folder}/go; do sleep 0.05; done"
+    return {
+        "driver_kind": "command",
+        "driver_command_reboot": words(f'echo "$1" >> {folder}/begun; {wait}'),
+        "timing_recovery": "200ms",
+        **more,
+    }
+
+
+def order(service: Serving, *numbers: int) -> dict[int, str]:
+    """Order a reboot of hosts and approve it; return the operations."""
+    for number in numbers:
+        service.document(f"vm_{number}")
+        service.admin("/v1/maintain", {"hosts": [f"h{number}"], "impact": "reboot"})
+        [event] = service.document(f"vm_{number}")["Events"]
+        assert service.approve(f"vm_{number}", event["EventId"]) == 200
+    return {
+        number: service.admin(f"/v1/operations?vm=vm_{number}")["operations"][0][
+            "operation"
+        ]
+        for number in numbers
+    }
+
+
+def operation(service: Serving, name: str) -> dict[str, Any]:
+    return service.admin(f"/v1/operations/{name}")
+
+
+def kill_all_shims(folder: Path, count: int) -> None:
+    """End the programs' witnesses, as a machine that loses its power does."""
+    records = folder / "forewarn.db.command"
+    for what in ("0.start", "0.program"):
+        files = eventually(
+            lambda what=what: list(records.glob(f"*/{what}")),
+            lambda found: len(found) == count,
+            what=what,
+        )
+        for file in files:
+            pid = json.loads(file.read_text())["pid"]
+            os.kill(pid, signal.SIGKILL)
+            eventually(lambda pid=pid: shim.identity(pid), lambda alive: alive is None)
+
+
+def test_hanging_probes_delay_neither_the_start_nor_anybody(
+    start: Start, tmp_path: Path
+) -> None:
+    service = start(**settings(tmp_path)).wait_ready()
+    names = order(service, 0, 1)
+    begun = tmp_path / "begun"
+    eventually(
+        lambda: begun.read_text().split() if begun.exists() else [],
+        lambda lines: len(lines) == 2,
+        what="both programs",
+    )
+    service.kill()
+    kill_all_shims(tmp_path, 2)
+    hang = words(f'echo "$1" >> {tmp_path}/asked; exec sleep 600')
+    service = start(**settings(tmp_path, driver_command_probe=hang)).wait_ready()
+    # All of it is served and ordered while the probes hang, and explain tells.
+    for number in names:
+        [event] = service.document(f"vm_{number}")["Events"]
+        assert event["EventStatus"] == "Started"
+    said = [operation(service, name)["blocked_by"] for name in names.values()]
+    order(service, 2)
+    assert eventually(
+        lambda: [operation(service, name)["blocked_by"] for name in names.values()],
+        lambda found: all("nobody knows" in each[0] for each in found),
+        what="unknown outcomes",
+    )
+    assert all(
+        "was asked what became of call 1" in each[0] or "nobody knows" in each[0]
+        for each in said
+    )
+    assert begun.read_text().split().count("vm_0") == 1
+    assert service.terminate() == 0
+    assert "Traceback" not in service.log()
+
+
+def test_hung_observe_delays_no_other_report(start: Start, tmp_path: Path) -> None:
+    observe = words(f'test "$1" = vm_0 && echo >> {tmp_path}/hung && exec sleep 600')
+    service = start(**settings(tmp_path, driver_command_observe=observe)).wait_ready()
+    names = order(service, 0, 1, 2)
+    (tmp_path / "go").touch()
+    eventually((tmp_path / "hung").exists, bool, what="a look that hangs")
+    for number in (1, 2):
+        eventually(
+            lambda name=names[number]: operation(service, name)["state"],
+            lambda state: state == "Done",
+            what="the end of the others",
+        )
+    # It hangs for 10 s; the exit status of its program is believed then.
+    eventually(
+        lambda: operation(service, names[0])["state"],
+        lambda state: state == "Done",
+        what="the end of the first",
+    )
+    assert "Traceback" not in service.log()
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_refused_fleet_file_leaves_the_stored_fleet_served(
+    start: Start, broken: str
+) -> None:
+    service = start().wait_ready()
+    assert service.terminate() == 0
+    service = start(BROKEN[broken]).wait_ready()
+    assert service.document("vm_0")["Events"] == []
+    health = service.admin("/readyz")
+    assert health["ready"] is True
+    [problem] = health["problems"]
+    assert "was refused, and the stored fleet is served" in problem
+    assert "fleet.toml" in problem
+    assert "was refused, and the stored fleet is served" in service.log()
+    # A file that is accepted ends it.
+    service.admin("/v1/fleet/apply", {"text": FLEET})
+    assert service.admin("/readyz")["problems"] == []
+    assert service.terminate() == 0
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_refused_fleet_file_without_a_stored_fleet_ends_the_start(
+    start: Start, broken: str
+) -> None:
+    service = start(BROKEN[broken])
+    assert service.ended() == 2
+    assert "fleet.toml" in service.log()
+    assert "Traceback" not in service.log()

@@ -1,0 +1,128 @@
+"""Orders as values: they mean the same after they were sent, and nothing else passes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from forewarn.admin.access import DEMANDS, Caller, Demand
+from forewarn.admin.decisions import DECISIONS, Decision, read_message
+from forewarn.admin.problems import ForbiddenError, UnauthorizedError
+from forewarn.control.idempotency import Once
+from forewarn.protocol.errors import BadRequestError
+from tests.unit.admin.tenants import Shared
+
+OPERATOR = Caller(name="alice")
+
+BODIES: dict[str, dict[str, Any]] = {
+    "maintain": {"hosts": ["hidden-h1"], "impact": "reboot", "duration": "5s"},
+    "predict-failure": {"host": "hidden-h1", "in": "2d"},
+    "fail": {"name": "web_0"},
+    "restore": {"name": "web_0"},
+    "cancel": {"name": "op-1"},
+    "approve": {"event_id": "x", "as_vm": "web_0"},
+    "resolve": {"operation": "op-1", "outcome": "done"},
+    "tokens": {"name": "ci", "expires_in": "30d"},
+    "tokens-revoke": {"id": "tk-1"},
+    "use": {},
+}
+
+
+def order(name: str, **more: Any) -> Decision:
+    """Return an order with a body that fits."""
+    rule = DECISIONS[name]
+    body = rule.body.model_validate(BODIES.get(name, {"vms": ["web_0"]}))
+    given: dict[str, Any] = {
+        "caller": OPERATOR,
+        "made": dict.fromkeys(rule.made, "0" * 64),
+        **more,
+    }
+    return Decision(name=name, body=body, **given)
+
+
+def sent(decision: Decision) -> Any:
+    return json.loads(json.dumps(decision.message()))
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_an_order_that_was_sent_is_the_same(name: str) -> None:
+    once = Once(caller="alice", key="k", digest="d")
+    for decision in (order(name), order(name, once=once)):
+        assert read_message(sent(decision)) == decision
+
+
+@pytest.mark.parametrize("name", sorted(set(DECISIONS) - {"use"}))
+def test_each_order_has_its_route(name: str) -> None:
+    assert DEMANDS[f"POST /v1/{DECISIONS[name].path}"].writes
+
+
+def test_every_route_that_orders_is_in_the_table() -> None:
+    paths = {f"POST /v1/{rule.path}" for rule in DECISIONS.values() if rule.path}
+    others = {"POST /v1/fleet/apply", "POST /v1/webhooks/test"}
+    assert paths | others == {
+        route
+        for route, demand in DEMANDS.items()
+        if demand in (Demand.OPERATOR_ORDERS, Demand.TENANT_ORDERS)
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "shell"},
+        {"name": ["maintain"]},
+        {"body": {"hosts": "h1", "impact": "reboot"}},
+        {"body": None},
+        {"body": {"hosts": ["h1"], "impact": "reboot", "more": 1}},
+        {"caller": "alice"},
+        {"caller": {"name": "alice"}},
+        {"once": {"caller": "a", "key": 1, "digest": "d"}},
+        {"made": {"secret_digest": "x"}},
+        {"made": []},
+        {"more": 1},
+    ],
+)
+def test_nothing_else_passes(change: dict[str, Any]) -> None:
+    with pytest.raises(BadRequestError):
+        read_message({**sent(order("maintain")), **change})
+
+
+@pytest.mark.parametrize("message", [None, [], "maintain", {}, 1])
+def test_what_is_no_order_is_refused(message: object) -> None:
+    with pytest.raises(BadRequestError):
+        read_message(message)
+
+
+def test_a_caller_of_the_wrong_type_is_refused() -> None:
+    message = sent(order("reboot"))
+    message["caller"]["may_write"] = "yes"
+    with pytest.raises(BadRequestError, match="may_write"):
+        read_message(message)
+
+
+def judged(shared: Shared, caller: Caller, name: str = "reboot") -> None:
+    decision = order(name, caller=caller)
+    shared.desk.plane.order(decision.who, decision, now=shared.desk.now())
+
+
+def test_the_rights_are_judged_again_in_the_transaction() -> None:
+    shared = Shared()
+    made = shared.order("tokens", tenant="shop", name="ci")
+    caller = Caller(name="shop/ci", tenant="shop", token_id=made["id"])
+    judged(shared, caller)
+    # As what it is not, with rights that it has not, and without a token.
+    for wrong in (
+        Caller(name="alice", token_id=made["id"]),
+        Caller(name="shop/ci", tenant="hidden-bank", token_id=made["id"]),
+        Caller(name="shop/ci", tenant="shop", token_id="tk-0000000000"),
+    ):
+        with pytest.raises(UnauthorizedError):
+            judged(shared, wrong)
+    for name in ("maintain", "tokens", "fail"):
+        with pytest.raises(ForbiddenError):
+            judged(shared, caller, name)
+    with pytest.raises(ForbiddenError):
+        judged(shared, Caller(name="alice", may_write=False))
+    shared.order("tokens/revoke", id=made["id"])
+    with pytest.raises(UnauthorizedError):
+        judged(shared, caller)

@@ -1,0 +1,215 @@
+"""What is decided from a request's head, before a byte of its body is read."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+from starlette.types import Message
+
+from forewarn.admin import limits
+from forewarn.admin.access import DEMANDS, Demand, demand_of
+from tests.unit.admin.tenants import Shared
+
+
+@pytest.fixture
+def shared() -> Shared:
+    return Shared()
+
+
+class Asked:
+    """One request, given to the application by hand, with what came of it."""
+
+    def __init__(self, shared: Shared, token: str, path: str, *, length: int) -> None:
+        self._app = shared.app
+        self.read = 0
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        headers = [
+            (b"host", b"127.0.0.1:8200"),
+            (b"content-type", b"application/json"),
+            (b"content-length", str(length).encode()),
+        ]
+        if token:
+            headers.append((b"authorization", f"Bearer {token}".encode()))
+        self._scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": headers,
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8200),
+        }
+
+    def run(self, pieces: Iterator[bytes]) -> "Asked":
+        """Send it, and give the body in pieces as it is asked for."""
+
+        async def receive() -> Message:
+            self.read += 1
+            piece = next(pieces, None)
+            more = piece is not None
+            return {"type": "http.request", "body": piece or b"", "more_body": more}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+                self.headers = dict(message["headers"])
+
+        anyio.run(self._app, self._scope, receive, send)
+        return self
+
+
+def endless(piece: bytes) -> Iterator[bytes]:
+    while True:
+        yield piece
+
+
+@pytest.mark.parametrize("path", ["/v1/fleet/apply", "/v1/maintain", "/v1/tokens"])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_tenant_is_refused_before_its_body_is_read(
+    shared: Shared, path: str, read_only: bool
+) -> None:
+    token = shared.token(read_only=read_only)
+    asked = Asked(shared, token, path, length=60 << 20).run(endless(b"[" * 65536))
+    assert (asked.status, asked.read) == (403, 0)
+    assert asked.headers[b"connection"] == b"close"
+
+
+def test_a_request_without_a_good_token_is_refused_before_its_body_is_read(
+    shared: Shared,
+) -> None:
+    wrong = "fw_0000000000_" + "0" * 64
+    asked = Asked(shared, wrong, "/v1/reboot", length=60 << 20).run(endless(b"["))
+    assert (asked.status, asked.read) == (401, 0)
+    assert asked.headers[b"connection"] == b"close"
+
+
+def test_a_tenant_whose_pace_is_over_is_refused_before_its_body_is_read(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 1)
+    token = shared.token()
+    for expected, read in ((400, True), (429, False)):
+        asked = Asked(shared, token, "/v1/reboot", length=2).run(iter([b"{}"]))
+        assert (asked.status, asked.read > 0) == (expected, read)
+
+
+def test_refused_requests_of_a_tenant_count_against_its_pace(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 3)
+    token = shared.token()
+    statuses = [
+        shared.ask(token, "POST", "/v1/maintain", json={}).status_code for _ in range(5)
+    ]
+    assert statuses == [403, 403, 403, 429, 429]
+    # What it may read, it may read.
+    assert shared.ask(token, "GET", "/v1/events").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/v1/maintain", limits.ORDER_BYTES_MAX),
+        ("/v1/fleet/plan", limits.FLEET_BYTES_MAX),
+    ],
+)
+def test_a_body_that_is_too_long_by_its_head_is_not_read(
+    shared: Shared, path: str, most: int
+) -> None:
+    asked = Asked(shared, "", path, length=most + 1).run(endless(b" "))
+    assert (asked.status, asked.read) == (413, 0)
+
+
+def test_a_body_of_a_tenant_has_at_most_64_kib(shared: Shared) -> None:
+    token = shared.token()
+    long = limits.TENANT_BYTES_MAX + 1
+    asked = Asked(shared, token, "/v1/reboot", length=long).run(endless(b" "))
+    assert (asked.status, asked.read) == (413, 0)
+
+
+def test_json_of_very_many_values_is_refused_before_it_is_parsed(
+    shared: Shared,
+) -> None:
+    body = b"[" + b"[]," * limits.BODY_VALUES_MAX + b"[]]"
+    answer = shared.client.post(
+        "/v1/maintain", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 400
+    assert f"{limits.BODY_VALUES_MAX} values" in answer.json()["error"]
+
+
+def test_a_nested_fleet_file_is_refused_at_its_first_bracket(shared: Shared) -> None:
+    body = b'{"name": "x", "text": ['
+    pieces = iter([body + b"[" * limits.ORDER_BYTES_MAX, *[b"["] * 1000])
+    asked = Asked(shared, "", "/v1/fleet/plan", length=60 << 20).run(pieces)
+    assert (asked.status, asked.read) == (400, 1)
+
+
+def test_one_large_fleet_file_is_received_at_a_time(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FLEET_TURN_SECONDS", 0.01)
+    statuses: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        yield b'{"name": "x", "text": "'
+        other = Asked(shared, "", "/v1/fleet/plan", length=2 << 20)
+        statuses.append(_nested(other).status)
+        yield b"#" * limits.ORDER_BYTES_MAX + b'"}'
+
+    asked = Asked(shared, "", "/v1/fleet/plan", length=1 << 20).run(pieces())
+    assert statuses == [503]
+    # An empty file would remove the fleet; it was read, and judged.
+    assert asked.status == 409
+    again = Asked(shared, "", "/v1/fleet/plan", length=1 << 20).run(iter([b"{}"]))
+    assert again.status == 400
+
+
+def _nested(asked: Asked) -> Asked:
+    """Run a request while another one waits for its body."""
+    thread = threading.Thread(target=asked.run, args=(endless(b"#"),))
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    return asked
+
+
+def test_the_table_is_found_by_the_path() -> None:
+    assert demand_of("GET", "/v1/operations/op-1/explain") is Demand.TENANT_READS
+    assert demand_of("POST", "/v1/fleet/apply") is Demand.OPERATOR_ORDERS
+    assert demand_of("GET", "/metrics") is Demand.OPERATOR_READS
+    for path in ("/v1/operations/a/b", "/v1/fleet/apply/", "/v1/nothing", "/"):
+        assert demand_of("POST", path) is None
+    for route, demand in DEMANDS.items():
+        method, _, path = route.partition(" ")
+        assert demand_of(method, path.replace("{name}", "x")) is demand
+
+
+FORWARDING = (
+    "Forwarded",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Real-IP",
+    "Via",
+)
+
+
+@pytest.mark.parametrize("header", FORWARDING)
+@pytest.mark.parametrize("path", ["/v1/operations", "/healthz", "/"])
+def test_without_tokens_a_forwarded_request_is_refused(
+    shared: Shared, header: str, path: str
+) -> None:
+    answer = shared.client.get(path, headers={header: "192.0.2.1"})
+    assert answer.status_code == 403
+    assert header.lower() in answer.json()["error"]
+    assert "token_file" in answer.json()["hint"]
+    assert shared.client.get(path).status_code == 200

@@ -1,0 +1,203 @@
+"""Orders under an Idempotency-Key are carried out once."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.control.idempotency import KEPT_FOR
+from forewarn.instants import format_duration
+from forewarn.store import kinds
+from forewarn.store.order_key import OrderKey
+from tests.unit.admin.desk import FLEET, LocalDesk
+
+KEY = {"Idempotency-Key": "8e03978e-40d5-43e8-bc93-6894a57f9324"}
+
+REPEATED = "Idempotent-Replayed"
+
+
+def requests(desk: LocalDesk) -> int:
+    """Count the requests that orders made."""
+    found = desk.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+    return len({each.request for each in found})
+
+
+def bearer_of(client: TestClient, tenant: str) -> dict[str, str]:
+    """Return the header of a new token of a tenant."""
+    made = client.post("/v1/tokens", json={"tenant": tenant, "name": f"{tenant}-ci"})
+    return {"Authorization": f"Bearer {made.json()['token']}"}
+
+
+def order_keys(desk: LocalDesk) -> list[OrderKey]:
+    return desk.store.read(
+        lambda reader: reader.due(kinds.ORDER_KEYS_EXPIRED, desk.now() + 10 * KEPT_FOR)
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("maintain", {"hosts": ["h1"], "impact": "freeze"}),
+        ("reboot", {"vms": ["web_0"]}),
+        ("redeploy", {"vms": ["web_0"]}),
+        ("evict", {"vms": ["db_0"]}),
+        ("terminate", {"vms": ["db_1"]}),
+        ("upgrade-os", {"vms": ["db_1"]}),
+        ("reimage", {"vms": ["db_1"]}),
+        ("predict-failure", {"host": "h1"}),
+        ("fail", {"name": "h1"}),
+    ],
+)
+def test_repeated_order_makes_one_request(
+    client: TestClient, desk: LocalDesk, path: str, body: dict[str, Any]
+) -> None:
+    first = client.post(f"/v1/{path}", json=body, headers=KEY)
+    assert (first.status_code, REPEATED in first.headers) == (201, False)
+    again = client.post(f"/v1/{path}", json=body, headers=KEY)
+    assert (again.status_code, again.headers[REPEATED]) == (201, "true")
+    assert again.json()["request"] == first.json()["request"]
+    assert requests(desk) == 1
+
+
+def test_repeated_order_without_key_is_a_second_order(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    for _ in range(2):
+        assert client.post("/v1/reboot", json={"vms": ["web_0"]}).status_code == 201
+        desk.advance("1h")
+    assert requests(desk) == 2
+    assert order_keys(desk) == []
+
+
+def test_key_with_other_body_or_path_is_refused(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    body = {"vms": ["web_0"]}
+    assert client.post("/v1/reboot", json=body, headers=KEY).status_code == 201
+    for path, other in (("reboot", {"vms": ["web_1"]}), ("redeploy", body)):
+        refused = client.post(f"/v1/{path}", json=other, headers=KEY)
+        assert (refused.status_code, refused.json()["kind"]) == (422, "key-reused")
+        assert "was used for another request" in refused.json()["error"]
+    assert requests(desk) == 1
+
+
+def test_same_request_written_otherwise_is_a_repetition(client: TestClient) -> None:
+    headers = {**KEY, "Content-Type": "application/json"}
+    first, again = (
+        client.post("/v1/reboot", content=text, headers=headers)
+        for text in ('{"vms":["web_0"],"reason":""}', '{ "vms": ["web_0"] }')
+    )
+    assert again.headers[REPEATED] == "true"
+    assert again.json()["request"] == first.json()["request"]
+
+
+def test_refused_order_stores_no_key(client: TestClient, desk: LocalDesk) -> None:
+    body = {"name": "h1"}
+    assert client.post("/v1/restore", json=body, headers=KEY).status_code == 409
+    assert order_keys(desk) == []
+    client.post("/v1/fail", json=body)
+    restored = client.post("/v1/restore", json=body, headers=KEY)
+    assert restored.json() == {"kind": "host", "name": "h1", "state": "up"}
+    client.post("/v1/fail", json=body)
+    again = client.post("/v1/restore", json=body, headers=KEY)
+    assert (again.headers[REPEATED], again.json()) == ("true", restored.json())
+    fleet = client.get("/v1/fleet").json()
+    assert [each["state"] for each in fleet["hosts"]][:1] == ["down"]
+
+
+def test_repeated_cancel_approve_and_resolve(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
+    body = {"name": made.json()["request"]}
+    cancels = [client.post("/v1/cancel", json=body, headers=KEY) for _ in range(2)]
+    first, again = (
+        [each["operation"] for each in answer.json()["cancelled"]] for answer in cancels
+    )
+    assert first == again != []
+
+    desk.enable("web_0")
+    client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
+    (event, *_) = client.get("/v1/events", params={"scope": "web"}).json()["events"]
+    body = {"event_id": event["EventId"]}
+    key = {"Idempotency-Key": "approve"}
+    answers = [client.post("/v1/approve", json=body, headers=key) for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 200]
+    assert answers[1].json()["EventId"] == event["EventId"]
+
+    desk.driver.is_silent = desk.driver.forgets = True
+    made = client.post("/v1/reboot", json={"vms": ["same"]}).json()
+    [operation] = made["operations"]
+    desk.advance("31m")
+    body = {"operation": operation["operation"], "outcome": "done"}
+    key = {"Idempotency-Key": "resolve"}
+    answers = [client.post("/v1/resolve", json=body, headers=key) for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 200], answers[0].text
+
+
+def test_repeated_fleet_file_is_applied_once(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    body = {"text": FLEET + '[[host]]\nname = "h3"\n'}
+    first = client.post("/v1/fleet/apply", json=body, headers=KEY).json()
+    assert first["lines"] == ["+ host h3"]
+    client.post("/v1/fleet/apply", json={"text": FLEET})
+    again = client.post("/v1/fleet/apply", json=body, headers=KEY)
+    assert again.headers[REPEATED] == "true"
+    assert again.json()["lines"] == ["+ host h3"]
+    hosts = client.get("/v1/fleet").json()["hosts"]
+    # What another file removed since then stays removed.
+    assert "h3" not in [each["name"] for each in hosts]
+    assert len(order_keys(desk)) == 1
+
+
+def test_repeated_token_is_refused_by_name_and_made_once(client: TestClient) -> None:
+    made = client.post("/v1/tokens", json={"name": "ci"}, headers=KEY).json()
+    again = client.post("/v1/tokens", json={"name": "ci"}, headers=KEY)
+    assert again.status_code == 409
+    assert f"`forewarn token revoke {made['id']}`" in again.json()["hint"]
+    assert len(client.get("/v1/tokens").json()["tokens"]) == 1
+    gone = [
+        client.post(
+            "/v1/tokens/revoke",
+            json={"id": made["id"]},
+            headers={"Idempotency-Key": "revoke"},
+        )
+        for _ in range(2)
+    ]
+    assert [each.json()["id"] for each in gone] == [made["id"]] * 2
+
+
+def test_each_caller_has_its_own_keys(client: TestClient, desk: LocalDesk) -> None:
+    shop, bank = bearer_of(client, "shop"), bearer_of(client, "bank")
+    for token, vm in ((shop, "web_0"), (bank, "db_0")):
+        made = client.post("/v1/reboot", json={"vms": [vm]}, headers={**KEY, **token})
+        assert (made.status_code, REPEATED in made.headers) == (201, False)
+    assert requests(desk) == 2
+
+
+@pytest.mark.parametrize("key", ["", "two words", "x" * 256])
+def test_malformed_key_is_refused(client: TestClient, key: str) -> None:
+    answer = client.post(
+        "/v1/reboot", json={"vms": ["web_0"]}, headers={"Idempotency-Key": key}
+    )
+    assert answer.status_code == 400
+    assert "Idempotency-Key" in answer.json()["error"]
+
+
+def test_key_ends_after_a_day_and_is_deleted(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    body = {"vms": ["web_0"]}
+    client.post("/v1/reboot", json=body, headers=KEY)
+    day = format_duration(KEPT_FOR)
+    desk.clock.advance_to(desk.now() + KEPT_FOR - 1)
+    assert client.post("/v1/reboot", json=body, headers=KEY).headers[REPEATED]
+    desk.clock.advance_to(desk.now() + 1)
+    # Before it is deleted, too.
+    made = client.post("/v1/reboot", json=body, headers=KEY)
+    assert REPEATED not in made.headers
+    assert len(order_keys(desk)) == 1
+    desk.advance(day)
+    desk.advance("1m")
+    assert order_keys(desk) == []

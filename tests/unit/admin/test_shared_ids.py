@@ -1,0 +1,343 @@
+"""Two tenants of one host compare all that they are told, and find nothing equal.
+
+What both may see anyway (which states and verbs there are, whole seconds) proves
+nothing. An id, a fraction of a second, or the digest of an entry would.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forewarn.admin import limits, watch
+from forewarn.admin.access import Caller, GuardedDesk
+from forewarn.admin.selection import Wanted
+from forewarn.control import outbox, share
+from forewarn.control.aliases import Aliases
+from forewarn.control.subscribers import Subscriber
+from forewarn.control.work import Who
+from forewarn.protocol.actors import operator
+from forewarn.service.webhooks import payload
+from forewarn.store import kinds
+from forewarn.store.outbox import OutboxMessage
+from forewarn.store.port import every
+from tests.unit.admin.tenants import Shared, paths
+
+TENANTS = {"shop": ("web_0", "web_1"), "hidden-bank": ("hidden-db-0", "hidden-db-1")}
+
+SECONDS = 5.0
+"""Maximum time for the texts of a stream, which need milliseconds."""
+
+TELLING = re.compile(
+    r"\b(?:op|rq|ro)-[0-9a-z]{10}\b"  # operations and requests
+    r"|\b[0-9A-Fa-f]{8}-[0-9A-Fa-f-]{27}\b"  # events and messages
+    r"|\b\d{17}\.[0-9a-z.]+"  # entries of the history
+    r"|\d\d:\d\d\.\d+Z?"  # fractions of a second in an instant
+    r"|(?<=\d)\.\d*[1-9]\d*(?=[,}])"  # or in a duration
+)
+"""What two tenants would compare."""
+
+
+@pytest.fixture(autouse=True)
+def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TENANT_READS_AT_ONCE", 100_000)
+    monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 100_000)
+
+
+def live(shared: Shared) -> None:
+    """Maintain a host of both tenants until the first VMs are down and up again."""
+    for vm in ("web_0", "web_1", "hidden-db-0", "hidden-db-1"):
+        shared.desk.enable(vm)
+    shared.desk.advance("20m234567us")
+    shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+    shared.desk.advance("15m345678us")
+    shared.desk.driver.is_silent = True
+    shared.desk.advance("20m456789us")
+    shared.order("maintain", hosts=["hidden-h2"], impact="live-migrate")
+    shared.desk.advance("15m345678us")
+
+
+@pytest.fixture(scope="module")
+def browsed() -> Shared:
+    """Return a service that the tests only ask."""
+    shared = Shared()
+    live(shared)
+    return shared
+
+
+@pytest.fixture
+def lived() -> Shared:
+    shared = Shared()
+    live(shared)
+    return shared
+
+
+def questions(shared: Shared, tenant: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield every question that a tenant can ask about what it sees."""
+    token = shared.token(tenant)
+    listed = shared.ask(token, "GET", "/v1/operations?all=true").json()["operations"]
+    assert len(listed) == 2
+    names = [each[key] for each in listed for key in ("operation", "request")]
+    for method, path, each in paths(shared.app.openapi()):
+        if method != "GET" or "/watch/" in path:
+            continue
+        if "{name}" in path:
+            yield from ((path.replace("{name}", name), {}) for name in names)
+            continue
+        known = {one["name"] for one in each.get("parameters", [])}
+        more = {"all": "true"} if "all" in known else {}
+        yield path, more
+        if "limit" in known:
+            yield path, {**more, "limit": "1"}
+        if "operation" in known:
+            yield from ((path, {**more, "operation": name}) for name in names)
+        if "vm" in known:
+            yield from ((path, {**more, "vm": vm}) for vm in TENANTS[tenant])
+
+
+def told_by_lists(shared: Shared) -> dict[str, str]:
+    """Return all answers to the questions of both tenants."""
+    told: dict[str, str] = {}
+    for tenant in TENANTS:
+        told[tenant] = answers(shared, tenant)
+        # They do not ask at the same microsecond.
+        shared.desk.advance("111us")
+    return told
+
+
+def answers(shared: Shared, tenant: str) -> str:
+    """Return all answers to a tenant's questions, page by page."""
+    token = shared.token(tenant)
+    texts: list[str] = []
+    for path, params in questions(shared, tenant):
+        after = ""
+        while True:
+            given = {**params, **({"after": after} if after else {})}
+            answer = shared.ask(token, "GET", path, params=given)
+            if answer.status_code in {403, 404}:
+                break
+            assert answer.status_code == 200, (path, given, answer.text)
+            texts.append(answer.text)
+            after = answer.json().get("next") if "json" in str(answer.headers) else ""
+            if not after:
+                break
+    assert len(texts) > 20
+    # Since when a period is asked for is the question's.
+    return re.sub(r'"(?:since|until)": ?"[^"]*"', "", "\n".join(texts))
+
+
+def told_by_streams(shared: Shared) -> dict[str, str]:
+    """Return what the streams of both tenants say at the beginning and of a change."""
+    for tenant in TENANTS:
+        shared.token(tenant)
+
+    async def play() -> dict[str, str]:
+        told = dict.fromkeys(TENANTS, "")
+        streams = [
+            (tenant, watch.stream(desk_of(tenant), Wanted(), subject, repeats=False))
+            for tenant in TENANTS
+            for subject in (watch.OPERATIONS, watch.EVENTS)
+        ]
+        async with asyncio.timeout(SECONDS):
+            for tenant, stream in streams:
+                said = ""
+                while "event: ready" not in said:
+                    said += await anext(stream)
+                told[tenant] += said
+            (made,) = shared.client.get("/v1/operations?host=hidden-h2").json()[
+                "operations"
+            ]
+            shared.order("cancel", name=made["operation"])
+            for tenant, stream in streams:
+                told[tenant] += await anext(stream)
+                await stream.aclose()
+        return told
+
+    def desk_of(tenant: str) -> GuardedDesk:
+        (kept, *_) = shared.desk.store.read(
+            lambda reader: reader.select(kinds.TOKENS_OF_TENANT, tenant)
+        )
+        return GuardedDesk(shared.desk, Caller.of_token(kept))
+
+    return asyncio.run(play())
+
+
+def told_by_webhooks(shared: Shared) -> dict[str, str]:
+    """Return what the receivers of both tenants are posted."""
+    return {tenant: posted(shared, tenant) for tenant in TENANTS}
+
+
+def posted(shared: Shared, tenant: str) -> str:
+    found = shared.desk.store.read(
+        lambda reader: outbox.waiting(reader, tenant, tenant=tenant, limit=100)
+    )
+    assert found
+    return "\n".join(payload.told(each, tenant=tenant).decode() for each in found)
+
+
+def compare(shared: Shared, tell: Any) -> None:
+    """Check that two tenants are told something, and nothing that is equal."""
+    told = {tenant: set(TELLING.findall(text)) for tenant, text in tell(shared).items()}
+    shop, bank = told["shop"], told["hidden-bank"]
+    assert shop
+    assert bank
+    assert not shop & bank
+    real = shared.desk.store.read(
+        lambda reader: {
+            name
+            for each in every(reader, kinds.ALL_OPERATIONS)
+            for name in (each.operation_id, each.request)
+        }
+    )
+    assert not real & (shop | bank)
+
+
+DOORS = [told_by_lists, told_by_streams, told_by_webhooks]
+
+
+@pytest.fixture
+def with_webhooks() -> Shared:
+    shared = Shared()
+    plane = shared.desk.plane
+    subscribers = tuple(Subscriber(name=name, tenant=name) for name in TENANTS)
+    plane.policy = replace(plane.policy, subscribers=subscribers)
+    live(shared)
+    return shared
+
+
+@pytest.mark.parametrize("tell", DOORS)
+def test_two_tenants_find_nothing_equal(with_webhooks: Shared, tell: Any) -> None:
+    compare(with_webhooks, tell)
+
+
+@pytest.mark.parametrize("tell", DOORS)
+@pytest.mark.parametrize("part", ["ids", "instants", "entries"])
+def test_what_is_equal_would_be_found(
+    with_webhooks: Shared, tell: Any, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if part == "ids":
+        monkeypatch.setattr(Aliases, "_permuted", lambda _self, name, _rounds: name)
+    elif part == "entries":
+        if tell is not told_by_lists:
+            pytest.skip("it tells of no entries")
+        # As different as the entries, and the same for all tenants.
+        monkeypatch.setattr(
+            Aliases, "of_entry", lambda _self, name: name.replace(".", "")[-16:]
+        )
+    else:
+        monkeypatch.setattr(share, "cut_to_second", lambda instant: instant)
+        monkeypatch.setattr("forewarn.control.event_json.cut_to_second", lambda x: x)
+    with pytest.raises(AssertionError):
+        compare(with_webhooks, tell)
+
+
+def test_an_order_returns_ids_that_its_tenant_can_use() -> None:
+    shared = Shared()
+    shared.desk.enable("web_0")
+    shared.desk.advance("20m")
+    token = shared.token()
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k1"}
+    body = {"vms": ["web_0"]}
+    made = shared.client.post("/v1/reboot", json=body, headers=headers)
+    again = shared.client.post("/v1/reboot", json=body, headers=headers)
+    assert made.status_code == again.status_code == 201, made.text
+    assert again.json() == made.json()
+    request = made.json()["request"]
+    operation = made.json()["operations"][0]["operation"]
+    for path in (
+        f"requests/{request}",
+        f"operations/{operation}",
+        f"operations/{operation}/explain",
+        f"history/operations/{operation}",
+    ):
+        assert shared.ask(token, "GET", f"/v1/{path}").status_code == 200, path
+    refused = shared.ask(token, "POST", "/v1/reboot", json=body)
+    assert refused.status_code == 409
+    assert operation in refused.text
+    stranger = shared.token("hidden-bank")
+    for name in (request, operation):
+        path = f"/v1/history?operation={name}"
+        assert shared.ask(token, "GET", path).json()["entries"]
+        assert shared.ask(stranger, "GET", path).status_code == 404
+    cancelled = shared.ask(token, "POST", "/v1/cancel", json={"name": operation})
+    assert cancelled.json()["cancelled"][0]["operation"] == operation
+    late = shared.ask(token, "POST", "/v1/cancel", json={"name": request})
+    assert late.status_code == 409
+    assert operation in late.text
+    assert request in late.text
+
+
+def test_an_operator_uses_the_id_that_a_tenant_quotes(lived: Shared) -> None:
+    real = lived.client.get("/v1/operations").json()["operations"]
+    (mine,) = [each for each in real if each["impact"] == "live-migrate"]
+    for tenant in TENANTS:
+        listed = lived.ask(lived.token(tenant), "GET", "/v1/operations").json()
+        (seen,) = [
+            each for each in listed["operations"] if each["impact"] == "live-migrate"
+        ]
+        assert seen["operation"] != mine["operation"]
+        for path in ("operations/{}", "operations/{}/explain", "history/operations/{}"):
+            answer = lived.client.get(f"/v1/{path.format(seen['operation'])}")
+            assert answer.json()["operation"] == mine["operation"]
+        answer = lived.client.get(f"/v1/requests/{seen['request']}")
+        assert answer.json()["request"] == mine["request"]
+        for name in (seen["operation"], seen["request"]):
+            for path in ("history", "history/operations"):
+                answer = lived.client.get(f"/v1/{path}?operation={name}")
+                (found,) = {
+                    json.dumps(each)
+                    for each in answer.json()[
+                        "entries" if path == "history" else "operations"
+                    ][:1]
+                }
+                assert mine["operation"] in found or mine["request"] in found
+    assert lived.client.get("/v1/operations/op-0000000000").status_code == 404
+
+
+def test_an_operator_cancels_what_a_tenant_quotes(lived: Shared) -> None:
+    token = lived.token()
+    listed = lived.ask(token, "GET", "/v1/operations").json()["operations"]
+    (seen,) = [each for each in listed if each["impact"] == "live-migrate"]
+    cancelled = lived.order("cancel", name=seen["operation"])["cancelled"]
+    assert [each["impact"] for each in cancelled] == ["live-migrate"]
+    assert cancelled[0]["operation"] != seen["operation"]
+
+
+@pytest.mark.parametrize("path", ["operations?all=true&", "history?", "availability?"])
+@pytest.mark.parametrize("digits", ["", "0", "17", "~", "op-", "web_0/1", "web_0/~"])
+def test_a_cursor_that_was_not_given_tells_nothing_of_real_keys(
+    browsed: Shared, path: str, digits: str
+) -> None:
+    token = browsed.token()
+    answer = browsed.ask(token, "GET", f"/v1/{path}after={digits}&limit=1")
+    assert answer.status_code == 200
+    # Half a key in front of each: nothing is compared with the real ones.
+    real = browsed.client.get("/v1/operations?all=true").json()["operations"]
+    for each in real if path.startswith("operations") else ():
+        for name in (each["operation"][:6], each["operation"][:-1]):
+            page = browsed.ask(token, "GET", f"/v1/{path}after={name}").json()
+            assert page["operations"] == []
+
+
+def test_messages_of_a_tenant_are_forgotten_as_they_are_kept(
+    with_webhooks: Shared,
+) -> None:
+    desk = with_webhooks.desk
+
+    def waiting() -> list[OutboxMessage]:
+        return desk.store.read(
+            lambda reader: outbox.waiting(reader, "shop", tenant="shop", limit=100)
+        )
+
+    there = waiting()
+    assert there
+    who = Who(actor=operator("x"))
+    count = desk.plane.order(
+        who, lambda work: outbox.forget(work, there), now=desk.now()
+    )
+    assert count == len(there)
+    assert waiting() == []

@@ -1,0 +1,148 @@
+"""Failed authentication: slowed down, logged, and nobody else's loss."""
+
+import logging
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.admin import limits
+from forewarn.admin.app import create_app
+from forewarn.admin.problems import TooManyError
+from forewarn.admin.throttle import RefusalLog, Throttle, source_of
+from forewarn.admin.tokens import parse_tokens
+from forewarn.instants import SECOND
+from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.tenants import Shared
+
+ALICE = "alice-0123456789abcdef-0123"
+
+
+class Seconds:
+    """The I/O time."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def guarded(desk: LocalDesk) -> TestClient:
+    known = parse_tokens(f"alice:{ALICE}\n", file="tokens")
+    app = create_app(desk, tokens=known, version="1", clock=desk.clock)
+    return TestClient(app, base_url="http://forewarn.example", client=("192.0.2.7", 1))
+
+
+def ask(client: TestClient, token: str) -> int:
+    headers = {"Authorization": f"Bearer {token}"}
+    return client.get("/v1/fleet", headers=headers).status_code
+
+
+def test_wrong_tokens_of_one_source_are_slowed_down(desk: LocalDesk) -> None:
+    client = guarded(desk)
+    made = client.post(
+        "/v1/tokens", json={}, headers={"Authorization": f"Bearer {ALICE}"}
+    ).json()["token"]
+    for number in range(limits.FAILURES_AT_ONCE):
+        assert ask(client, f"wrong-{number}") == 401
+    answer = client.get("/v1/fleet", headers={"Authorization": "Bearer wrong"})
+    assert (answer.status_code, answer.json()["kind"]) == (429, "too-many")
+    assert answer.headers["retry-after"] == f"{limits.FAILURE_SECONDS:g}"
+    # A token that was good before is good, also from here; a new one must wait.
+    assert [ask(client, ALICE), ask(client, made)] == [200, 429]
+    # From elsewhere it is good at once.
+    other = TestClient(client.app, client=("192.0.2.8", 1))
+    assert ask(other, made) == 200
+    assert ask(client, made) == 200
+    desk.clock.advance_to(desk.now() + round(limits.FAILURE_SECONDS * SECOND))
+    assert [ask(client, "wrong"), ask(client, "wrong")] == [401, 429]
+
+
+def test_token_that_was_revoked_is_known_no_more(desk: LocalDesk) -> None:
+    client = guarded(desk)
+    alice = {"Authorization": f"Bearer {ALICE}"}
+    made = client.post("/v1/tokens", json={}, headers=alice).json()
+    assert ask(client, made["token"]) == 200
+    client.post("/v1/tokens/revoke", json={"id": made["id"]}, headers=alice)
+    codes = [ask(client, made["token"]) for _ in range(limits.FAILURES_AT_ONCE + 1)]
+    assert codes == [401] * limits.FAILURES_AT_ONCE + [429]
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SOURCES_MAX", 3)
+    monkeypatch.setattr(limits, "KNOWN_TOKENS_MAX", 3)
+    throttle = Throttle(Seconds())
+    for number in range(10):
+        for _ in range(limits.FAILURES_AT_ONCE):
+            throttle.failed(f"192.0.2.{number}", "wrong")
+        throttle.succeeded(f"good-{number}")
+    for number in range(7, 10):
+        with pytest.raises(TooManyError):
+            throttle.check(f"192.0.2.{number}", "wrong")
+        throttle.check(f"192.0.2.{number}", f"good-{number}")
+    throttle.check("192.0.2.6", "wrong")
+    with pytest.raises(TooManyError):
+        throttle.check("192.0.2.9", "good-6")
+
+
+@pytest.mark.parametrize(
+    ("peer", "source"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8::7", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("pid 7, uid 1000", "uid 1000"),
+        ("", ""),
+    ],
+)
+def test_sources(peer: str, source: str) -> None:
+    assert source_of(peer) == source
+
+
+def test_refused_requests_are_logged_within_limits(
+    desk: LocalDesk, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = guarded(desk)
+    with caplog.at_level(logging.WARNING, "forewarn.admin"):
+        for _ in range(5):
+            ask(client, "s3cret-and-wrong")
+        (line,) = caplog.records
+        assert line.getMessage() == (
+            "the operator API refused a request from 192.0.2.7: a good bearer token is "
+            "needed"
+        )
+        assert "s3cret-and-wrong" not in caplog.text
+        caplog.clear()
+        desk.clock.advance_to(desk.now() + round(limits.REFUSED_LOG_SECONDS * SECOND))
+        ask(client, "wrong")
+        assert caplog.text.endswith("needed (4 more were not logged)\n")
+        caplog.clear()
+        log = RefusalLog(Seconds())
+        for number in range(100):
+            log.note("no", peer=f"192.0.2.{number}")
+        assert len(caplog.records) == limits.REFUSED_LOG_LINES
+
+
+def test_forbidden_request_is_logged_with_its_holder(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shared = Shared()
+    token = shared.token()
+    with caplog.at_level(logging.WARNING, "forewarn.admin"):
+        for _ in range(3):
+            assert shared.ask(token, "GET", "/v1/tokens").status_code == 403
+    (line,) = caplog.records
+    assert "a request of shop/ci from testclient: this token is" in line.getMessage()
+
+
+def test_reads_of_a_tenant_have_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Shared()
+    shop, bank = shared.token(), shared.token("hidden-bank")
+    monkeypatch.setattr(limits, "TENANT_READS_AT_ONCE", 30)
+    # As good as none come back while the test runs.
+    monkeypatch.setattr(limits, "TENANT_READS_PER_SECOND", 0.001)
+    codes = [shared.ask(shop, "GET", "/v1/events").status_code for _ in range(32)]
+    assert codes == [200] * 30 + [429] * 2
+    # Orders, operators and other tenants have their own.
+    assert shared.ask(bank, "GET", "/v1/fleet").status_code == 200
+    assert shared.client.get("/v1/fleet").status_code == 200

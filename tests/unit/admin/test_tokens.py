@@ -1,0 +1,186 @@
+"""Tokens of the store: their end, their last use, their names, and their makers."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.admin.app import create_app
+from forewarn.admin.tokens import parse_tokens
+from forewarn.control import tokens
+from forewarn.control.work import Who
+from forewarn.instants import SECOND, parse_instant
+from forewarn.protocol.actors import service_part
+from forewarn.store import kinds
+from forewarn.store.port import StoreError
+from forewarn.store.token import Token
+from tests.unit.admin.desk import START, LocalDesk
+
+ALICE = "alice-0123456789abcdef-0123"
+
+
+def make(client: TestClient, **body: Any) -> Any:
+    answer = client.post("/v1/tokens", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def stored(desk: LocalDesk) -> list[Token]:
+    return desk.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
+
+
+def use(client: TestClient, token: str) -> int:
+    headers = {"Authorization": f"Bearer {token}"}
+    return client.get("/v1/operations", headers=headers).status_code
+
+
+def test_token_ends_after_90_days_unless_its_maker_says_otherwise(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    usual, short = make(client), make(client, expires_in="1h")
+    endless = make(client, expires_in="never")
+    assert parse_instant(usual["expires"]) - START == tokens.DEFAULT_LIFETIME
+    assert (short["expires"], endless["expires"]) == ("2030-01-01T01:00:00Z", None)
+    desk.clock.advance_to(START + tokens.DEFAULT_LIFETIME - SECOND)
+    assert [use(client, each["token"]) for each in (usual, short)] == [200, 401]
+    desk.clock.advance_to(START + tokens.DEFAULT_LIFETIME)
+    assert [use(client, each["token"]) for each in (usual, endless)] == [401, 200]
+
+
+def test_last_use_is_stored_once_an_hour_and_without_a_line_in_the_history(
+    client: TestClient, desk: LocalDesk
+) -> None:
+    made = make(client, expires_in="never")
+    lines = client.get("/v1/history").json()["entries"]
+
+    def last_use() -> tuple[Any, int]:
+        (listed,) = client.get("/v1/tokens").json()["tokens"]
+        return listed["last_used"], stored(desk)[0].revision
+
+    assert last_use() == (None, 0)
+    for _ in range(3):
+        assert use(client, made["token"]) == 200
+    assert last_use() == ("2030-01-01T00:00:00Z", 1)
+    desk.clock.advance_to(START + tokens.USE_STEP - 1)
+    use(client, made["token"])
+    assert last_use()[1] == 1
+    desk.clock.advance_to(START + tokens.USE_STEP)
+    use(client, made["token"])
+    assert last_use() == ("2030-01-01T01:00:00Z", 2)
+    assert client.get("/v1/history").json()["entries"] == lines
+
+
+def test_use_of_revoked_token_is_not_stored(client: TestClient) -> None:
+    made = make(client)
+    client.post("/v1/tokens/revoke", json={"id": made["id"]})
+    assert use(client, made["token"]) == 401
+    assert client.get("/v1/tokens").json()["tokens"] == []
+
+
+def test_use_that_cannot_be_stored_fails_no_request(
+    client: TestClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(client)
+
+    def full(*_arguments: object) -> None:
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.plane, "order", lambda *_args, **_more: full())
+        assert use(client, made["token"]) == 200
+    assert stored(desk)[0].last_used_at == 0
+
+
+@pytest.mark.parametrize("name", ["ci", "CI"])
+def test_name_of_a_good_token_is_refused(
+    client: TestClient, desk: LocalDesk, name: str
+) -> None:
+    first = make(client, name="ci", expires_in="1h")
+    make(client, name=name, tenant="shop")
+    make(client, name=name, tenant="bank")
+    refused = client.post("/v1/tokens", json={"name": name})
+    assert refused.status_code == 409
+    assert refused.json()["error"] == f"token {first['id']} has the name ci"
+    desk.advance("1h")
+    make(client, name=name)
+    revoked = next(each for each in stored(desk) if each.tenant == "shop")
+    client.post("/v1/tokens/revoke", json={"id": revoked.token_id})
+    make(client, name=name, tenant="shop")
+
+
+def test_tokens_without_a_name_are_called_by_their_ids(client: TestClient) -> None:
+    made = [make(client), make(client)]
+    assert [f"tk-{each['name'].removeprefix('token-')}" for each in made] == [
+        each["id"] for each in made
+    ]
+
+
+def test_number_of_tokens_is_bounded(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "TOKENS_MAX", 2)
+    make(client, tenant="shop")
+    make(client, tenant="shop")
+    refused = client.post("/v1/tokens", json={"tenant": "shop"})
+    assert refused.status_code == 409
+    assert "tenant shop has 2 tokens" in refused.json()["error"]
+    make(client, tenant="bank")
+
+
+def test_names_of_the_token_file_are_nobody_elses(desk: LocalDesk) -> None:
+    open_app = TestClient(
+        create_app(desk, tokens=None, version="1"), base_url="http://127.0.0.1"
+    )
+    early = make(open_app, name="alice")["token"]
+    known = parse_tokens(f"alice:{ALICE}\n", file="tokens")
+    app = create_app(desk, tokens=known, version="1")
+    guarded = TestClient(app, headers={"Authorization": f"Bearer {ALICE}"})
+    for name in ("alice", "Alice"):
+        refused = guarded.post("/v1/tokens", json={"name": name})
+        assert refused.status_code == 409
+        assert "in the token file" in refused.json()["error"]
+    make(guarded, name="alice", tenant="shop")
+    # A token with a name that the file got later is refused.
+    assert use(guarded, early) == 401
+
+
+def test_token_made_without_authentication_is_marked_and_ends(desk: LocalDesk) -> None:
+    open_app = TestClient(
+        create_app(desk, tokens=None, version="1"), base_url="http://127.0.0.1"
+    )
+    stranger = make(open_app, name="stranger")
+    assert stranger["unauthenticated"]
+    # So is a token that its holder makes.
+    open_app.headers["Authorization"] = f"Bearer {stranger['token']}"
+    second = make(open_app, name="second")
+    assert second["unauthenticated"]
+
+    known = parse_tokens(f"alice:{ALICE}\n", file="tokens")
+    guarded = TestClient(
+        create_app(desk, tokens=known, version="1"),
+        headers={"Authorization": f"Bearer {ALICE}"},
+    )
+    good = make(guarded, name="good")
+    assert not good["unauthenticated"]
+    ended = desk.plane.order(
+        Who(actor=service_part("service")),
+        tokens.revoke_unauthenticated,
+        now=desk.now(),
+    )
+    assert ended == 2
+    made = (stranger, second, good)
+    assert [use(guarded, each["token"]) for each in made] == [401, 401, 200]
+
+
+def test_history_names_token_and_peer_of_each_order(client: TestClient) -> None:
+    made = make(client, name="ci")
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    client.post("/v1/reboot", json={"vms": ["web_0"]}, headers=headers)
+    entries = client.get("/v1/history").json()["entries"]
+    (created,) = (each for each in entries if each["what"] == "token created")
+    assert (created["actor"], created["token"]) == ("operator", None)
+    assert created["peer"] == "testclient"
+    mine = [each for each in entries if each["actor"] == "ci"]
+    assert mine
+    for each in mine:
+        assert (each["token"], each["peer"]) == (made["id"], "testclient")

@@ -1,0 +1,94 @@
+"""Where the command line finds the operator API, a token for it, and its trust."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.cli import doors
+from forewarn.cli.client import Client
+from forewarn.cli.doors import Place, token_of_file, trust
+from forewarn.cli.failure import CommandError
+from tests.unit.cli.conftest import Ended
+
+Run = Callable[..., Ended]
+
+
+@pytest.mark.parametrize(
+    ("url", "socket", "is_here", "is_private"),
+    [
+        ("http://127.0.0.1:8200", "", True, True),
+        ("http://localhost:8200/", "", True, True),
+        ("http://[::1]:8200", "", True, True),
+        ("https://forewarn.example", "", False, True),
+        ("http://forewarn.example", "", False, False),
+        ("unix:/run/forewarn/api", "/run/forewarn/api", True, True),
+    ],
+)
+def test_places(url: str, socket: str, *, is_here: bool, is_private: bool) -> None:
+    place = Place.of(url)
+    found = (place.socket, place.is_here, place.is_private)
+    assert found == (socket, is_here, is_private)
+
+
+@pytest.mark.parametrize("url", ["unix:run/api", "ftp://x", "http://", "x"])
+def test_urls_that_name_no_service(url: str) -> None:
+    with pytest.raises(CommandError, match="is not the URL of a service"):
+        Place.of(url)
+
+
+def test_token_of_the_package_goes_to_this_machine_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    monkeypatch.setattr(doors, "TOKEN_FILE", file)
+    assert token_of_file("", is_here=True) == ""
+    for text, token in (
+        ("# ours\n\n abc \nother\n", "abc"),
+        ("alice: a:b\n", "a:b"),
+        ("# nothing\n", ""),
+    ):
+        file.write_text(text)
+        assert token_of_file("", is_here=True) == token
+        assert token_of_file("", is_here=False) == ""
+        assert token_of_file(str(file), is_here=False) == token
+    file.write_bytes(b"\xff")
+    assert token_of_file("", is_here=True) == ""
+    with pytest.raises(CommandError, match="it is not UTF-8"):
+        token_of_file(str(file), is_here=True)
+    with pytest.raises(CommandError, match="No such file"):
+        token_of_file(str(tmp_path / "none"), is_here=True)
+
+
+def test_command_warns_before_a_token_goes_over_http(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for url in ("http://127.0.0.1:1", "https://forewarn.example", "unix:/run/x"):
+        with Client(url, "secret"):
+            assert capsys.readouterr().err == ""
+    with Client("http://forewarn.example"):
+        assert capsys.readouterr().err == ""
+    with Client("http://forewarn.example", "secret"):
+        told = capsys.readouterr().err
+    assert told == (
+        "forewarn: warning: the token goes to http://forewarn.example without "
+        "encryption; use https\n"
+    )
+
+
+def test_authorities_that_cannot_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    for text in (None, "no certificate"):
+        if text is not None:
+            file.write_text(text)
+        with pytest.raises(CommandError, match="cannot be used"):
+            trust(str(file))
+    assert trust("") is True
+
+
+# The HTTP library leaves the socket that it could not connect to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_socket_that_is_not_there(forewarn: Run, tmp_path: Path) -> None:
+    ended = forewarn("operations", "--url", f"unix:{tmp_path / 'api'}")
+    assert ended.status == 3
+    assert "cannot be reached" in ended.err

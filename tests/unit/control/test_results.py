@@ -1,0 +1,291 @@
+"""Results per VM: what was done to one VM is believed, whatever became of others."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.control import accounts, failures, outcome, reports, uptime, verbs
+from forewarn.control.verbs import Wishes
+from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.drivers.journal import MemoryJournal
+from forewarn.drivers.port import Observation, Report, Verdict, VmResult, VmVerdict
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.availability import Period
+from forewarn.fleet.model import VmState
+from forewarn.instants import MINUTE
+from forewarn.protocol.operations import (
+    Action,
+    CallState,
+    Operation,
+    OperationState,
+    Verb,
+)
+from forewarn.sim.world import World
+from forewarn.store.memory import MemoryStore
+
+FLEET = """
+[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[scope]]
+name = "web"
+kind = "availability-set"
+""" + "".join(
+    f"""
+[[vm]]
+name = "v{number}"
+host = "h1"
+scope = "web"
+"""
+    for number in (1, 2, 3)
+)
+
+
+class Blind(SimulatedDriver):
+    """Reports what the test says, and sees nothing."""
+
+    def observe(self, vms: object) -> dict[str, Observation]:
+        return {}
+
+
+@pytest.fixture
+def world() -> World:
+    journal = MemoryJournal()
+    store = MemoryStore()
+    return World(store=lambda: store, driver=Blind(journal=journal), fleet=FLEET)
+
+
+def started(world: World) -> Operation:
+    """Order that the host is emptied, and return its operation when it has begun."""
+    world.order(lambda work: verbs.maintain(work, ["h1"], Action.REDEPLOY, Wishes()))
+    [operation] = [each for each in world.operations() if each.verb is Verb.MAINTAIN]
+    while world.operation(operation.operation_id).state is not OperationState.IMPACTING:
+        world.advance("10s")
+    return world.operation(operation.operation_id)
+
+
+def wait_called_again(world: World, operation: Operation) -> Operation:
+    generation = world.operation(operation.operation_id).generation
+    while world.operation(operation.operation_id).generation == generation:
+        world.advance("1s")
+    return world.operation(operation.operation_id)
+
+
+def result(
+    vm: str, verdict: VmVerdict, note: str = "", *, down: bool = False
+) -> VmResult:
+    return VmResult(vm=vm, verdict=verdict, note=note, is_down=down)
+
+
+DONE, FAILED, UNKNOWN = VmVerdict.DONE, VmVerdict.FAILED, VmVerdict.UNKNOWN
+
+
+def report(world: World, operation: Operation, *results: VmResult) -> Operation:
+    """Take over a report of the present call."""
+    current = world.operation(operation.operation_id)
+    said = Report(
+        operation_id=current.operation_id,
+        generation=current.generation,
+        verdict=Verdict.DONE
+        if all(each.verdict is DONE for each in results)
+        else Verdict.FAILED,
+        results=results,
+    )
+    world.order(lambda work: outcome.take_report(work, said, {}))
+    return world.operation(operation.operation_id)
+
+
+def test_partial_success_is_recorded_and_only_the_rest_is_tried_again(
+    world: World,
+) -> None:
+    operation = started(world)
+    after = report(
+        world,
+        operation,
+        result("v1", DONE),
+        result("v2", DONE),
+        result("v3", FAILED, "no route"),
+    )
+    assert [world.stored_vm(f"v{n}").host for n in (1, 2, 3)] == ["h2", "h2", "h1"]
+    assert after.call_state is CallState.RETRY
+    assert after.note == "2 of 3 VMs are done; vm v3: no route"
+    again = wait_called_again(world, operation)
+    assert [move.vm for move in again.moves if not move.done] == ["v3"]
+
+
+def test_given_up_call_leaves_moved_vms_where_they_are_and_their_host_may_fail(
+    world: World,
+) -> None:
+    operation = started(world)
+    results = result("v1", DONE), result("v2", DONE), result("v3", FAILED, "no")
+    while report(world, operation, *results).state is OperationState.IMPACTING:
+        results = (result("v3", FAILED, "no"),)
+        wait_called_again(world, operation)
+    assert world.operation(operation.operation_id).state is OperationState.FAILED
+    failure = world.order(lambda work: failures.fail_host(work, "h2"))
+    assert failure.vms == ("v1", "v2")
+    assert {event.scope for event in world.live_events()} == {"web"}
+
+
+def test_vm_moved_to_a_host_that_failed_meanwhile_is_there_and_down(
+    world: World,
+) -> None:
+    operation = started(world)
+    world.order(lambda work: failures.fail_host(work, "h2"))
+    after = report(world, operation, *(result(f"v{n}", DONE) for n in (1, 2, 3)))
+    assert after.state is OperationState.RECOVERING
+    for name in ("v1", "v2", "v3"):
+        vm = world.stored_vm(name)
+        assert (vm.host, vm.state) == ("h2", VmState.DOWN)
+    told = [
+        each
+        for each in world.operations()
+        if each.verb is Verb.FAIL
+        and each.state is OperationState.IMPACTING
+        and each.vms
+    ]
+    assert sorted(each.vms[0] for each in told) == ["v1", "v2", "v3"]
+    asked = uptime.Asked(period=Period(since=world.now - 60 * MINUTE, until=world.now))
+    world.read(lambda reader: uptime.page(reader, asked, after="", limit=9))
+
+
+def test_unknown_vm_waits_for_an_operator_and_the_others_do_not(world: World) -> None:
+    operation = started(world)
+    after = report(
+        world, operation, result("v1", DONE), result("v2", DONE), result("v3", UNKNOWN)
+    )
+    assert after.call_state is CallState.UNKNOWN
+    assert after.note == "2 of 3 VMs are done; vm v3: unknown"
+    assert [world.stored_vm(f"v{n}").host for n in (1, 2, 3)] == ["h2", "h2", "h1"]
+    world.order(lambda work: outcome.resolve(work, operation.operation_id, done=False))
+    assert [world.stored_vm(f"v{n}").host for n in (1, 2, 3)] == ["h2", "h2", "h1"]
+    assert world.operation(operation.operation_id).state is OperationState.FAILED
+
+
+def test_operator_who_says_done_is_believed_where_nothing_is_known(
+    world: World,
+) -> None:
+    operation = started(world)
+    after = report(
+        world,
+        operation,
+        result("v1", DONE),
+        result("v2", FAILED, "no route"),
+        result("v3", UNKNOWN),
+    )
+    assert after.call_state is CallState.UNKNOWN
+    world.order(lambda work: outcome.resolve(work, operation.operation_id, done=True))
+    assert [world.stored_vm(f"v{n}").host for n in (1, 2, 3)] == ["h2", "h1", "h2"]
+    after = world.operation(operation.operation_id)
+    assert (after.state, after.call_state) == (
+        OperationState.IMPACTING,
+        CallState.RETRY,
+    )
+    assert "it failed for v2" in after.note
+    again = wait_called_again(world, operation)
+    assert [move.vm for move in again.moves if not move.done] == ["v2"]
+    assert not any(move.has_failed for move in again.moves)
+    report(world, operation, result("v2", DONE))
+    assert world.stored_vm("v2").host == "h2"
+    after = world.operation(operation.operation_id)
+    assert after.state is OperationState.RECOVERING
+
+
+def test_vm_that_is_known_to_be_down_has_its_failure_whatever_is_resolved(
+    world: World,
+) -> None:
+    operation = started(world)
+    report(
+        world,
+        operation,
+        result("v1", UNKNOWN),
+        result("v2", FAILED, "no boot", down=True),
+        result("v3", FAILED, "no route"),
+    )
+    world.order(lambda work: outcome.resolve(work, operation.operation_id, done=False))
+    assert world.operation(operation.operation_id).state is OperationState.FAILED
+    states = [world.stored_vm(f"v{n}").state for n in (1, 2, 3)]
+    assert states == [VmState.RUNNING, VmState.DOWN, VmState.RUNNING]
+
+
+def test_report_for_one_vm_that_names_another_host_is_not_believed(
+    world: World,
+) -> None:
+    operation = started(world)
+    elsewhere = replace(result("v3", DONE), host="h1")
+    after = report(world, operation, result("v1", DONE), result("v2", DONE), elsewhere)
+    assert "vm v3 is on h1, not on h2" in after.note
+    assert world.stored_vm("v1").host == "h2"
+
+
+def test_late_report_of_an_earlier_call_changes_nothing(world: World) -> None:
+    operation = started(world)
+    early = operation.generation
+    report(world, operation, *(result(f"v{n}", FAILED) for n in (1, 2, 3)))
+    wait_called_again(world, operation)
+    late = Report(
+        operation_id=operation.operation_id,
+        generation=early,
+        verdict=Verdict.DONE,
+        results=(result("v1", DONE),),
+    )
+    world.order(lambda work: outcome.take_report(work, late, {}))
+    assert world.stored_vm("v1").host == "h1"
+
+
+def test_simulated_driver_succeeds_for_some(world: World) -> None:
+    driver = world.driver
+    assert isinstance(driver, SimulatedDriver)
+    driver.inject(Fault(kind=FaultKind.FAIL, vm="v3", reason="no", spares_others=True))
+    operation = started(world)
+    world.advance(2 * MINUTE)
+    assert world.stored_vm("v1").host == "h2"
+    world.advance(30 * MINUTE)
+    assert world.operation(operation.operation_id).state is OperationState.DONE
+    assert world.stored_vm("v3").host == "h2"
+
+
+def test_failure_of_a_vm_outlives_the_failure_of_its_host(world: World) -> None:
+    world.order(lambda work: failures.fail_vm(work, "v1"))
+    [before] = [each for each in world.operations() if each.vms == ("v1",)]
+    failure = world.order(lambda work: failures.fail_host(work, "h1"))
+    assert failure.vms == ("v2", "v3")
+    world.order(lambda work: failures.restore_host(work, "h1"))
+    assert world.stored_vm("v1").state is VmState.DOWN
+    assert world.stored_vm("v2").state is VmState.RUNNING
+    assert world.operation(before.operation_id).state is OperationState.IMPACTING
+    world.order(lambda work: failures.restore_vm(work, "v1"))
+    assert world.stored_vm("v1").state is VmState.RUNNING
+    assert world.operation(before.operation_id).state is OperationState.DONE
+
+
+def test_operation_that_called_no_driver_says_so(world: World) -> None:
+    world.order(lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, Wishes()))
+    world.advance(MINUTE)
+    [operation] = world.operations()
+    assert operation.called_no_driver
+    told = world.read(
+        lambda reader: reports.operation_report(reader, operation, now=world.now)
+    )
+    assert told["no_driver_call"] is True
+    assert "the driver was not called" in told["note"]
+    why = world.read(
+        lambda reader: reports.explanation(reader, operation, now=world.now)
+    )
+    assert "the driver was not called" in why["standing"]
+    world.advance(30 * MINUTE)
+    [operation] = world.operations()
+    assert operation.state is OperationState.DONE
+    assert "the driver was not called" in operation.note
+    account = world.read(
+        lambda reader: accounts.account(reader, operation, now=world.now)
+    )
+    assert account["no_driver_call"] is True
+
+
+def test_operation_that_called_a_driver_does_not_say_otherwise(world: World) -> None:
+    operation = started(world)
+    assert not operation.called_no_driver
+    failure = world.order(lambda work: failures.fail_host(work, "h2"))
+    assert not failure.called_no_driver

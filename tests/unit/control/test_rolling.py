@@ -1,0 +1,118 @@
+"""Whose turn it is: the hosts that may be announced, and why the others may not."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.control.rolling import Standing, Waiting, admit
+from forewarn.protocol.blockers import HostInUse, ScopeInUse, ScopeReserved
+
+BUSY = HostInUse(host="h1")
+
+
+def host(operation: str, *, busy: bool = False, **domains: int) -> Waiting:
+    """Return a waiting host with one fault domain of each scope."""
+    return Waiting(
+        operation=operation,
+        domains={scope: frozenset({domain}) for scope, domain in domains.items()},
+        obstacles=(BUSY,) if busy else (),
+    )
+
+
+def test_the_first_is_announced_while_there_are_slots() -> None:
+    hosts = [host("op-1"), host("op-2"), host("op-3")]
+    assert admit(hosts, slots=2, scopes={}).announced == ("op-1", "op-2")
+    assert admit(hosts, slots=0, scopes={}).announced == ()
+
+
+def test_one_fault_domain_of_a_scope_at_a_time() -> None:
+    hosts = [host("op-1", db=0), host("op-2", db=1), host("op-3", db=0)]
+    decided = admit(hosts, slots=3, scopes={})
+    assert decided.announced == ("op-1", "op-3")
+    assert decided.passed_over == (("op-2", ScopeInUse(scope="db", fault_domain=0)),)
+
+
+def test_what_is_under_way_counts() -> None:
+    scopes = {"db": Standing(domains=frozenset({1}))}
+    hosts = [host("op-1", db=0), host("op-2", db=1)]
+    assert admit(hosts, slots=2, scopes=scopes).announced == ("op-2",)
+
+
+def test_a_host_with_two_fault_domains_of_a_scope_waits_until_it_is_quiet() -> None:
+    both = Waiting(operation="op-1", domains={"db": frozenset({0, 1})})
+    scopes = {"db": Standing(domains=frozenset({1}))}
+    assert admit([both], slots=1, scopes=scopes).passed_over == (
+        ("op-1", ScopeInUse(scope="db", fault_domain=1)),
+    )
+    assert admit([both], slots=1, scopes={}).announced == ("op-1",)
+
+
+def test_a_scope_that_is_reserved_is_left_to_who_has_waited() -> None:
+    scopes = {"db": Standing(reserved_by="op-2")}
+    hosts = [host("op-1", db=0), host("op-2", db=0), host("op-3", db=0)]
+    decided = admit(hosts, slots=3, scopes=scopes)
+    assert decided.announced == ("op-1", "op-2")
+    assert decided.passed_over == (
+        ("op-3", ScopeReserved(scope="db", operation="op-2")),
+    )
+
+
+def test_a_host_in_use_does_not_hold_up_the_next() -> None:
+    decided = admit([host("op-1", busy=True), host("op-2")], slots=1, scopes={})
+    assert decided.announced == ("op-2",)
+    assert decided.passed_over == (("op-1", BUSY),)
+
+
+DOMAINS = st.dictionaries(
+    st.sampled_from(["db", "web", "mail"]),
+    st.frozensets(st.integers(0, 2), min_size=1, max_size=2),
+    max_size=3,
+)
+HOSTS = st.lists(st.tuples(DOMAINS, st.booleans()), max_size=8).map(
+    lambda parts: [
+        Waiting(
+            operation=f"op-{number}", domains=domains, obstacles=(BUSY,) if busy else ()
+        )
+        for number, (domains, busy) in enumerate(parts)
+    ]
+)
+SCOPES = st.dictionaries(
+    st.sampled_from(["db", "web", "mail"]),
+    st.builds(
+        Standing,
+        domains=st.frozensets(st.integers(0, 2), max_size=2),
+        reserved_by=st.sampled_from(["", "op-0", "op-3", "op-7"]),
+    ),
+)
+
+
+@given(hosts=HOSTS, slots=st.integers(0, 9), scopes=SCOPES)
+def test_whoever_is_announced_may_be(
+    hosts: list[Waiting], slots: int, scopes: dict[str, Standing]
+) -> None:
+    decided = admit(hosts, slots=slots, scopes=scopes)
+    assert len(decided.announced) <= slots
+    by_id = {each.operation: each for each in hosts}
+    under_way = {scope: set(each.domains) for scope, each in scopes.items()}
+    for operation in decided.announced:
+        assert not by_id[operation].obstacles
+        for scope, domains in by_id[operation].domains.items():
+            there = under_way.setdefault(scope, set())
+            assert there <= domains
+            assert not there or len(domains) == 1
+            there |= domains
+
+
+@given(hosts=HOSTS, slots=st.integers(1, 9), scopes=SCOPES)
+def test_everybody_is_announced_or_told_why_not_until_the_slots_are_taken(
+    hosts: list[Waiting], slots: int, scopes: dict[str, Standing]
+) -> None:
+    decided = admit(hosts, slots=slots, scopes=scopes)
+    looked_at = {*decided.announced, *(name for name, _ in decided.passed_over)}
+    rest = [each.operation for each in hosts if each.operation not in looked_at]
+    assert not rest or len(decided.announced) == slots
+
+
+@given(hosts=HOSTS)
+def test_the_first_host_that_is_free_always_goes(hosts: list[Waiting]) -> None:
+    free = [each.operation for each in hosts if not each.obstacles]
+    assert admit(hosts, slots=1, scopes={}).announced == tuple(free[:1])

@@ -1,0 +1,182 @@
+"""What a host of a rollout costs does not grow with the number of hosts."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.sim.world import World
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import every
+from forewarn.store.sqlite import SqliteStore
+from tests.support.counted import CountedStore
+from tests.support.rollouts import (
+    DONE,
+    PLANNED,
+    fleet,
+    name_of,
+    roll_out,
+    states,
+    world_of,
+)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_a_host_costs_does_not_depend_on_the_number_of_hosts(
+    shared: bool,
+) -> None:
+    """Each host has one VM. Approvals are not counted."""
+    sizes = (300, 1000) if shared else (1000,)
+    costs = [cost_in_memory(count, shared=shared) for count in sizes]
+    for cost in costs:
+        assert cost.transactions <= TRANSACTIONS_MAX
+        assert cost.rows <= rows_max(scopes=1)
+    assert_equal_for_all_sizes(costs)
+
+
+@pytest.mark.parametrize(("vms", "scopes"), [(2, 1), (4, 2)])
+def test_a_host_takes_little_of_the_store(
+    vms: int, scopes: int, tmp_path: Path
+) -> None:
+    """The same, in the file: `vms` VMs a host, and each scope has some of each host."""
+    sizes = (100, 300) if scopes == 1 else (100,)
+    costs = [
+        cost_in_file(tmp_path / f"{count}.db", count, vms=vms, scopes=scopes)
+        for count in sizes
+    ]
+    for cost in costs:
+        assert cost.transactions <= TRANSACTIONS_MAX
+        assert cost.rows <= rows_max(scopes=scopes)
+        assert cost.kib <= KIB_MAX + KIB_PER_VM_MAX * vms
+    assert_equal_for_all_sizes(costs)
+
+
+TRANSACTIONS_MAX = 6
+"""Transactions of a host in a rollout, from the order to the end."""
+
+ROWS_MAX = 12
+ROWS_PER_SCOPE_MAX = 3
+"""Audit entries, and rows of the subjects by which they are found."""
+
+KIB_MAX = 15
+KIB_PER_VM_MAX = 3
+"""Growth of the store's used pages."""
+
+GROWTH_MAX = 1.1
+"""Ratio of the costs of a host in rollouts of different sizes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a host of a rollout cost, on average."""
+
+    transactions: float
+    rows: float
+    kib: float = 0
+
+
+def rows_max(*, scopes: int) -> int:
+    return ROWS_MAX + ROWS_PER_SCOPE_MAX * scopes
+
+
+def assert_equal_for_all_sizes(costs: Sequence[Cost]) -> None:
+    """Assert that a host costs hardly more where there are more of them."""
+    for smaller, larger in pairwise(costs):
+        assert larger.transactions <= GROWTH_MAX * smaller.transactions
+        assert larger.rows <= GROWTH_MAX * smaller.rows
+        assert larger.kib <= GROWTH_MAX * smaller.kib
+
+
+def cost_in_memory(count: int, *, shared: bool) -> Cost:
+    hosts = [
+        {("a" if shared else f"a{number}"): number % DOMAINS if shared else 0}
+        for number in range(count)
+    ]
+    it = world_of(hosts)
+    transactions, rows = it.passed["committed"], rows_of(it)
+    roll_out_to_the_end(it, count)
+    return Cost(
+        transactions=(it.passed["committed"] - transactions) / count,
+        rows=(rows_of(it) - rows) / count,
+    )
+
+
+def cost_in_file(file: Path, count: int, *, vms: int, scopes: int) -> Cost:
+    lines = fleet(
+        [
+            {f"s{scope}": number % DOMAINS for scope in range(scopes)}
+            for number in range(count)
+        ]
+    )
+    more = "".join(
+        f'\n[[vm]]\nname = "more{vm}-{number}"\nhost = "{name_of(number)}"\n'
+        f'scope = "s{vm % scopes}"\nfault_domain = {number % DOMAINS}'
+        for number in range(count)
+        for vm in range(scopes, vms)
+    )
+    it = World(
+        store=lambda: SqliteStore(file), driver=SimulatedDriver(), fleet=lines + more
+    )
+    transactions, rows, size = it.passed["committed"], rows_of(it), used_bytes(file)
+    roll_out_to_the_end(it, count)
+    cost = Cost(
+        transactions=(it.passed["committed"] - transactions) / count,
+        rows=(rows_of(it) - rows) / count,
+        kib=(used_bytes(file) - size) / 1024 / count,
+    )
+    it.store.close()
+    return cost
+
+
+DOMAINS = 5
+"""Fault domains of a scope whose VMs are on all hosts."""
+
+
+def roll_out_to_the_end(world: World, count: int) -> None:
+    roll_out(world, count, at_once=count // DOMAINS)
+    # Two domains are never announced together, and each needs less than an hour.
+    for _hour in range(2 * DOMAINS):
+        world.advance("1h")
+    assert set(states(world).values()) == {DONE}
+
+
+def rows_of(world: World) -> int:
+    """Return how many audit entries and rows of their subjects there are."""
+    entries = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+    return len(entries) + sum(len(entry.linked_subjects) for entry in entries)
+
+
+def used_bytes(file: Path) -> int:
+    """Return the size of the pages that the store uses, with its log written back."""
+    with closing(sqlite3.connect(file)) as connection:
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        assert not busy
+        pages, free, size = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+    return (pages - free) * size
+
+
+def test_reads_of_an_announcement_do_not_grow_with_the_number_of_hosts() -> None:
+    """All hosts of a fault domain are announced, one in each transaction."""
+    smaller, larger = (reads_per_announcement(count) for count in (100, 300))
+    assert larger <= GROWTH_MAX * smaller
+
+
+def reads_per_announcement(count: int) -> float:
+    """Return how many rows are read for each host that is announced."""
+    counted = CountedStore(MemoryStore())
+    hosts = [{"a": number % DOMAINS} for number in range(count)]
+    it = world_of(hosts, store=lambda: counted)
+    counted.rows.clear()
+    roll_out(it, count, at_once=count)
+    announced = [each for each in states(it).values() if each is not PLANNED]
+    assert len(announced) == count // DOMAINS
+    return counted.rows.total() / len(announced)

@@ -1,0 +1,225 @@
+"""Rollouts: hosts are announced one after the other, and each when its turn comes."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from forewarn.control import failures, rollouts, verbs
+from forewarn.control.verbs import Wishes
+from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR, MINUTE
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import (
+    Action,
+    OperationState,
+    RequestState,
+)
+from forewarn.sim.world import CrashError
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from forewarn.store.sqlite import SqliteStore
+from tests.support.rollouts import (
+    DONE,
+    PLANNED,
+    check_of,
+    fleet,
+    in_flight,
+    name_of,
+    of_host,
+    request,
+    roll_out,
+    states,
+    world_of,
+)
+
+
+def test_one_host_after_the_other_with_a_full_notice_each() -> None:
+    it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
+    roll_out(it, 3)
+    assert [each.state for each in it.operations()].count(PLANNED) == 2
+    assert len(it.live_events()) == 1
+    noticed: list[int] = []
+    for _ in range(90):
+        it.advance("1m")
+        assert len(in_flight(it)) <= 1
+        for event in it.live_events():
+            assert event.not_before - event.created >= 15 * MINUTE
+            noticed.append(event.created)
+    assert set(states(it).values()) == {DONE}
+    assert len(set(noticed)) == 3
+
+
+def test_two_at_once_are_counted_from_announcement_to_end() -> None:
+    it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
+    roll_out(it, 3, at_once=2)
+    most = 0
+    for _ in range(90):
+        it.advance("1m")
+        most = max(most, len(in_flight(it)))
+        assert request(it).in_flight == len(in_flight(it))
+    assert most == 2
+    assert set(states(it).values()) == {DONE}
+
+
+def test_not_before_is_the_earliest_end_of_notice_for_each() -> None:
+    it = world_of([{"a": 0}, {"b": 0}])
+    roll_out(it, 2, ahead=HOUR)
+    ends = it.now + HOUR
+    assert of_host(it, 0).not_before == ends
+    it.advance("75m")
+    assert of_host(it, 0).state is DONE
+    assert of_host(it, 1).not_before > ends
+    assert of_host(it, 1).not_before - it.live_events()[0].created >= 15 * MINUTE
+
+
+def test_at_most_one_fault_domain_of_a_scope_is_announced() -> None:
+    it = world_of([{"a": 0}, {"a": 1}, {"a": 0}, {"b": 0}])
+    roll_out(it, 4, at_once=4)
+    assert states(it)[name_of(1)] is PLANNED
+    assert len(in_flight(it)) == 3
+    assert "fault domain 0 of scope a is announced" in " ".join(
+        it.explain(of_host(it, 1).operation_id)
+    )
+    it.advance("3h")
+    assert set(states(it).values()) == {DONE}
+
+
+def test_another_rollout_waits_for_the_scope_too() -> None:
+    it = world_of([{"a": 0}, {"a": 1}, {"b": 0}, {"c": 0}])
+    for pair in (["h0000", "h0002"], ["h0001", "h0003"]):
+        it.order(
+            lambda work, pair=pair: verbs.maintain(
+                work, pair, Action.FREEZE, Wishes(at_once=2)
+            )
+        )
+    it.settle()
+    assert {name for name, state in states(it).items() if state is PLANNED} == {"h0001"}
+    it.advance("2h")
+    assert set(states(it).values()) == {DONE}
+
+
+def test_a_host_is_read_when_it_is_announced() -> None:
+    it = world_of([{"a": 0}, {"b": 0}])
+    roll_out(it, 2)
+    it.apply_fleet(
+        fleet([{"a": 0}, {"b": 0}])
+        + '\n[[vm]]\nname = "late"\nhost = "h0001"\nscope = "a"\nfault_domain = 0\n'
+    )
+    it.advance("30m")
+    assert sorted(of_host(it, 1).vms) == ["b-1", "late"]
+
+
+def test_a_failure_stops_the_rollout_before_the_next_announcement() -> None:
+    driver = SimulatedDriver()
+    it = world_of([{"a": 0}, {"b": 0}, {"c": 0}], driver=driver)
+    driver.inject(Fault(kind=FaultKind.FAIL, times=None))
+    roll_out(it, 3)
+    it.advance("2h")
+    assert Counter(states(it).values()) == {
+        OperationState.FAILED: 1,
+        OperationState.CANCELLED: 2,
+    }
+    assert request(it).state is RequestState.STOPPED
+    told = {event.operation for event in it.read(_all_events)}
+    assert len(told) == 1
+
+
+def _all_events(reader: Reader) -> list[Event]:
+    found = every(reader, kinds.ALL_OPERATIONS)
+    return [
+        event
+        for operation in found
+        for event in every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id)
+    ]
+
+
+def test_a_rollout_of_many_is_cancelled_in_steps() -> None:
+    count = 2 * rollouts.CANCELLED_MAX + 10
+    it = world_of([{f"s{number}": 0} for number in range(count)])
+    made = roll_out(it, count)
+    it.order(lambda work: verbs.cancel(work, made.request_id, note="by hand"))
+    it.settle()
+    assert set(states(it).values()) == {OperationState.CANCELLED}
+    assert request(it).state is RequestState.CANCELLED
+
+
+def test_one_host_that_waits_is_cancelled_alone() -> None:
+    it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
+    roll_out(it, 3)
+    waiting = of_host(it, 1).operation_id
+    it.order(lambda work: verbs.cancel(work, waiting, note="by hand"))
+    it.advance("2h")
+    assert states(it) == {
+        "h0000": DONE,
+        "h0001": OperationState.CANCELLED,
+        "h0002": DONE,
+    }
+
+
+def test_a_host_that_fails_while_it_waits_leaves_the_rollout() -> None:
+    it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
+    roll_out(it, 3)
+    it.order(lambda work: failures.fail_host(work, "h0001"))
+    it.advance("2h")
+    done = [each for each in it.operations() if each.state is DONE]
+    assert {each.host for each in done} == {"h0000", "h0002"}
+
+
+def test_who_is_passed_over_for_long_comes_first() -> None:
+    # The first has a VM of each scope, and one of the scopes is always in use.
+    hosts = [{"a": 1, "b": 1}] + [{"ab"[number % 2]: 0} for number in range(40)]
+    it = world_of(hosts)
+    it.order(lambda work: failures.fail_vm(work, "a-1"))
+    roll_out(it, len(hosts), at_once=2)
+    assert of_host(it, 0).state is PLANNED
+    it.advance("90m")
+    it.order(lambda work: failures.restore_vm(work, "a-1"))
+    it.advance("2h")
+    assert of_host(it, 0).state is DONE
+    assert sum(each is PLANNED for each in states(it).values()) > 10
+
+
+def test_a_position_and_the_slots_are_explained() -> None:
+    it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
+    made = roll_out(it, 3)
+    (reason,) = it.explain(of_host(it, 2).operation_id)
+    assert reason == (
+        f"it waits for its turn: host 3 of 3 of rollout {made.request_id}, with 1 in "
+        "flight and at most 1 at once"
+    )
+
+
+def test_a_host_in_a_rollout_is_not_ordered_twice() -> None:
+    it = world_of([{"a": 0}, {"b": 0}])
+    roll_out(it, 2)
+    with pytest.raises(RefusedError, match=r"h0001 has op-.* Planned"):
+        it.order(lambda work: verbs.maintain(work, ["h0001"], Action.FREEZE, Wishes()))
+
+
+def test_a_crash_at_any_commit_loses_no_host(tmp_path: Path) -> None:
+    for number in range(1, 40):
+        file = tmp_path / f"{number}.db"
+        it = world_of(
+            [{"a": 0}, {"a": 1}, {"b": 0}, {"a": 0}],
+            store=lambda file=file: SqliteStore(file),
+        )
+        before = it.passed["committed"]
+        it.crash_at = lambda place, count, at=before + number: (
+            place == "committed" and count == at
+        )
+        try:
+            roll_out(it, 4, at_once=2)
+            it.advance("4h")
+        except CrashError:
+            it.restart()
+            assert check_of(it, file) == []
+            it.advance("4h")
+        else:
+            break
+        assert set(states(it).values()) == {DONE}, number
+        it.store.close()
+    else:
+        raise AssertionError("the story has more commits than were tried")

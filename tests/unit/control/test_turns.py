@@ -1,0 +1,77 @@
+"""One turn of the control thread is short, whatever follows from what."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pytest
+
+from forewarn.control.plane import LOOKS_PER_TURN, STEPS_PER_TURN
+from forewarn.sim.world import World
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Reader
+from tests.support.rollouts import DONE, roll_out, states, world_of
+
+T = TypeVar("T")
+
+HOSTS = 60
+
+
+class ReadStore(MemoryStore):
+    """A store that counts how often it was read outside of transactions."""
+
+    reads = 0
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        self.reads += 1
+        return super().read(work)
+
+
+READS_MAX = 2 * LOOKS_PER_TURN + 4 * STEPS_PER_TURN
+"""Of one turn: who waits and who follows, for each look and for each step."""
+
+
+def test_what_nobody_waits_for_is_looked_through_in_several_turns() -> None:
+    store = ReadStore()
+    it = world_of([{f"a{number}": 0} for number in range(HOSTS)], store=lambda: store)
+    roll_out(it, HOSTS, at_once=HOSTS)
+    most = 0
+    while due := it.plane.next_due():
+        it.clock.advance_to(max(due, it.now))
+        store.reads = 0
+        it.plane.advance(now=it.now)
+        most = max(most, store.reads)
+        if set(states(it).values()) == {DONE}:
+            break
+    assert set(states(it).values()) == {DONE}
+    assert LOOKS_PER_TURN < most <= READS_MAX
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_turn_that_is_over_at_once_still_does_something(shared: bool) -> None:
+    it = world_of(
+        [{"a" if shared else f"a{number}": number % 5} for number in range(10)]
+    )
+    it.plane.bound_turns(lambda: True)
+    roll_out(it, 10, at_once=10)
+    with counted(it) as most:
+        it.advance("24h")
+    assert set(states(it).values()) == {DONE}
+    assert max(most) <= 2, "one step, and one timer"
+
+
+@contextmanager
+def counted(world: World) -> Generator[list[int]]:
+    """Yield the numbers of transactions of each turn."""
+    found: list[int] = []
+    advance = world.plane.advance
+
+    def counting(*, now: int) -> bool:
+        before = world.passed["committed"]
+        more = advance(now=now)
+        found.append(world.passed["committed"] - before)
+        return more
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.plane, "advance", counting)
+        yield found

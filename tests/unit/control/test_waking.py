@@ -1,0 +1,115 @@
+"""Wake-ups: the work for a freed scope does not grow with the number that wait."""
+
+from collections.abc import Callable
+
+import pytest
+
+from forewarn.control import failures, verbs
+from forewarn.control.plane import STEPS_PER_TURN
+from forewarn.control.verbs import Wishes
+from forewarn.control.work import CLOCK
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.protocol.operations import Operation, OperationState, Verb
+from forewarn.sim.world import World
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import every
+
+DOMAINS = 5
+NAMES_DIGITS = 4
+
+
+def fleet(hosts: int, *, domains: int = DOMAINS) -> str:
+    """Return a fleet with one VM on each host, all of one scale set."""
+    lines = ['[[tenant]]\nname = "shop"']
+    lines.append('[[scope]]\nname = "web"\ntenant = "shop"\nkind = "scale-set"')
+    for number in range(hosts):
+        name = f"{number:0{NAMES_DIGITS}}"
+        lines.append(f'[[host]]\nname = "h{name}"')
+        lines.append(
+            f'[[vm]]\nname = "v{name}"\nhost = "h{name}"\nscope = "web"\n'
+            f"fault_domain = {number % domains}"
+        )
+    return "\n".join(lines)
+
+
+def world(hosts: int, *, domains: int = DOMAINS) -> World:
+    return World(
+        store=MemoryStore, driver=SimulatedDriver(), fleet=fleet(hosts, domains=domains)
+    )
+
+
+def upgrade(world: World, hosts: int, *, first: int = 0) -> None:
+    """Have VMs upgraded: nobody is told of it, and all wait for the guard together."""
+    names = [f"v{number:0{NAMES_DIGITS}}" for number in range(first, hosts)]
+    world.order(lambda work: verbs.renew_image(work, names, Verb.UPGRADE_OS, Wishes()))
+
+
+def count_transactions(world: World) -> Callable[[], int]:
+    """Return how to ask for the transactions that were committed from now on."""
+    before = world.passed["committed"]
+    return lambda: world.passed["committed"] - before
+
+
+def in_state(world: World, state: OperationState) -> list[Operation]:
+    return world.read(
+        lambda reader: list(every(reader, kinds.OPERATIONS_IN_STATE, state.value))
+    )
+
+
+@pytest.mark.parametrize("hosts", [50, 200])
+def test_the_end_of_one_wakes_who_can_start_of_many_that_wait(hosts: int) -> None:
+    it = world(hosts)
+    it.order(lambda work: failures.fail_vm(work, "v0000"))
+    it.order(lambda work: failures.fail_vm(work, "v0001"))
+    upgrade(it, hosts, first=2)
+    it.settle()
+    waiting = len(in_state(it, OperationState.READY))
+    assert waiting == hosts - 2
+    committed = count_transactions(it)
+    # Fault domain 1 is still down, so no one but its own may start.
+    it.order(lambda work: failures.restore_vm(work, "v0000"))
+    it.settle()
+    started = waiting - len(in_state(it, OperationState.READY))
+    assert started == hosts // DOMAINS - 1
+    assert committed() <= started + 3
+
+
+def test_everybody_starts_in_the_end() -> None:
+    it = world(60)
+    upgrade(it, 60)
+    it.advance("24h")
+    assert {operation.state for operation in it.operations()} == {OperationState.DONE}
+
+
+def test_a_turn_is_short_however_many_may_start() -> None:
+    it = world(200)
+    it.order(lambda work: failures.fail_vm(work, "v0000"))
+    it.order(lambda work: failures.fail_vm(work, "v0001"))
+    upgrade(it, 200, first=2)
+    it.settle()
+    committed = count_transactions(it)
+    it.plane.order(
+        CLOCK,
+        lambda work: failures.restore_vm(work, "v0000"),
+        now=it.now,
+    )
+    assert committed() <= 1 + STEPS_PER_TURN
+    assert it.plane.next_due() == it.now
+    while it.plane.advance(now=it.now):
+        assert committed() <= 1 + 2 * STEPS_PER_TURN
+        committed = count_transactions(it)
+
+
+def test_who_waits_is_found_after_a_crash() -> None:
+    it = world(10)
+    it.order(lambda work: failures.fail_vm(work, "v0000"))
+    it.order(lambda work: failures.fail_vm(work, "v0001"))
+    upgrade(it, 10, first=2)
+    it.settle()
+    ready = len(in_state(it, OperationState.READY))
+    # Nothing but the transaction itself: what follows from it is lost.
+    it.plane._run(CLOCK, lambda work: failures.restore_vm(work, "v0000"), now=it.now)
+    it.restart()
+    it.settle()
+    assert len(in_state(it, OperationState.READY)) < ready

@@ -1,0 +1,48 @@
+"""The programs that look: a bounded number at once, and none without a file."""
+
+import threading
+from pathlib import Path
+
+from forewarn.clock import SystemClock
+from forewarn.drivers.programs import PROGRAMS_AT_ONCE_MAX, Answer, Asker
+from tests.support.open_files import no_more_files
+
+QUESTIONS = 4
+"""Looks at once, each with as many programs as it may have."""
+
+
+def test_looks_at_once_share_the_places_for_programs(tmp_path: Path) -> None:
+    """Each program notes how many there are besides it, and waits for others."""
+    program = tmp_path / "look"
+    program.write_text(
+        '#!/bin/sh\nhere="$1"\nmkdir "$here/$$" && ls -d "$here"/[0-9]* | wc -l'
+        '\nsleep 0.05\nrmdir "$here/$$"\n'
+    )
+    program.chmod(0o755)
+    there = tmp_path / "there"
+    there.mkdir()
+    asker = Asker(SystemClock())
+    found: list[Answer] = []
+
+    def look() -> None:
+        words = (str(program), str(there))
+        asked = {f"v{number}": words for number in range(PROGRAMS_AT_ONCE_MAX)}
+        found.extend(asker.ask(asked, parallel=PROGRAMS_AT_ONCE_MAX).values())
+
+    looks = [threading.Thread(target=look) for _ in range(QUESTIONS)]
+    for each in looks:
+        each.start()
+    for each in looks:
+        each.join()
+    assert len(found) == QUESTIONS * PROGRAMS_AT_ONCE_MAX
+    assert {answer.status for answer in found} == {0}
+    assert max(int(answer.text) for answer in found) <= PROGRAMS_AT_ONCE_MAX
+
+
+def test_nothing_is_known_where_no_file_can_be_opened() -> None:
+    asker = Asker(SystemClock())
+    words = ("/bin/true",)
+    with no_more_files():
+        found = asker.ask({"v0": words, "v1": words}, parallel=2)
+    assert found == {"v0": Answer(status=None), "v1": Answer(status=None)}
+    assert asker.ask({"v0": words}, parallel=1)["v0"].status == 0

@@ -1,0 +1,39 @@
+"""Actors: their texts, and what code decides on."""
+
+import pytest
+
+from forewarn.protocol import actors
+from forewarn.protocol.actors import Actor, ActorKind, operator, tenant_user, vm_actor
+
+TEXTS = [
+    (operator("alice"), "alice", "(alice)"),
+    (tenant_user("shop", "ci"), "shop/ci", "(shop/ci)"),
+    (vm_actor("web_0"), "vm web_0", "web_0"),
+    (actors.VMS, "vm", ""),
+    (actors.CLOCK, "clock", "(clock)"),
+    (actors.DRIVER, "driver", "(driver)"),
+    (actors.service_part("webhooks"), "webhooks", "(webhooks)"),
+    (actors.POLICY, "policy", "(policy)"),
+    (actors.PLATFORM, "platform", "(platform)"),
+]
+
+
+@pytest.mark.parametrize(("actor", "text", "approver"), TEXTS)
+def test_texts_of_each_kind(actor: Actor, text: str, approver: str) -> None:
+    assert actor.text == text
+    assert actor.as_approver == approver
+
+
+def test_every_kind_has_its_texts() -> None:
+    assert {actor.kind for actor, _, _ in TEXTS} == set(ActorKind)
+
+
+def test_only_tokens_of_a_tenant_are_of_that_tenant() -> None:
+    assert tenant_user("shop", "ci").is_of("shop")
+    assert not tenant_user("bank", "ci").is_of("shop")
+    # A name that reads like a tenant's token gives no rights.
+    assert not operator("shop/ci").is_of("shop")
+
+
+def test_every_policy_is_a_rule() -> None:
+    assert {each.kind for each in actors.POLICIES} == {ActorKind.POLICY}

@@ -1,0 +1,299 @@
+"""What a connection to the operator API may take before anybody knows who sends it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from forewarn.metadata import limits as metadata_limits
+from forewarn.metadata.limits import Limits
+from forewarn.service.admin import AdminServer
+from forewarn.service.admin_door import Door
+from tests.support.loops import in_loop, until
+
+QUICK = Limits(
+    head_seconds=0.3,
+    body_seconds=0.4,
+    write_seconds=0.4,
+    linger_seconds=0.3,
+    connections=20,
+    connections_per_source=5,
+)
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse /refused by its head, send much to /much, read the body of others."""
+    text = b"read"
+    if scope["path"] == "/refused":
+        text = b"refused"
+    elif scope["path"] == "/much":
+        text = b"x" * (32 << 20)
+    else:
+        while (await receive()).get("more_body", False):
+            pass
+    headers = [(b"content-length", str(len(text)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": text})
+
+
+@contextlib.asynccontextmanager
+async def serving(bounds: Limits = QUICK) -> AsyncGenerator[AdminServer]:
+    server = AdminServer(app, grace_seconds=1, bounds=bounds)
+    await server.start("127.0.0.1:0")
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+class Client:
+    """A connection, used byte by byte."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def of(cls, server: AdminServer) -> "Client":
+        return cls(*await asyncio.open_connection(server.address[0], server.address[1]))
+
+    async def said(self, data: bytes = b"") -> bytes:
+        """Send something; return all that comes until the connection is closed."""
+        self.writer.write(data)
+        try:
+            return await asyncio.wait_for(self.reader.read(), 20)
+        except ConnectionError:
+            return b"reset"
+        finally:
+            self.writer.close()
+
+    async def answer(self, data: bytes) -> bytes:
+        """Send a request; return its head."""
+        self.writer.write(data)
+        head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 20)
+        await self.reader.readexactly(int(_header(head, b"content-length")))
+        return head
+
+
+def _header(head: bytes, name: bytes) -> bytes:
+    (found,) = [
+        value.strip()
+        for line in head.split(b"\r\n")
+        for key, _, value in [line.partition(b":")]
+        if key.lower() == name
+    ]
+    return found
+
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@in_loop
+async def test_a_request_is_answered_and_the_connection_stays() -> None:
+    async with serving() as server:
+        client = await Client.of(server)
+        for request in (
+            GET,
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd",
+            GET,
+        ):
+            assert (await client.answer(request)).startswith(b"HTTP/1.1 200")
+        assert server.door.open == 1
+        client.writer.close()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"\r\n",
+        b"GET / HTTP/1.1\r\nHost",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        GET + b"GET / HT",
+    ],
+)
+@in_loop
+async def test_what_is_not_finished_ends(begun: bytes) -> None:
+    async with serving() as server:
+        client = await Client.of(server)
+        text = await client.said(begun)
+        assert (b"408" in text) is (begun.strip() != b"")
+        await until(lambda: not server.door.open)
+
+
+@in_loop
+async def test_a_drop_now_and_then_is_no_reason_to_wait() -> None:
+    async with serving() as server:
+        client = await Client.of(server)
+        client.writer.write(b"GET / HTTP/1.1\r\n")
+
+        loop = asyncio.get_running_loop()
+
+        def drip() -> None:
+            client.writer.write(b"X-A: 1\r\n")
+            nonlocal dripping
+            dripping = loop.call_later(QUICK.head_seconds / 20, drip)
+
+        dripping = loop.call_soon(drip)
+        assert b"408" in await client.said()
+        dripping.cancel()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\n" + b"X-A: 1\r\n" * 101 + b"\r\n",
+        b"GET / HTTP/1.1\r\nX-A: " + b"a" * 33_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX-A: " + b"a" * 33_000,
+        b"GET /" + b"a" * 33_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+        + b"T: 1\r\n" * 101,
+    ],
+)
+@in_loop
+async def test_a_head_is_bounded(head: bytes) -> None:
+    async with serving() as server:
+        text = await (await Client.of(server)).said(head)
+        assert text.startswith(b"HTTP/1.1 431")
+        await until(lambda: not server.door.open)
+
+
+@in_loop
+async def test_an_endless_head_is_not_held() -> None:
+    async with serving() as server:
+        client = await Client.of(server)
+        client.writer.write(b"GET / HTTP/1.1\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(200):
+                client.writer.write(b"X-A: b\r\n" * 1_000)
+                await client.writer.drain()
+        assert b"431" in await client.said()
+
+
+@in_loop
+async def test_a_refusal_is_read_by_a_client_that_still_sends() -> None:
+    async with serving() as server:
+        client = await Client.of(server)
+        head = b"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 40000000\r\n\r\n"
+        client.writer.write(head)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            for _ in range(40):
+                client.writer.write(b"[" * 100_000)
+                sent += 1
+                await client.writer.drain()
+        text = await client.said()
+        assert text.endswith(b"refused")
+        assert sent == 40
+        await until(lambda: not server.door.open)
+
+
+@in_loop
+async def test_a_client_that_does_not_read_is_given_up() -> None:
+    async with serving() as server:
+        client = await Client.of(server)
+        client.writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.wait_for(client.reader.readexactly(12), 20)
+        transport = client.writer.transport
+        assert isinstance(transport, asyncio.ReadTransport)
+        transport.pause_reading()
+        await until(lambda: not server.door.open)
+        transport.abort()
+
+
+@in_loop
+async def test_what_is_no_http_is_refused_without_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving() as server:
+        for data in (
+            b"\x16\x03\x01\x02\x00",
+            b"hello\r\n\r\n",
+            b"GET / HTTP/9\r\n\r\n",
+        ):
+            assert b"400" in await (await Client.of(server)).said(data)
+    assert not caplog.records
+
+
+@in_loop
+async def test_too_many_requests_in_advance_are_refused_without_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving() as server:
+        client = await Client.of(server)
+        text = await client.said(GET * 1000)
+        assert text in (b"", b"reset") or text.startswith(b"HTTP/1.1 200")
+        await until(lambda: not server.door.open)
+    assert not caplog.records
+
+
+@in_loop
+async def test_each_request_in_advance_learns_that_its_client_has_gone() -> None:
+    gone: list[str] = []
+
+    async def waiting(scope: Scope, receive: Receive, _send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.append(scope["path"])
+
+    server = AdminServer(waiting, grace_seconds=1, bounds=QUICK)
+    await server.start("127.0.0.1:0")
+    client = await Client.of(server)
+    client.writer.write(b"GET /first HTTP/1.1\r\nHost: x\r\n\r\n" + GET)
+    await until(lambda: server.door.open == 1)
+    client.writer.close()
+    await until(lambda: gone == ["/first"])
+    await server.stop()
+
+
+@in_loop
+async def test_connections_are_bounded_and_the_log_and_the_count_say_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, logger="forewarn.admin")
+    async with serving() as server:
+        # Loopback is one source for a proxy's clients: half of all.
+        most = QUICK.connections // 2
+        clients = [await Client.of(server) for _ in range(most)]
+        for client in clients:
+            assert b"200" in await client.answer(GET)
+        for _ in range(3):
+            assert b"503" in await (await Client.of(server)).said()
+        assert server.door.refused == {"source": 3}
+        (record,) = caplog.records
+        assert "127.0.0.1" in record.message
+        clients[0].writer.close()
+        await until(lambda: server.door.open < most)
+        clients.append(await Client.of(server))
+        assert b"200" in await clients[-1].answer(GET)
+        for client in clients:
+            client.writer.close()
+
+
+def test_one_source_cannot_take_all_and_the_log_is_paced(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, logger="forewarn.admin")
+    now = 0.0
+    door = Door(QUICK, monotonic=lambda: now)
+    admitted = [door.admit("192.0.2.1") for _ in range(7)]
+    assert admitted == [True] * 5 + [False] * 2
+    others = [door.admit(f"192.0.2.{number}") for number in range(2, 20)]
+    assert others == [True] * 15 + [False] * 3
+    assert door.refused == {"source": 2, "all": 3}
+    assert len(caplog.records) == 1
+    now = 100.0
+    assert not door.admit("192.0.2.99")
+    assert len(caplog.records) == 2
+    door.dismiss("192.0.2.1")
+    assert door.admit("192.0.2.99")
+
+
+def test_the_limits_are_those_of_the_metadata_endpoint() -> None:
+    ours, theirs = Limits(), metadata_limits
+    assert (ours.head_seconds, theirs.HEAD_BYTES_MAX) == (10.0, 32 * 1024)

@@ -1,0 +1,208 @@
+"""What a handshake with the operator API may take, however it ends."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from forewarn.metadata.limits import Limits
+from forewarn.metadata.server import Address
+from forewarn.service import limits
+from forewarn.service.admin import AdminServer
+from forewarn.service.admin_connections import BoundedHttp
+from forewarn.service.admin_door import door_limits
+from forewarn.service.tls import Certificate, certificate_of
+from tests.support.certificates import certificate_in, needs_openssl
+from tests.support.loops import until
+from tests.unit.service.test_admin_connections import app
+from tests.unit.service.test_service import service_of
+
+pytestmark = needs_openssl
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER with which a close is a reset."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("certificate")
+    certificate_in(found)
+    return found
+
+
+@pytest.fixture
+def certificate(folder: Path) -> Certificate:
+    made = folder / "certificate.pem", folder / "key.pem"
+    settings = service_of(
+        admin__tls_certificate=str(made[0]), admin__tls_key=str(made[1])
+    ).settings
+    found = certificate_of(settings)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def trusting(folder: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(folder / "certificate.pem"))
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Have nothing freed that only the collector of cycles would find."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    """Run a test on the loop that the operator API's process has."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(test)
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    certificate: Certificate, bounds: Limits | None = None
+) -> AsyncGenerator[AdminServer]:
+    server = AdminServer(app, grace_seconds=1, bounds=bounds, tls=certificate)
+    await server.start("127.0.0.1:0")
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+def hello(context: ssl.SSLContext) -> bytes:
+    """Return the first message of a client."""
+    out = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return out.read()
+
+
+def reset_after(address: Address, data: bytes, *, times: int) -> None:
+    """Connect, send, and close by a reset, so many times."""
+    for _ in range(times):
+        connection = socket.create_connection(address, timeout=20)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(data)
+        connection.close()
+
+
+async def connected(
+    server: AdminServer, trusting: ssl.SSLContext | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, port = server.address[0], server.address[1]
+    return await asyncio.open_connection(host, port, ssl=trusting)
+
+
+async def answered(server: AdminServer, trusting: ssl.SSLContext) -> bytes:
+    """Return what a good client is answered."""
+    reader, writer = await connected(server, trusting)
+    writer.write(GET)
+    text = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    return text
+
+
+def handshakes() -> int:
+    """Return how many of the loop's objects of a TLS connection there are."""
+    return sum(type(each).__name__ == "SSLProtocol" for each in gc.get_objects())
+
+
+BEGINNINGS: dict[str, Callable[[bytes], bytes]] = {
+    "a whole hello": lambda said: said,
+    "half a hello": lambda said: said[: len(said) // 2],
+    "plain HTTP": lambda _said: GET,
+    "nothing": lambda _said: b"",
+}
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_client_that_resets_in_mid_handshake_leaves_nothing_behind(
+    certificate: Certificate,
+    trusting: ssl.SSLContext,
+    beginning: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = BEGINNINGS[beginning](hello(trusting))
+
+    async def story() -> None:
+        async with serving(certificate) as server:
+            await asyncio.to_thread(reset_after, server.address, data, times=100)
+            await until(lambda: server.door.open == 0)
+            # Without the collector: it may not run for thousands of connections.
+            await until(lambda: handshakes() == 0)
+            assert (await answered(server, trusting)).endswith(b"read")
+
+    run(story())
+    assert [each for each in caplog.records if each.levelno >= logging.INFO] == []
+
+
+def test_handshakes_under_way_are_bounded_and_others_are_served(
+    certificate: Certificate,
+    trusting: ssl.SSLContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "ADMIN_HANDSHAKES_PER_SOURCE_MAX", 3)
+
+    async def story() -> None:
+        async with serving(certificate) as server:
+            secured = await connected(server, trusting)
+            stalled = [await connected(server) for _ in range(3)]
+            await until(lambda: server.door.handshakes == 3)
+            with pytest.raises(ConnectionError):
+                await connected(server, trusting)
+            assert server.door.refused == {"source": 1}
+            # One that has shaken hands counts no more, and goes on.
+            secured[1].write(GET)
+            assert (await secured[0].read()).endswith(b"read")
+            for _, writer in (*stalled, secured):
+                writer.close()
+            await until(lambda: server.door.handshakes == server.door.open == 0)
+            assert (await answered(server, trusting)).endswith(b"read")
+
+    run(story())
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_handshake_without_memory_ends_its_connection_and_no_other(
+    certificate: Certificate, trusting: ssl.SSLContext
+) -> None:
+    async def story() -> None:
+
+        async def no_memory(*_args: object, **_more: object) -> None:
+            raise MemoryError
+
+        async with serving(certificate) as server:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(BoundedHttp, "_shake_hands", no_memory)
+                reader, writer = await connected(server)
+                assert await asyncio.wait_for(reader.read(), 20) == b""
+                writer.close()
+            assert server.door.open == server.door.handshakes == 0
+            assert (await answered(server, trusting)).endswith(b"read")
+
+    run(story())
+
+
+def test_tls_connections_fit_the_memory_of_the_process() -> None:
+    each = 320 << 10
+    assert limits.ADMIN_TLS_CONNECTIONS_MAX * each < limits.API_MEMORY_BYTES_MAX / 2
+    assert door_limits(is_tls=True).connections <= limits.ADMIN_TLS_CONNECTIONS_MAX
+    assert limits.ADMIN_HANDSHAKES_MAX < limits.ADMIN_TLS_CONNECTIONS_MAX

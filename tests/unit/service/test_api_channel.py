@@ -1,0 +1,85 @@
+"""What the service takes from its operator API's process, and what it does not."""
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from forewarn.admin.problems import UnauthorizedError
+from forewarn.control.idempotency import RepeatedError, Result
+from forewarn.fleet.problems import FleetFileError
+from forewarn.problems import Problem
+from forewarn.protocol.errors import ForewarnError, NotFoundError
+from forewarn.service.api_channel import (
+    VALUES_MAX,
+    Channel,
+    ChannelError,
+    packed,
+    question,
+    stated,
+    statement,
+    unpacked,
+)
+from tests.support.loops import in_loop
+
+
+@in_loop
+async def test_messages_arrive_whole_and_in_order() -> None:
+    ours, theirs = [await Channel.over(end) for end in socket.socketpair()]
+    large = b"x" * 3_000_000
+    await asyncio.gather(
+        ours.say(b"first"), ours.say(b"second", large), ours.say(b""), _heard(theirs)
+    )
+    ours.close()
+    with pytest.raises(EOFError):
+        await theirs.hear()
+    theirs.close()
+    with pytest.raises(ConnectionError):
+        await theirs.say(b"too late")
+
+
+async def _heard(channel: Channel) -> None:
+    assert await channel.hear() == (b"first", b"")
+    head, payload = await channel.hear()
+    assert (head, len(payload)) == (b"second", 3_000_000)
+    assert await channel.hear() == (b"", b"")
+
+
+@in_loop
+@pytest.mark.parametrize("lengths", [(11, 0), (0, 11), (2**32 - 1, 2**32 - 1)])
+async def test_a_message_that_is_too_long_is_not_awaited(
+    lengths: tuple[int, int],
+) -> None:
+    ours, end = socket.socketpair()
+    channel = await Channel.over(end)
+    with ours:
+        ours.sendall(struct.pack("!II", *lengths))
+        with pytest.raises(ChannelError, match="too long"):
+            await channel.hear(head_max=10, payload_max=10)
+    channel.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"", b"{", b"[]", b"null", b"\xff", b"[" * 40_000, b"[" + b"1," * VALUES_MAX],
+)
+def test_what_is_no_question_is_refused(head: bytes) -> None:
+    with pytest.raises(ChannelError):
+        question(head)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotFoundError("there is no vm 'x'", hint="look"),
+        UnauthorizedError("a token is needed"),
+        RepeatedError(Result(value={"a": 1}, is_repeated=True)),
+        FleetFileError([Problem(file="f", line=3, key="k", message="wrong")]),
+    ],
+)
+def test_an_error_is_raised_as_it_was(error: ForewarnError) -> None:
+    again = unpacked(*stated(statement(packed(error))))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert again.__dict__ == error.__dict__

@@ -1,0 +1,120 @@
+"""How the operator API's process asks the service, and what it does not ask."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from forewarn.control.desk import BusyError
+from forewarn.protocol.errors import BadRequestError
+from forewarn.service import limits
+from forewarn.service.api_channel import (
+    HEAD_BYTES_MAX,
+    VALUES_MAX,
+    Channel,
+    question,
+    statement,
+)
+from forewarn.service.api_child import Service
+from forewarn.service.watching import Watchers
+from tests.support.loops import in_loop
+
+
+class Other:
+    """The service at the other end, which is asked."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def asked(self) -> tuple[dict[str, Any], bytes]:
+        """Return the next question."""
+        head, payload = await asyncio.wait_for(self._channel.hear(), 20)
+        return question(head), payload
+
+    async def answer(self, number: int, value: object) -> None:
+        await self._channel.say(statement(("answer", number, value)))
+
+
+@contextlib.asynccontextmanager
+async def asking() -> AsyncGenerator[tuple[Service, Other]]:
+    ours, theirs = [await Channel.over(end) for end in socket.socketpair()]
+    service = Service(ours, Watchers())
+    listening = asyncio.create_task(service.listen())
+    yield service, Other(theirs)
+    theirs.close()
+    await listening
+    ours.close()
+
+
+@in_loop
+async def test_fleet_files_are_sent_one_after_the_other() -> None:
+    async with asking() as (service, other):
+        first, second = (
+            asyncio.create_task(service.ask_with_fleet("merge", payload))
+            for payload in (b"first", b"second")
+        )
+        said, payload = await other.asked()
+        assert payload == b"first"
+        # Meanwhile all else is asked.
+        third = asyncio.create_task(service.ask("health"))
+        health, _ = await other.asked()
+        assert health["ask"] == "health"
+        await other.answer(health["number"], "well")
+        assert await third == "well"
+        await other.answer(said["number"], 1)
+        assert await first == 1
+        said, payload = await other.asked()
+        assert payload == b"second"
+        await other.answer(said["number"], 2)
+        assert await second == 2
+
+
+@in_loop
+async def test_fleet_file_that_nobody_waits_for_keeps_its_turn() -> None:
+    async with asking() as (service, other):
+        first = asyncio.create_task(service.ask_with_fleet("merge", b"first"))
+        said, _ = await other.asked()
+        first.cancel()
+        second = asyncio.create_task(service.ask_with_fleet("merge", b"second"))
+        # It begins to wait with the usual patience.
+        await asyncio.sleep(0)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(limits, "API_FLEET_TURN_SECONDS", 0.01)
+            with pytest.raises(BusyError):
+                await service.ask_with_fleet("merge", b"impatient")
+        await other.answer(said["number"], 1)
+        said, payload = await other.asked()
+        assert payload == b"second"
+        await other.answer(said["number"], 2)
+        assert await second == 2
+
+
+@in_loop
+async def test_fleet_files_that_wait_are_bounded() -> None:
+    async with asking() as (service, other):
+        first = asyncio.create_task(service.ask_with_fleet("merge", b"first"))
+        said, _ = await other.asked()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(limits, "API_FLEETS_WAITING_MAX", 0)
+            with pytest.raises(BusyError, match="other fleet files"):
+                await service.ask_with_fleet("merge", b"second")
+        await other.answer(said["number"], 1)
+        assert await first == 1
+
+
+@in_loop
+@pytest.mark.parametrize("name", ["," * VALUES_MAX, "x" * HEAD_BYTES_MAX])
+async def test_question_that_is_too_large_fails_alone(name: str) -> None:
+    async with asking() as (service, other):
+        # Escaped, its commas were not to be seen in the request.
+        assert json.loads(json.dumps(name).replace(",", "\\u002c")) == name
+        with pytest.raises(BadRequestError):
+            await service.ask("order", order={"vms": [name]})
+        asked = asyncio.create_task(service.ask("health"))
+        said, _ = await other.asked()
+        await other.answer(said["number"], "well")
+        assert await asked == "well"

@@ -1,0 +1,188 @@
+"""Questions to a driver that hangs: in parallel, bounded, and with a deadline."""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from forewarn.clock import VirtualClock
+from forewarn.control.inquiries import (
+    Answer,
+    LookAnswer,
+    LookQuestion,
+    ProbeAnswer,
+    ProbeQuestion,
+    StopAnswer,
+    StopQuestion,
+)
+from forewarn.drivers.port import Observation, Probe, ProbeState, Report, Verdict
+from forewarn.instants import SECOND, Micros
+from forewarn.service import limits
+from forewarn.service.inquirer import ThreadedInquirer
+from tests.support.processes import eventually
+from tests.unit.admin.desk import ObedientDriver
+
+NOW = 1_800_000_000 * SECOND
+
+
+class HangingDriver(ObedientDriver):
+    """Hangs with a probe or a look until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs: set[str] = set()
+        self.go = threading.Event()
+        self.asked: list[str] = []
+
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
+        self._hang(operation_id)
+        return Probe(state=ProbeState.NOT_STARTED)
+
+    def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
+        self._hang(operation_id)
+        return True
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        self._hang(vms[0])
+        return {vm: Observation(running=True) for vm in vms}
+
+    def _hang(self, name: str) -> None:
+        self.asked.append(name)
+        if name in self.hangs:
+            self.go.wait()
+        if name == "broken":
+            raise ValueError("no such domain")
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.driver = HangingDriver()
+        self.clock = VirtualClock(NOW)
+        self.inquirer = ThreadedInquirer(self.driver, clock=self.clock)
+        self.came: list[Answer] = []
+
+    def ask(self, *names: str) -> None:
+        for name in names:
+            self.inquirer.ask(probe_of(name), now=NOW)
+
+    def look(self, name: str) -> None:
+        report = Report(operation_id=name, generation=1, verdict=Verdict.DONE)
+        self.inquirer.ask(LookQuestion(report=report, vms=(name,)), now=NOW)
+
+    def answers(self, count: int) -> list[Answer]:
+        """Return the answers when there are so many."""
+
+        def collect() -> list[Answer]:
+            self.came += self.inquirer.answers()
+            return self.came
+
+        return eventually(collect, lambda came: len(came) >= count, what="answers")
+
+
+@pytest.fixture
+def bench() -> "Bench":
+    return Bench()
+
+
+def probe_of(name: str) -> ProbeQuestion:
+    return ProbeQuestion(operation_id=name, generation=1, memory="m", is_late=False)
+
+
+def names_of(answers: Sequence[Answer]) -> set[str]:
+    return {
+        answer.question.operation_id
+        for answer in answers
+        if isinstance(answer, ProbeAnswer)
+    }
+
+
+def test_hung_probe_delays_no_other(bench: Bench) -> None:
+    bench.driver.hangs = {"op-1"}
+    bench.ask("op-1", "op-2", "op-3")
+    assert names_of(bench.answers(2)) == {"op-2", "op-3"}
+    bench.driver.go.set()
+    assert names_of(bench.answers(3)) == {"op-1", "op-2", "op-3"}
+
+
+def test_many_hung_probes_are_bounded_and_delay_no_look(bench: Bench) -> None:
+    names = [f"op-{number}" for number in range(limits.INQUIRIES_AT_ONCE + 5)]
+    bench.driver.hangs = set(names)
+    bench.ask(*names)
+    bench.look("web_0")
+    [answer] = bench.answers(1)
+    assert isinstance(answer, LookAnswer)
+    assert answer.seen == {"web_0": Observation(running=True)}
+    at_once = [name for name in bench.driver.asked if name in bench.driver.hangs]
+    assert len(at_once) == limits.INQUIRIES_AT_ONCE
+    bench.driver.go.set()
+    assert names_of(bench.answers(len(names) + 1)) == set(names)
+
+
+def test_question_without_an_answer_ends_at_its_deadline(bench: Bench) -> None:
+    names = [f"op-{number}" for number in range(limits.INQUIRIES_AT_ONCE)]
+    bench.driver.hangs = {*names, "web_0"}
+    bench.ask(*names)
+    bench.look("web_0")
+    eventually(lambda: len(bench.driver.asked), lambda n: n == len(names) + 1)
+    assert list(bench.inquirer.answers()) == []
+    bench.clock.advance_to(NOW + round((limits.INQUIRY_SECONDS + 1) * SECOND))
+    given_up = bench.answers(len(names) + 1)
+    for answer in given_up:
+        if isinstance(answer, ProbeAnswer):
+            assert answer.probe.state is ProbeState.UNKNOWN
+            assert "did not answer within 20 s" in answer.probe.reason
+        else:
+            assert isinstance(answer, LookAnswer)
+            assert answer.seen == {}
+    # Those that hang for ever do not take the place of others.
+    bench.ask("op-new")
+    assert "op-new" in names_of(bench.answers(len(names) + 2))
+    # What they say at last is too late.
+    bench.driver.go.set()
+    bench.ask("op-last")
+    assert len(bench.answers(len(names) + 3)) == len(names) + 3
+
+
+def test_hung_stops_delay_neither_probes_nor_looks(bench: Bench) -> None:
+    names = [f"op-{number}" for number in range(limits.INQUIRIES_AT_ONCE)]
+    bench.driver.hangs = set(names)
+    for name in names:
+        stop = StopQuestion(operation_id=name, generation=1, is_late=True)
+        bench.inquirer.ask(stop, now=NOW)
+    bench.ask("op-new")
+    bench.look("web_0")
+    assert len(bench.answers(2)) == 2
+    bench.clock.advance_to(NOW + round((limits.INQUIRY_SECONDS + 1) * SECOND))
+    stops = [each for each in bench.answers(18) if isinstance(each, StopAnswer)]
+    assert {each.question.operation_id for each in stops} == set(names)
+    assert {(each.is_stopped, each.reason) for each in stops} == {
+        (False, "the driver did not answer within 20 s")
+    }
+    bench.driver.go.set()
+
+
+def test_same_question_is_asked_once_at_a_time(bench: Bench) -> None:
+    bench.driver.hangs = {"op-1"}
+    bench.ask("op-1", "op-1")
+    assert bench.inquirer.waiting == 1
+    bench.driver.go.set()
+    bench.answers(1)
+    assert bench.driver.asked == ["op-1"]
+    assert bench.inquirer.waiting == 0
+
+
+def test_driver_that_raises_counts_as_unknown(bench: Bench) -> None:
+    bench.ask("broken")
+    [answer] = bench.answers(1)
+    assert isinstance(answer, ProbeAnswer)
+    assert answer.probe.state is ProbeState.UNKNOWN
+    assert "no such domain" in answer.probe.reason
+
+
+def test_answer_wakes_whoever_waits(bench: Bench) -> None:
+    woken = threading.Event()
+    bench.inquirer.on_answer(woken.set)
+    bench.ask("op-1")
+    assert woken.wait(60)

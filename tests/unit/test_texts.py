@@ -1,0 +1,90 @@
+"""Texts of strangers: what is refused, and what reaches a terminal."""
+
+import json
+import logging
+
+import pytest
+
+from forewarn.cli import output
+from forewarn.logs import JsonFormatter, TextFormatter
+from forewarn.texts import fault_of, json_text, printable
+
+HARMFUL = [
+    "\x00",
+    "\x07",
+    "\x1b",
+    "\r",
+    "\x7f",
+    "\x85",
+    "\x9b",
+    "\u061c",
+    "\u200e",
+    "\u2028",
+    "\u202e",
+    "\u2066",
+    "\ud800",
+]
+
+HARMLESS = [
+    "firmware 2.4",
+    "two\nlines\tand a tab",
+    "naïve Größe 東京",
+    "\U0001f469\u200d\U0001f4bb",  # An emoji of two, with a joiner.
+    "\u0915\u094d\u200d\u0937",  # Hindi, with a joiner.
+]
+
+
+def name_of(text: str) -> str:
+    return " ".join(f"U+{ord(each):04X}" for each in text)
+
+
+@pytest.mark.parametrize("character", HARMFUL, ids=name_of)
+def test_harmful_character_is_named_with_its_place(character: str) -> None:
+    fault = fault_of(f"abc{character}d")
+    assert fault.startswith(f"character 4 is U+{ord(character):04X} (")
+    assert fault.isprintable()
+
+
+@pytest.mark.parametrize("text", HARMLESS, ids=range(len(HARMLESS)))
+def test_text_of_any_script_is_allowed(text: str) -> None:
+    assert fault_of(text) == ""
+
+
+@pytest.mark.parametrize("character", [*HARMFUL, "\U000e0001"], ids=name_of)
+def test_json_text_is_printable_and_means_the_same(character: str) -> None:
+    value = {f"key{character}": [f"a{character}b", "東京", 1, None]}
+    for indent in (None, 2):
+        text = json_text(value, indent=indent)
+        assert text.replace("\n", "").isprintable()
+        assert "東京" in text
+        assert json.loads(text) == value
+    assert printable(f"a{character}").isprintable()
+
+
+def test_json_text_of_a_large_value_with_one_harmful_character() -> None:
+    value = ["x" * 1_000_000, "\x9b"]
+    assert json.loads(json_text(value)) == value
+
+
+def record_of(text: str) -> logging.LogRecord:
+    return logging.LogRecord("forewarn", logging.INFO, "", 1, "%s", (text,), None)
+
+
+@pytest.mark.parametrize("character", HARMFUL, ids=name_of)
+def test_log_line_of_either_form_is_printable(character: str) -> None:
+    record = record_of(f"reason {character}[2J")
+    record.fields = {"reason": character}
+    line = JsonFormatter().format(record)
+    assert line.isprintable()
+    assert json.loads(line)["reason"] == character
+    assert TextFormatter(short=False).format(record).isprintable()
+
+
+@pytest.mark.parametrize("character", HARMFUL, ids=name_of)
+def test_what_a_command_prints_as_json_is_printable(
+    character: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.document([character])
+    output.json_line({"reason": character})
+    said = capsys.readouterr().out
+    assert said.replace("\n", "").isprintable()

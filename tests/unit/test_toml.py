@@ -1,0 +1,88 @@
+"""The bound of TOML files: no key takes the reader long."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn import toml
+from forewarn.addresses.file import read_plan
+from forewarn.agent.settings import load_settings as load_agent_settings
+from forewarn.fleet.file import read_fleet
+from forewarn.problems import not_toml
+from forewarn.service.settings import load_settings
+
+DEEP = ".".join("a" * 49_000)
+"""98 kB for which `tomllib` takes half a minute."""
+
+FORMS = {
+    "key": f"{DEEP} = 1",
+    "indented": f"  \t{DEEP} = 1",
+    "header": f"[{DEEP}]",
+    "array header": f"[[ {DEEP} ]]",
+    "inline table": f"x = {{ b = 1, {DEEP} = 1 }}",
+    "inline table of its own": f"x = {{{DEEP} = 1}}",
+    "nested": f"x = [{{ {DEEP} = 1 }}]",
+    "blanks": " . ".join("a" * 49_000) + " = 1",
+    "quoted": ".".join(['"a.b\\""'] * 20_000) + " = 1",
+    "literal": ".".join(["'a.b'"] * 20_000) + " = 1",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_deep_key_is_refused_with_its_line(form: str) -> None:
+    text = f"first = 1\r\n# {DEEP}\n{FORMS[form]}\n"
+    with pytest.raises(tomllib.TOMLDecodeError, match="more than 64 names") as caught:
+        toml.loads(text)
+    problem = not_toml(caught.value, file="fleet.toml", text=text)
+    assert str(problem).startswith("fleet.toml:3: this is not TOML: a key has more")
+
+
+@pytest.mark.parametrize("names", [1, 3, 64])
+def test_key_of_so_many_names_is_read(names: int) -> None:
+    text = ".".join("a" * names) + " = 1"
+    assert toml.loads(text) == tomllib.loads(text)
+
+
+def test_dots_in_values_and_comments_are_none_of_a_key() -> None:
+    text = f'''
+# {DEEP}
+name = "{DEEP}"
+list = ["{DEEP}", '{DEEP}']
+number = 1.5
+long = """
+one. two. three {DEEP[:60]}"""
+'''
+    assert toml.loads(text) == tomllib.loads(text)
+
+
+def settings(text: str, folder: Path, load: Callable[[Path], object]) -> None:
+    file = folder / "a.toml"
+    file.write_text(text)
+    load(file)
+
+
+READERS: dict[str, Callable[[str, Path], object]] = {
+    "fleet": lambda text, _: read_fleet(text, name="fleet.toml"),
+    "service": lambda text, folder: settings(
+        text, folder, lambda file: load_settings(file=file, environ={}, flags={})
+    ),
+    "agent": lambda text, folder: settings(
+        text,
+        folder,
+        lambda file: load_agent_settings(file=str(file), environ={}, flags={}),
+    ),
+    "addresses": lambda text, _: read_plan(text, name="addresses.toml"),
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("form", ["key", "inline table"])
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_of_files_has_the_bound(
+    reader: str, form: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Exception, match="more than 64 names") as caught:
+        READERS[reader](f"\n[[host]]\n{FORMS[form]}\n", tmp_path)
+    assert "toml:3: " in str(caught.value)
