@@ -76,6 +76,7 @@ class Sight:
         self._reader = reader
         self.tenant = tenant
         self._share = Share(reader, tenant)
+        self._parts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     # The port
 
@@ -137,19 +138,32 @@ class Sight:
         whole = self._reader.get(Operation, self.real(operation_id))
         if seen is None or whole is None:
             return ()
-        # Its companions in one request may be the tenant's, too.
-        vms = {
-            name
-            for each in every(self, kinds.OPERATIONS_OF_REQUEST, seen.request)
-            for name in each.vms
-        }
+        vms, scopes = self._part_of_request(seen.request)
+        own = {name for name in whole.scopes if self._share.is_own_scope(name)}
         told = neutral.for_tenant(
             obstacles.why_waiting(self._reader, whole, now=now),
-            scopes={name for name in whole.scopes if self._share.is_own_scope(name)}
-            | {scope.name for name in vms if (scope := self._scope_of(name))},
+            scopes=scopes | own,
             vms=vms,
         )
         return self._share.blockers(told)
+
+    def _part_of_request(self, alias: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the tenant's VMs in a request, and their scopes.
+
+        They are gathered once for the read: a list of the operations of a rollout
+        asks for those of the same thousand hosts with each of them.
+        """
+        if alias not in self._parts:
+            vms = frozenset(
+                name
+                for each in every(self, kinds.OPERATIONS_OF_REQUEST, alias)
+                for name in each.vms
+            )
+            scopes = frozenset(
+                scope.name for name in vms if (scope := self._scope_of(name))
+            )
+            self._parts[alias] = vms, scopes
+        return self._parts[alias]
 
     # Names
 

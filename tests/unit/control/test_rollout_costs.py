@@ -1,6 +1,7 @@
 """What a host of a rollout costs does not grow with the number of hosts."""
 
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.control.reports import operation_report
+from forewarn.control.sight import Sight
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
-from forewarn.store.port import every
+from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
-from tests.support.counted import CountedStore
+from tests.support.counted import Counted, CountedStore
 from tests.support.rollouts import (
     DONE,
     PLANNED,
@@ -180,3 +183,28 @@ def reads_per_announcement(count: int) -> float:
     announced = [each for each in states(it).values() if each is not PLANNED]
     assert len(announced) == count // DOMAINS
     return counted.rows.total() / len(announced)
+
+
+def test_reads_of_a_tenants_list_do_not_grow_with_the_number_of_hosts() -> None:
+    """The reasons of one operation name others of its rollout."""
+    smaller, larger = (reads_per_listed(count) for count in (100, 300))
+    assert larger <= GROWTH_MAX * smaller
+
+
+def reads_per_listed(count: int) -> float:
+    """Return how many rows are read for each operation that a tenant is shown."""
+    hosts = [{"a": number % DOMAINS, f"b{number}": 0} for number in range(count)]
+    it = world_of(hosts)
+    roll_out(it, count, at_once=count // DOMAINS)
+
+    def listed(reader: Reader) -> float:
+        rows: Counter[str] = Counter()
+        sight = Sight(Counted(reader, rows).reader, "shop")
+        found = list(every(sight, kinds.OPEN_OPERATIONS))
+        # Of those whose turn has not come, a tenant is told nothing.
+        assert len(found) == count // DOMAINS
+        for operation in found:
+            operation_report(sight, operation, now=it.now)
+        return rows.total() / len(found)
+
+    return it.read(listed)
