@@ -42,6 +42,8 @@ class Turn:
     duration_seconds: int
     earliest: Micros
     """The earliest end of its notice."""
+    is_timed: bool = False
+    """Whether `earliest` was given by hand."""
 
 
 def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None:
@@ -82,6 +84,7 @@ def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None
             duration_seconds=turn.duration_seconds,
             description=turn.description,
             created=work.now,
+            is_timed=turn.is_timed,
             waits_for=(waits.turn(request.request_id),),
         ),
         count=PAGE,
@@ -139,6 +142,7 @@ def _like_the_first(work: Work, request: Request) -> Operation:
         duration_seconds=first.duration_seconds,
         description=first.description,
         created=first.created,
+        is_timed=first.is_timed,
         waits_for=(waits.turn(first.request),),
     )
 

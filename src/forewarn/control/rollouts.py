@@ -104,7 +104,8 @@ def go_on(work: Work, request_id: str) -> bool:
 def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
     """Tell the VMs that are on the host now, with a full notice."""
     event_type = admission.MAINTENANCE_EVENTS[operation.action]
-    notice = work.policy.notice_for(event_type)
+    # Where there is no VM, nobody needs a notice: only a time given by hand is left.
+    notice = work.policy.notice_for(event_type) if vms else 0
     draft = admission.Draft(
         verb=operation.verb,
         action=operation.action,
@@ -118,6 +119,7 @@ def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
         duration_seconds=operation.duration_seconds,
         routine=operation.routine,
         not_before=max(operation.not_before, work.now + notice),
+        is_timed=operation.is_timed,
     )
     admission.announce(work, operation, draft)
     # Other hosts of the same fault domains may be announced beside it.

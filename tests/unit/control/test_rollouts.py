@@ -75,6 +75,26 @@ def test_not_before_is_the_earliest_end_of_notice_for_each() -> None:
     assert of_host(it, 1).not_before - it.live_events()[0].created >= 15 * MINUTE
 
 
+def test_hosts_without_vms_wait_for_a_time_that_was_given_by_hand() -> None:
+    """Nobody is asked there, and so nobody could let them go earlier."""
+    it = world_of([{}, {"a": 0}, {}])
+    roll_out(it, 3, ahead=HOUR)
+    it.advance("59m")
+    assert of_host(it, 0).state is OperationState.NOTICED
+    it.advance("12m")
+    # The next one has a VM, which gets a full notice of its own.
+    assert of_host(it, 0).state is DONE
+    assert of_host(it, 1).state is OperationState.NOTICED
+    it.advance("40m")
+    assert states(it) == {"h0000": DONE, "h0001": DONE, "h0002": DONE}
+
+
+def test_hosts_without_vms_begin_at_once_where_no_time_was_given() -> None:
+    it = world_of([{}, {}])
+    roll_out(it, 2)
+    assert of_host(it, 0).state is OperationState.RECOVERING
+
+
 def test_at_most_one_fault_domain_of_a_scope_is_announced() -> None:
     it = world_of([{"a": 0}, {"a": 1}, {"a": 0}, {"b": 0}])
     roll_out(it, 4, at_once=4)

@@ -118,6 +118,7 @@ def maintain(
             description=description,
             duration_seconds=duration_seconds,
             earliest=not_before,
+            is_timed=wishes.not_before is not None,
         )
         host_lists.plan(work, request, hosts, turn)
         rollouts.go_on(work, request.request_id)
