@@ -8,7 +8,7 @@ a host that has waited long *reserves* its scopes: no host behind it is announce
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from forewarn.protocol.blockers import (
     AnyBlocker,
@@ -34,9 +34,9 @@ class Waiting:
 class Standing:
     """What is under way in a scope."""
 
-    domains: frozenset[int] = frozenset()
-    """The fault domains that are announced, in maintenance or down; the lowest and
-    the highest of them are enough."""
+    domains: Mapping[int, str] = field(default_factory=dict[int, str])
+    """The fault domains that are announced, in maintenance or down, each with an
+    operation that is the cause; the lowest and the highest of them are enough."""
     reserved_by: str = ""
     """The operation of a host that has waited long; empty: none."""
 
@@ -72,7 +72,8 @@ def admit(
         announced.append(host.operation)
         for scope, domains in host.domains.items():
             standing = standings.get(scope, Standing())
-            standings[scope] = replace(standing, domains=standing.domains | domains)
+            taken = {**dict.fromkeys(domains, host.operation), **standing.domains}
+            standings[scope] = replace(standing, domains=taken)
     return Admission(announced=tuple(announced), passed_over=tuple(passed_over))
 
 
@@ -81,11 +82,14 @@ def _first_in_the_way(
 ) -> AnyBlocker | None:
     for scope in sorted(host.domains):
         standing = scopes.get(scope, Standing())
-        others = standing.domains - host.domains[scope]
+        # A host with VMs of several fault domains goes where nothing else does.
+        own = host.domains[scope] if len(host.domains[scope]) == 1 else frozenset[int]()
+        others = standing.domains.keys() - own
         if others:
-            return ScopeInUse(scope=scope, fault_domain=min(others))
-        if len(host.domains[scope]) > 1 and standing.domains:
-            return ScopeInUse(scope=scope, fault_domain=min(standing.domains))
+            first = min(others)
+            return ScopeInUse(
+                scope=scope, fault_domain=first, operation=standing.domains[first]
+            )
         if standing.reserved_by and standing.reserved_by < host.operation:
             return ScopeReserved(scope=scope, operation=standing.reserved_by)
     return host.obstacles[0] if host.obstacles else None

@@ -68,17 +68,18 @@ def standing_of(reader: Reader, scope: str) -> Standing:
     host may be announced follows from them. So the cost does not depend on the number
     of hosts that are announced.
     """
-    domains: set[int] = set()
+    domains: dict[int, str] = {}
     for lowest in (True, False):
         vms = reader.ranked(kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=lowest)
-        domains.update(vm.fault_domain for vm in vms)
+        for vm in vms:
+            domains[vm.fault_domain] = next(iter(vm.started), "")
         told = reader.ranked(kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=lowest)
         for event in told:
             end = min if lowest else max
-            domains.add(end(event.excluding_domains))
+            domains.setdefault(end(event.excluding_domains), event.operation)
     first = reader.select(kinds.OPERATIONS_THAT_WAIT, waits.reserved(scope), limit=1)
     return Standing(
-        domains=frozenset(domains),
+        domains=domains,
         reserved_by=first[0].operation_id if first else "",
     )
 

@@ -297,12 +297,15 @@ class ScopeInUse(Blocker):
     about_field: ClassVar[str] = "scope"
     scope: str
     fault_domain: int
+    operation: str = ""
+    """One that announced it, or works on it; empty: a VM is down by itself."""
 
     def sentence(self) -> str:
         """Return the reason for a person."""
+        by = f" by {self.operation}" if self.operation else ""
         return (
             f"fault domain {self.fault_domain} of scope {self.scope} is announced, in "
-            "maintenance or down, and only one at a time is allowed"
+            f"maintenance or down{by}, and only one at a time is allowed"
         )
 
 

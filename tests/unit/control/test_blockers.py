@@ -111,6 +111,13 @@ SENTENCES = [
         ),
     ),
     (
+        blockers.ScopeInUse(scope="web", fault_domain=1, operation="op-1"),
+        (
+            "fault domain 1 of scope web is announced, in maintenance or down by op-1, "
+            "and only one at a time is allowed"
+        ),
+    ),
+    (
         blockers.ScopeReserved(scope="web", operation="op-1"),
         "operation op-1 has waited longer and comes first in scope web",
     ),

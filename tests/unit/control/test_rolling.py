@@ -28,20 +28,22 @@ def test_one_fault_domain_of_a_scope_at_a_time() -> None:
     hosts = [host("op-1", db=0), host("op-2", db=1), host("op-3", db=0)]
     decided = admit(hosts, slots=3, scopes={})
     assert decided.announced == ("op-1", "op-3")
-    assert decided.passed_over == (("op-2", ScopeInUse(scope="db", fault_domain=0)),)
+    assert decided.passed_over == (
+        ("op-2", ScopeInUse(scope="db", fault_domain=0, operation="op-1")),
+    )
 
 
 def test_what_is_under_way_counts() -> None:
-    scopes = {"db": Standing(domains=frozenset({1}))}
+    scopes = {"db": Standing(domains={1: "op-0"})}
     hosts = [host("op-1", db=0), host("op-2", db=1)]
     assert admit(hosts, slots=2, scopes=scopes).announced == ("op-2",)
 
 
 def test_a_host_with_two_fault_domains_of_a_scope_waits_until_it_is_quiet() -> None:
     both = Waiting(operation="op-1", domains={"db": frozenset({0, 1})})
-    scopes = {"db": Standing(domains=frozenset({1}))}
+    scopes = {"db": Standing(domains={1: "op-0"})}
     assert admit([both], slots=1, scopes=scopes).passed_over == (
-        ("op-1", ScopeInUse(scope="db", fault_domain=1)),
+        ("op-1", ScopeInUse(scope="db", fault_domain=1, operation="op-0")),
     )
     assert admit([both], slots=1, scopes={}).announced == ("op-1",)
 
@@ -79,7 +81,9 @@ SCOPES = st.dictionaries(
     st.sampled_from(["db", "web", "mail"]),
     st.builds(
         Standing,
-        domains=st.frozensets(st.integers(0, 2), max_size=2),
+        domains=st.dictionaries(
+            st.integers(0, 2), st.sampled_from(["", "op-9"]), max_size=2
+        ),
         reserved_by=st.sampled_from(["", "op-0", "op-3", "op-7"]),
     ),
 )
