@@ -5,8 +5,10 @@ import platform
 import shutil
 import statistics
 import subprocess
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -74,6 +76,15 @@ def flush_milliseconds(folder: Path) -> float:
             times.append(time.perf_counter() - began)
     file.unlink()
     return statistics.median(times) * 1000
+
+
+@contextmanager
+def memory_folder() -> Generator[Path]:
+    """Yield a folder in the machine's memory, where Linux has one; else on the disk."""
+    shared = Path("/dev/shm")
+    place = shared if os.access(shared, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="forewarn-bench-", dir=place) as name:
+        yield Path(name)
 
 
 def version_of(*command: str) -> str:

@@ -4,6 +4,10 @@
 VMs stand alone. Meanwhile a VM of somebody else polls, and other VMs are ordered to
 reboot and approve it. The service has a core; the client and the process of the operator
 API share the other one.
+
+What is judged is measured with the store in memory. Each transaction waits for a flush
+of the disk, and single flushes of a disk that is shared with others take up to a second,
+also where nothing else is done. Figures with the disk are shown beside it.
 """
 
 import asyncio
@@ -38,6 +42,9 @@ it is its turn again."""
 
 GETS_A_SECOND = 100.0
 ORDERS_A_SECOND = 8.0
+STREAMS = 2
+"""Clients that order and approve, each at that rate: some 300 samples in 20 s."""
+
 NOTICED_IN_BETWEEN = 0.05
 """Pause in seconds between an order and its approval, so that they do not share a
 turn of the control thread."""
@@ -83,6 +90,15 @@ class _Found:
 def measure(report: Report, folder: Path, *, hosts: int, rounds: int) -> None:
     """Measure two rollouts of `hosts` hosts, and what others notice of them."""
     print(f"\nRollouts of {hosts:,} hosts, {AT_ONCE} at once, at speed {SPEED}")
+    with machine.memory_folder() as memory:
+        found = _measured(memory, hosts=hosts, rounds=rounds)
+    report.show(_table(f"Others beside a rollout of {hosts:,} hosts", found))
+    _judge(report, found)
+    with_disk = _measured(folder, hosts=hosts, rounds=rounds)
+    report.show(_table("The same with the store on the disk", with_disk))
+
+
+def _measured(folder: Path, *, hosts: int, rounds: int) -> dict[str, _Found]:
     settings = {
         "metadata_rate_limit": "1000000",
         "timing_speed": SPEED,
@@ -91,16 +107,14 @@ def measure(report: Report, folder: Path, *, hosts: int, rounds: int) -> None:
         _move_api(service)
         story = _Story(service, folder / "rollout" / "forewarn.db", hosts)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            found = runner.run(story.run(IDLE_SECONDS_PER_ROUND * rounds))
-    _show(report, found, hosts)
+            return runner.run(story.run(IDLE_SECONDS_PER_ROUND * rounds))
 
 
-def _show(report: Report, found: dict[str, _Found], hosts: int) -> None:
+def _table(title: str, found: dict[str, _Found]) -> Table:
     table = Table(
-        f"Others beside a rollout of {hosts:,} hosts, p99 in ms",
+        f"{title}, p99 in ms",
         ("rollout", "s", *_KINDS, "turns", "longest, ms", "> 50 ms"),
     )
-    idle = found[_IDLE]
     for what, each in found.items():
         p99s = [rounded(percentile(each.times[kind], 0.99)) for kind in _KINDS]
         numbers = (
@@ -109,7 +123,11 @@ def _show(report: Report, found: dict[str, _Found], hosts: int) -> None:
             str(each.longer_than(TURN_BAR_MILLISECONDS)),
         )
         table.rows.append((what, rounded(each.seconds), *p99s, *numbers))
-    report.show(table)
+    return table
+
+
+def _judge(report: Report, found: dict[str, _Found]) -> None:
+    idle = found[_IDLE]
     for what, each in found.items():
         if what == _IDLE:
             continue
@@ -189,7 +207,10 @@ class _Story:
         began = time.perf_counter()
         watching = [
             asyncio.create_task(each)
-            for each in (self._poll(found), self._order_and_approve(found))
+            for each in (
+                self._poll(found),
+                *(self._order_and_approve(found) for _ in range(STREAMS)),
+            )
         ]
         ended = asyncio.create_task(until)
         done, _ = await asyncio.wait(

@@ -154,13 +154,18 @@ class Plane:
     def order(self, who: Who, decide: Callable[[Work], T], *, now: Micros) -> T:
         """Carry out one order in one transaction, and what follows from it.
 
+        What follows waits for the next turn where something else is owed already: who
+        orders does not wait for the rollouts of others.
+
         `decide` is a verb with its arguments; it may be run more than once.
         Raises what it raises (RefusedError, NotFoundError), and StoreError.
         """
+        is_behind = self._is_owing()
         result = self._run(who, decide, now=now)
         while self._follow_ups.unplanned and not self._is_turn_over():
             self._follow_ups.take_one(now)
-        self._settle(now, steps=0 if self._is_turn_over() else STEPS_PER_TURN)
+        if not is_behind and not self._is_turn_over():
+            self._settle(now)
         return result
 
     @property
@@ -275,6 +280,8 @@ class Plane:
         self._link.collect(now=now)
         self._owe(now)
         left = self._settle(now)
+        if left < STEPS_PER_TURN and self._is_turn_over():
+            return True
         due = self.store.read(
             lambda reader: reader.due(kinds.OPERATIONS_DUE, now, limit=STEPS_PER_TURN)
         )
@@ -282,9 +289,7 @@ class Plane:
             if left <= 0:
                 break
             self._operation_due(operation, now)
-            left = self._settle(now, steps=left - 1)
-            if self._is_turn_over():
-                left = 0
+            left = 0 if self._is_turn_over() else self._settle(now, steps=left - 1)
         if left <= 0 or self._is_owing():
             return True
         views = self.store.read(

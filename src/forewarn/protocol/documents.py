@@ -22,12 +22,12 @@ def render(incarnation: int, events: Sequence[Event], version: ApiVersion) -> by
 
     `events` are live and in the order in which they are to be seen.
     """
-    shown = [
-        _members(event, version=version)
+    texts = [
+        _text(event, version)
         for event in events
         if event.event_type not in version.hidden
     ]
-    return _compact({"DocumentIncarnation": incarnation, "Events": shown})
+    return b'{"DocumentIncarnation":%d,"Events":%b}' % (incarnation, _array(texts))
 
 
 def digest(events: Sequence[Event]) -> str:
@@ -36,8 +36,8 @@ def digest(events: Sequence[Event]) -> str:
     It names what the newest version shows, without the incarnation: equal
     digests mean that the incarnation must stay, different ones that it rises.
     """
-    shown = [_members(event, version=NEWEST) for event in events]
-    return hashlib.sha256(_compact(shown)).hexdigest()[:_DIGEST_LENGTH]
+    array = _array([_text(event, NEWEST) for event in events])
+    return hashlib.sha256(array).hexdigest()[:_DIGEST_LENGTH]
 
 
 def look_alike(old: Event, new: Event) -> bool:
@@ -55,6 +55,37 @@ _shown = operator.attrgetter(
     "duration_seconds",
 )
 """All that a document says of an event but its id and scope, which never change."""
+
+
+class _Remembered:
+    """What was said of events before, found by the very objects.
+
+    Of the hundreds of events of a large scope, one is new in each of its documents.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[int, int], tuple[Event, bytes]] = {}
+
+    def of(self, event: Event, version: ApiVersion) -> bytes:
+        """Return the JSON of an event; a found one is of this object, which is kept."""
+        name = id(event), version.order
+        found = self._texts.get(name)
+        if found is None or found[0] is not event:
+            if len(self._texts) >= _REMEMBERED_MAX:
+                self._texts.clear()
+            text = _compact(_members(event, version=version))
+            self._texts[name] = found = event, text
+        return found[1]
+
+
+_REMEMBERED_MAX = 4_000
+"""Texts of events, some 2 KiB each with the event. Larger documents are made anew."""
+
+_text = _Remembered().of
+
+
+def _array(texts: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(texts) + b"]"
 
 
 def _members(event: Event, *, version: ApiVersion) -> dict[str, object]:

@@ -12,6 +12,10 @@ TURN_SECONDS = 0.02
 """After so much of a turn of the control thread, what is left waits for the next turn.
 With the longest step beside it, a turn stays below 50 ms."""
 
+SHARED_TURN_SECONDS = 0.004
+"""The same where somebody waits for the thread: a transaction or two of a rollout come
+between an order and its answer, and not all that a turn has time for."""
+
 ENABLINGS_TOGETHER_MAX = 50
 """VMs enabled in one transaction: a restarted fleet asks all at once."""
 

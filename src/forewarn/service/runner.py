@@ -229,14 +229,16 @@ class Runner:
         """
         has_worked = False
         for _ in range(len(self._parts)):
-            has_worked |= self._parts[0]()
+            has_done = self._parts[0]()
+            has_worked |= has_done
             self._parts.rotate(-1)
-            if self._is_turn_over():
+            if has_done and self._is_turn_over():
                 break
         return self._is_ticking and self._tick(has_worked=has_worked)
 
     def _is_turn_over(self) -> bool:
-        return self._clock.monotonic() - self._beat >= limits.TURN_SECONDS
+        most = limits.SHARED_TURN_SECONDS if self.waiting else limits.TURN_SECONDS
+        return self._clock.monotonic() - self._beat >= most
 
     def _order(self) -> bool:
         orders = self._take(self._inbox.orders, 1)

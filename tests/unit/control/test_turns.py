@@ -6,11 +6,15 @@ from typing import TypeVar
 
 import pytest
 
+from forewarn.control import verbs
+from forewarn.control.host_lists import PAGE
 from forewarn.control.plane import LOOKS_PER_TURN, STEPS_PER_TURN
+from forewarn.control.verbs import Wishes
+from forewarn.protocol.operations import Action, OperationState
 from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
-from tests.support.rollouts import DONE, roll_out, states, world_of
+from tests.support.rollouts import DONE, PLANNED, name_of, roll_out, states, world_of
 
 T = TypeVar("T")
 
@@ -58,6 +62,24 @@ def test_a_turn_that_is_over_at_once_still_does_something(shared: bool) -> None:
         it.advance("24h")
     assert set(states(it).values()) == {DONE}
     assert max(most) <= 2, "one step, and one timer"
+
+
+def test_who_orders_does_not_wait_for_what_others_have_ordered() -> None:
+    it = world_of([{f"a{number}": 0} for number in range(HOSTS + 1)])
+    assert transactions_of(it, PAGE) == 1 + STEPS_PER_TURN
+    assert states(it)[name_of(PAGE - 1)] is PLANNED, "much is left to be done"
+    assert transactions_of(it, 1, after=HOSTS) == 1
+    it.settle()
+    assert set(states(it).values()) == {OperationState.NOTICED}
+
+
+def transactions_of(world: World, count: int, *, after: int = 0) -> int:
+    """Order a rollout; return how many transactions came before the answer."""
+    names = [name_of(number) for number in range(after, after + count)]
+    before = world.passed["committed"]
+    wishes = Wishes(at_once=count)
+    world.order(lambda work: verbs.maintain(work, names, Action.FREEZE, wishes))
+    return world.passed["committed"] - before
 
 
 @contextmanager

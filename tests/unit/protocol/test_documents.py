@@ -170,6 +170,22 @@ def test_what_looks_alike_has_the_same_digest_and_the_rest_has_not() -> None:
 
 
 @pytest.mark.clause("2.10")
+def test_a_document_is_the_same_whatever_is_remembered_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(documents, "_REMEMBERED_MAX", 3)
+    events = [replace(MIGRATION, description=f"text {number}") for number in range(5)]
+    for some in (events, events[:2], events[2:], events):
+        shown = json.loads(documents.render(1, some, versions.NEWEST))["Events"]
+        assert [each["Description"] for each in shown] == [
+            each.description for each in some
+        ]
+        assert b"text" not in documents.render(1, some, versions.VERSIONS[1])
+    again = [replace(event) for event in events]
+    assert documents.digest(again) == documents.digest(events)
+
+
+@pytest.mark.clause("2.10")
 def test_the_digest_is_stable_across_releases() -> None:
     # Another value would raise every incarnation at an upgrade.
     assert documents.digest([]) == "4f53cda18c2baa0c0354bb5f9a3ecbe5"

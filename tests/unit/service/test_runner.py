@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -98,10 +99,12 @@ class _Store(MemoryStore):
     """A store that can be told to fail."""
 
     failure: Exception | None = None
+    commits = 0
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         if self.failure is not None:
             raise self.failure
+        self.commits += 1
         return super().transact(work)
 
     def read(self, work: Callable[[Reader], T]) -> T:
@@ -389,6 +392,40 @@ async def test_a_turn_that_is_over_at_once_leaves_nobody_out(
             gate.set()
         await asyncio.gather(*waiting)
         await until(lambda: _all(made)[0].state is OperationState.DONE)
+
+
+@in_loop
+async def test_who_waits_comes_after_the_next_step_of_a_rollout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A turn is shorter where somebody waits."""
+    monkeypatch.setattr(limits, "SHARED_TURN_SECONDS", 0)
+    monkeypatch.setattr(limits, "TURN_SECONDS", 60)
+    names = [f"h{number}" for number in range(1, 41)]
+    fleet = FLEET + "".join(f'[[host]]\nname = "{name}"\n' for name in names[1:])
+    async with bed() as made:
+        await made.order(
+            lambda work: fleet_changes.apply(work, read_fleet(fleet, name="fleet"))
+        )
+        wishes = Wishes(at_once=len(names))
+        async with held_up(made) as gate:
+            ordered = asyncio.ensure_future(
+                made.order(
+                    lambda work: verbs.maintain(work, names, Action.FREEZE, wishes)
+                )
+            )
+            counting = [
+                asyncio.ensure_future(made.runner.call(lambda *_: made.store.commits))
+                for _ in range(3)
+            ]
+            await asyncio.sleep(0)
+            gate.set()
+        await ordered
+        commits = await asyncio.gather(*counting)
+        assert max(after - before for before, after in pairwise(commits)) <= 1
+        await until(
+            lambda: {each.state for each in _all(made)} == {OperationState.DONE}
+        )
 
 
 @in_loop
