@@ -64,6 +64,23 @@ def test_two_at_once_are_counted_from_announcement_to_end() -> None:
     assert set(states(it).values()) == {DONE}
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_thousand_hosts_are_carried_out_one_at_a_time(shared: bool) -> None:
+    """Of one scope with five fault domains, and of as many scopes."""
+    count = 1000
+    it = world_of(
+        [{"a": number % 5} if shared else {f"a{number}": 0} for number in range(count)]
+    )
+    roll_out(it, count)
+    done = 0
+    while done < count:
+        it.advance("24h")
+        found = Counter(states(it).values())
+        assert found[DONE] > done
+        done = found[DONE]
+        assert found[DONE] + found[PLANNED] >= count - 1, "one in flight"
+
+
 def test_not_before_is_the_earliest_end_of_notice_for_each() -> None:
     it = world_of([{"a": 0}, {"b": 0}])
     roll_out(it, 2, ahead=HOUR)
