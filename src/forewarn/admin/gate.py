@@ -88,7 +88,7 @@ class Gate:
             )
         by_credentials = peer is not None and "authorization" not in headers
         if (needs_nothing or by_credentials) and (
-            proxied := forwarding_header(headers)
+            proxied := sign_of_proxy(scope, headers)
         ):
             return problem(
                 Kind.FORBIDDEN,
@@ -217,6 +217,17 @@ def forwarding_header(headers: Headers) -> str:
         if folded in _FORWARDING or folded.startswith(_FORWARDING_PREFIXES):
             return folded
     return ""
+
+
+def sign_of_proxy(scope: Scope, headers: Headers) -> str:
+    """Return what shows that a proxy has forwarded a request; empty: nothing does.
+
+    nginx adds no header unless it is told to. It speaks HTTP/1.0 then, which no client
+    of the API does; probes of what is open may.
+    """
+    if scope["http_version"] == "1.0" and scope["path"] not in OPEN_PATHS:
+        return "HTTP/1.0"
+    return forwarding_header(headers)
 
 
 _HOST = re.compile(

@@ -21,7 +21,16 @@ def shared() -> Shared:
 class Asked:
     """One request, given to the application by hand, with what came of it."""
 
-    def __init__(self, shared: Shared, token: str, path: str, *, length: int) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        token: str,
+        path: str,
+        *,
+        length: int,
+        http: str = "1.1",
+        method: str = "POST",
+    ) -> None:
         self._app = shared.app
         self.read = 0
         self.status = 0
@@ -36,8 +45,8 @@ class Asked:
         self._scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "POST",
+            "http_version": http,
+            "method": method,
             "scheme": "http",
             "path": path,
             "raw_path": path.encode(),
@@ -213,3 +222,21 @@ def test_without_tokens_a_forwarded_request_is_refused(
     assert header.lower() in answer.json()["error"]
     assert "token_file" in answer.json()["hint"]
     assert shared.client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/operations", "/metrics", "/v1/reboot"])
+def test_without_tokens_a_request_of_http_1_0_is_taken_for_a_proxys(
+    shared: Shared, path: str
+) -> None:
+    """nginx adds no header by itself, and speaks HTTP/1.0."""
+    method = "POST" if path == "/v1/reboot" else "GET"
+    bare = Asked(shared, "", path, length=0, http="1.0", method=method)
+    assert bare.run(iter([])).status == 403
+    usual = Asked(shared, "", path, length=0, method=method)
+    assert usual.run(iter([])).status in {200, 400}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_probe_may_speak_http_1_0(shared: Shared, path: str) -> None:
+    probe = Asked(shared, "", path, length=0, http="1.0", method="GET")
+    assert probe.run(iter([])).status == 200
