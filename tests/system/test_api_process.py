@@ -115,6 +115,20 @@ def test_api_that_is_killed_comes_back_and_vms_do_not_notice(start: Start) -> No
     assert is_gone(api)
 
 
+def test_api_that_accepts_nobody_is_started_again(start: Start) -> None:
+    """It still answers its service, and has no file left for a connection."""
+    service = start()
+    api = api_of(service)
+    used = {int(each.name) for each in Path(f"/proc/{api}/fd").iterdir()}
+    first_free = next(number for number in range(len(used) + 1) if number not in used)
+    _, hard = resource.prlimit(api, resource.RLIMIT_NOFILE)
+    resource.prlimit(api, resource.RLIMIT_NOFILE, (first_free, hard))
+    eventually(lambda: api_of(service), lambda now: now != api, what="another one")
+    assert answers(service)
+    assert "has not said for" in service.log()
+    assert service.admin("/v1/operations") == {"operations": [], "next": None}
+
+
 def test_api_ends_with_a_service_that_is_killed(start: Start) -> None:
     service = start()
     api = api_of(service)

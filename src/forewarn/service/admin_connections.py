@@ -138,6 +138,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection if there is room."""
+        self.door.came.set()
         peer = transport.get_extra_info("peername")
         is_ip = isinstance(peer, tuple)
         self._source = normal_address(str(cast("Any", peer)[0])) if is_ip else ""

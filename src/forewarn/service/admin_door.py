@@ -1,5 +1,6 @@
 """Who may come in to the operator API: connections and handshakes, counted."""
 
+import asyncio
 import logging
 import math
 from collections import Counter
@@ -22,6 +23,8 @@ class Door:
         """Admit as many as `bounds` allows; `monotonic` paces the log."""
         self.bounds = bounds
         self.open = 0
+        self.came = asyncio.Event()
+        """A connection has come, admitted or not; who looks clears it."""
         self.handshakes = 0
         """Handshakes of TLS that are under way."""
         self.refused: Counter[str] = Counter()

@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -48,6 +48,7 @@ from forewarn.service.api_channel import (
     unpacked,
 )
 from forewarn.service.fleets import Fleets, FleetWrites
+from forewarn.service.own_listener import OwnListener
 from forewarn.service.readings import Readings
 from forewarn.service.tls import certificate_of
 from forewarn.service.watching import Watchers
@@ -69,6 +70,7 @@ class Service:
         """Ask over `channel`; tell `watchers` what changes."""
         self._channel = channel
         self._watchers = watchers
+        self._answering: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._fleet_turn = asyncio.Semaphore(1)
@@ -114,8 +116,11 @@ class Service:
         finally:
             self._waiting.pop(number, None)
 
-    async def listen(self) -> None:
-        """Take what the service says, until it wants the API to stop."""
+    async def listen(self, *, is_reached: Callable[[], Awaitable[bool]]) -> None:
+        """Take what the service says, until it wants the API to stop.
+
+        A ping is answered where `is_reached` tells that operators can connect.
+        """
         while True:
             try:
                 head, _ = await self._channel.hear()
@@ -129,11 +134,20 @@ class Service:
                 case ("changed", ids):
                     self._watchers.tell(ids)
                 case ("ping",):
-                    await self._channel.say(b'{"ask":"pong"}')
+                    self._answer_ping(is_reached)
                 case ("stop",):
                     return
                 case other:
                     raise AssertionError(other)
+
+    def _answer_ping(self, is_reached: Callable[[], Awaitable[bool]]) -> None:
+        if self._answering is None or self._answering.done():
+            self._answering = asyncio.create_task(self._say_pong(is_reached))
+
+    async def _say_pong(self, is_reached: Callable[[], Awaitable[bool]]) -> None:
+        if await is_reached():
+            with contextlib.suppress(ConnectionError):
+                await self._channel.say(b'{"ask":"pong"}')
 
     def _settle(self, number: int, value: Any, error: Exception | None) -> None:
         future = self._waiting.get(number)
@@ -281,10 +295,11 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
             tls=certificate,
         )
         server.serve(listener)
+        own = OwnListener(listener, server.door)
         gc.collect()
         gc.freeze()
         await channel.say(b'{"ask":"ready"}')
-        await service.listen()
+        await service.listen(is_reached=own.takes_connections)
         fleets.close()
         watchers.close()
         await server.stop()

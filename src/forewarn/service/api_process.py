@@ -253,9 +253,10 @@ class ApiProcess:
             head, payload = await channel.hear(
                 head_max=HEAD_BYTES_MAX, payload_max=PAYLOAD_BYTES_MAX
             )
-            self._heard_at = self._clock.monotonic()
             said = question(head)
             if said.get("ask") == "pong":
+                # Nothing else tells that operators can connect.
+                self._heard_at = self._clock.monotonic()
                 continue
             if said.get("ask") == "ready":
                 if not self._ready.done():
@@ -376,14 +377,15 @@ class ApiProcess:
                 await channel.say(statement(("changed", ids)))
 
     async def _ping(self, channel: Channel) -> None:
-        """Kill a process that gives no sign of life."""
+        """Kill a process that gives no sign of life, or takes no connections."""
         with contextlib.suppress(ConnectionError):
             while True:
                 await asyncio.sleep(limits.API_PING_SECONDS)
                 silent = self._clock.monotonic() - self._heard_at
                 if silent > limits.API_SILENT_SECONDS:
                     logger.error(
-                        "the process of the operator API has said nothing for %d s",
+                        "the process of the operator API has not said for %d s that it "
+                        "takes connections",
                         silent,
                     )
                     self._kill()

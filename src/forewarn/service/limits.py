@@ -171,5 +171,8 @@ API_PING_SECONDS = 5.0
 API_SILENT_SECONDS = 30.0
 """Without a sign of life for so long the process is killed and started again."""
 
+API_REACH_SECONDS = 2.0
+"""For a connection of the process to its own listener, before a ping is answered."""
+
 API_END_SECONDS = 1.0
 """For the process to end after its requests' grace."""

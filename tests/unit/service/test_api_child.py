@@ -35,19 +35,41 @@ class Other:
         head, payload = await asyncio.wait_for(self._channel.hear(), 20)
         return question(head), payload
 
+    async def ping(self) -> None:
+        await self._channel.say(statement(("ping",)))
+
     async def answer(self, number: int, value: object) -> None:
         await self._channel.say(statement(("answer", number, value)))
 
 
 @contextlib.asynccontextmanager
-async def asking() -> AsyncGenerator[tuple[Service, Other]]:
+async def asking(*reaches: bool) -> AsyncGenerator[tuple[Service, Other]]:
     ours, theirs = [await Channel.over(end) for end in socket.socketpair()]
     service = Service(ours, Watchers())
-    listening = asyncio.create_task(service.listen())
+    reached = iter(reaches)
+
+    async def is_reached() -> bool:
+        return next(reached)
+
+    listening = asyncio.create_task(service.listen(is_reached=is_reached))
     yield service, Other(theirs)
     theirs.close()
     await listening
     ours.close()
+
+
+@in_loop
+async def test_a_ping_is_answered_only_where_operators_can_connect() -> None:
+    async with asking(False, True) as (service, other):
+        await other.ping()
+        # It is answered in its turn, so the ping before it was not.
+        asking_it = asyncio.create_task(service.ask("health"))
+        said, _ = await other.asked()
+        assert said["ask"] == "health"
+        await other.answer(said["number"], None)
+        await asking_it
+        await other.ping()
+        assert (await other.asked())[0] == {"ask": "pong"}
 
 
 @in_loop

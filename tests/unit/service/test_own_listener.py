@@ -1,0 +1,71 @@
+"""The operator API's process asks its own listener whether it takes connections."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from forewarn.metadata.limits import Limits
+from forewarn.service import limits
+from forewarn.service.admin_door import Door
+from forewarn.service.own_listener import OwnListener
+from tests.support.loops import in_loop
+
+
+class _Taking(asyncio.Protocol):
+    """Tells the door of each connection, as the API does."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._door.came.set()
+        transport.close()
+
+
+def listener_at(place: str, folder: Path) -> socket.socket:
+    """Return a listener at an address, or at a path."""
+    if place == "unix":
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(folder / "api"))
+    else:
+        family = socket.AF_INET6 if ":" in place else socket.AF_INET
+        listener = socket.socket(family)
+        listener.bind((place, 0))
+    listener.setblocking(False)
+    listener.listen()
+    return listener
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1", "0.0.0.0", "::1", "::", "unix"])
+@in_loop
+async def test_a_listener_that_is_served_takes_connections(
+    place: str, tmp_path: Path
+) -> None:
+    door = Door(Limits(), monotonic=lambda: 0.0)
+    with listener_at(place, tmp_path) as listener:
+        own = OwnListener(listener, door)
+        loop = asyncio.get_running_loop()
+        if place == "unix":
+            made = await loop.create_unix_server(lambda: _Taking(door), sock=listener)
+        else:
+            made = await loop.create_server(lambda: _Taking(door), sock=listener)
+        async with made:
+            assert await own.takes_connections()
+            assert await own.takes_connections(), "also the second time"
+
+
+@in_loop
+async def test_a_listener_that_nobody_serves_takes_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(limits, "API_REACH_SECONDS", 0.05)
+    door = Door(Limits(), monotonic=lambda: 0.0)
+    with listener_at("127.0.0.1", tmp_path) as listener:
+        own = OwnListener(listener, door)
+        assert not await own.takes_connections()
+        # What others prove is not asked.
+        door.came.set()
+        assert await own.takes_connections()
+        assert not await own.takes_connections()
