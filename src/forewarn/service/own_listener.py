@@ -42,8 +42,8 @@ class OwnListener:
             await asyncio.get_running_loop().sock_connect(client, self._place())
             await self._came.wait()
 
-    def _place(self) -> object:
+    def _place(self) -> str | tuple[str, int]:
         if self._family == socket.AF_UNIX:
-            return self._address
-        host, port = self._address[:2]
+            return str(self._address)
+        host, port = str(self._address[0]), int(self._address[1])
         return _EVERYWHERE.get(host, host), port
