@@ -8,7 +8,7 @@ one after the other.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from forewarn.control import calls, outcome
 from forewarn.control.inquiries import (
@@ -21,6 +21,7 @@ from forewarn.control.inquiries import (
     StopAnswer,
     StopQuestion,
 )
+from forewarn.control.owed import on_failure
 from forewarn.control.work import Effects, Work
 from forewarn.drivers.port import (
     Driver,
@@ -33,6 +34,8 @@ from forewarn.drivers.port import (
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Operation
 from forewarn.store.port import Store
+
+T = TypeVar("T")
 
 Run: TypeAlias = Callable[[Callable[[Work], None], Micros], object]
 """Runs a decision in a transaction on behalf of the driver, and what follows."""
@@ -111,20 +114,30 @@ class DriverLink:
         return bool(self._answers or self._reports or self._unmade or self._unknown)
 
     def take_one(self, now: Micros) -> bool:
-        """Take over one thing that came back; tell whether there was one."""
+        """Take over one thing that came back; tell whether there was one.
+
+        What cannot be taken over, as while another program holds the store, is kept.
+        """
         self._take_answers()
         if self._answers:
-            self._take_answer(self._answers.popleft(), now)
+            _take(self._answers, lambda answer: self._take_answer(answer, now))
         elif self._reports:
-            self._look_at(self._reports.popleft(), now)
+            _take(self._reports, lambda report: self._look_at(report, now))
         elif self._unmade:
-            unmade = self._unmade.popleft()
-            self._run(lambda work: outcome.call_not_made(work, *unmade), now)
+            _take(self._unmade, lambda call: self._note_unmade(*call, now))
         elif self._unknown:
-            self._lose_sight(*self._unknown.popleft(), now)
+            _take(self._unknown, lambda call: self._lose_sight(*call, now))
         else:
             return False
         return True
+
+    def _note_unmade(
+        self, operation_id: str, generation: int, reason: str, now: Micros
+    ) -> None:
+        self._run(
+            lambda work: outcome.call_not_made(work, operation_id, generation, reason),
+            now,
+        )
 
     def _look_at(self, report: Report, now: Micros) -> None:
         """Have the VMs of a call looked at, before its report is believed."""
@@ -201,3 +214,10 @@ class DriverLink:
             lambda work: outcome.lose_sight(work, operation_id, generation, reason),
             now,
         )
+
+
+def _take(queue: deque[T], take_over: Callable[[T], None]) -> None:
+    """Take over the first of a queue; it stays the first if that fails."""
+    first = queue.popleft()
+    with on_failure(lambda: queue.appendleft(first)):
+        take_over(first)

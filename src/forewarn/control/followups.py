@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 from forewarn.control import consent, host_lists, obstacles, release, rollouts, waits
-from forewarn.control.waking import Freed, after_look, next_waiter
+from forewarn.control.owed import on_failure
+from forewarn.control.waking import Freed, after_call, after_look, next_waiter
 from forewarn.control.work import Effects, Work
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Operation, OperationState
@@ -59,9 +60,8 @@ class FollowUps:
         self._free(effects.freed)
 
     def _free(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._freed.pop(name, None)
-            self._freed[name] = Freed(name=name)
+        # A name that is owed already keeps its place: else those behind it starve.
+        self._freed.update({name: Freed(name=name) for name in names})
 
     def take_unplanned(self) -> None:
         """Owe the lists of hosts that the last process left unfinished."""
@@ -84,20 +84,33 @@ class FollowUps:
                 self._revisits.append(operation.operation_id)
 
     def take_one(self, now: Micros) -> bool:
-        """Take a step; tell whether it needed a transaction."""
+        """Take a step; tell whether it needed a transaction.
+
+        A step that fails, as while another program holds the store, stays owed.
+        """
         # Who ordered waits until the list is whole.
         if self._pages:
             request_id = next(iter(self._pages))
             del self._pages[request_id]
-            self._run(lambda work: host_lists.plan_page(work, request_id), now)
+            with on_failure(lambda: self._pages.setdefault(request_id)):
+                self._run(lambda work: host_lists.plan_page(work, request_id), now)
             return True
         if self._revisits:
-            self.look_again(self._revisits.popleft(), now)
+            operation_id = self._revisits.popleft()
+            with on_failure(lambda: self._revisits.appendleft(operation_id)):
+                self.look_again(operation_id, now)
             return True
         if self._freed:
-            return self._wake(self._freed.pop(next(iter(self._freed))), now)
+            freed = self._freed.pop(next(iter(self._freed)))
+            with on_failure(lambda: self._freed.setdefault(freed.name, freed)):
+                return self._wake(freed, now)
         request_id = next(iter(self._turns))
         del self._turns[request_id]
+        with on_failure(lambda: self._turns.setdefault(request_id)):
+            return self._take_turn(request_id, now)
+
+    def _take_turn(self, request_id: str, now: Micros) -> bool:
+        """Have a rollout announce its next host; tell whether it may have one."""
         if not self._store.read(lambda reader: rollouts.is_due(reader, request_id)):
             return False
         self._run(lambda work: rollouts.go_on(work, request_id), now)
@@ -128,12 +141,18 @@ class FollowUps:
     def _call_up(self, freed: Freed, now: Micros) -> bool:
         """Look at the first host of a rollout that waits for what has become free."""
         operation_id = self._store.read(
-            lambda reader: rollouts.next_turn(reader, freed.name)
+            lambda reader: rollouts.next_turn(reader, freed.name, after=freed.after)
         )
         if not operation_id:
             return False
         if self._run(lambda work: rollouts.call_up(work, operation_id), now):
-            self._freed.setdefault(freed.name, freed)
+            follows: Freed | None = Freed(name=freed.name)
+        else:
+            follows = self._store.read(
+                lambda reader: after_call(reader, freed, operation_id)
+            )
+        if follows is not None:
+            self._freed.setdefault(follows.name, follows)
         return True
 
 

@@ -82,6 +82,9 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
     work.free_vms([vm.name])
     work.free_room()
     work.free_host(host.name)
+    if vm.moving_to not in {"", host.name}:
+        # It came to another host than the one that kept a place for it.
+        work.free_host(vm.moving_to)
     seated = seating.seat(
         work,
         work.vm(moved.name),

@@ -16,6 +16,7 @@ driver report is one transaction, and then, in this order:
 Time is an argument. Nothing here knows HTTP, threads or files.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
@@ -55,7 +56,7 @@ from forewarn.protocol.operations import (
     OperationState,
 )
 from forewarn.store import kinds, sequence
-from forewarn.store.port import Reader, Store, Transaction
+from forewarn.store.port import ConflictError, Reader, Store, Transaction
 
 T = TypeVar("T")
 
@@ -138,6 +139,8 @@ class Plane:
         )
         self._owed_at: Micros | None = None
         self._is_turn_over: Callable[[], bool] = lambda: False
+        self._is_due_first = False
+        """What follows took the whole last turn."""
         self._left: tuple[int, str] | None = FROM_THE_START
         """What `resume` goes on with: the place of a state in `LEFT_OVER`, and the last
         key that was seen."""
@@ -162,10 +165,13 @@ class Plane:
         """
         is_behind = self._is_owing()
         result = self._run(who, decide, now=now)
-        while self._follow_ups.unplanned and not self._is_turn_over():
-            self._follow_ups.take_one(now)
-        if not is_behind and not self._is_turn_over():
-            self._settle(now)
+        # The order is durable: that another program holds the store now must not deny
+        # it. What follows stays owed.
+        with contextlib.suppress(ConflictError):
+            while self._follow_ups.unplanned and not self._is_turn_over():
+                self._follow_ups.take_one(now)
+            if not is_behind and not self._is_turn_over():
+                self._settle(now)
         return result
 
     @property
@@ -276,21 +282,31 @@ class Plane:
             self._run(CLOCK, lambda work: clock_steps.bound(work, late), now=now)
 
     def advance(self, *, now: Micros) -> bool:
-        """Do what is due; tell whether there is more to do at once."""
+        """Do what is due; tell whether there is more to do at once.
+
+        What follows from what was done comes first. If that takes the whole turn, what
+        is due comes first in the next, so that neither waits for the end of the other.
+        """
         self._link.collect(now=now)
         self._owe(now)
-        left = self._settle(now)
-        if left < STEPS_PER_TURN and self._is_turn_over():
-            return True
+        left, is_due_first = STEPS_PER_TURN, self._is_due_first
+        if not is_due_first:
+            left = self._settle(now)
+            self._is_due_first = left <= 0
+            if left <= 0:
+                return True
+        self._is_due_first = False
         due = self.store.read(
             lambda reader: reader.due(kinds.OPERATIONS_DUE, now, limit=STEPS_PER_TURN)
         )
+        if is_due_first and not due:
+            left = self._settle(now)
         for operation in due:
             if left <= 0:
                 break
             self._operation_due(operation, now)
             left = 0 if self._is_turn_over() else self._settle(now, steps=left - 1)
-        if left <= 0 or self._is_owing():
+        if left <= 0 or (self._is_owing() and not is_due_first):
             return True
         views = self.store.read(
             lambda reader: reader.due(kinds.VIEWS_DUE, now, limit=DUE_PER_ROUND)

@@ -92,7 +92,8 @@ def go_on(work: Work, request_id: str) -> bool:
                 operation,
                 waits_for=standing.names_for(operation, waiting[operation_id], blocker),
                 held_by=(blocker,),
-                due_at=work.now + PATIENCE,
+                # Since it was passed over first, whatever was tried in between.
+                due_at=operation.due_at or work.now + work.policy.sped_up(PATIENCE),
             ),
         )
     for operation_id in decided.announced:
@@ -134,6 +135,8 @@ def call_up(work: Work, operation_id: str) -> bool:
     operation = work.operation(operation_id)
     if operation.state is not OperationState.PLANNED:
         return False
+    request = work.request(operation.request)
+    has_slot = request.in_flight < request.at_once
     kept = tuple(name for name in operation.waits_for if waits.is_reservation(name))
     work.save_operation(
         operation,
@@ -141,7 +144,8 @@ def call_up(work: Work, operation_id: str) -> bool:
             operation,
             waits_for=(waits.turn(operation.request), *kept),
             held_by=(),
-            due_at=0,
+            # Without a slot it is not passed over, and needs no timer.
+            due_at=operation.due_at if has_slot else 0,
         ),
     )
     return go_on(work, operation.request)
@@ -154,19 +158,17 @@ def waited_long(work: Work, operation_id: str) -> None:
     before it, in this rollout or another.
     """
     operation = work.operation(operation_id)
+    names = operation.waits_for
     first = work.tx.select(kinds.PLANNED_OF_REQUEST, operation.request, limit=1)
     if [each.operation_id for each in first] == [operation_id]:
         scopes = sorted({vm.scope for vm in standing.vms_of(work.tx, operation)})
         names = (
-            *(name for name in operation.waits_for if not waits.is_reservation(name)),
+            *(name for name in names if not waits.is_reservation(name)),
             *map(waits.reserved, scopes),
         )
-        work.save_operation(operation, replace(operation, waits_for=names))
+    # It waits as long again if it is passed over now.
+    work.save_operation(operation, replace(operation, waits_for=names, due_at=0))
     call_up(work, operation_id)
-    operation = work.operation(operation_id)
-    if operation.state is OperationState.PLANNED and operation.due_at <= work.now:
-        # Its rollout has no slot. It is looked at when it has, and needs no timer.
-        work.save_operation(operation, replace(operation, due_at=0))
 
 
 def cancel_planned(
@@ -183,10 +185,10 @@ def cancel_planned(
     return [work.operation(operation.operation_id) for operation in found]
 
 
-def next_turn(reader: Reader, freed: str) -> str:
+def next_turn(reader: Reader, freed: str, *, after: str = "") -> str:
     """Return the first host that may be announced since something became free.
 
-    The id is empty if nobody waits for it, or nobody who waits can be announced.
+    It is behind `after`, which was called up in vain. The id is empty if nobody waits for it, or nobody who waits can be announced.
     """
     names = [freed]
     if scope := waits.TURNS.scope_of(freed):
@@ -195,6 +197,8 @@ def next_turn(reader: Reader, freed: str) -> str:
             return ""
         names = [waits.TURNS.in_domain(scope, domain) for domain in domains] or names
     for name in names:
-        for operation in reader.select(kinds.OPERATIONS_THAT_WAIT, name, limit=1):
+        for operation in reader.select(
+            kinds.OPERATIONS_THAT_WAIT, name, after=after, limit=1
+        ):
             return operation.operation_id
     return ""

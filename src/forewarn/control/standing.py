@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control import room, waits
+from forewarn.control import rolling, room, waits
 from forewarn.control.rolling import Standing, Waiting
 from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.protocol.blockers import (
@@ -89,10 +89,8 @@ def names_for(
 ) -> tuple[str, ...]:
     """Return what a host that was passed over waits for, the reason first."""
     match blocker:
-        case ScopeInUse(scope=scope):
+        case ScopeInUse(scope=scope) | ScopeReserved(scope=scope):
             names = waits.TURNS.names(scope, waiting.domains[scope])
-        case ScopeReserved(scope=scope):
-            names = (waits.TURNS.in_scope(scope),)
         case HostInUse(host=host):
             names = (waits.for_host(host),)
         case _:
@@ -109,8 +107,10 @@ def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
     """
     request = reader.get(Request, operation.request)
     assert request is not None, f"{operation.operation_id} has no request"
-    if operation.held_by and request.in_flight < request.at_once:
-        return operation.held_by
+    # What was found in its way may have changed, and it is not looked at yet.
+    found = _in_its_way(reader, operation) if operation.held_by else ()
+    if found and request.in_flight < request.at_once:
+        return found
     turn = NotItsTurn(
         request=request.request_id,
         position=operation.position,
@@ -118,4 +118,15 @@ def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
         in_flight=request.in_flight,
         at_once=request.at_once,
     )
-    return (turn, *operation.held_by)
+    return (turn, *found)
+
+
+def _in_its_way(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
+    """Return the first thing in the way of a Planned host now."""
+    waiting = waiting_host(reader, operation, vms_of(reader, operation))
+    decided = rolling.admit(
+        [waiting],
+        slots=1,
+        scopes={scope: standing_of(reader, scope) for scope in waiting.domains},
+    )
+    return tuple(blocker for _, blocker in decided.passed_over)

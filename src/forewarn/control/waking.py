@@ -17,6 +17,10 @@ ROOM_LOOKS_MAX = 5
 """Who is looked at when a place became free. A place that does not suit the first may
 suit the next; the others have a timer."""
 
+CALLS_MAX = 16
+"""Hosts of rollouts that are called up in vain when something became free: the rollout
+of one may have no slot, and that of the next may. The others have a timer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freed:
@@ -51,6 +55,26 @@ def after_look(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
     return None
 
 
+def after_call(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
+    """Return how to go on after a host that was called up and not announced."""
+    looks = freed.looks + 1
+    if looks >= CALLS_MAX:
+        return None
+    operation = reader.get(Operation, operation_id)
+    names = operation.waits_for if operation is not None else ()
+    if freed.name == waits.TURN_ROOM and freed.name in names:
+        return replace(freed, looks=looks, after=operation_id)
+    if any(_is_of(name, freed.name) for name in names):
+        # What holds the first of a scope holds all others that wait for the same.
+        return None
+    return replace(freed, looks=looks)
+
+
+def _is_of(name: str, freed: str) -> bool:
+    """Tell whether who waits under `name` waits for what has become free."""
+    return name == freed or waits.TURNS.is_of(name, freed)
+
+
 def _still_waits(operation: Operation, name: str) -> bool:
     names = {name}
     if scope := waits.STARTS.scope_of(name):
@@ -74,7 +98,9 @@ def _names(reader: Reader, freed: Freed) -> Iterator[str]:
         domain = highest[0].fault_domain
         if lowest[0].fault_domain == domain:
             yield waits.STARTS.in_domain(scope, domain)
+        yield waits.for_migration(scope)
         if not freed.looks:
             # It cannot start. The reasons that are stored have to follow the change.
             yield freed.name
+        return
     yield waits.for_migration(scope)

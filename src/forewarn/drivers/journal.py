@@ -99,7 +99,7 @@ class FileJournal:
             raise DriverError(
                 f"the simulated hypervisor's journal {path} cannot be used: "
                 f"{error.strerror}",
-                hint="The service's user must be able to write in that directory.",
+                hint=hint_for(error),
             ) from error
         self._lines_left = self._lines_until_rewrite()
 

@@ -176,7 +176,7 @@ class Shelf:
         except OSError as error:
             raise DriverError(
                 f"the command driver's records {path} cannot be used: {error.strerror}",
-                hint="The service's user must be able to write in that directory.",
+                hint=hint_for(error),
             ) from error
 
     def _identify(self) -> str:

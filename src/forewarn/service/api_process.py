@@ -390,7 +390,10 @@ class ApiProcess:
                     )
                     self._kill()
                     return
-                await channel.say(statement(("ping",)))
+                # It waits behind what the process does not read, but not for ever.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(limits.API_PING_SECONDS):
+                        await channel.say(statement(("ping",)))
 
     def readings(self) -> Iterable[Reading]:
         """Return what the service knows of the process; the rest it says itself."""

@@ -14,6 +14,7 @@ has put in its place.
 
 import logging
 import threading
+from pathlib import Path
 
 from forewarn.store.connection import Connection
 from forewarn.store.port import StoreError
@@ -23,6 +24,10 @@ logger = logging.getLogger("forewarn.store")
 ROWS_BETWEEN = 10_000
 """Changed rows from one to the next: about 1,500 approvals, or 20 MiB of log. Pages
 that are written again and again until then come into the file once."""
+
+ROWS_OF_COMMIT = 50
+"""What a commit counts for beside its rows: it writes some 25 pages, 100 KiB of log, for
+few rows too, since each index has its own."""
 
 
 class Checkpoints:
@@ -36,9 +41,12 @@ class Checkpoints:
 
     def note(self, rows: int) -> None:
         """Take that the writer has committed so many changed rows; never raises."""
-        self._rows += rows
-        if self._rows < ROWS_BETWEEN:
-            return
+        self._rows += rows + ROWS_OF_COMMIT
+        if self._rows >= ROWS_BETWEEN:
+            self.begin()
+
+    def begin(self) -> None:
+        """Bring into the file what is in the log now, beside the caller; never raises."""
         if self._thread is not None and self._thread.is_alive():
             return
         self._rows = 0
@@ -69,6 +77,14 @@ class Checkpoints:
         except StoreError as error:
             # The next one does it, or a commit; who writes learns what is wrong.
             _warn(error.message)
+
+
+def has_log(path: Path) -> bool:
+    """Tell whether a process that was killed has left a log beside the file."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _warn(why: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from forewarn.store.cache import Committed, RememberingTransaction
-from forewarn.store.checkpoints import Checkpoints
+from forewarn.store.checkpoints import Checkpoints, has_log
 from forewarn.store.connection import BUSY_MILLISECONDS, Connection
 from forewarn.store.lock import ProcessLock
 from forewarn.store.migrate import count_done, load_steps, migrate
@@ -58,6 +58,8 @@ class SqliteStore:
 
     def _prepare(self) -> Schema:
         steps = load_steps()
+        # Else it would stay as long as it is until much more is written.
+        is_log_left = has_log(self._path)
         connection = Connection(self._path, may_make=True)
         try:
             done = count_done(connection, self._path, steps)
@@ -68,6 +70,8 @@ class SqliteStore:
             # SQLite opened the file by its name, the lock is on the file itself.
             self._place = self._lock.inode
             self._check_place()
+            if is_log_left:
+                self._checkpoints.begin()
         except BaseException:
             connection.close()
             raise

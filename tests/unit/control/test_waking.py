@@ -9,7 +9,7 @@ from forewarn.control.plane import STEPS_PER_TURN
 from forewarn.control.verbs import Wishes
 from forewarn.control.work import CLOCK
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.protocol.operations import Operation, OperationState, Verb
+from forewarn.protocol.operations import Action, Operation, OperationState, Verb
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -113,3 +113,43 @@ def test_who_waits_is_found_after_a_crash() -> None:
     it.restart()
     it.settle()
     assert len(in_state(it, OperationState.READY)) < ready
+
+
+def test_a_migration_in_the_domain_that_is_down_is_woken_before_others_are_told() -> (
+    None
+):
+    """The first who waits in the scope is of another domain, and goes on to wait."""
+    names = {"h0": 0, "h1": 0, "h2": 1, "h3": 0}
+    lines = ['[[tenant]]\nname = "shop"']
+    lines.append('[[scope]]\nname = "s"\ntenant = "shop"\nkind = "availability-set"')
+    lines += [f'[[host]]\nname = "{name}"' for name in (*names, "x1", "x2", "x3")]
+    lines += [
+        f'[[vm]]\nname = "v{name}"\nhost = "{name}"\nscope = "s"\n'
+        f"fault_domain = {domain}"
+        for name, domain in names.items()
+    ]
+    it = World(
+        store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines), seed=0
+    )
+    for host, action in (
+        ("h0", Action.LIVE_MIGRATE),
+        ("h1", Action.LIVE_MIGRATE),
+        ("h2", Action.REBOOT),
+    ):
+        it.order(lambda work, h=host, a=action: verbs.maintain(work, [h], a, Wishes()))
+        it.settle()
+        it.advance("1s")
+    it.order(lambda work: failures.fail_vm(work, "vh3"))
+
+    def of(host: str) -> Operation:
+        (found,) = [
+            each
+            for each in it.operations()
+            if each.target == host and each.verb is Verb.MAINTAIN
+        ]
+        return found
+
+    while of("h0").state is not OperationState.DONE:
+        it.advance("1s")
+    assert of("h1").state is OperationState.IMPACTING
+    assert of("h2").state is OperationState.READY

@@ -41,6 +41,7 @@ def test_the_log_is_in_the_file_when_enough_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: int
 ) -> None:
     monkeypatch.setattr(checkpoints, "ROWS_BETWEEN", between)
+    monkeypatch.setattr(checkpoints, "ROWS_OF_COMMIT", 0)
     path = tmp_path / "store.db"
     store = SqliteStore(path)
     try:
@@ -53,6 +54,47 @@ def test_the_log_is_in_the_file_when_enough_was_written(
         assert store.read(lambda reader: reader.get(Host, "later")) == add
     finally:
         store.close()
+
+
+def test_commits_count_also_where_they_change_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each writes pages of its own to the log."""
+    monkeypatch.setattr(checkpoints, "ROWS_BETWEEN", 10 * checkpoints.ROWS_OF_COMMIT)
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    try:
+        for number in range(10):
+            name = f"h{number}"
+            store.transact(lambda tx, name=name: tx.add(Host(name=name)))
+        assert store._checkpoints
+        store._checkpoints.wait()
+        assert hosts_without_the_log(path, tmp_path) >= 5
+    finally:
+        store.close()
+
+
+def test_a_log_that_was_left_comes_into_the_file_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    path, left = tmp_path / "store.db", tmp_path / "left.db"
+    store = SqliteStore(path)
+    try:
+        store.transact(add_hosts)
+        # As a process that is killed leaves them.
+        for end in ("", "-wal"):
+            left.with_name(f"left.db{end}").write_bytes(
+                path.with_name(f"store.db{end}").read_bytes()
+            )
+    finally:
+        store.close()
+    again = SqliteStore(left)
+    try:
+        assert again._checkpoints
+        again._checkpoints.wait()
+        assert hosts_without_the_log(left, tmp_path) == ROWS
+    finally:
+        again.close()
 
 
 def add_and_wait(store: SqliteStore) -> None:

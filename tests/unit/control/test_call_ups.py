@@ -1,0 +1,133 @@
+"""Hosts of rollouts are called up when what they wait for becomes free."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from forewarn.control import verbs
+from forewarn.control.verbs import Wishes
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR, MINUTE
+from forewarn.protocol.operations import Action, Operation, OperationState, Request
+from forewarn.sim.world import World
+from forewarn.store.memory import MemoryStore
+from tests.support.rollouts import DONE, PLANNED, fleet, in_flight, name_of
+
+NOTICED = OperationState.NOTICED
+
+
+def maintain(
+    world: World,
+    hosts: Sequence[str],
+    action: Action = Action.FREEZE,
+    *,
+    at_once: int | None = None,
+    ahead: int = 0,
+) -> Request:
+    wishes = Wishes(at_once=at_once, not_before=world.now + ahead if ahead else None)
+    made = world.order(lambda work: verbs.maintain(work, list(hosts), action, wishes))
+    world.settle()
+    # Ids sort by their instants.
+    world.advance("1m")
+    return made
+
+
+def of(world: World, host: str) -> Operation:
+    (found,) = [each for each in world.operations() if each.target == host]
+    return found
+
+
+def test_a_host_whose_rollout_has_no_slot_does_not_hide_the_next() -> None:
+    """Two rollouts wait for one scope, and the slot of the first is in use."""
+    for seed in range(20):
+        it = World(
+            store=MemoryStore,
+            driver=SimulatedDriver(),
+            fleet=fleet([{"s": 0}, {"s": 1}, {"t": 0}, {"s": 1}, {"u": 0}]),
+            seed=seed,
+        )
+        maintain(it, [name_of(0)])
+        maintain(it, [name_of(1), name_of(2)], at_once=2)
+        maintain(it, [name_of(3), name_of(4)], at_once=1, ahead=5 * HOUR)
+        if of(it, name_of(3)).operation_id < of(it, name_of(1)).operation_id:
+            break
+    else:
+        pytest.fail("the full rollout is never the first")
+    assert of(it, name_of(1)).state is PLANNED
+    while of(it, name_of(0)).state is not DONE:
+        it.advance("1m")
+    assert of(it, name_of(1)).state is NOTICED
+
+
+SPARE = """
+[[tenant]]
+name = "shop"
+[[host]]
+name = "h1"
+capacity = 4
+[[host]]
+name = "h2"
+capacity = 1
+[[host]]
+name = "spare1"
+capacity = 4
+[[host]]
+name = "spare2"
+capacity = 1
+""" + "".join(
+    f'[[vm]]\nname = "a{number}"\nhost = "h1"\ntenant = "shop"\n' for number in range(4)
+)
+
+
+def test_a_place_that_does_not_suit_the_first_is_offered_to_the_next() -> None:
+    it = World(
+        store=MemoryStore,
+        driver=SimulatedDriver(),
+        fleet=SPARE + '[[vm]]\nname = "b"\nhost = "h2"\ntenant = "shop"\n',
+    )
+    maintain(it, ["spare1"], ahead=5 * HOUR)
+    maintain(it, ["spare2"], ahead=20 * MINUTE)
+    maintain(it, ["h1", "h2"], Action.REDEPLOY, at_once=2)
+    assert {of(it, host).state for host in ("h1", "h2")} == {PLANNED}
+    while of(it, "spare2").state is not DONE:
+        it.advance("1m")
+    assert of(it, "h1").state is PLANNED, "it needs four places"
+    assert of(it, "h2").state is NOTICED
+
+
+def test_those_behind_a_reservation_are_as_many_at_once_as_before() -> None:
+    hosts = 40
+    for seed in range(20):
+        it = World(
+            store=MemoryStore,
+            driver=SimulatedDriver(),
+            fleet=fleet([*({"s": 1} for _ in range(hosts)), {"s": 0}, {"t": 0}]),
+            seed=seed,
+        )
+        large = maintain(it, [name_of(number) for number in range(hosts)], at_once=4)
+        maintain(it, [name_of(hosts), name_of(hosts + 1)], at_once=1)
+        reserving = of(it, name_of(hosts))
+        if reserving.operation_id < of(it, name_of(0)).operation_id:
+            break
+    else:
+        pytest.fail("the reserving host is never the first")
+    while of(it, name_of(hosts)).state is not DONE:
+        it.advance("1m")
+    busy = [each for each in in_flight(it) if each.request == large.request_id]
+    assert len(busy) == 4
+
+
+@pytest.mark.parametrize("often", [False, True])
+def test_patience_is_counted_from_the_first_time(often: bool) -> None:
+    """Places that are too few become free in between, and it is looked at again."""
+    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=SPARE)
+    maintain(it, ["spare1"], ahead=30 * HOUR)
+    maintain(it, ["h1", "h2"], Action.REDEPLOY, at_once=1)
+    minutes = 0
+    while not any(name.startswith("reserved:") for name in of(it, "h1").waits_for):
+        if often and minutes % 40 == 0:
+            maintain(it, ["spare2"])
+            minutes += 1
+        it.advance("1m")
+        minutes += 1
+        assert minutes < 70

@@ -1,0 +1,139 @@
+"""What follows from an order is done, whatever comes in between."""
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import pytest
+
+from forewarn.control import verbs
+from forewarn.control.approvals import Approval
+from forewarn.control.followups import FollowUps
+from forewarn.control.host_lists import PAGE
+from forewarn.control.verbs import Wishes
+from forewarn.control.waking import Freed
+from forewarn.control.work import Effects
+from forewarn.instants import SECOND
+from forewarn.protocol.operations import Action, OperationState
+from forewarn.sim.world import World
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import ConflictError, Transaction
+from tests.support.rollouts import DONE, name_of, of_host, roll_out, states, world_of
+
+T = TypeVar("T")
+
+HOSTS = PAGE + 5
+
+
+class HeldStore(MemoryStore):
+    """A store that another program can hold for a while."""
+
+    left: int | None = None
+    """Transactions until it is held; None: it never is."""
+    refused = 0
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        if self.left is not None:
+            if not self.left:
+                self.refused += 1
+                raise ConflictError("the store is held")
+            self.left -= 1
+        return super().transact(work)
+
+    @contextmanager
+    def held_after(self, transactions: int) -> Generator[None]:
+        self.left = transactions
+        yield
+        self.left = None
+
+
+def held_world() -> tuple[World, HeldStore]:
+    store = HeldStore()
+    return world_of(
+        [{f"a{number}": 0} for number in range(HOSTS)], store=lambda: store
+    ), store
+
+
+def test_a_step_that_met_a_held_store_is_taken_later() -> None:
+    """Whichever step it is: at each the store is held once."""
+    it, store = held_world()
+    it.plane.bound_turns(lambda: True)
+    it.order(lambda work: verbs.maintain(work, names_of(HOSTS), Action.FREEZE, AT_ONCE))
+    for _ in range(100 * HOSTS):
+        due = it.plane.next_due()
+        if due is None:
+            break
+        it.clock.advance_to(max(due, it.now))
+        with store.held_after(0), suppress(ConflictError):
+            it.plane.advance(now=it.now)
+        it.plane.advance(now=it.now)
+    assert set(states(it).values()) == {DONE}
+    assert store.refused > HOSTS
+
+
+def names_of(count: int) -> list[str]:
+    return [name_of(number) for number in range(count)]
+
+
+AT_ONCE = Wishes(at_once=3)
+
+
+def test_an_order_that_is_durable_is_not_denied() -> None:
+    it, store = held_world()
+    with store.held_after(1):
+        it.order(
+            lambda work: verbs.maintain(work, names_of(HOSTS), Action.FREEZE, AT_ONCE)
+        )
+    assert store.refused
+    assert len(states(it)) == PAGE
+    it.settle()
+    assert len(states(it)) == HOSTS
+
+
+def test_what_is_due_does_not_wait_for_the_end_of_what_follows() -> None:
+    """Approvals come in every turn, and each of them has something follow."""
+    count = 100
+    it = world_of([{f"a{number}": 0} for number in range(count)])
+    for number in range(count):
+        it.vm(f"a{number}-{number}").get()
+    roll_out(it, 1)
+    it.advance("10m")
+    for number in range(1, count):
+        name = name_of(number)
+        it.order(
+            lambda work, name=name: verbs.maintain(work, [name], Action.FREEZE, AT_ONCE)
+        )
+    it.settle()
+    it.advance("4m50s")
+    events = {event.resources[0].vm: event.event_id for event in it.live_events()}
+    it.plane.bound_turns(lambda: True)
+    first = of_host(it, 0)
+    for number in range(1, count):
+        vm = f"a{number}-{number}"
+        it.plane.approve([Approval(vm=vm, event_ids=(events[vm],))], now=it.now)
+        it.clock.advance_to(it.now + SECOND)
+        it.plane.advance(now=it.now)
+        if it.now > first.not_before + 3 * SECOND:
+            assert of_host(it, 0).state is not OperationState.NOTICED
+    assert it.now > first.not_before + 30 * SECOND, "the story is long enough"
+
+
+def test_a_name_that_is_freed_again_keeps_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else those behind it would never be looked at."""
+    looked: list[str] = []
+
+    def wake(_self: FollowUps, freed: Freed, _now: int) -> bool:
+        looked.append(freed.name)
+        return True
+
+    monkeypatch.setattr(FollowUps, "_wake", wake)
+    owed = FollowUps(MemoryStore(), lambda *_: None)
+    names = ("scope:a", "vm:x", "room")
+    for _turn in range(30):
+        owed.take(Effects(freed=names))
+        owed.take_one(0)
+    found = Counter(looked)
+    assert min(found[name] for name in names) >= len(looked) // len(names) - 1
