@@ -105,7 +105,7 @@ class Head:
 
     def _refusal(self, allowed: Allowance, headers: Headers) -> Response | None:
         length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > allowed.bytes_max:
+        if length.isdecimal() and _size(length) > allowed.bytes_max:
             return problem(Kind.TOO_LARGE, _too_large(allowed.bytes_max))
         return None
 
@@ -171,10 +171,19 @@ def allowance(caller: Caller, path: str, headers: Headers) -> Allowance:
         most = limits.BODY_VALUES_MAX
         return Allowance(bytes_max=limits.ORDER_BYTES_MAX, values_max=most)
     length = headers.get("content-length", "")
-    is_short = length.isdecimal() and int(length) <= limits.ORDER_BYTES_MAX
+    is_short = length.isdecimal() and _size(length) <= limits.ORDER_BYTES_MAX
     if is_short or not has_body(headers):
         return Allowance(bytes_max=limits.ORDER_BYTES_MAX)
     return Allowance(bytes_max=limits.FLEET_BYTES_MAX, is_large=True)
+
+
+def _size(length: str) -> int:
+    """Return a length in decimal digits; whatever needs more digits is as long."""
+    # Python refuses to read numbers of thousands of digits.
+    return int(length.lstrip("0")[:_DIGITS_MAX] or "0")
+
+
+_DIGITS_MAX = 18
 
 
 def _bounded(receive: Receive, allowed: Allowance) -> Receive:

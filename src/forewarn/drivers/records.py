@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from forewarn.drivers import plans, shim
+from forewarn.drivers.folders import hint_for
 from forewarn.drivers.plans import Plan, Run
 from forewarn.drivers.port import DriverError
 from forewarn.ids import RandomIds

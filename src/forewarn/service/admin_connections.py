@@ -7,6 +7,7 @@ client that does not read, requests that wait, connections per source and in all
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
@@ -141,7 +142,11 @@ class BoundedHttp(HttpToolsProtocol):
         self.door.came.set()
         peer = transport.get_extra_info("peername")
         is_ip = isinstance(peer, tuple)
+        self._unix_peer = None if is_ip else _unix_peer(transport)
         self._source = normal_address(str(cast("Any", peer)[0])) if is_ip else ""
+        if self._unix_peer is not None:
+            # Else all users of the machine would be one source.
+            self._source = self._unix_peer.name
         is_crowded = self.tls is not None and self.door.is_busy(self._source)
         if is_crowded or not self.door.admit(self._source):
             self.transport = transport
@@ -162,7 +167,6 @@ class BoundedHttp(HttpToolsProtocol):
             handshake.add_done_callback(self._end_handshake)
             self._handshake = handshake
             return
-        self._unix_peer = _unix_peer(transport)
         super().connection_made(transport)
         self._arm("idle", self.door.bounds.head_seconds)
 
@@ -201,6 +205,7 @@ class BoundedHttp(HttpToolsProtocol):
             raise ConnectionResetError("closed before the handshake")
         bounds = self.door.bounds
         loop = asyncio.get_running_loop()
+        taken_by: asyncio.BaseProtocol | None = None
         handshake = loop.create_task(
             loop.start_tls(
                 transport,
@@ -217,11 +222,21 @@ class BoundedHttp(HttpToolsProtocol):
                 # The first step of `start_tls` takes the connection over, and asks the
                 # loop to begin the handshake: before the loop is asked to feed it.
                 await asyncio.sleep(0)
+                taken_by = transport.get_protocol()
                 loop.call_soon(self._feed, transport)
                 return await handshake
+        except BaseException:
+            # uvloop may begin the handshake of a connection that was lost already, with
+            # a timer that would keep its buffers for all the seconds. Told again that
+            # the connection is lost, it forgets the timer.
+            if taken_by is not None and taken_by is not self:
+                # One that has been told in time has nothing left to forget.
+                with contextlib.suppress(AttributeError):
+                    taken_by.connection_lost(None)
+            raise
         finally:
             handshake.cancel()
-            del handshake
+            del handshake, taken_by
 
     def _end_handshake(self, _done: asyncio.Future[None]) -> None:
         self.door.end_handshake(self._source)
@@ -301,7 +316,8 @@ class BoundedHttp(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Bound how long the client may not read."""
         super().pause_writing()
-        self._arm("write", self.door.bounds.write_seconds)
+        if self._timed != "linger":
+            self._arm("write", self.door.bounds.write_seconds)
 
     def resume_writing(self) -> None:
         """Go on."""
@@ -382,8 +398,17 @@ class BoundedHttp(HttpToolsProtocol):
         if self._in_body or self._in_head:
             self._linger()
         else:
-            self._disarm()
-            self.transport.close()
+            self._close()
+
+    def _close(self) -> None:
+        """Close when what was written is sent, or when the client does not read it."""
+        self.transport.close()
+        self._arm("linger", self.door.bounds.write_seconds)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection on which nothing more came."""
+        if not self.transport.is_closing():
+            self._close()
 
     def _linger(self) -> None:
         self._unset_keepalive_if_required()
@@ -393,7 +418,7 @@ class BoundedHttp(HttpToolsProtocol):
                 self.flow.resume_reading()
             self._arm("linger", self.door.bounds.linger_seconds)
         else:
-            self.transport.close()
+            self._close()
 
     def _refuse(self, answer: bytes) -> None:
         """Give the last answer of this connection, if none has begun."""
@@ -447,12 +472,13 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _on_time(self) -> None:
         what, self._timer, self._timed = self._timed, None, ""
-        if self.transport.is_closing():
-            return
         if what in ("write", "linger"):
+            # Also where it is closing: that waits for a client that does not read.
             self.transport.abort()
+        elif self.transport.is_closing():
+            return
         elif what == "idle":
-            self.transport.close()
+            self._close()
         elif what == "body" and self.flow.read_paused:
             # The service keeps the rest of the body waiting, and not the client.
             self._arm("body", self.door.bounds.body_seconds)

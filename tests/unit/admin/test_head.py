@@ -240,3 +240,13 @@ def test_without_tokens_a_request_of_http_1_0_is_taken_for_a_proxys(
 def test_a_probe_may_speak_http_1_0(shared: Shared, path: str) -> None:
     probe = Asked(shared, "", path, length=0, http="1.0", method="GET")
     assert probe.run(iter([])).status == 200
+
+
+@pytest.mark.parametrize("digits", ["0" * 5000 + "1", "9" * 5000])
+@pytest.mark.parametrize("path", ["/healthz", "/v1/reboot", "/v1/fleet/plan"])
+def test_a_length_of_thousands_of_digits_is_no_fault_of_ours(
+    shared: Shared, digits: str, path: str
+) -> None:
+    headers = {"Content-Length": digits, "Content-Type": "application/json"}
+    answer = shared.client.post(path, headers=headers, content=b"")
+    assert answer.status_code in {400, 405, 413}

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -31,6 +32,8 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         text = b"refused"
     elif scope["path"] == "/much":
         text = b"x" * (32 << 20)
+    elif scope["path"] == "/some":
+        text = b"x" * (1 << 20)
     else:
         while (await receive()).get("more_body", False):
             pass
@@ -204,6 +207,26 @@ async def test_a_client_that_does_not_read_is_given_up() -> None:
         transport.pause_reading()
         await until(lambda: not server.door.open)
         transport.abort()
+
+
+@in_loop
+@pytest.mark.parametrize("path", ["/much", "/some"])
+async def test_a_client_that_asks_for_a_close_and_does_not_read_is_given_up(
+    path: str,
+) -> None:
+    """The answer is whole, and what is written of it waits in the process."""
+    async with serving() as server:
+        with socket.socket() as asking:
+            # Small windows, as over a network.
+            asking.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+            asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            asking.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(asking, server.address)
+            head = f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            await loop.sock_sendall(asking, head.encode())
+            await until(lambda: server.door.open == 1)
+            await until(lambda: server.door.open == 0)
 
 
 @in_loop
