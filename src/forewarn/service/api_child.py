@@ -202,7 +202,9 @@ class ApiDesk:
         return await self._service.ask("order", order=decide.message())
 
     async def read(self, ask: Any) -> Any:
-        """Read from a consistent view of the store's file."""
+        """Read from a consistent view of the store's file, a tenant in its turn."""
+        if self._caller.tenant:
+            return await self._readings.read_for(self._caller.tenant, ask)
         return await self._readings.read(ask)
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:

@@ -62,6 +62,10 @@ READERS = 4
 """Threads that read the store for operators, so that one slow list does not hold
 up the next question."""
 
+TENANT_READERS = 2
+"""Threads of these that all tenants have together: a page of a long history takes half
+a second, and a tenant may ask for many."""
+
 CHANGES_KEPT = 256
 """Changes that a watcher may be behind before it must read everything anew."""
 
