@@ -112,7 +112,7 @@ class Service:
             await self._channel.say(head, payload)
             return await future
         except ConnectionError as error:
-            raise BusyError("the service is stopping", hint="Ask again.") from error
+            raise _stopping() from error
         finally:
             self._waiting.pop(number, None)
 
@@ -140,6 +140,12 @@ class Service:
                 case other:
                     raise AssertionError(other)
 
+    def give_up(self) -> None:
+        """Tell who still waits for an answer that the service is stopping."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(_stopping())
+
     def _answer_ping(self, is_reached: Callable[[], Awaitable[bool]]) -> None:
         if self._answering is None or self._answering.done():
             self._answering = asyncio.create_task(self._say_pong(is_reached))
@@ -157,6 +163,10 @@ class Service:
             future.set_result(value)
         else:
             future.set_exception(error)
+
+
+def _stopping() -> BusyError:
+    return BusyError("the service is stopping", hint="Ask again.")
 
 
 def _busy_with_fleets() -> BusyError:
@@ -304,7 +314,11 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         await service.listen(is_reached=own.takes_connections)
         fleets.close()
         watchers.close()
+        # What was asked before is still answered, or else told that the service stops.
+        hearing = asyncio.create_task(service.listen(is_reached=own.takes_connections))
+        asyncio.get_running_loop().call_later(limits.GRACE_SECONDS, service.give_up)
         await server.stop()
+        hearing.cancel()
     threads.shutdown(wait=False)
 
 

@@ -73,6 +73,16 @@ async def test_a_ping_is_answered_only_where_operators_can_connect() -> None:
 
 
 @in_loop
+async def test_who_waits_when_the_service_stops_is_told_so() -> None:
+    async with asking() as (service, other):
+        waiting = asyncio.create_task(service.ask("order"))
+        await other.asked()
+        service.give_up()
+        with pytest.raises(BusyError, match="stopping"):
+            await waiting
+
+
+@in_loop
 async def test_fleet_files_are_sent_one_after_the_other() -> None:
     async with asking() as (service, other):
         first, second = (
