@@ -37,6 +37,14 @@ def impact_over(work: Work, operation: Operation, *, note: str = "") -> None:
     work.free_vms(operation.vms)
 
 
+def recovered(work: Work, operation_id: str) -> None:
+    """End an operation whose recovery is over, if it still recovers."""
+    operation = work.operation(operation_id)
+    if operation.state is OperationState.RECOVERING:
+        work.secure(operation.scopes)
+        finish(work, operation)
+
+
 def finish(work: Work, operation: Operation, *, note: str = "") -> None:
     """End a started operation well: its events go, and others may start."""
     _end(work, operation, OperationInput.FINISH, Outcome.COMPLETED, note)

@@ -18,7 +18,6 @@ Time is an argument. Nothing here knows HTTP, threads or files.
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from forewarn.control import (
@@ -428,11 +427,13 @@ class Plane:
                 CLOCK, lambda work: rollouts.waited_long(work, operation_id), now=now
             )
         elif state is OperationState.READY and self._held_too_long(operation, now):
-            self._run(CLOCK, lambda work: _let_go_or_anew(work, operation_id), now=now)
+            self._run(
+                CLOCK, lambda work: renotice.let_go_or_anew(work, operation_id), now=now
+            )
         elif state in {OperationState.NOTICED, OperationState.READY}:
             self._follow_ups.look_again(operation_id, now)
         elif state is OperationState.RECOVERING:
-            self._run(CLOCK, lambda work: _recovered(work, operation_id), now=now)
+            self._run(CLOCK, lambda work: ending.recovered(work, operation_id), now=now)
         elif operation.call_state is CallState.RETRY:
             self._run(
                 CLOCK, lambda work: outcome.call_again(work, operation_id), now=now
@@ -492,21 +493,3 @@ class Plane:
 def _end_delays_of(work: Work, view_ids: Sequence[str], *, until: Micros) -> None:
     for view_id in view_ids:
         enabling.end_delays(work, view_id, until=until)
-
-
-def _recovered(work: Work, operation_id: str) -> None:
-    operation = work.operation(operation_id)
-    if operation.state is OperationState.RECOVERING:
-        work.secure(operation.scopes)
-        ending.finish(work, operation)
-
-
-def _let_go_or_anew(work: Work, operation_id: str) -> None:
-    """Start a held operation at the last moment, or tell the tenants again."""
-    release.look_again(work, operation_id)
-    operation = work.operation(operation_id)
-    if operation.state is OperationState.READY and (
-        renotice.notice_anew(work, operation) is None
-    ):
-        due_at = release.next_look(work, operation)
-        work.save_operation(operation, replace(operation, due_at=due_at))

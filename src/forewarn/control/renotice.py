@@ -4,13 +4,15 @@ What was announced for a NotBefore long past is no notice any more, so the tenan
 are told again, with the least notice from now.
 """
 
-from forewarn.control import admission, ending, obstacles
+from dataclasses import replace
+
+from forewarn.control import admission, ending, obstacles, release
 from forewarn.control.admission import Draft
 from forewarn.control.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.instants import Micros, describe_duration
 from forewarn.protocol.events import Event
-from forewarn.protocol.operations import Operation, Verb
+from forewarn.protocol.operations import Operation, OperationState, Verb
 
 
 def notice_anew(work: Work, operation: Operation) -> Operation | None:
@@ -63,3 +65,12 @@ def _notice(work: Work, operation: Operation, events: list[Event]) -> Micros:
             for event in events
         )
     return work.policy.notice_for(events[0].event_type)
+
+
+def let_go_or_anew(work: Work, operation_id: str) -> None:
+    """Start a held operation at the last moment, or tell the tenants again."""
+    release.look_again(work, operation_id)
+    operation = work.operation(operation_id)
+    if operation.state is OperationState.READY and notice_anew(work, operation) is None:
+        due_at = release.next_look(work, operation)
+        work.save_operation(operation, replace(operation, due_at=due_at))

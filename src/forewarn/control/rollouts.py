@@ -188,7 +188,8 @@ def cancel_planned(
 def next_turn(reader: Reader, freed: str, *, after: str = "") -> str:
     """Return the first host that may be announced since something became free.
 
-    It is behind `after`, which was called up in vain. The id is empty if nobody waits for it, or nobody who waits can be announced.
+    It is behind `after`, which was called up in vain. The id is empty if nobody waits
+    for it, or nobody who waits can be announced.
     """
     names = [freed]
     if scope := waits.TURNS.scope_of(freed):
