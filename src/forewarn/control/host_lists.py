@@ -66,28 +66,7 @@ def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None
         request, replace(request, unplanned=tuple(zip(ids, hosts, strict=True)))
     )
     _make(
-        work,
-        listed,
-        Operation(
-            operation_id="",
-            request=request.request_id,
-            verb=Verb.MAINTAIN,
-            action=turn.action,
-            target_kind=TargetKind.HOST,
-            target="",
-            host="",
-            state=OperationState.PLANNED,
-            routine=True,
-            not_before=round_up_to_second(turn.earliest),
-            moves=(),
-            scopes=(),
-            duration_seconds=turn.duration_seconds,
-            description=turn.description,
-            created=work.now,
-            is_timed=turn.is_timed,
-            waits_for=(waits.turn(request.request_id),),
-        ),
-        count=PAGE,
+        work, listed, _planned(request.request_id, turn, created=work.now), count=PAGE
     )
 
 
@@ -126,24 +105,36 @@ def _like_the_first(work: Work, request: Request) -> Operation:
     The first one was not announced, since a list has hosts left. It may have ended.
     """
     (first,) = work.tx.select(kinds.OPERATIONS_OF_REQUEST, request.request_id, limit=1)
+    turn = Turn(
+        action=first.action,
+        description=first.description,
+        duration_seconds=first.duration_seconds,
+        earliest=first.not_before,
+        is_timed=first.is_timed,
+    )
+    return _planned(first.request, turn, created=first.created)
+
+
+def _planned(request_id: str, turn: Turn, *, created: Micros) -> Operation:
+    """Return a Planned operation of a list, without its id, host and position."""
     return Operation(
         operation_id="",
-        request=first.request,
-        verb=first.verb,
-        action=first.action,
-        target_kind=first.target_kind,
+        request=request_id,
+        verb=Verb.MAINTAIN,
+        action=turn.action,
+        target_kind=TargetKind.HOST,
         target="",
         host="",
         state=OperationState.PLANNED,
-        routine=first.routine,
-        not_before=first.not_before,
+        routine=True,
+        not_before=round_up_to_second(turn.earliest),
         moves=(),
         scopes=(),
-        duration_seconds=first.duration_seconds,
-        description=first.description,
-        created=first.created,
-        is_timed=first.is_timed,
-        waits_for=(waits.turn(first.request),),
+        duration_seconds=turn.duration_seconds,
+        description=turn.description,
+        created=created,
+        is_timed=turn.is_timed,
+        waits_for=(waits.turn(request_id),),
     )
 
 

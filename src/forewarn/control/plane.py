@@ -289,12 +289,12 @@ class Plane:
         self._link.collect(now=now)
         self._owe(now)
         left, is_due_first = STEPS_PER_TURN, self._is_due_first
+        self._is_due_first = False
         if not is_due_first:
             left = self._settle(now)
-            self._is_due_first = left <= 0
             if left <= 0:
+                self._is_due_first = True
                 return True
-        self._is_due_first = False
         due = self.store.read(
             lambda reader: reader.due(kinds.OPERATIONS_DUE, now, limit=STEPS_PER_TURN)
         )
