@@ -21,6 +21,9 @@ COLOUR := $(if $(MAKE_TERMOUT),yes,no)
 CODE := src tests $(wildcard examples bench deploy)
 # The packages that decide and do no I/O: every branch of theirs is tested.
 PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*,src/forewarn/agent/core/*
+# What runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
+AGENT := src/forewarn/agent src/forewarn/protocol $(addprefix src/forewarn/, __init__.py \
+	clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
 # Half of the tests wait for something: more of them at once than there are cores.
 WORKERS := $(shell echo $$(( ($$(nproc 2>/dev/null || echo 2) * 3 + 1) / 2 )))
 
@@ -40,14 +43,18 @@ test: tools lint types layers cover ## Install what is needed, then run every ch
 
 # What is light of tests/real/packages.txt; without it, its tests are skipped.
 .PHONY: tools
-tools:
+tools: .build/old.stamp
 	@sh tests/real/unpack.sh test
+	@sh tests/real/older_python.sh
 
 .PHONY: real
-real: .venv/dev.stamp .build/real.stamp ## Unpack all real programs, and run the tests beside them (ONLY=slurm).
+real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Unpack all real programs, and run the tests beside them (ONLY=slurm).
 	@sh tests/real/unpack.sh real
+	@sh tests/real/older_python.sh
 	@$(BIN)/python -m pytest -m real --long -q -rs --durations=10 -n $(WORKERS) \
 		--dist loadfile $(if $(ONLY),-k "$(ONLY)") tests/real
+	@$(if $(ONLY),true,$(BIN)/python -m pytest --agent-python=oldest -k oldest -q -rs \
+		-n $(WORKERS) $(wildcard tests/system/test_agent_*.py tests/system/*_agent.py))
 
 .PHONY: unit
 unit: .venv/dev.stamp ## Run the quick tests only, with no coverage.
@@ -69,6 +76,8 @@ lint: .venv/dev.stamp ## Check the format and the lint rules.
 types: .venv/dev.stamp ## Check the types.
 	@echo "== types"
 	@$(BIN)/pyright
+	@echo "== what the agent's oldest Python has not"
+	@$(BIN)/vermin -q -t=3.9- --no-tips --violations $(AGENT)
 
 .PHONY: layers
 layers: .venv/dev.stamp ## Check that imports point down.
@@ -95,7 +104,7 @@ bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONL
 .PHONY: agent
 agent: .venv/made.stamp ## Build the agent's single file, dist/forewarn-agent.pyz.
 	@$(BIN)/python deploy/bundle.py dist/forewarn-agent.pyz
-	@echo "dist/forewarn-agent.pyz: run it with any Python 3.11 or newer"
+	@echo "dist/forewarn-agent.pyz: run it with any Python 3.9 or newer"
 
 .PHONY: dist
 dist: .venv/server.stamp ## Build wheel and sdist into dist/.
@@ -120,6 +129,9 @@ lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest re
 		-o requirements/run.txt
 	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in requirements/dev.in \
 		-c requirements/server.txt -o requirements/dev.txt
+	@$(subst 3.11,3.9,$(UV_COMPILE)) requirements/agent.in -o requirements/agent.txt
+	@$(subst --universal --python-version 3.11,--python-version 3.9,$(UV_COMPILE)) \
+		--python-platform linux requirements/old.in -o requirements/old.txt
 	@$(UV_COMPILE) requirements/lock.in -o requirements/lock.txt
 	@$(UV_COMPILE) requirements/real.in -o requirements/real.txt
 	@! grep -nE '://|index-url|trusted-host|find-links' requirements/*.txt
@@ -150,6 +162,14 @@ clean: ## Remove everything that the other targets make.
 .venv/dev.stamp: .venv/server.stamp requirements/dev.txt
 	@echo "Installing the tools that check it into .venv (once)"
 	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# For another Python than that of pip, which takes it at its word.
+.build/old.stamp: .venv/made.stamp requirements/old.txt
+	@echo "Installing pytest for the agent's oldest Python into .build/old (once)"
+	@rm -rf .build/old
+	@$(PIP_INSTALL) --require-hashes -r requirements/old.txt --target .build/old --no-deps \
+		--only-binary=:all: --platform any --implementation py --abi none --python-version 3.9
 	@touch $@
 
 # Its programs run as nobody too, who may not look where root's own Python is.

@@ -13,6 +13,7 @@ from bench import machine
 from bench.endpoint import Endpoint
 from bench.peers import HERE, free_port
 from bench.service import PATIENCE_SECONDS
+from deploy import bundle
 
 ROOT = Path(__file__).resolve().parents[1]
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -98,6 +99,8 @@ def prepare(folder: Path) -> Ground:
         done = subprocess.run([SYSTEM_PYTHON, "-c", is_new], check=False)
         python = python if done.returncode else SYSTEM_PYTHON
     ground = Ground(folder=folder, python=python)
+    # It needs pip where that is not fetched yet, which the machine's own may lack.
+    bundle.bundled_folder()
     # By that Python, whose code is kept in the file.
     builder = [python, str(ROOT / "deploy" / "bundle.py"), str(folder / AGENT_FILE)]
     subprocess.run(builder, check=True)

@@ -1,8 +1,8 @@
 """Writes the bill of materials: `python -m deploy.sbom dist`.
 
-It lists what the service runs on, in CycloneDX's JSON: the releases that
-requirements/run.txt pins, with their hashes and what needs them. The same source
-gives the same bytes.
+It lists what the service runs on, and what the agent's packages bundle, in CycloneDX's
+JSON: the releases that requirements/run.txt and agent.txt pin, with their hashes and
+what needs them. The same source gives the same bytes.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from deploy import bundle
 from deploy.debian.build import PINS, source_moment
 from forewarn import __version__
 
@@ -58,6 +59,14 @@ def read_pins(text: str) -> list[Pin]:
         elif line.strip() and not line.lstrip().startswith("#"):
             raise ValueError(f"line {number} is no pin: {line}")
     return found
+
+
+def agents_pins(text: str) -> list[Pin]:
+    """Return the pins of what the agent's packages bundle; raises ValueError."""
+    return [
+        replace(pin, needed_by=(_ROOT,), marker="python_full_version < '3.11'")
+        for pin in read_pins(text)
+    ]
 
 
 def document(pins: list[Pin], *, version: str, seconds: int) -> dict[str, Any]:
@@ -112,6 +121,7 @@ def _component(pin: Pin, ref: str) -> dict[str, Any]:
 def text() -> str:
     """Return the bill of materials of this source."""
     pins = read_pins(PINS.read_text(encoding="utf-8"))
+    pins += agents_pins(bundle.PINS.read_text(encoding="utf-8"))
     made = document(pins, version=__version__, seconds=source_moment().seconds)
     return json.dumps(made, indent=2) + "\n"
 

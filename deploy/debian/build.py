@@ -92,8 +92,9 @@ def maintainer() -> str:
 def build_agent(dist: Path, work: Path) -> Path:
     """Build the package of the agent."""
     stage = _stage("forewarn-agent", "all", work)
-    for name, data in bundle.sources().items():
+    for name, data in {**bundle.sources(), **bundle.bundled()}.items():
         stage.put(f"{AGENT_FOLDER}/{name}", data)
+    bundled = licences.stanzas(bundle.bundled_folder(), AGENT_FOLDER)
     stage.put("/usr/bin/forewarn-agent", AGENT_LAUNCHER, mode=PROGRAM)
     _put_unit(
         stage,
@@ -105,8 +106,8 @@ def build_agent(dist: Path, work: Path) -> Path:
     _put_pages(stage, AGENT_PAGES)
     _put_completions(stage, completion.AGENT_PROGRAM)
     pages = {*DOCS.glob("agent*.md"), *(DOCS / "integrations").glob("*.md")}
-    stage.put_documents(_changes(), dict(_documents(pages)))
-    return stage.build(dist, {})
+    stage.put_documents(_changes(), dict(_documents(pages)), bundled=bundled)
+    return stage.build(dist, {"oldest": ".".join(map(str, bundle.OLDEST))})
 
 
 def build_service(dist: Path, work: Path) -> Path:

@@ -23,6 +23,9 @@ poll = "200ms"                  # once a second is usual
 state = "{folder}/agent.db"
 listen = ""
 
+[gone_after]
+started = "1s"                  # 30 s are usual: here all goes faster
+
 [[handler]]
 name = "pool"
 kind = "exec"

@@ -9,6 +9,8 @@ fifteen minutes takes none.
 This module must not know what the times are used for.
 """
 
+from __future__ import annotations
+
 import time
 from typing import Protocol
 

@@ -5,6 +5,8 @@ by the caller. A seeded factory makes the same ones again, so that a failing
 test can be replayed.
 """
 
+from __future__ import annotations
+
 import random
 import secrets
 import uuid

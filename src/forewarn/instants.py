@@ -7,11 +7,12 @@ durations such as `15m` for people and files, RFC 1123 for Azure's wire. Nothing
 here knows what time it is.
 """
 
-import re
-from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from __future__ import annotations
 
-Micros: TypeAlias = int
+import re
+from datetime import datetime, timedelta, timezone
+
+Micros = int
 """Microseconds: since 1970 in UTC for an instant, or the length of a duration."""
 
 MILLISECOND: Micros = 1_000
@@ -32,7 +33,15 @@ _SHORT = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+", re.ASCII)
 _ISO = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# By hand: `fromisoformat` reads no `Z` before Python 3.11, and the agent runs on 3.9.
+_RFC_3339 = re.compile(
+    r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
+    r"(?:[Tt ](?P<hour>\d\d):(?P<minute>\d\d)"
+    r"(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?"
+    r"(?P<offset>[Zz]|[+-](?P<hours>[01]\d|2[0-3]):?(?P<minutes>[0-5]\d))?)?",
+    re.ASCII,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = (
@@ -61,8 +70,7 @@ def parse_duration(text: str) -> Micros:
     elif (iso := _ISO.fullmatch(short)) and any(iso.groups()):
         sizes = (DAY, HOUR, MINUTE, SECOND)
         micros = sum(
-            float(number) * size
-            for number, size in zip(iso.groups(default="0"), sizes, strict=True)
+            float(number) * size for number, size in zip(iso.groups(default="0"), sizes)
         )
     else:
         raise ValueError(
@@ -110,14 +118,31 @@ def parse_instant(text: str) -> Micros:
 
     A text without an offset is refused: whose midnight it means is a guess.
     """
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is not a time such as 2026-11-21T10:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
+    found = _RFC_3339.fullmatch(text.strip())
+    shown = _shown(found) if found else None
+    if found is None or shown is None:
+        raise ValueError(f"{text!r} is not a time such as 2026-11-21T10:00:00Z")
+    offset = found["offset"]
+    if not offset:
         raise ValueError(f"{text!r} has no offset: add Z for UTC, or +02:00")
+    east = int(found["hours"] or 0) * HOUR + int(found["minutes"] or 0) * MINUTE
+    return shown + east if offset.startswith("-") else shown - east
+
+
+def _shown(found: re.Match[str]) -> Micros | None:
+    """Return the instant at which a clock in UTC shows this; None: no clock does."""
+    year, month, day, hour, minute, second = (
+        int(found[part] or 0)
+        for part in ("year", "month", "day", "hour", "minute", "second")
+    )
+    # A platform may write more digits than an instant has.
+    micros = int(f"{found['fraction'] or '':0<6}"[:6])
+    try:
+        moment = datetime(
+            year, month, day, hour, minute, second, micros, tzinfo=timezone.utc
+        )
+    except ValueError:
+        return None
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -156,7 +181,7 @@ def parse_http_date(text: str) -> Micros:
         )
     year, day = int(found[3]), int(found[1])
     clock = (int(found[4]), int(found[5]), int(found[6]))
-    moment = datetime(year, _MONTHS.index(month) + 1, day, *clock, tzinfo=UTC)
+    moment = datetime(year, _MONTHS.index(month) + 1, day, *clock, tzinfo=timezone.utc)
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 

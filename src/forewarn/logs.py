@@ -6,6 +6,8 @@ waits: a blocked log must not hold up an approval. Lines that a client could
 cause in great numbers are let through a few at a time.
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import math
@@ -137,7 +139,7 @@ class _Hand(logging.Handler):
     The library's own handler would bring sockets and pickles into the agent.
     """
 
-    def __init__(self, waiting: "queue.Queue[Any]") -> None:
+    def __init__(self, waiting: queue.Queue[Any]) -> None:
         super().__init__()
         self._waiting = waiting
         self.dropped = 0
@@ -154,7 +156,7 @@ class _Writer:
     """Writes what is in the queue, and ends although nobody reads it any more."""
 
     def __init__(
-        self, waiting: "queue.Queue[logging.LogRecord | None]", to: logging.Handler
+        self, waiting: queue.Queue[logging.LogRecord | None], to: logging.Handler
     ) -> None:
         self._waiting = waiting
         self._to = to

@@ -5,12 +5,14 @@ Files of any kind are told of in this form: fleets, settings, scenarios. What ma
 be in them is not known here. The standard library only, since the agent uses it.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from itertools import islice
 
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.texts import printable
 
 PROBLEMS_MAX = 50
@@ -35,7 +37,7 @@ _ARRAY_HEADER = re.compile(r"[ \t]*\[\[[ \t]*\"?([A-Za-z0-9_-]+)\"?[ \t]*\]\]")
 _KEY = re.compile(r"[ \t]*([A-Za-z0-9_-]+)[ \t]*[=.]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Problem:
     """One thing that is wrong."""
 

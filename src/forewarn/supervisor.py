@@ -4,12 +4,15 @@ A datagram with lines such as `READY=1` to a socket that the environment names.
 When the watchdog is fed is for the process to decide: `pause` says how often.
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from forewarn.protocol.frozen import frozen_dataclass
 
 logger = logging.getLogger("forewarn.supervisor")
 
@@ -25,7 +28,7 @@ VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """Of the environment: for this process, and not for those that it starts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Supervisor:
     """Who started the process and wants to hear of it."""
 

@@ -5,6 +5,8 @@ by themselves. Characters that change the direction of text can make a line look
 another one. The standard library only, since the agent uses it.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import unicodedata

@@ -15,6 +15,8 @@ from forewarn.agent.core.model import Note, NoteKind, Phase
 from forewarn.agent.handlers.exec import variables
 from forewarn.agent.handlers.port import Job, Worker
 from forewarn.agent.handlers.webhook import usual_body
+from forewarn.agent.keys import LOCK_KINDS
+from forewarn.agent.locks.fleetlock import body_of
 from forewarn.agent.settings import load_settings
 from forewarn.agent.sinks.port import Told
 from forewarn.instants import MINUTE, parse_instant
@@ -39,7 +41,7 @@ def notice() -> Notice:
 
 
 def job(handler: str) -> Job:
-    run = f"{notice().event_id}.1.prepare.1.{handler}"
+    run = f"{notice().event_id}.9c41e07b2d-1.1.prepare.1.{handler}"
     return Job(
         run_id=run,
         handler=handler,
@@ -145,3 +147,34 @@ def test_the_port_that_is_shown_is_the_port() -> None:
     (shown,) = [each for each in blocks(HANDLERS_PAGE, "python") if "Protocol" in each]
     methods = set(re.findall(r"def (\w+)\(", shown))
     assert methods == {name for name in vars(Worker) if not name.startswith("_")}
+
+
+LOCKS_PAGE = ROOT / "docs" / "agent-locks.md"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(each for each in blocks(LOCKS_PAGE, "toml") if "airlock" not in each),
+        (EXAMPLES / "lock.toml").read_text("utf-8"),
+    ],
+)
+def test_locks_that_are_shown_can_be_used(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(text, encoding="utf-8")
+    settings = load_settings(file=str(file), environ={}, flags={})
+    assert settings.policy.lock is not None
+    assert settings.warnings == ()
+
+
+def test_body_that_is_shown_is_what_is_sent() -> None:
+    [shown] = blocks(LOCKS_PAGE, "json")
+    assert shown.encode() == body_of("web_0", "default") + b"\n"
+
+
+def test_each_kind_of_lock_has_its_part_of_the_page() -> None:
+    text = LOCKS_PAGE.read_text("utf-8")
+    for kind in LOCK_KINDS:
+        assert f"| [`{kind}`](#{kind}) |" in text
+        assert f"\n### {kind}\n" in text.lower()
+        assert f"\n| `{kind}` | " in text.partition("## Release a lock by hand")[2]

@@ -10,6 +10,7 @@ import pytest
 from forewarn.sim.faults.words import parse_playbook
 from forewarn.sim.scenario import catalog
 from forewarn.testing import Event, ScheduledEvents, Vm
+from forewarn.testing.kit.calls import shown_signature
 from forewarn.testing.kit.faults import Faults
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "plugin.md"
@@ -20,15 +21,12 @@ KINDS: dict[str, type] = {
     kind.__name__: kind for kind in (ScheduledEvents, Vm, Event, Faults)
 }
 
-ON_THE_LOOP = frozenset({"approval", "arrival", "silence"})
-"""Coroutines that a test never awaits by itself: `aio` does."""
-
 
 def rows(kind: type) -> Iterator[tuple[str, str]]:
     """Yield what is public of a class, with the first line of its docstring."""
-    for name, member in vars(kind).items():
-        is_inner = name in ON_THE_LOOP or name.startswith(("_", "judge_"))
-        if is_inner and name != "__init__":
+    members = [pair for part in kind.__mro__[:-1] for pair in vars(part).items()]
+    for name, member in members:
+        if name.startswith("_") and name != "__init__":
             continue
         if isinstance(member, property):
             yield f"`.{name}`", summary(member.fget)
@@ -37,19 +35,7 @@ def rows(kind: type) -> Iterator[tuple[str, str]]:
             if name not in {member.__name__, "__init__"}:
                 yield f"`.{name}(…)`", f"The same as `{shown}`."
             elif name != "__init__" or kind is ScheduledEvents:
-                yield f"`{shown}{signature(member)}`", summary(member)
-
-
-def signature(function: object) -> str:
-    """Return the parameters without their types."""
-    assert callable(function)
-    words: list[str] = []
-    for each in list(inspect.signature(function).parameters.values())[1:]:
-        word = f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name
-        if each.default is not each.empty:
-            word += f"={each.default!r}"
-        words.append(word)
-    return f"({', '.join(words)})"
+                yield f"`{shown}{shown_signature(member)}`", summary(member)
 
 
 def summary(member: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deploy import sbom
+from deploy import bundle, sbom
 from deploy.debian import licences
 from deploy.debian.build import PINS
 from forewarn import __version__
@@ -27,7 +27,7 @@ def names(text: str) -> set[str]:
 
 
 def test_every_pin_is_a_component_with_its_hashes(bill: Json) -> None:
-    pinned = PINS.read_text("utf-8")
+    pinned = PINS.read_text("utf-8") + bundle.PINS.read_text("utf-8")
     assert {each["purl"] for each in bill["components"]} == names(pinned)
     told = [
         each["value"]
@@ -67,6 +67,12 @@ def test_every_component_is_needed_by_the_program(bill: Json) -> None:
                 reached.add(ref)
                 ahead.append(ref)
     assert reached == refs | {root}
+
+
+def test_what_the_agent_bundles_is_said_to_be_for_older_pythons(bill: Json) -> None:
+    [tomli] = [each for each in bill["components"] if each["name"] == "tomli"]
+    marker = {"name": "forewarn:marker", "value": "python_full_version < '3.11'"}
+    assert marker in tomli["properties"]
 
 
 def test_same_source_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,8 @@ def test_every_scenario_that_is_shown_is_one() -> None:
         *steps.COMMON,
         *(wanted.value for wanted in model.Wanted),
         *(stand.value for stand in model.Stand),
+        *(demand.value for demand in model.Demand if demand is not model.Demand.ASKS),
+        *(expected.value for expected in model.Expected),
     ],
 )
 def test_every_word_of_a_file_is_on_the_page(word: str) -> None:

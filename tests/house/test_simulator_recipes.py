@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.cli import parser
 from forewarn.sim.scenario.file import load_scenario
-from tests.support import plain_yaml
+from tests.support import ci_jobs, plain_yaml, testcontainers
 from tests.support.plain_yaml import PlainYamlError
 
 RECIPES = Path(__file__).resolve().parents[2] / "deploy" / "simulator"
@@ -84,6 +84,59 @@ def test_the_compose_file_builds_the_image() -> None:
     context = (RECIPES / build["context"]).resolve()
     assert (context / "pyproject.toml").is_file()
     assert context / build["dockerfile"] == RECIPES / "Dockerfile"
+
+
+TESTCONTAINERS = sorted((RECIPES / "testcontainers").iterdir())
+CI = sorted((RECIPES / "ci").iterdir())
+
+
+@pytest.mark.parametrize("file", TESTCONTAINERS, ids=lambda file: file.name)
+def test_each_language_gives_commands_that_there_are(file: Path) -> None:
+    words = testcontainers.simulated(file)
+    assert words[:2] == ["--listen", "0.0.0.0:8301"]
+    check_words("simulate", *words)
+    orders = testcontainers.orders(file)
+    assert len(orders) == 2
+    for order in orders:
+        check_words(*order)
+
+
+@pytest.mark.parametrize("file", [*TESTCONTAINERS, *CI], ids=lambda file: file.name)
+def test_each_recipe_says_that_it_is_untried_and_what_is_not_published(
+    file: Path,
+) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert "Untried" in text
+    assert "not published" in text
+    if file in TESTCONTAINERS:
+        assert (
+            "docker build -t forewarn-simulator -f deploy/simulator/Dockerfile ."
+            in text
+        )
+
+
+def test_the_jobs_of_all_forges_do_the_same() -> None:
+    assert len({ci_jobs.simulation(file) for file in CI}) == 1
+    for file in CI:
+        [line] = [
+            line
+            for line in ci_jobs.simulation(file).splitlines()
+            if line.startswith("forewarn simulate")
+        ]
+        check_words(*shlex.split(line.removesuffix("&"))[1:])
+
+
+def test_a_forge_shows_the_results_that_the_job_writes() -> None:
+    github, gitlab = map(ci_jobs.read, CI)
+    [job] = github["jobs"].values()
+    [upload] = [
+        step for step in job["steps"] if "upload-artifact" in step.get("uses", "")
+    ]
+    assert upload["if"] == "always()"
+    assert upload["with"]["path"].split() == ["tests.xml", "scenario.xml"]
+    artifacts = gitlab["maintenance"]["artifacts"]
+    assert artifacts["when"] == "always"
+    assert artifacts["reports"]["junit"] == ["tests.xml", "scenario.xml"]
 
 
 @pytest.mark.parametrize(

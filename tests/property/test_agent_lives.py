@@ -1,9 +1,11 @@
 """Random lives of an agent: documents, faults, restarts, and what must always hold.
 
 The world is a list of events that begin, start and go as they please; what the agent
-reads of it may be missing, old or cut short. Handlers end as they please, approvals
-get lost, NotBefore is moved, and the agent is killed at any moment and started again,
-perhaps with rules that were edited meanwhile. `Life` looks after
+reads of it may be empty, missing, old or cut short, the metadata server may begin to
+count again and list nothing for a while, and an event may go on under another ID.
+Handlers end as they please, approvals get lost, NotBefore is moved, and the agent is
+killed at any moment and started again, perhaps with rules that were edited meanwhile.
+`Life` looks after
 every decision that deciding again is idle, that the next one is in the future, and
 that no handler runs twice at once.
 """
@@ -15,22 +17,32 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from forewarn.agent.core import budget, steps
+from forewarn.agent.core import budget, presence, steps
 from forewarn.agent.core.model import (
     Consent,
     Decision,
+    Input,
     NoteKind,
     Phase,
+    Presence,
     Run,
     Stage,
     StepState,
+    Task,
 )
-from forewarn.agent.core.policy import Approve, Approver, Handler, Policy, Rule
+from forewarn.agent.core.policy import (
+    Approve,
+    Approver,
+    GoneAfter,
+    Handler,
+    Policy,
+    Rule,
+)
 from forewarn.agent.core.preparing import LATE_GRACE, LOST_MAX
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED
 from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol.notices import Notice
-from tests.unit.agent.core.support import Life, notice, started
+from tests.unit.agent.core.support import AT_ONCE, Life, notice, started
 
 HANDLERS = (
     Handler(name="drain", timeout=20 * SECOND, retries=1),
@@ -43,6 +55,7 @@ IDS = ("E1", "E2", "E3")
 WHAT = (
     *("poll", "poll", "poll", "change", "change", "end", "end"),
     *("answer", "sleep", "restart", "edit", "peer", "lie"),
+    *("empty", "silence", "reset", "rename"),
 )
 
 a_rule = st.builds(
@@ -59,6 +72,7 @@ a_rule = st.builds(
         max_size=3,
     ).map(tuple),
     start_before=st.none() | st.sampled_from([30 * SECOND, 5 * MINUTE]),
+    starts=st.just(()) | st.just(((HANDLERS[0].name, 5 * MINUTE),)),
     approve=st.sampled_from([*Approve, Approve.PREPARED, Approve.PREPARED]),
     approver=st.sampled_from(Approver),
     takeover=st.just(10 * SECOND),
@@ -75,6 +89,18 @@ a_policy = st.builds(
     handlers=st.just(HANDLERS),
     rules=some_rules,
     has_peers=st.booleans(),
+    gone_after=st.sampled_from(
+        [
+            AT_ONCE,
+            GoneAfter(
+                scheduled=2 * SECOND,
+                started=7 * SECOND,
+                empty=20 * SECOND,
+                reset=60 * SECOND,
+            ),
+            GoneAfter(),
+        ]
+    ),
 )
 
 
@@ -88,14 +114,42 @@ class Agent(Life):
     shown: frozenset[str] = frozenset()
     """Events that a document has shown since the agent began."""
 
+    def __init__(self, settings: Policy) -> None:
+        super().__init__(settings, is_patient=True)
+        self.listed: dict[str, int] = {}
+        """For how long it had listened when a document last named it of each event."""
+
     def poll(self, *notices: Notice, times: int = 1) -> Decision:
         """Read a document."""
         self.shown |= {each.event_id for each in notices}
+        for each in notices:
+            if "vm1" in each.resources or each.resources == ("vm10",):
+                self.listed[each.event_id] = self.heard
         return super().poll(*notices, times=times)
+
+    def give(self, *inputs: Input) -> Decision:
+        """Decide, and judge what is believed to have gone."""
+        live = {task.event_id: task for task in self.memory.tasks if task.is_live}
+        decision = super().give(*inputs)
+        for task in decision.memory.tasks:
+            before = live.get(task.event_id)
+            if before is not None and not task.is_live:
+                self._judge_gone(before)
+        return decision
+
+    def _judge_gone(self, before: Task) -> None:
+        """It was named by no answer for as long as the settings want."""
+        wanted = self.policy.gone_after.scheduled
+        if before.started:
+            wanted = max(wanted, self.policy.gone_after.started)
+        # One that began under another agent was listed before this one listened.
+        last = self.listed.get(before.event_id, 0)
+        assert self.heard - last >= wanted, "believed to have gone too early"
 
     def restart(self, settings: Policy | None = None) -> Decision:
         """Start the agent anew."""
         self.shown = frozenset()
+        self.listed = {}
         self.is_edited = self.is_edited or settings is not None
         return super().restart(settings)
 
@@ -163,6 +217,9 @@ class Agent(Life):
                     for step in task.steps
                     if (step.phase, step.state) == (Phase.PREPARE, StepState.RUNNING)
                 ), "runs on after its deadline"
+            is_gone = task.presence in {Presence.GONE, Presence.RETURNING}
+            assert is_gone is not task.is_live
+            assert presence.is_absent(task.presence) is bool(task.absent_at)
             if task.stage is Stage.OVER:
                 owed = set(steps.owed(task)) - {"tell"}
                 assert not owed, "left owed"
@@ -202,12 +259,17 @@ class World:
     def __init__(self, data: st.DataObject) -> None:
         self.data = data
         self.events: dict[str, Notice] = {}
-        self.before: tuple[Notice, ...] = ()
+        self.incarnation = 1
+        self.before: tuple[int, tuple[Notice, ...]] = (1, ())
         self.past: set[str] = set()
+        self.hidden = 0
+        """Documents that list nothing, since the metadata server has just begun."""
 
     def change(self, now: int) -> None:
         """Let an event come, start or go."""
-        event_id = self.data.draw(st.sampled_from(IDS), "event")
+        self.incarnation += 1
+        known = sorted({*IDS, *self.events})
+        event_id = self.data.draw(st.sampled_from(known), "event")
         if event_id not in self.events:
             if event_id not in self.past:
                 self.past.add(event_id)
@@ -241,22 +303,43 @@ class World:
         )
         return now + ahead * SECOND
 
-    def document(self) -> tuple[Notice, ...]:
-        """Return what is read: true, old, or cut short."""
+    def reset(self) -> None:
+        """Let the metadata server begin anew: it counts from 1 and lists nothing yet."""
+        self.incarnation = 1
+        self.hidden = self.data.draw(st.integers(0, 4), "hidden")
+
+    def rename(self) -> None:
+        """Let an event go on under another ID, which was never there before."""
+        if self.events:
+            event_id = self.data.draw(st.sampled_from(sorted(self.events)), "event")
+            self.incarnation += 1
+            event = self.events.pop(event_id)
+            other = f"{event_id}x"
+            self.events[other] = replace(event, event_id=other)
+
+    def read(self, life: Agent) -> None:
+        """Have the agent read a document: true, old, or cut short."""
+        life.incarnation, notices = self._document()
+        life.poll(*notices)
+
+    def _document(self) -> tuple[int, tuple[Notice, ...]]:
         true = tuple(self.events.values())
+        if self.hidden:
+            self.hidden -= 1
+            return self.incarnation, ()
         fault = self.data.draw(
             st.sampled_from(["none", "none", "none", "stale", "short", "back"]), "fault"
         )
         if fault == "stale":
             return self.before
         if fault == "short":
-            return true[:-1]
+            return self.incarnation, true[:-1]
         if fault == "back":
-            return tuple(
+            return self.incarnation, tuple(
                 replace(each, status="Scheduled", not_before=None) for each in true
             )
-        self.before = true
-        return true
+        self.before = self.incarnation, true
+        return self.before
 
 
 @pytest.mark.clause("8.3", "8.5", "8.8")
@@ -285,8 +368,11 @@ def live_to_the_end(data: st.DataObject, life: Agent) -> None:
         life.judge()
         life.judge_sent(before)
     # All goes in the end, and the agent runs on.
-    for _ in range(3):
-        life.poll(times=2)
+    life.incarnation = world.incarnation + 1
+    for _ in range(12):
+        life.poll()
+        life.sleep(MINUTE)
+    life.poll()
     for _ in range(200):
         if not life.running and not life.wake:
             break
@@ -306,10 +392,12 @@ def live_one(data: st.DataObject, life: Agent, world: World) -> None:
     )
     match what:
         case "poll":
-            life.poll(*world.document())
+            world.read(life)
         case "change":
             world.change(life.now)
-            life.poll(*world.document())
+            world.read(life)
+        case "empty" | "silence" | "reset" | "rename":
+            befall(what, data, life, world)
         case "end":
             end_one(data, life)
         case "answer":
@@ -339,6 +427,20 @@ def live_one(data: st.DataObject, life: Agent, world: World) -> None:
         case _:
             life.answer(Consent.GIVEN, "E9")
             life.order("E9")
+
+
+def befall(what: str, data: st.DataObject, life: Agent, world: World) -> None:
+    """Have the endpoint do what it should not."""
+    match what:
+        case "empty":
+            life.poll_empty()
+        case "silence":
+            life.be_silent(data.draw(st.sampled_from([1, 30, 900])) * SECOND)
+        case "reset":
+            world.reset()
+        case _:
+            world.rename()
+            world.read(life)
 
 
 def end_one(data: st.DataObject, life: Agent) -> None:

@@ -125,6 +125,24 @@ def test_the_manifests_are_one_whole(kubectl: Kubectl) -> None:
     assert 'kind = "kubernetes"' in made
 
 
+def test_the_manifests_with_monitoring_are_one_whole(kubectl: Kubectl) -> None:
+    made = kubectl("kustomize", str(MANIFESTS.with_name("kubernetes-monitoring")))
+    kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
+    assert kinds.count("PodMonitor") == kinds.count("DaemonSet") == 1
+    assert len(kinds) == 9
+    # What the overlay adds stands beside what the base has.
+    for told in ("name: NODE_NAME", "name: FOREWARN_AGENT_LISTEN", "name: metrics"):
+        assert told in made, told
+
+
+def test_the_manifests_with_a_lock_are_one_whole(kubectl: Kubectl) -> None:
+    made = kubectl("kustomize", str(MANIFESTS.with_name("kubernetes-lock")))
+    kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
+    assert kinds.count("Role") == kinds.count("RoleBinding") == 2
+    assert len(kinds) == 10
+    assert "- leases" in made
+
+
 @needs_openssl
 def test_it_drains_what_the_handler_drains(kubectl: Kubectl, tmp_path: Path) -> None:
     made = certificate_in(tmp_path)

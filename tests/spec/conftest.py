@@ -6,7 +6,10 @@ import pytest
 
 from forewarn.control import failures
 from forewarn.protocol.operations import Action
+from forewarn.sim.world import World
 from tests.spec import support
+from tests.spec.mock_imitation import Mock
+from tests.spec.mock_imitation import served as served_mock
 from tests.spec.support import ServedWorld, fleet, make_world
 
 EVERYTHING = fleet(
@@ -29,9 +32,8 @@ EVERYTHING = fleet(
 )
 
 
-@pytest.fixture
-def endpoint() -> Iterator[ServedWorld]:
-    """Serve a VM, `m_0`, whose document has an event of each type and status.
+def everything() -> World:
+    """Return a world with a VM, `m_0`, whose document has each type and status.
 
     Nothing starts by itself, since time stands still; and no approval starts
     anything that another scope has not approved.
@@ -43,5 +45,19 @@ def endpoint() -> Iterator[ServedWorld]:
     support.evict(world, "m_2")
     support.terminate(world, "m_0")
     world.order(lambda work: failures.fail_vm(work, "m_3"))
-    with support.served(world) as served:
+    return world
+
+
+@pytest.fixture
+def endpoint() -> Iterator[ServedWorld]:
+    """Serve that world."""
+    with support.served(everything()) as served:
         yield served
+
+
+@pytest.fixture
+def mock() -> Iterator[tuple[Mock, str]]:
+    mock = Mock()
+    mock.show("Scheduled")
+    with served_mock(mock) as url:
+        yield mock, url

@@ -25,8 +25,15 @@ from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store, every
 from forewarn.store.sqlite import SqliteStore
-from forewarn.testing.checks import checks_of
 from forewarn.testing.client import METADATA, Answer, Client, Headers, HttpClient
+from forewarn.testing.conformance.check import Check, Question
+from forewarn.testing.conformance.checks import checks_of
+from forewarn.testing.conformance.inquiry import (
+    INSTANCE_TARGET,
+    Inquiry,
+    UntriedError,
+)
+from forewarn.testing.conformance.verdicts import NotTried, Passed, Verdict
 
 T = TypeVar("T")
 
@@ -34,6 +41,46 @@ T = TypeVar("T")
 def each_check(clause: str) -> pytest.MarkDecorator:
     """Give a test every black-box check of a clause, as `check`."""
     return pytest.mark.parametrize("check", checks_of(clause), ids=lambda c: c.title)
+
+
+def verdict_of(check: Check, client: Client) -> Verdict:
+    """Return what comes of one check at an endpoint that does not change meanwhile."""
+    inquiry = Inquiry(client, now=lambda: START)
+    inquiry.ask("GET", INSTANCE_TARGET)
+    inquiry.look_around()
+    inquiry.post(b"{")
+    if not isinstance(check, Question):
+        return check.judge(inquiry.seen)
+    try:
+        return check.ask(inquiry)
+    except UntriedError as error:
+        return NotTried(needs=error.needs)
+
+
+NEEDS_TIME = {
+    "an earlier tag gets the new document",
+    "an event keeps its id when it is Started",
+    "no id returns",
+    "NotBefore is never moved to an earlier time",
+    "the incarnation rises with a change, and only then",
+    "the incarnation never falls",
+    "an approval of a removed event is 200",
+    "repeats are 200",
+    "an approval counts for all named",
+    "an approval postpones nothing",
+    "a refusal approves nothing",
+    "an approval has an empty answer",
+}
+"""What checks look at that one look at an endpoint does not show."""
+
+
+def assert_kept(check: Check, client: Client) -> None:
+    """Assert that an endpoint is seen to keep what a check is about."""
+    verdict = verdict_of(check, client)
+    if check.title in NEEDS_TIME:
+        assert isinstance(verdict, NotTried), verdict
+    else:
+        assert isinstance(verdict, Passed), verdict
 
 
 Table = Mapping[str, Mapping[str, object]]

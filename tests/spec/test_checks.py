@@ -1,15 +1,26 @@
 """The checks find faults: each server here has one, and some check says so."""
 
-import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from forewarn.testing.checks import CHECKS, Result, checks_of, run_checks
-from forewarn.testing.client import Answer, Headers, HttpClient
+from forewarn.control import failures
+from forewarn.sim.world import World
+from forewarn.testing.client import EVENTS_PATH, Answer, Client, Headers, HttpClient
+from forewarn.testing.conformance.checks import CHECKS, QUESTIONS, UNTRIED, checks_of
+from forewarn.testing.conformance.examination import Examination
+from forewarn.testing.conformance.inquiry import (
+    INSTANCE_TARGET,
+    Inquiry,
+    UntriedError,
+    start_requests,
+)
+from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed, Verdict
 from tests.spec import support
-from tests.spec.support import Bend, BentClient, ServedWorld, WorldClient, make_world
+from tests.spec.conftest import everything
+from tests.spec.support import Bend, BentClient, WorldClient, make_world
 
 
 def changed(answer: Answer, **changes: Any) -> Answer:
@@ -18,33 +29,6 @@ def changed(answer: Answer, **changes: Any) -> Answer:
         headers=changes.get("headers", answer.headers),
         body=changes.get("body", answer.body),
     )
-
-
-def document_bent(change: Callable[[dict[str, Any]], None], **dumping: Any) -> Bend:
-    """Return a fault in every document."""
-
-    def bend(
-        method: str, target: str, headers: Headers, body: bytes | None, answer: Answer
-    ) -> Answer:
-        if method != "GET" or answer.status != 200 or "scheduledevents" not in target:
-            return answer
-        members = answer.json
-        change(members)
-        dumping.setdefault("separators", (",", ":"))
-        return changed(answer, body=json.dumps(members, **dumping).encode())
-
-    return bend
-
-
-def event_bent(member: str, value: object) -> Bend:
-    """Return a fault in one member of every event."""
-
-    def change(members: dict[str, Any]) -> None:
-        for event in members["Events"]:
-            if member in event:
-                event[member] = value
-
-    return document_bent(change)
 
 
 def status_bent(
@@ -62,12 +46,6 @@ def status_bent(
     return bend
 
 
-def headerless(
-    method: str, target: str, headers: Headers, body: bytes | None, answer: Answer
-) -> Answer:
-    return changed(answer, headers=())
-
-
 def same_error(
     method: str, target: str, headers: Headers, body: bytes | None, answer: Answer
 ) -> Answer:
@@ -76,148 +54,217 @@ def same_error(
     return changed(answer, body=b'{"error":"Bad request"}')
 
 
-def no_json(
+def first_only(
     method: str, target: str, headers: Headers, body: bytes | None, answer: Answer
 ) -> Answer:
-    return changed(answer, body=b"OK")
+    """Look at the first entry of an approval only."""
+    refused = (
+        method == "POST" and answer.status == 400 and (body or b"").count(b":") > 2
+    )
+    return changed(answer, status=200, body=b"") if refused else answer
 
 
-def blind(
-    method: str, target: str, headers: Headers, body: bytes | None, answer: Answer
-) -> Answer:
-    if method != "GET" or answer.status != 200 or "2017-08-01" not in target:
-        return answer
-    return changed(answer, body=json.dumps({**answer.json, "Events": []}).encode())
+def named(
+    method: str, part: bytes
+) -> Callable[[str, str, Headers, bytes | None], bool]:
+    """Tell requests with a part in their body."""
+    return lambda m, _t, _h, body: m == method and part in (body or b"")
 
 
-def without_underscores(members: dict[str, Any]) -> None:
-    for event in members["Events"]:
-        event["Resources"] = [name.lstrip("_") for name in event["Resources"]]
+def is_get(method: str, *_: object) -> bool:
+    return method == "GET"
 
 
-def nothing(_members: dict[str, Any]) -> None:
-    pass
+def approves(times: int) -> Callable[[str, str, Headers, bytes | None], bool]:
+    """Tell POSTs with ids after so many of them."""
+    count = [0]
+
+    def wanted(method: str, _t: str, _h: Headers, body: bytes | None) -> bool:
+        count[0] += method == "POST" and b"-" in (body or b"")
+        return count[0] > times
+
+    return wanted
 
 
-FAULTS: dict[str, tuple[str, Bend]] = {
-    "POST is no verb": ("1.1", status_bent(lambda m, *_: m == "POST", 405)),
-    "the case of the path counts": (
-        "1.2",
-        status_bent(lambda _m, t, *_: "scheduledEvents" in t, 404),
+def has(headers: Headers, name: str) -> bool:
+    return any(name in each.lower() for each, _ in headers)
+
+
+def entries(body: bytes | None) -> int:
+    return (body or b"").count(b"EventId")
+
+
+def limited(wait: str, *, after: int) -> Bend:
+    """Answer 429 after so many requests."""
+    count = [0]
+
+    def bend(_m: str, _t: str, _h: Headers, _b: bytes | None, answer: Answer) -> Answer:
+        count[0] += 1
+        if count[0] <= after:
+            return answer
+        headers = (
+            ("Content-Type", "application/json; charset=utf-8"),
+            ("Retry-After", wait),
+        )
+        return changed(answer, status=429, headers=headers, body=b'{"error":"Wait"}')
+
+    return bend
+
+
+FAULTS: dict[str, Bend] = {
+    "the address answers a POST": status_bent(lambda m, *_: m == "POST", 405),
+    "paths have no case": status_bent(lambda _m, t, *_: "scheduledEvents" in t, 404),
+    "unknown paths are 404": status_bent(lambda _m, t, *_: "nothing" in t, 200),
+    "other verbs are 405": status_bent(lambda m, *_: m == "HEAD", 200),
+    "anything else is no version": status_bent(
+        lambda _m, t, *_: t.endswith("=latest"), 200
     ),
-    "an unknown path is the document": (
-        "1.2",
-        status_bent(lambda _m, t, *_: t.startswith("/metadata/nothing"), 200),
+    "other parameters are ignored": status_bent(lambda _m, t, *_: "x=1" in t, 400),
+    "the header is required": status_bent(lambda _m, _t, h, _b: not h, 200),
+    "the header has no case": status_bent(
+        lambda m, _t, h, _b: m == "GET" and ("Metadata", "True") in h, 400
     ),
-    "latest is a version": (
-        "1.3",
-        status_bent(lambda _m, t, *_: t.endswith("=latest"), 200),
+    "the preview needs no header": status_bent(
+        lambda _m, t, h, _b: not h and "2017-03-01" in t, 400
     ),
-    "names have no underscore": ("1.4", document_bent(without_underscores)),
-    "an old version sees nothing": ("1.5", blind),
-    "the header may be missing": ("1.6", status_bent(lambda _m, _t, h, _b: not h, 200)),
-    "proxies may ask": (
-        "1.7",
-        status_bent(lambda _m, _t, h, _b: any("forw" in n.lower() for n, _ in h), 200),
+    "the first fault decides": status_bent(
+        lambda m, t, *_: m == "PUT" and "nothing" in t, 405
     ),
-    "errors are all the same": ("1.8", same_error),
-    "there is no tag": ("1.10", headerless),
-    "tags mean nothing": (
-        "1.10",
-        status_bent(lambda m, _t, h, _b: m == "GET" and len(h) > 1, 200),
+    "forwarded requests are refused": status_bent(
+        lambda _m, _t, h, _b: has(h, "forwarded"), 200
     ),
-    "nobody knows who it is": (
-        "1.11",
-        status_bent(lambda _m, t, *_: "instance" in t, 404),
+    "a missing header is told in fixed words": same_error,
+    "a wrong version is told the newest three": same_error,
+    "a burst meets 429 with Retry-After": limited("soon", after=50),
+    "an equal tag gets 304": status_bent(is_get, 200),
+    "other tags mean nothing": status_bent(
+        lambda _m, _t, h, _b: ("If-None-Match", "*") in h, 304
     ),
-    "answers have no type": ("1.12", headerless),
-    "the document is pretty": ("2.1", document_bent(nothing, indent=2)),
-    "members are sorted": ("2.2", document_bent(nothing, sort_keys=True)),
-    "ids are in lower case": (
-        "2.3",
-        event_bent("EventId", "c7061bac-afdc-4513-b24b-aa5f13a16123"),
+    "a VM learns its own name": status_bent(lambda _m, t, *_: "instance" in t, 404),
+    "a leaf is its bare text": status_bent(lambda _m, t, *_: "text" in t, 404),
+    "the instance has its own versions": status_bent(
+        lambda _m, t, *_: t.endswith("instance"), 200
     ),
-    "there is a type Pause": ("2.4", event_bent("EventType", "Pause")),
-    "resources are one text": ("2.5", event_bent("Resources", "m_0")),
-    "there is a status Completed": ("2.6", event_bent("EventStatus", "Completed")),
-    "NotBefore is ISO 8601": ("2.7", event_bent("NotBefore", "2030-01-01T00:00:00Z")),
-    "there is no description": ("2.8", event_bent("Description", None)),
-    "the duration is a text": ("2.9", event_bent("DurationInSeconds", "9")),
-    "the incarnation is a text": (
-        "2.10",
-        document_bent(
-            lambda doc: doc.update(DocumentIncarnation=str(doc["DocumentIncarnation"]))
-        ),
+    "a client may ask before its body": status_bent(lambda m, *_: m == "POST", 417),
+    "malformed bodies are 400": status_bent(named("POST", b"null"), 200),
+    "unknown ids are 400": status_bent(named("POST", b"4000-8000"), 200),
+    "one bad entry refuses all": first_only,
+    "an id in a malformed body is 400": status_bent(named("POST", b"null]"), 200),
+    "an approval is 200": status_bent(lambda m, *_: m == "POST", 409),
+    "several events at once": status_bent(
+        lambda _m, _t, _h, body: entries(body) > 2, 400
     ),
-    "old members are refused": (
-        "3.1",
-        status_bent(lambda _m, _t, _h, b: b is not None and b"Incarn" in b, 400),
+    "old clients' members are tolerated": status_bent(named("POST", b"Incarn"), 400),
+    "an id is read in any case": status_bent(
+        lambda _m, _t, _h, body: re.search(rb'"[0-9a-f]{8}-', body or b"") is not None,
+        400,
     ),
-    "an approval says OK": (
-        "3.2",
-        lambda m, _t, _h, _b, answer: (
-            changed(answer, body=b"OK") if m == "POST" else answer
-        ),
+    "repeats are 200": status_bent(approves(1), 409),
+    "an approval of a Started event is 200": status_bent(approves(0), 409),
+    "an approval of a removed event is 200": status_bent(approves(0), 404),
+    "a POST may be of any type": status_bent(
+        lambda _m, _t, h, _b: has(h, "content-type"), 415
     ),
-    "everything is approved": ("3.3", status_bent(lambda m, *_: m == "POST", 200)),
+    "a hidden event can be approved": status_bent(
+        lambda m, t, *_: m == "POST" and "2017-03-01" in t, 400
+    ),
+    "an event of two VMs can be approved": status_bent(approves(0), 400),
+    "any VM that sees an event approves": status_bent(approves(0), 403),
 }
+"""Of each question a fault that it finds."""
 
 
-def failed(results: list[Result]) -> set[str]:
-    return {
-        result.check.clause
-        for result in results
-        if not result.passed and not result.skipped
-    }
+class FaultyClient(BentClient):
+    """Bends also what follows a 100."""
+
+    def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
+        return True, self.ask("POST", target, body=body)
 
 
-@pytest.mark.system
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_found(endpoint: ServedWorld, fault: str) -> None:
-    clause, bend = FAULTS[fault]
-    client = BentClient(WorldClient(endpoint.world, "m_0"), bend)
-    assert clause in failed(list(run_checks(client, approve=True)))
+def test_every_question_has_its_fault() -> None:
+    assert set(FAULTS) == {question.title for question in QUESTIONS}
 
 
-@pytest.mark.system
-def test_an_answer_that_is_no_json_is_a_failure_and_no_crash(
-    endpoint: ServedWorld,
+def prepared(title: str, world: World) -> None:
+    """Do what a question needs before its fault comes."""
+    if title == "an approval of a removed event is 200":
+        world.order(lambda work: failures.restore_vm(work, "m_3"))
+
+
+def ask(title: str, client: Client, world: World) -> Verdict:
+    """Return what a question finds at an endpoint."""
+    question = next(each for each in QUESTIONS if each.title == title)
+    inquiry = Inquiry(client, now=lambda: world.now)
+    inquiry.ask("GET", INSTANCE_TARGET)
+    inquiry.look_around()
+    if title == "repeats are 200":
+        inquiry.post(start_requests(inquiry.events()[0]["EventId"]))
+    prepared(title, world)
+    inquiry.watch_once()
+    try:
+        return question.ask(inquiry)
+    except UntriedError as error:
+        return NotTried(needs=error.needs)
+
+
+@pytest.mark.parametrize("title", FAULTS)
+def test_a_question_finds_its_fault(title: str) -> None:
+    world = everything()
+    client = FaultyClient(WorldClient(world, "m_0"), FAULTS[title])
+    assert isinstance(ask(title, client, world), Failed)
+
+
+@pytest.mark.parametrize("title", FAULTS)
+def test_a_good_endpoint_passes(title: str) -> None:
+    world = everything()
+    verdict = ask(title, WorldClient(world, "m_0"), world)
+    if title == "a burst meets 429 with Retry-After":
+        assert isinstance(verdict, NotTried), verdict
+    else:
+        assert isinstance(verdict, Passed), verdict
+
+
+def test_what_no_question_can_tell_apart_is_no_fault() -> None:
+    """An endpoint with one sentence for everything keeps its order to itself."""
+    world = everything()
+    client = FaultyClient(WorldClient(world, "m_0"), same_error)
+    assert isinstance(ask("the first fault decides", client, world), Passed)
+
+
+@pytest.mark.parametrize(
+    ("both", "fault"),
+    [
+        ("a missing version is refused before a malformed body", "{"),
+        ("a missing header is refused before a missing version", "newest-versions"),
+    ],
+)
+def test_the_order_of_two_faults_is_told_by_their_sentences(
+    both: str, fault: str
 ) -> None:
-    client = BentClient(WorldClient(endpoint.world, "m_0"), no_json)
-    assert failed(list(run_checks(client))) >= {"1.8", "2.1", "2.10", "3.3"}
+    world = everything()
+    inner = WorldClient(world, "m_0")
+    unversioned = inner.ask("GET", EVENTS_PATH).body
+    malformed = inner.ask("POST", f"{EVENTS_PATH}?api-version=2020-07-01", body=b"{")
+
+    def order(
+        method: str, target: str, headers: Headers, body: bytes | None, answer: Answer
+    ) -> Answer:
+        if target == EVENTS_PATH and fault == "{" and body == b"{":
+            return malformed
+        if target == EVENTS_PATH and fault != "{" and not headers:
+            return changed(answer, body=unversioned)
+        return answer
+
+    verdict = ask("the first fault decides", FaultyClient(inner, order), world)
+    assert isinstance(verdict, Failed)
+    assert both in verdict.witness.complaint
 
 
-@pytest.mark.system
-def test_a_good_endpoint_passes_everything(endpoint: ServedWorld) -> None:
-    results = list(run_checks(endpoint.client("m_0"), approve=True))
-    assert [result.note for result in results if not result.passed] == []
-    assert [result.check for result in results] == list(CHECKS)
-
-
-@pytest.mark.system
-def test_unless_told_to_nothing_is_approved(endpoint: ServedWorld) -> None:
-    before = endpoint.do(lambda world: world.live_events())
-    results = list(run_checks(endpoint.client("m_0")))
-    assert {r.check.title for r in results if r.skipped} == {
-        check.title for check in CHECKS if check.approves
-    }
-    assert endpoint.do(lambda world: world.live_events()) == before
-
-
-def test_the_checks_are_of_sections_one_to_three_and_in_order() -> None:
-    clauses = [tuple(map(int, check.clause.split("."))) for check in CHECKS]
-    assert clauses == sorted(clauses)
-    assert {section for section, _ in clauses} == {1, 2, 3}
+def test_the_questions_are_of_sections_one_to_three() -> None:
+    assert {each.clause.partition(".")[0] for each in QUESTIONS} == {"1", "2", "3"}
     assert len({check.title for check in CHECKS}) == len(CHECKS)
-    # 3.5 and 3.6 need several VMs and a hypervisor.
-    assert {*map(str, ("3.5", "3.6"))}.isdisjoint(check.clause for check in CHECKS)
-
-
-def test_what_cannot_be_seen_now_is_skipped() -> None:
-    results = list(run_checks(WorldClient(make_world(), "web_0"), approve=True))
-    assert failed(results) == set()
-    skipped = {result.check.clause for result in results if result.skipped}
-    assert {"2.2", "2.7", "3.2"} <= skipped
+    tried = {check.clause for check in CHECKS}
+    assert tried.isdisjoint(clause for clause, _title, _needs in UNTRIED)
 
 
 @pytest.mark.system
@@ -232,9 +279,23 @@ def test_a_patient_client_waits_out_a_limit() -> None:
 
         client = HttpClient(limited.url("web_0"), timeout_seconds=10, pause=pause)
         for check in checks_of("1.3"):
-            check.run(client)
+            support.assert_kept(check, client)
         assert pauses
         assert set(pauses) == {1.0}
+
+
+def test_who_is_limited_all_the_time_can_try_nothing() -> None:
+    world = everything()
+    client = FaultyClient(WorldClient(world, "m_0"), limited("1", after=0))
+    examination = Examination(client, approve=True, now=lambda: world.now)
+    verdicts = {each.expected: each.verdict for each in examination.run(0)}
+    kept = [title for title, each in verdicts.items() if isinstance(each, Passed)]
+    assert kept == [
+        "a burst meets 429 with Retry-After",
+        "a refusal is JSON with a sentence",
+        "JSON is typed as such, in UTF-8",
+    ]
+    assert not any(isinstance(each, Failed) for each in verdicts.values())
 
 
 @pytest.mark.parametrize(

@@ -1,45 +1,38 @@
 """`forewarn conform`: our own endpoint keeps everything, the mock does not."""
 
 import json
-import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
-from socketserver import BaseRequestHandler, TCPServer
 
 import pytest
 
-from forewarn.cli import main
 from forewarn.control import failures
 from forewarn.instants import HOUR, Micros, parse_instant
+from forewarn.protocol.operations import Action
 from forewarn.sim.world import World
-from forewarn.testing.checks import LIFE_CHECKS, run_checks
 from forewarn.testing.client import (
     EVENTS_PATH,
+    PATIENCE,
     Answer,
     Client,
     Headers,
     HttpClient,
 )
-from forewarn.testing.conformance import Finding, Verdict, examine, report
-from forewarn.testing.watching import WatchingClient
+from forewarn.testing.conformance.checks import CHECKS
+from forewarn.testing.conformance.examination import Examination, Finding
+from forewarn.testing.conformance.report import Watched, report
+from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed, Verdict
+from tests.spec import support
+from tests.spec.conftest import EVERYTHING, everything
 from tests.spec.mock_imitation import Mock, served
-from tests.spec.support import BentClient, ServedWorld
+from tests.spec.small_servers import Careless, listening
+from tests.spec.support import BentClient, ServedWorld, make_world
 
 pytestmark = pytest.mark.system
 
 DUE = parse_instant("2030-11-20T20:56:40Z")
 """When everything is to start that the mock announces."""
-
-
-@pytest.fixture
-def mock() -> Iterator[tuple[Mock, str]]:
-    mock = Mock()
-    mock.show("Scheduled")
-    with served(mock) as url:
-        yield mock, url
 
 
 def undated(
@@ -58,41 +51,51 @@ def findings_of(
     pause: Callable[[], object] = lambda: None,
     now: Micros = DUE,
 ) -> list[Finding]:
-    return list(
-        examine(client, approve=approve, polls=polls, pause=pause, now=lambda: now)
-    )
+    examination = Examination(client, approve=approve, pause=pause, now=lambda: now)
+    return list(examination.run(polls))
 
 
 def broken(findings: list[Finding]) -> dict[str, str]:
     return {
-        finding.expected: finding.seen
+        finding.expected: finding.verdict.witness.complaint
         for finding in findings
-        if finding.verdict is Verdict.FAILED
+        if isinstance(finding.verdict, Failed)
     }
 
 
-KEPT_IDS = "an event keeps its id, none returns"
+def verdict_of(title: str, findings: list[Finding]) -> Verdict:
+    [finding] = [each for each in findings if each.expected == title]
+    return finding.verdict
+
+
+KEPT_IDS = "an event keeps its id when it is Started"
 TIMELY = "nothing starts before its time"
 
 MOCK_DEFECTS = {
-    "paths have no case, others are 404": "scheduledEvents",
-    "other verbs are 405": "no JSON object",
+    "paths have no case": "scheduledEvents",
+    "other verbs are 405": "HEAD: expected 405, got 200",
     "anything else is no version": "expected 400, got 200",
-    "a version shows its members": "Description at 2017-03-01",
+    "a member is shown from its version on": "at 2017-03-01: it shows Description",
+    "the preview's names begin with _": "not ['_vmss_vm1']",
     "the header is required": "expected 400, got 200",
+    "the first fault decides": "expected 400, got 4",
     "forwarded requests are refused": "expected 400, got 200",
-    "errors say what clients look for": 'expected b\'{ "error"',
-    "an equal tag gets 304": "as ETag, got None",
+    "a refusal is JSON with a sentence": "<!doctype html>",
+    "a missing header is told in fixed words": "expected b'{ \"error",
+    "a wrong version is told the newest three": "does not say so",
+    "the ETag is the incarnation": "as ETag, got None",
+    "an equal tag gets 304": "expected 304, got 200",
     "a VM learns its own name": "expected 200, got 404",
-    "answers are JSON in UTF-8": "got 'application/json'",
-    "two members, compact": "not compact",
+    "the instance has its own versions": "expected 200, got 404",
+    "JSON is typed as such, in UTF-8": "got 'application/json'",
     "an event's members and their order": "'Description', 'DurationInSeconds'",
-    "ids are GUIDs in upper case": "no GUID in upper case",
-    "NotBefore is RFC 1123, then empty": "2030-11-20T20:56:40Z",
+    "ids are GUIDs in upper case": "is not a GUID in upper case",
+    "NotBefore of a Scheduled event is RFC 1123": "2030-11-20T20:56:40Z",
+    "NotBefore of a Started event is empty": "not ''",
     "malformed bodies are 400": "expected 400, got",
     "unknown ids are 400": "expected 400, got 200",
     "one bad entry refuses all": "expected 400, got 200",
-    "repeats are 200": "is answered with",
+    "an approval has an empty answer": "is answered with 200 b'{",
     KEPT_IDS: "one event, two ids",
 }
 """What was seen of the mock, each with a part of what must be said about it."""
@@ -103,6 +106,7 @@ def test_each_defect_of_the_mock_is_found(mock: tuple[Mock, str]) -> None:
     found = broken(findings_of(HttpClient(url)))
     for expected, part in MOCK_DEFECTS.items():
         assert part in found.get(expected, "it was not found"), expected
+    assert set(found) == set(MOCK_DEFECTS)
 
 
 def test_a_second_started_state_is_found() -> None:
@@ -128,8 +132,6 @@ def test_a_failure_may_take_the_place_of_another(endpoint: ServedWorld) -> None:
 
     findings = findings_of(endpoint.client("m_0"), polls=1, pause=fail)
     assert broken(findings) == {}
-    [kept] = [each for each in findings if each.expected == KEPT_IDS]
-    assert kept.verdict is Verdict.PASSED
 
 
 def test_a_start_long_before_its_time_is_found(mock: tuple[Mock, str]) -> None:
@@ -167,30 +169,55 @@ def test_what_starts_at_its_time_or_may_have_been_approved_is_not_early(
             pause=lambda: server.show("Started"),
             now=now,
         )
-        [finding] = [each for each in findings if each.expected == TIMELY]
-        return finding.verdict
+        return verdict_of(TIMELY, findings)
 
-    assert verdict(DUE) is Verdict.PASSED
+    assert isinstance(verdict(DUE), Passed)
     server.show("Scheduled")
     server.event["Resources"] = ["vmss_vm1", "vmss_vm2"]
-    assert verdict(DUE - HOUR) is Verdict.NOT_TRIED
+    assert isinstance(verdict(DUE - HOUR), NotTried)
 
 
 def test_states_set_backwards_are_found(mock: tuple[Mock, str]) -> None:
     server, url = mock
-    watching = WatchingClient(HttpClient(url), now=lambda: DUE)
     event = server.event
     assert event is not None
-    for status in ("Started", "Scheduled"):
+    statuses = ["Started", "Scheduled"]
+
+    def go_on() -> None:
         server.incarnation += 1
-        server.event = {**event, "EventStatus": status}
-        watching.watch(1, lambda: None)
-    failed = [
-        each.check.title
-        for each in run_checks(watching, LIFE_CHECKS)
-        if not each.passed and not each.skipped
-    ]
-    assert failed == ["nothing goes backwards"]
+        server.event = {**event, "EventStatus": statuses.pop(0)}
+
+    findings = findings_of(HttpClient(url), approve=False, polls=2, pause=go_on)
+    assert "is Scheduled" in broken(findings)["nothing goes backwards"]
+
+
+def test_what_is_watched_is_judged_like_what_was_asked_for() -> None:
+    """Null for an array, and a third status: of the mock, and not seen at once."""
+    mock = Mock()
+    bodies: list[bytes] = []
+    with served(mock) as url:
+
+        def go_on() -> None:
+            mock.show("Scheduled")
+            shown = json.loads(mock.document())
+            event = {**shown["Events"][0], "EventStatus": "Completed"}
+            bodies[:] = [
+                json.dumps({**shown, "Events": [event]}, separators=(",", ":")).encode()
+            ]
+            if mock.incarnation > 2:
+                bodies[:] = [b'{"DocumentIncarnation":4,"Events":null}']
+
+        def bend(
+            method: str, target: str, headers: Headers, _b: bytes | None, answer: Answer
+        ) -> Answer:
+            plain = method == "GET" and target.endswith("=2020-07-01")
+            return replace(answer, body=bodies[0]) if bodies and plain else answer
+
+        client = BentClient(HttpClient(url), bend)
+        found = broken(findings_of(client, approve=False, polls=2, pause=go_on))
+    assert "'Completed'" in found["the status is one of two"]
+    array = found["Events is an array, empty without events"]
+    assert "Events is None" in array
 
 
 def test_a_cancelling_approval_is_found() -> None:
@@ -198,80 +225,59 @@ def test_a_cancelling_approval_is_found() -> None:
     mock.show("Scheduled")
     with served(mock) as url:
         found = broken(findings_of(HttpClient(url), polls=1))
-    assert (
-        "went without being shown Started" in found["what is approved is seen Started"]
+    assert "without being shown Started" in found["what is approved is shown Started"]
+
+
+def whole_life(world: World, *, approve: bool) -> list[Finding]:
+    """Examine an endpoint while everything happens to it that may happen."""
+    steps: list[Callable[[World], object]] = [
+        lambda world: support.maintain(world, "h1", action=Action.FREEZE),
+        lambda world: support.approve_all(world, "b_0"),
+        *[lambda world: world.advance("5m")] * 4,
+        lambda world: support.terminate(world, "m_1"),
+        lambda world: support.evict(world, "m_2"),
+        lambda world: support.reboot(world, "m_0"),
+        *[lambda world: world.advance("5m")] * 4,
+        lambda world: support.reboot(world, "m_0"),
+        *[lambda world: world.advance("5m")] * 8,
+    ]
+
+    def pause() -> None:
+        world.advance("1s")
+        if turn := next(turns, None):
+            turn(world)
+
+    turns = iter(steps)
+    client = support.WorldClient(world, "m_0")
+    examination = Examination(
+        client, approve=approve, pause=pause, now=lambda: world.now
     )
+    return list(examination.run(len(steps)))
 
 
-def test_our_endpoint_keeps_every_clause(endpoint: ServedWorld) -> None:
-    findings = findings_of(endpoint.client("m_0"), polls=2)
+def test_our_endpoint_keeps_every_clause() -> None:
+    """Each check but that of a limit has seen what it is about, approving or not."""
+    findings = [
+        *whole_life(make_world(EVERYTHING), approve=True),
+        *whole_life(make_world(EVERYTHING), approve=False),
+        *findings_of(support.WorldClient(everything(), "m_0")),
+    ]
     assert broken(findings) == {}
-    tried = [each for each in findings if each.verdict is Verdict.PASSED]
-    assert len(tried) >= 39
-    clauses = [each.clause for each in report("x", findings).findings]
+    kept = {each.expected for each in findings if isinstance(each.verdict, Passed)}
+    missing = {check.title for check in CHECKS} - kept
+    assert missing == {"a burst meets 429 with Retry-After"}
+    clauses = [
+        each.clause for each in report("x", findings, Watched(documents=1)).findings
+    ]
     assert clauses == sorted(clauses, key=lambda c: [int(n) for n in c.split(".")])
     assert all(each.expected for each in findings)
-
-
-@contextmanager
-def listening(handler: type[BaseRequestHandler]) -> Generator[str]:
-    """Serve with a handler on loopback; yield its URL."""
-    server = TCPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class Careless(BaseHTTPRequestHandler):
-    """Answers whatever it is sent with 200, as servers of ten lines do.
-
-    For verbs that it was not written for it hangs up without a word.
-    """
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{"DocumentIncarnation":1,"Events":[]}')
-
-    do_POST = do_GET  # noqa: N815 - the name that http.server looks for
-
-    def do_PUT(self) -> None:
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
 
 
 def test_whatever_a_careless_server_does_is_a_finding() -> None:
     with listening(Careless) as url:
         found = broken(findings_of(HttpClient(url)))
     assert "expected 400, got 200" in found["malformed bodies are 400"]
-    assert "there was no answer" in found["other verbs are 405"]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"\x00\xff\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n{",
-    ],
-)
-def test_what_is_no_http_is_status_3(
-    answer: bytes, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Broken(BaseRequestHandler):
-        def handle(self) -> None:
-            self.request.recv(65536)
-            self.request.sendall(answer)
-
-    with listening(Broken) as url:
-        assert main(["conform", url]) == 3
-    assert "no HTTP answer" in capsys.readouterr().err
+    assert "got no answer" in found["other verbs are 405"]
 
 
 def test_a_client_that_waits_for_a_100_is_patient_too() -> None:
@@ -296,47 +302,32 @@ def test_a_client_that_waits_for_a_100_is_patient_too() -> None:
     assert (goes_on, answer.status, len(waited)) == (True, 400, 1)
 
 
-def test_the_command_reports_and_fails(
-    mock: tuple[Mock, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, url = mock
-    file = tmp_path / "report.md"
-    assert main(["conform", url, "--report", str(file)]) == 1
-    out = capsys.readouterr().out
-    assert "fail       the header is required" in out
-    assert "not tried" in out
-    assert "| 1.6 | the header is required | fail |" in file.read_text("utf-8")
-    assert main(["conform", url, "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["passed"] is False
+def test_where_no_document_is_seen_nothing_is_passed() -> None:
+    """Who is limited all the time sees a proper 429, and knows nothing else."""
 
+    class Limited(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b'{"error":"Too many requests"}'
+            self.send_response(429)
+            self.send_header("Content-Type", "application/json; charset=utf-8")
+            self.send_header("Retry-After", "1")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body if self.command != "HEAD" else b"")
 
-@pytest.mark.parametrize("place", ["nowhere/report.md", ""])
-def test_a_report_that_cannot_be_written_is_told_of_before_anything_is_asked(
-    mock: tuple[Mock, str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    place: str,
-) -> None:
-    server, url = mock
-    event = server.event
-    words = ["conform", url, "--approve", "--report", str(tmp_path / place)]
-    assert main(words) == 2
-    told = capsys.readouterr()
-    assert "cannot be written" in told.err
-    assert (told.out, server.event) == ("", event)
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+        do_PATCH = do_OPTIONS = do_HEAD = do_GET  # noqa: N815
 
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing."""
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://x"])
-def test_what_is_no_url_is_told_with_what_to_do(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["conform", url]) == 2
-    told = capsys.readouterr().err
-    assert "is not a URL such as" in told
-    assert "hint: name the host and port" in told
-
-
-def test_nobody_there_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conform", "http://127.0.0.1:9"]) == 3
-    assert "cannot be reached" in capsys.readouterr().err
-    assert main(["conform", "http://127.0.0.1:9", "--watch", "soon"]) == 2
+    waited: list[float] = []
+    with listening(Limited) as url:
+        client = HttpClient(url, pause=waited.append)
+        examination = Examination(client, approve=True, now=lambda: DUE)
+        findings = list(examination.run(0))
+    assert broken(findings) == {}
+    found = report(url, findings, Watched(documents=len(examination.seen.newest)))
+    assert not found.passed
+    # It was patient once.
+    assert len(waited) == PATIENCE

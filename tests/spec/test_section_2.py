@@ -7,7 +7,8 @@ import pytest
 from forewarn.instants import parse_instant
 from forewarn.protocol.operations import Action
 from forewarn.sim.world import START, World
-from forewarn.testing.checks import Check, NotCheckableError
+from forewarn.testing.conformance.check import Check
+from forewarn.testing.conformance.verdicts import NotTried
 from tests.spec import support
 from tests.spec.support import (
     FLEET,
@@ -40,8 +41,11 @@ ONE_HOST = fleet(
 @pytest.mark.clause("2.1")
 @each_check("2.1")
 def test_the_form(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
-    check.run(endpoint.client("b_0"))
+    if check.title == "Events is an array, empty without events":
+        support.assert_kept(check, support.WorldClient(make_world(), "web_0"))
+        return
+    support.assert_kept(check, endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("b_0"))
 
 
 @pytest.mark.clause("2.1")
@@ -70,14 +74,14 @@ def test_the_oldest_event_comes_first() -> None:
 @pytest.mark.clause("2.2")
 @each_check("2.2")
 def test_the_members(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.system
 @pytest.mark.clause("2.3")
 @each_check("2.3")
 def test_the_id(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.3")
@@ -113,7 +117,7 @@ def test_an_id_is_read_in_any_case() -> None:
 @pytest.mark.clause("2.4")
 @each_check("2.4")
 def test_the_type(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 # 2.5
@@ -123,7 +127,7 @@ def test_the_type(endpoint: ServedWorld, check: Check) -> None:
 @pytest.mark.clause("2.5")
 @each_check("2.5")
 def test_the_resources(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 class WestIds:
@@ -225,7 +229,7 @@ def test_an_event_that_names_nobody_any_more_is_cancelled() -> None:
 @pytest.mark.clause("2.6")
 @each_check("2.6")
 def test_the_status(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.6", "4.1")
@@ -241,7 +245,7 @@ def test_what_is_over_is_not_listed() -> None:
 @pytest.mark.clause("2.7")
 @each_check("2.7")
 def test_not_before(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.7")
@@ -261,7 +265,7 @@ def test_not_before_is_a_whole_second_that_is_kept() -> None:
 @pytest.mark.clause("2.8")
 @each_check("2.8")
 def test_source_and_description(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.8")
@@ -276,7 +280,7 @@ def test_a_description_is_free() -> None:
 @pytest.mark.clause("2.9")
 @each_check("2.9")
 def test_the_duration(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.9")
@@ -296,7 +300,7 @@ def test_a_duration_is_what_was_said_and_else_unknown(
 @pytest.mark.clause("2.10")
 @each_check("2.10")
 def test_the_incarnation(endpoint: ServedWorld, check: Check) -> None:
-    check.run(endpoint.client("m_0"))
+    support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.10")
@@ -408,9 +412,8 @@ def test_a_vm_that_changes_its_scope_never_sees_a_lower_number() -> None:
     assert world.vm("a").get().incarnation > before
 
 
-def test_without_events_most_checks_say_so(subtests: pytest.Subtests) -> None:
+def test_without_events_nothing_is_known_of_them() -> None:
     client = support.WorldClient(make_world(), "web_0")
     for number in range(2, 10):
         for check in support.checks_of(f"2.{number}"):
-            with subtests.test(check.title), pytest.raises(NotCheckableError):
-                check.run(client)
+            assert isinstance(support.verdict_of(check, client), NotTried), check

@@ -6,6 +6,7 @@ import pytest
 
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario.demands import Expected
 from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
@@ -104,8 +105,10 @@ def test_there_are_scenarios_for_the_commonest_cases() -> None:
 async def test_a_scenario_of_ones_own_is_played() -> None:
     scenario = read_scenario(MINE, file="mine.toml")
     stage = virtual_stage(setup_for([scenario]))
-    [result] = await Runner(stage, TurnedTime(stage)).run_together([scenario])
-    assert result.passed, result.failures
+    # Nobody asks for its events here: what the platform does is judged alone.
+    runner = Runner(stage, TurnedTime(stage), expected=Expected.NONE)
+    [result] = await runner.run_together([scenario])
+    assert not result.failures
 
 
 # 9.4

@@ -97,3 +97,9 @@ def note_of(event_id: str = "E1", *, at: Micros = START, detail: str = "") -> No
         detail=detail,
         notice=notice_of(event_id),
     )
+
+
+def is_new(memory: Memory) -> bool:
+    """Tell whether it is the memory of a journal in which nothing was saved yet."""
+    name = memory.journal
+    return bool(name) and memory == Memory(lost_journal=True, journal=name)

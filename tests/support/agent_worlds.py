@@ -8,6 +8,7 @@ import pytest
 
 from forewarn.agent import agent as main_loop
 from forewarn.agent.agent import Agent
+from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -107,8 +108,26 @@ class Machine:
         default_factory=list[tuple[Phase, str, str]]
     )
     """Phase, handler and event of all programs that were begun."""
+    lock_asked: list[TakeLock | ReleaseLock] = field(
+        default_factory=list[TakeLock | ReleaseLock]
+    )
+    lock_holders: set[str] = field(default_factory=set[str])
+    """Who has the lock, which is outside of this machine."""
     killed: int = 0
     """Programs that went down with the VM while they ran."""
+
+    def ask_lock(self, asked: TakeLock | ReleaseLock) -> LockSaid:
+        """Answer as a lock that has one slot."""
+        self.lock_asked.append(asked)
+        answer = LockAnswer.RELEASED
+        if isinstance(asked, ReleaseLock):
+            self.lock_holders.discard(asked.holder)
+        elif self.lock_holders - {asked.holder}:
+            answer = LockAnswer.REFUSED
+        else:
+            answer = LockAnswer.TAKEN
+            self.lock_holders.add(asked.holder)
+        return LockSaid(number=asked.number, answer=answer)
 
     def pass_time(self, duration: Micros) -> None:
         """Let time pass: programs end, and what was approved starts and goes."""
@@ -194,6 +213,9 @@ class Voice:
     def ask(self, asked: AskPeers) -> None:
         self.asked.append(asked)
 
+    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
+        self._inbox.put(self._machine.ask_lock(asked))
+
 
 class Worker:
     """An agent's main loop on a machine, its turns made by hand."""
@@ -208,6 +230,7 @@ class Worker:
         name: str = "",
     ) -> None:
         self.machine = machine
+        self._began = machine.clock.now()
         self.inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
         self.hands = Hands(machine, self.inbox)
         self.voice = Voice(machine, self.inbox)
@@ -236,7 +259,9 @@ class Worker:
 
     def poll(self, *notices: Notice) -> None:
         """Read a document; without notices, what the machine shows."""
-        self.turn(Polled(notices=notices or self.machine.notices, name=VM))
+        heard = self.machine.clock.now() - self._began
+        shown = notices or self.machine.notices
+        self.turn(Polled(notices=shown, name=VM, heard=heard))
 
     def second(self) -> None:
         """Let a second pass, with a poll in it."""

@@ -4,7 +4,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,8 @@ from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.terms import Terms
 from forewarn.testing.client import HttpClient
 from tests.support.processes import PATIENCE_SECONDS, eventually, http
+from tests.support.pythons import THIS, Python
+from tests.support.residents import SOON
 from tests.support.simulators import ANYWHERE, Simulation, simulation
 
 WHOLE_LIFE = [
@@ -100,9 +101,11 @@ class AgentProcess:
         *,
         top: str = "",
         pages: bool = False,
+        python: Python = THIS,
     ) -> None:
         """Start it; `settings` are tables of agent.toml, `top` what comes before."""
         folder.mkdir(exist_ok=True)
+        self._python = python
         self.folder = folder
         self.port = free_port() if pages else 0
         listen = f"127.0.0.1:{self.port}" if pages else ""
@@ -110,7 +113,8 @@ class AgentProcess:
             f'endpoint = "{endpoint}"\npoll = "100ms"\nstate = "agent.db"\n'
             f'listen = "{listen}"\nmargin = "500ms"\n'
         )
-        text = f"{head}{top}\n{settings}".replace("FOLDER", str(folder))
+        soon = "" if "[gone_after]" in settings else SOON
+        text = f"{head}{top}\n{settings}{soon}".replace("FOLDER", str(folder))
         (folder / "agent.toml").write_text(text, encoding="utf-8")
         (folder / "act").write_text(_ACT, encoding="utf-8")
         self.process = self._started()
@@ -118,7 +122,7 @@ class AgentProcess:
     def _started(self) -> "subprocess.Popen[bytes]":
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "forewarn.agent", "--config", "agent.toml"],
+                [*self._python.agent, "--config", "agent.toml"],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -145,11 +149,7 @@ class AgentProcess:
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the agent's with the same settings."""
         return subprocess.run(
-            [
-                *(sys.executable, "-m", "forewarn.agent"),
-                *words,
-                *("--config", "agent.toml"),
-            ],
+            [*self._python.agent, *words, "--config", "agent.toml"],
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -266,9 +266,10 @@ class AgentProcess:
 class Ground:
     """A simulator with agents in its VMs."""
 
-    def __init__(self, world: Simulation, folder: Path) -> None:
+    def __init__(self, world: Simulation, folder: Path, python: Python = THIS) -> None:
         self.world = world
         self.folder = folder
+        self.python = python
         self.agents: list[AgentProcess] = []
 
     def agent(
@@ -276,7 +277,11 @@ class Ground:
     ) -> AgentProcess:
         """Start an agent in a VM."""
         made = AgentProcess(
-            self.folder / vm, more.pop("endpoint", self.world.url(vm)), settings, **more
+            self.folder / vm,
+            more.pop("endpoint", self.world.url(vm)),
+            settings,
+            python=self.python,
+            **more,
         )
         self.agents.append(made)
         return made
@@ -334,12 +339,17 @@ class Ground:
 
 @contextmanager
 def ground(
-    loop: LoopThread, folder: Path, *, fleet: str, speed: float = SPEED
+    loop: LoopThread,
+    folder: Path,
+    *,
+    fleet: str,
+    speed: float = SPEED,
+    python: Python = THIS,
 ) -> Generator[Ground]:
     """Have a simulator and agents for as long as the block takes."""
     terms = Terms(setup=Setup(fleet=fleet, speed=speed))
     with simulation(loop, terms, ANYWHERE) as world:
-        made = Ground(world, folder)
+        made = Ground(world, folder, python)
         try:
             yield made
         finally:

@@ -12,15 +12,15 @@ from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
 from forewarn.clock import Clock
+from forewarn.instants import SECOND
 from tests.support.fake_kubernetes_cluster import (
     REVIEW,
     TOKEN,
     Budget,
     FakeKubernetes,
-    Request,
     Right,
-    StatusError,
 )
+from tests.support.fake_kubernetes_requests import Request, StatusError
 from tests.support.loopback import Quiet, answering
 
 __all__ = ["REVIEW", "TOKEN", "Budget", "FakeKubernetes", "Right", "serving"]
@@ -35,6 +35,11 @@ def serving(
 
     class Answers(Quiet, BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            # By the cluster's clock, whatever this machine's says.
+            del timestamp
+            return super().date_time_string(clock.now() / SECOND)
 
         def _do(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
@@ -65,7 +70,7 @@ def serving(
                 token=self.headers.get("Authorization", "").removeprefix("Bearer "),
             )
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do  # noqa: N815
 
     with answering(Answers, tls=context) as port:
         scheme = "http" if context is None else "https"

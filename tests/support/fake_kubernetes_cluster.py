@@ -9,14 +9,16 @@ Pods end by the clock that it is given, so that a virtual one lets them end at o
 import copy
 import re
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros, format_instant
 from tests.support.fake_kubernetes_discovery import daemon_set, discovered
+from tests.support.fake_kubernetes_leases import Leases
+from tests.support.fake_kubernetes_requests import Request, StatusError
 
 TOKEN = "a-token"
 
@@ -40,26 +42,6 @@ REVIEW = Right("create", "authorization.k8s.io", "selfsubjectaccessreviews")
 NO_RESOURCE = "the server could not find the requested resource"
 
 
-class StatusError(Exception):
-    """An answer that is an API Status."""
-
-    def __init__(
-        self, code: int, reason: str, message: str, causes: Iterable[Any] = ()
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.body = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": message,
-            "reason": reason,
-            "details": {"causes": list(causes)},
-            "code": code,
-        }
-
-
 @dataclass
 class Budget:
     """A PodDisruptionBudget: so many pods with a label must be healthy."""
@@ -68,18 +50,6 @@ class Budget:
     namespace: str
     labels: dict[str, str]
     needs: int
-
-
-@dataclass
-class Request:
-    """One request that came."""
-
-    method: str
-    path: str
-    query: dict[str, str] = field(default_factory=dict)
-    body: Any = None
-    content_type: str = ""
-    token: str = ""
 
 
 class FakeKubernetes:
@@ -92,6 +62,7 @@ class FakeKubernetes:
         self.pods: dict[tuple[str, str], dict[str, Any]] = {}
         self.budgets: list[Budget] = []
         self.events: dict[str, dict[str, Any]] = {}
+        self.leases = Leases()
         self.ending_namespaces: set[str] = set()
         self.tokens = {TOKEN}
         self.allowed: set[Right] | None = None
@@ -220,6 +191,10 @@ class FakeKubernetes:
             case "POST", ["apis", "authorization.k8s.io", "v1", _]:
                 self.used.add(REVIEW)
                 return 201, self._review(request.body)
+            case _, ["apis", group, "v1", "namespaces", namespace, "leases", *more]:
+                name = more[0] if more else ""
+                self._may(self.leases.verb(request), "leases", name, group=group)
+                return self.leases.answer(request, namespace, name)
             # What kubectl asks for beside these.
             case "GET", ["api" | "apis" | "version", *rest] if len(rest) <= 2:
                 return 200, discovered(request.path)
@@ -244,8 +219,10 @@ class FakeKubernetes:
             case _:
                 raise StatusError(404, "NotFound", NO_RESOURCE)
 
-    def _may(self, verb: str, resource: str, name: str = "") -> None:
-        right = Right(verb, "", resource)
+    def _may(
+        self, verb: str, resource: str, name: str = "", *, group: str = ""
+    ) -> None:
+        right = Right(verb, group, resource)
         if self.allowed is not None and right not in self.allowed:
             plain = resource.partition("/")[0]
             what = f'{plain} "{name}"' if name else plain
@@ -253,7 +230,7 @@ class FakeKubernetes:
                 403,
                 "Forbidden",
                 f'{what} is forbidden: User "system:serviceaccount:forewarn:agent" '
-                f'cannot {verb} resource "{resource}" in API group ""',
+                f'cannot {verb} resource "{resource}" in API group "{group}"',
             )
         self.used.add(right)
 

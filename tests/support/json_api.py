@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from forewarn.clock import SystemClock
+from forewarn.instants import SECOND
 from tests.support.loopback import Quiet, answering
 
 
@@ -46,6 +48,8 @@ class JsonApi:
         default_factory=contextlib.ExitStack, init=False
     )
     port: int = field(default=0, init=False)
+    ahead: float = field(default=0.0, init=False)
+    """Seconds that its clock is ahead of this machine's."""
 
     def answer(self, asked: Asked) -> Answered:
         """Return the answer to a request; one at a time."""
@@ -65,6 +69,12 @@ class JsonApi:
 
         class Answers(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                del timestamp
+                return super().date_time_string(
+                    SystemClock().now() / SECOND + api.ahead
+                )
 
             def _serve(self) -> None:
                 asked = _asked(self)

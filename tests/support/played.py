@@ -9,11 +9,12 @@ from forewarn.metadata.http import Request
 from forewarn.sim.deviations import RULES, Deviation
 from forewarn.sim.journal import Seen
 from forewarn.sim.scenario.file import read_scenario
-from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
 from forewarn.sim.scenario.time import TurnedTime
 from forewarn.sim.stage import Stage
+from forewarn.sim.virtual_client import VirtualClient
 from forewarn.sim.world import World
 
 Deed: TypeAlias = Callable[[Stage], object]
@@ -44,7 +45,8 @@ def approve(vm: str, place: int = 0) -> Deed:
     def act(stage: Stage) -> object:
         world = stage.engine
         assert isinstance(world, World)
-        return world.vm(vm).approve(world.live_events()[place].event_id)
+        event_id = world.live_events()[place].event_id
+        return VirtualClient(stage, vm).approve(event_id)
 
     return act
 
@@ -54,16 +56,19 @@ def run(
     deeds: dict[int, Deed] | None = None,
     speed: float = 1.0,
     told: list[str] | None = None,
+    expected: Expected = Expected.SCENARIO,
+    asked: Sequence[str] = ("web_0",),
 ) -> list[Result]:
-    """Run scenarios at once on a virtual clock, where web_0 has asked once."""
+    """Run scenarios at once on a virtual clock, where some VMs have asked once."""
 
     async def play() -> list[Result]:
         stage = virtual_stage(setup_for(scenarios, speed=speed))
-        assert isinstance(stage.engine, World)
-        stage.engine.vm("web_0").get()
+        for vm in asked:
+            VirtualClient(stage, vm).get()
         time = TurnedTime(stage, actors=[Doer(stage, deeds or {})])
         tell = (told if told is not None else []).append
-        results = await Runner(stage, time, tell=tell).run_together(scenarios)
+        runner = Runner(stage, time, tell=tell, expected=expected)
+        results = await runner.run_together(scenarios)
         await stage.end()
         return results
 
@@ -81,14 +86,14 @@ def one(
     deeds: dict[int, Deed] | None = None,
     fleet: str = "",
     more: str = "",
+    asked: Sequence[str] = ("web_0",),
 ) -> tuple[bool, str]:
     """Return how one expectation after one step was decided."""
     text = (
         f"{fleet}\n[[step]]\n{step}\n{more}\n[[step]]\nexpect = {{ {expectation} }}\n"
     )
-    [result] = run(scenario(text), deeds=deeds)
-    [found] = sentences(result)
-    return found
+    [result] = run(scenario(text), deeds=deeds, asked=asked)
+    return sentences(result)[0]
 
 
 def asks(

@@ -43,12 +43,12 @@ class Program:
         return mine
 
     @contextmanager
-    def running(self) -> Generator[None]:
+    def running(self, *, pause_seconds: float = PAUSE_SECONDS) -> Generator[None]:
         """Have it look again and again, in a thread of its own."""
         ends = threading.Event()
 
         def run() -> None:
-            while not ends.wait(PAUSE_SECONDS):
+            while not ends.wait(pause_seconds):
                 try:
                     self.look()
                 except (KeyError, OSError, ValueError):

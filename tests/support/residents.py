@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent import assembly
 from forewarn.agent.assembly import Parts
 from forewarn.agent.core import approving, polling
 from forewarn.agent.core.model import Memory, Note, NoteKind, Stage, Task
@@ -22,6 +21,15 @@ from forewarn.agent.watcher import Watched
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND
 from tests.support.processes import PATIENCE_SECONDS, eventually
+
+SOON = """
+[gone_after]
+scheduled = "200ms"
+started = "200ms"
+empty = "500ms"
+reset = "500ms"
+"""
+"""What stories want that are not about how an event goes."""
 
 POLL = 20 * MILLISECOND
 TIMEOUT = 150 * MILLISECOND
@@ -42,7 +50,7 @@ handlers = ["note"]
 
 
 def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have agents of this process wait shortly, and hear no signals."""
+    """Have agents of this process wait shortly."""
     steps = (10 * MILLISECOND, 20 * MILLISECOND, 30 * MILLISECOND)
     monkeypatch.setattr(polling, "STEPS", steps)
     monkeypatch.setattr(polling, "STEPS_UNKNOWN", steps)
@@ -50,7 +58,6 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polling, "RETRY_AFTER_MAX", 50 * MILLISECOND)
     monkeypatch.setattr(approving, "RETRY_PAUSES", steps)
     monkeypatch.setattr(approving, "RETRY_AFTER_MAX", 50 * MILLISECOND)
-    monkeypatch.setattr(assembly, "_signals", lambda _: contextlib.nullcontext())
 
 
 def settings_of(folder: Path, endpoint: str, text: str = TOML) -> Settings:
@@ -58,7 +65,8 @@ def settings_of(folder: Path, endpoint: str, text: str = TOML) -> Settings:
     folder.mkdir(exist_ok=True)
     head = f'endpoint = "{endpoint}"\nstate = "{folder}/agent.db"\nlisten = ""\n'
     file = folder / "agent.toml"
-    file.write_text(head + text.replace("FOLDER", str(folder)), encoding="utf-8")
+    whole = f"{head}{text}{SOON}".replace("FOLDER", str(folder))
+    file.write_text(whole, encoding="utf-8")
     found = load_settings(file=str(file), environ={}, flags={})
     watch = replace(found.watch, poll=POLL, timeout=TIMEOUT, first_timeout=TIMEOUT)
     return replace(found, watch=watch)

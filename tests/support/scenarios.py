@@ -5,13 +5,13 @@ from http import HTTPStatus
 
 from forewarn.fleet.model import Vm
 from forewarn.instants import HOUR, SECOND, Micros
-from forewarn.sim.desks import EngineVmDesk
 from forewarn.sim.scenario.fleets import usual_text
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.run import Result, Runner, summary
 from forewarn.sim.scenario.time import TurnedTime
 from forewarn.sim.stage import Stage
 from forewarn.sim.story import Story
+from forewarn.sim.virtual_client import VirtualClient
 from forewarn.store import kinds
 from forewarn.store.port import every
 
@@ -26,9 +26,7 @@ class Clients:
         self._story = story
         self._world = story.world
         self._approves = approve
-        self._desk = EngineVmDesk(
-            story.world, withheld=stage.withheld, wake=lambda: None
-        )
+        self._stage = stage
         self._asked_at: Micros = 0
         self._known: dict[str, Micros] = {}
         """When each event that was seen will be approved; 0: it was."""
@@ -52,7 +50,7 @@ class Clients:
                 self._approve(event_id)
 
     def _look(self, vm: Vm) -> None:
-        answer = self._world.vm(vm.name).get()
+        answer = VirtualClient(self._stage, vm.name).get()
         if answer.status != HTTPStatus.OK or not self._approves:
             return
         for event in answer.events:
@@ -63,14 +61,9 @@ class Clients:
                 self._mine[event["EventId"]] = vm.name
 
     def _approve(self, event_id: str) -> None:
-        approving = self._desk.approve(self._mine[event_id], [event_id])
-        try:
-            approving.send(None)
-        except StopIteration as answered:
-            self._story.tell(
-                f"{self._mine[event_id]} approves {event_id}: "
-                f"{answered.value or 'taken'}"
-            )
+        vm = self._mine[event_id]
+        refusal = VirtualClient(self._stage, vm).approve(event_id)
+        self._story.tell(f"{vm} approves {event_id}: {refusal or 'taken'}")
 
 
 def tell(scenario: Scenario, *, approve: bool) -> tuple[str, Result]:

@@ -11,7 +11,8 @@ from forewarn.service.parts import url
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import News, Reporter
 from forewarn.sim.places import parse_places
-from forewarn.sim.simulator import Addresses, Simulator
+from forewarn.sim.positions import Addresses
+from forewarn.sim.simulator import Simulator
 from forewarn.sim.terms import Terms
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class Simulation:
         self.reporter = Reporter(self.news.append, tells_deviations=True)
         self.simulator = loop.call(lambda: Simulator(terms, addresses))
         self.simulator.on_stage.append(self.reporter.follow)
+        self.simulator.on_served.append(self.reporter.serve)
         self.simulator.on_publish.append(self.reporter.publish)
         loop.wait(self.simulator.start())
 

@@ -2,6 +2,9 @@
 
 `pytest tests/system/test_kills.py --kills=100` looks far; `--kill-seed` looks
 elsewhere. A failure prints the seed and the round.
+
+`--agent-python=oldest` runs the agents of `place` on the oldest Python that they know;
+without it only tests that are marked `pythons` do so, and those run on both.
 """
 
 from collections.abc import Iterator
@@ -12,7 +15,9 @@ import pytest
 
 from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
+from tests.support import pythons
 from tests.support.agents import Ground, ground
+from tests.support.pythons import Python
 
 KILLS = 10
 """Of a usual run: half a minute at most, on a slow machine."""
@@ -38,6 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kills")
     group.addoption("--kills", type=int, default=KILLS)
     group.addoption("--kill-seed", type=int, default=SEED)
+    group = parser.getgroup("pythons")
+    group.addoption("--agent-python", choices=("this", "oldest"))
     group = parser.getgroup("soak")
     group.addoption("--soak-seconds", type=int, default=SOAK_SECONDS)
     group = parser.getgroup("rollouts")
@@ -79,6 +86,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("\n".join(texts))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run agents on the Python that was asked for, or on both where that is marked."""
+    if "python" not in metafunc.fixturenames:
+        return
+    chosen: Any = metafunc.config.getoption("--agent-python", None)
+    is_marked = metafunc.definition.get_closest_marker("pythons") is not None
+    names = [chosen] if chosen else ["this", "oldest"] if is_marked else []
+    if names:
+        metafunc.parametrize(
+            "python", pythons.choices(names), indirect=True, scope="session"
+        )
+
+
+@pytest.fixture(scope="session")
+def python(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Python:
+    """Return the Python that agents run on."""
+    if getattr(request, "param", "this") == "this":
+        return pythons.THIS
+    return pythons.oldest(tmp_path_factory.mktemp("oldest"))
+
+
 @pytest.fixture
 def rollout_hosts(request: pytest.FixtureRequest) -> int:
     """Return how many hosts a rollout has."""
@@ -109,7 +139,7 @@ def loop() -> Iterator[LoopThread]:
 
 
 @pytest.fixture
-def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
     """Have a simulator with one VM, for an agent in it."""
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(1), python=python) as made:
         yield made

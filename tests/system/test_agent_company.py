@@ -16,6 +16,7 @@ from tests.support.agents import (
     ground,
 )
 from tests.support.processes import Serving, eventually
+from tests.support.pythons import Python
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.6")]
 
@@ -23,10 +24,10 @@ VMS = ("web_0", "web_1", "web_2")
 
 
 @pytest.fixture
-def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
     """Have three VMs on one host."""
     fleet = fleets.fleet_text(3, together=True)
-    with ground(loop, tmp_path, fleet=fleet) as made:
+    with ground(loop, tmp_path, fleet=fleet, python=python) as made:
         yield made
 
 
@@ -125,6 +126,7 @@ def test_a_leader_that_lives_is_given_its_time(place: Ground) -> None:
     assert place.approvals(event) == ["web_0"]
 
 
+@pytest.mark.pythons
 def test_all_approve_only_when_each_is_prepared(place: Ground) -> None:
     company = Company(place, "all", peers=True)
     company.agents["web_2"].hold("drain.prepare")
@@ -237,10 +239,12 @@ def service(tmp_path: Path) -> Iterator[Serving]:
 
 
 @pytest.fixture
-def residents(service: Serving, tmp_path: Path) -> Iterator[list[AgentProcess]]:
+def residents(
+    service: Serving, python: Python, tmp_path: Path
+) -> Iterator[list[AgentProcess]]:
     settings = DRAIN + rule("leader", takeover="5s")
     made = [
-        AgentProcess(tmp_path / vm, service.urls[f"VM {vm}"], settings)
+        AgentProcess(tmp_path / vm, service.urls[f"VM {vm}"], settings, python=python)
         for vm in VMS[:2]
     ]
     for agent in made:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.agent.core import approving
 from forewarn.agent.core.model import Consent, Stage
 from forewarn.agent.wire.endpoint import Result
 from forewarn.instants import MINUTE, SECOND
@@ -101,7 +102,7 @@ def counted(agent: Resident, *results: Result) -> int:
 
 def test_it_outlives_empty_answers_of_200(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "empty")
-    assert counted(agent, Result.UNREADABLE) >= 6
+    assert counted(agent, Result.EMPTY) >= 6
 
 
 def test_it_outlives_a_page_in_html(place: Ground, agent: Resident) -> None:
@@ -412,7 +413,7 @@ def test_an_approval_arrives_whatever_becomes_of_its_answer(
         assert task.consent is Consent.GIVEN
 
 
-def test_an_approval_that_is_refused_is_not_sent_again_and_told(
+def test_an_approval_that_is_refused_again_and_again_is_given_up(
     place: Ground, agent: Resident
 ) -> None:
     place.faults("400 post lost")
@@ -422,5 +423,14 @@ def test_an_approval_that_is_refused_is_not_sent_again_and_told(
     place.clear()
     place.move(event, "gone")
     agent.wait_stage(event, Stage.OVER)
-    assert len(place.posts(event)) == 1
+    assert len(place.posts(event)) == approving.REFUSALS_MAX
+    assert agent.did() == [f"prepare {event}", f"recover {event}"]
+
+
+def test_one_refusal_is_an_error_of_the_moment(place: Ground, agent: Resident) -> None:
+    place.faults("400 post lost x1")
+    event = place.event()
+    task = agent.wait_stage(event, Stage.OVER)
+    assert task.consent is Consent.GIVEN
+    assert len(place.posts(event)) == 2
     assert agent.did() == [f"prepare {event}", f"recover {event}"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.agents import free_port
+from tests.support.pythons import Python
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "deploy" / "bundle.py"
@@ -21,12 +22,12 @@ HEAVY = (
     *("asyncio", "concurrent", "email", "http", "multiprocessing", "pickle", "ssl"),
     *("pathlib", "urllib"),
     # These had their work at the start.
-    *("argparse", "tomllib"),
+    *("argparse", "tomli", "tomllib"),
 )
 """What would take a twentieth of the agent's memory each, or more."""
 
-# Nothing of the folder, of the environment or of what is installed may help it.
-ALONE = (sys.executable, "-I", "-S")
+ALONE = ("-I", "-S")
+"""Nothing of the folder, of the environment or of what is installed may help it."""
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +44,16 @@ def test_two_builds_are_the_same(built: Path, tmp_path: Path) -> None:
     assert os.access(built, os.X_OK)
 
 
-def test_it_shows_its_settings_alone(built: Path, tmp_path: Path) -> None:
+@pytest.mark.pythons
+def test_it_shows_its_settings_alone(
+    built: Path, python: Python, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.toml").write_text('margin = "3s"\n', encoding="utf-8")
     done = subprocess.run(
-        [*ALONE, built, "settings", "--json", "--poll", "2s"],
+        [
+            *(python.program, *ALONE, built, "settings", "--json", "--poll", "2s"),
+            *("--config", "agent.toml"),
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -54,9 +62,13 @@ def test_it_shows_its_settings_alone(built: Path, tmp_path: Path) -> None:
     )
     rows = {row["key"]: row for row in json.loads(done.stdout)}
     assert rows["poll"] == {"key": "poll", "value": "2s", "origin": "flag --poll"}
+    assert rows["margin"]["value"] == "3s"
 
 
-def test_at_work_it_has_loaded_nothing_heavy(built: Path, tmp_path: Path) -> None:
+@pytest.mark.pythons
+def test_at_work_it_has_loaded_nothing_heavy(
+    built: Path, python: Python, tmp_path: Path
+) -> None:
     """It runs, answers, ends at a signal, and needed little for it."""
     endpoint = f"http://127.0.0.1:{free_port()}"
     wrapper = (
@@ -68,7 +80,7 @@ def test_at_work_it_has_loaded_nothing_heavy(built: Path, tmp_path: Path) -> Non
     )
     (tmp_path / "agent.toml").write_text('log.level = "info"\n', encoding="utf-8")
     running = subprocess.Popen(
-        [*ALONE, "-c", wrapper],
+        [python.program, *ALONE, "-c", wrapper],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

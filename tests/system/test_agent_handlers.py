@@ -258,7 +258,7 @@ from pathlib import Path
 from tests.support.handler_bench import Bench
 bench = Bench(Path(sys.argv[1]))
 bench.add(sys.argv[2])
-bench.run()
+bench.run(run_id=sys.argv[3])
 print("begun", flush=True)
 bench.end()
 print("ended", flush=True)
@@ -270,10 +270,15 @@ class TestAfterKill9:
     """The agent is killed while a handler runs, and another one takes over."""
 
     def kill_agent(
-        self, bench: Bench, script: str, *, when: Callable[[], object]
+        self,
+        bench: Bench,
+        script: str,
+        *,
+        when: Callable[[], object],
+        run_id: str = "r1",
     ) -> None:
         agent = subprocess.Popen(
-            [sys.executable, "-c", AGENT, str(bench.folder), script],
+            [sys.executable, "-c", AGENT, str(bench.folder), script, run_id],
             cwd=Path(__file__).resolve().parents[2],
             stdout=subprocess.PIPE,
         )
@@ -373,12 +378,63 @@ class TestAfterKill9:
         late._reap()
         assert not folder.output()
 
-    def test_a_run_whose_journal_was_lost_is_not_run_twice(self, bench: Bench) -> None:
+    def test_what_ended_under_a_lost_journal_says_nothing(self, bench: Bench) -> None:
         bench.add(f"echo ran >>{bench.folder}/ran")
-        for _ in range(2):
-            bench.run()
+        for journal in ("j1", "j2"):
+            bench.run(run_id=f"E1.{journal}-1.1.prepare.1.h")
             assert bench.end().state is StepState.DONE
-        assert bench.saw("ran") == "ran"
+        assert (bench.folder / "ran").read_text() == "ran\nran\n"
+
+    def test_nor_does_what_a_journal_from_a_backup_calls_its_own(
+        self, bench: Bench
+    ) -> None:
+        for detail in ("first", "second"):
+            bench.add(f"echo {detail}")
+            bench.run(run_id="E1.j1-1.1.prepare.1.h")
+            done = bench.end()
+            assert (done.state, done.detail) == (StepState.DONE, detail)
+
+    def test_what_still_runs_for_the_same_is_waited_for(self, bench: Bench) -> None:
+        self.leave_behind(bench, "E1.j1-1.1.prepare.1.h", ending="echo fine")
+        bench.add("exit 99")
+        bench.run(run_id="E1.j2-1.1.prepare.1.h")
+        (bench.folder / "go").touch()
+        assert bench.end() == Finished(
+            run_id="E1.j2-1.1.prepare.1.h", state=StepState.DONE, detail="fine"
+        )
+
+    @pytest.mark.parametrize(
+        "run_id",
+        ["E2.j2-1.1.prepare.1.h", "E1.j2-1.1.recover.1.h", "restore.j2.7.1.h"],
+    )
+    def test_what_still_runs_for_another_is_over_before_it_begins(
+        self, bench: Bench, run_id: str
+    ) -> None:
+        self.leave_behind(bench, "E1.j1-1.1.prepare.1.h", ending="echo old >>order")
+        bench.add("echo new >>order", directory=str(bench.folder))
+        bench.run(run_id=run_id)
+        (bench.folder / "go").touch()
+        assert bench.end().state is StepState.DONE
+        assert (bench.folder / "order").read_text() == "old\nnew\n"
+
+    def test_and_is_ended_when_the_time_is_up(self, bench: Bench) -> None:
+        self.leave_behind(bench, "E1.j1-1.1.prepare.1.h")
+        bench.add("exit 99")
+        bench.run(run_id="E2.j2-1.1.prepare.1.h", seconds=0.2, grace=1)
+        done = bench.end()
+        assert done.state is StepState.FAILED
+        assert "while E1.j1-1.1.prepare.1.h ran, of a lost journal" in done.detail
+        eventually(lambda: is_gone(int(bench.saw("self"))), bool)
+
+    def leave_behind(self, bench: Bench, run_id: str, ending: str = ":") -> None:
+        """Have a program of another agent run until the file `go` is there."""
+        script = f"echo $$ >self; while [ ! -e go ]; do sleep 0.01; done; {ending}"
+        self.kill_agent(
+            bench,
+            f"cd {bench.folder}; {script}",
+            when=lambda: bench.saw("self"),
+            run_id=run_id,
+        )
 
 
 def test_a_check_says_what_is_wrong(bench: Bench) -> None:

@@ -9,7 +9,6 @@ the endpoint. The same is enumerated with fakes, a reboot and a lost journal in
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from forewarn.agent.core.model import Consent, Memory, Stage
 from forewarn.sim.loop import LoopThread
 from tests.support.agents import DRAIN, AgentProcess, Ground, ground, handler
 from tests.support.processes import eventually
+from tests.support.pythons import Python
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.8")]
 
@@ -73,9 +73,11 @@ FLEET = "".join(
 class Mortal(AgentProcess):
     """An agent whose first life ends at a save."""
 
-    def __init__(self, folder: Path, endpoint: str, death: Death) -> None:
+    def __init__(
+        self, folder: Path, endpoint: str, death: Death, python: Python
+    ) -> None:
         self.death: Death | None = death
-        super().__init__(folder, endpoint, DRAIN)
+        super().__init__(folder, endpoint, DRAIN, python=python)
 
     def _started(self) -> "subprocess.Popen[bytes]":
         if self.death is None:
@@ -84,7 +86,7 @@ class Mortal(AgentProcess):
         self.death = None
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-c", DYING, *words],
+                [*self._python.script(DYING), *words],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -93,8 +95,8 @@ class Mortal(AgentProcess):
 
 
 @pytest.fixture
-def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
-    with ground(loop, tmp_path, fleet=FLEET) as made:
+def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
+    with ground(loop, tmp_path, fleet=FLEET, python=python) as made:
         yield made
 
 
@@ -103,7 +105,9 @@ def test_whichever_save_it_is_killed_at_all_is_done_once_and_undone(
     place: Ground,
 ) -> None:
     agents = {
-        death: Mortal(place.folder / death.vm, place.world.url(death.vm), death)
+        death: Mortal(
+            place.folder / death.vm, place.world.url(death.vm), death, place.python
+        )
         for death in DEATHS
     }
     place.agents += agents.values()
@@ -181,9 +185,9 @@ def test_a_program_that_was_killed_with_its_agent_is_run_again(
 
 
 @pytest.fixture
-def lone_place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+def lone_place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
     fleet = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
-    with ground(loop, tmp_path, fleet=fleet) as made:
+    with ground(loop, tmp_path, fleet=fleet, python=python) as made:
         yield made
 
 

@@ -141,6 +141,7 @@ def test_an_order_overrides_a_blackout(place: Ground) -> None:
     agent.wait_stage(event, Stage.OVER)
 
 
+@pytest.mark.pythons
 def test_an_order_overrides_what_was_withheld(place: Ground) -> None:
     agent = place.agent(pages=True).wait_ready()
     agent.fail("drain.prepare")
@@ -225,6 +226,7 @@ def sinks(receiver: Receiver) -> str:
     )
 
 
+@pytest.mark.pythons
 def test_notifications_reach_a_file_and_a_webhook_in_order(
     place: Ground, receiver: Receiver
 ) -> None:

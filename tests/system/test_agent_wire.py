@@ -43,7 +43,7 @@ ENDS = {
     "429": "http_429",
     "500": "http_5xx",
     "503 retry-after 1": "http_5xx",
-    "empty": "unreadable",
+    "empty": "empty",
     "text": "unreadable",
     "html": "unreadable",
     "broken": "unreadable",
@@ -140,7 +140,7 @@ def test_it_outlives_each_fault_at_its_start(
 
 def test_empty_200s_are_common(agent: Agent, fleet: StagedFleet) -> None:
     survives(agent, fleet, "empty")
-    assert agent.watcher.view.polls[Result.UNREADABLE] == 3
+    assert agent.watcher.view.polls[Result.EMPTY] == 3
 
 
 def test_an_answer_as_text_plain_is_read(agent: Agent, fleet: StagedFleet) -> None:

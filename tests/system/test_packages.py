@@ -4,6 +4,8 @@ The agent's Debian package is installed and purged by dpkg itself, in a throw-aw
 The service's, with all that it brings, is in `tests/real/test_packages.py`.
 """
 
+import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.metadata import Metadata
 
+from deploy import bundle
 from deploy.debian import build
 from forewarn import __version__
 from tests.support import throwaway
@@ -26,6 +29,7 @@ from tests.support.packages import (
     run,
     same_again,
 )
+from tests.support.pythons import find_oldest, needing_oldest
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -159,12 +163,41 @@ def test_the_agents_package_is_the_agent_alone(agent_deb: Path) -> None:
     code = {each for each in found if each.startswith(build.AGENT_FOLDER)}
     assert f"{build.AGENT_FOLDER}/forewarn/agent/__main__.py" in code
     assert not [each for each in code if "/service/" in each or "/cli/" in each]
+    # What Python has only since 3.11 is bundled, as pinned and with its licence.
+    assert f"{build.AGENT_FOLDER}/tomli/_parser.py" in code
+    copyright_text = run(
+        "sh", "-c", f"dpkg-deb --fsys-tarfile {agent_deb} |"
+        " tar -xO ./usr/share/doc/forewarn-agent/copyright",
+    )  # fmt: skip
+    [pin] = re.findall(r"(?m)^tomli==(\S+)", bundle.PINS.read_text("utf-8"))
+    assert f"\nComment: tomli {pin}\n" in copyright_text
+    assert "  MIT License\n" in copyright_text
+    [named] = re.findall(r"(?m)^Files: (usr/lib/.*)$", copyright_text)
+    for place in named.split():
+        assert any(each.startswith(f"/{place[:-1]}") for each in code), place
     fields = run("dpkg-deb", "--field", agent_deb)
     assert "Architecture: all\n" in fields
-    assert "Depends: python3 (>= 3.11)," in fields
+    assert "Depends: python3 (>= 3.9)," in fields
     assert run("dpkg-deb", "--info", agent_deb, "conffiles") == (
         "/etc/forewarn/agent.toml\n"
     )
+
+
+@needing_oldest()
+def test_the_agents_package_runs_on_the_oldest_python(
+    agent_deb: Path, tmp_path: Path
+) -> None:
+    run("dpkg-deb", "--extract", agent_deb, tmp_path)
+    launcher = (tmp_path / "usr" / "bin" / "forewarn-agent").read_text("utf-8")
+    assert launcher.startswith(f"#!{build.SYSTEM_PYTHON} -I\n")
+    moved = launcher.replace(build.AGENT_FOLDER, f"{tmp_path}{build.AGENT_FOLDER}")
+    settings = tmp_path / "etc" / "forewarn" / "agent.toml"
+    said = run(
+        *(find_oldest(), "-I", "-c", moved),
+        *("settings", "--json", "--config", settings),
+    )
+    rows = {row["key"]: row["value"] for row in json.loads(said)}
+    assert rows["state"] == "/var/lib/forewarn-agent/agent.db"
 
 
 def test_two_builds_are_the_same(agent_deb: Path, tmp_path: Path) -> None:

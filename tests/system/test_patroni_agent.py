@@ -10,16 +10,19 @@ from forewarn.sim.loop import LoopThread
 from tests.support.agents import ground
 from tests.support.fake_patroni import FakePatroni, serving
 from tests.support.processes import eventually
+from tests.support.pythons import Python
 from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-def test_the_lead_goes_and_stays(loop: LoopThread, tmp_path: Path) -> None:
+def test_the_lead_goes_and_stays(
+    loop: LoopThread, python: Python, tmp_path: Path
+) -> None:
     patroni = FakePatroni("web_0", "web_1", "web_2", me="web_0")
     with (
         serving(patroni),
-        ground(loop, tmp_path, fleet=fleets.fleet_text(3)) as place,
+        ground(loop, tmp_path, fleet=fleets.fleet_text(3), python=python) as place,
     ):
         settings = integration_settings("patroni", url=patroni.url)
         agent = place.agent(settings=settings).wait_ready()
@@ -30,11 +33,13 @@ def test_the_lead_goes_and_stays(loop: LoopThread, tmp_path: Path) -> None:
         assert patroni.posts == [{"leader": "web_0", "candidate": "web_1"}]
 
 
-def test_the_lead_goes_and_comes_back(loop: LoopThread, tmp_path: Path) -> None:
+def test_the_lead_goes_and_comes_back(
+    loop: LoopThread, python: Python, tmp_path: Path
+) -> None:
     patroni = FakePatroni("web_0", "web_1", "web_2", me="web_0")
     with (
         serving(patroni),
-        ground(loop, tmp_path, fleet=fleets.fleet_text(3)) as place,
+        ground(loop, tmp_path, fleet=fleets.fleet_text(3), python=python) as place,
     ):
         settings = integration_settings("patroni", url=patroni.url, switch_back=True)
         agent = place.agent(settings=settings).wait_ready()

@@ -81,6 +81,7 @@ def subjects(mail: FakeSmtp) -> list[str]:
     ]
 
 
+@pytest.mark.pythons
 def test_a_life_is_told_to_all_and_nobody_is_waited_for(
     place: Ground, own: Certificate, mail: FakeSmtp, heard: Heard
 ) -> None:

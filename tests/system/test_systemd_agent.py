@@ -10,20 +10,21 @@ from forewarn.sim.loop import LoopThread
 from tests.support.agents import ground
 from tests.support.fake_systemctl import FakeSystemd
 from tests.support.processes import eventually
+from tests.support.pythons import Python
 from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 def test_units_are_stopped_before_the_approval_and_started_after_the_event(
-    loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loop: LoopThread, python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     systemd = FakeSystemd(tmp_path)
     for name in ("web.service", "db.service", "queue@1.service"):
         systemd.unit(name, stop=2, start=1)
     systemd.unit("drain.target", "inactive")
     monkeypatch.setenv("PATH", f"{systemd.path}:{os.environ['PATH']}")
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(2)) as place:
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(2), python=python) as place:
         agent = place.agent(settings=integration_settings("systemd")).wait_ready()
         checked = agent.command("check")
         assert "ok   handler units: is as it should be" in checked.stdout
@@ -46,13 +47,13 @@ def test_units_are_stopped_before_the_approval_and_started_after_the_event(
 
 
 def test_a_unit_that_does_not_come_down_withholds_the_approval(
-    loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loop: LoopThread, python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     systemd = FakeSystemd(tmp_path)
     systemd.unit("web.service", refuse="Access denied")
     monkeypatch.setenv("PATH", f"{systemd.path}:{os.environ['PATH']}")
     settings = '[[handler]]\nname = "units"\nkind = "systemd"\nstop = "web.service"\n'
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(2)) as place:
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(2), python=python) as place:
         agent = place.agent(settings=settings).wait_ready()
         event = place.event()
         eventually(lambda: agent.told(event), lambda told: "withheld" in told)

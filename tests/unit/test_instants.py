@@ -1,6 +1,8 @@
 """Instants and durations, and their texts."""
 
-from datetime import UTC, datetime, timedelta
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pytest
@@ -124,13 +126,42 @@ def test_durations_in_a_sentence(duration: int, text: str) -> None:
         (" 1970-01-01T00:00:01.000002Z ", SECOND + 2),
         ("1970-01-01T02:00:00+02:00", 0),
         ("1969-12-31T23:59:59Z", -SECOND),
+        ("1970-01-01t00:00:01z", SECOND),
+        ("1970-01-01 00:01Z", MINUTE),
+        ("1969-12-31T22:30:00,5-0130", SECOND // 2),
+        # More digits than an instant has, as a Go program writes them.
+        ("1970-01-01T00:00:00.123456789Z", 123_456),
     ],
 )
 def test_instants_are_read(text: str, instant: int) -> None:
     assert parse_instant(text) == instant
 
 
-@pytest.mark.parametrize("text", ["", "now", "2026-13-01T00:00:00Z"])
+@given(
+    st.datetimes(
+        timezones=st.builds(
+            timezone,
+            st.integers(-23 * 60, 23 * 60).map(lambda each: timedelta(minutes=each)),
+        )
+    )
+)
+def test_instants_are_read_as_the_library_writes_them(moment: datetime) -> None:
+    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+    assert parse_instant(moment.isoformat()) == (
+        (moment - epoch) // timedelta(microseconds=1)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "now", "2026-13-01T00:00:00Z", "0000-01-01T00:00:00Z"),
+        *("2026-11-21T24:00:00Z", "2026-11-21T10:00:60Z", "2026-11-21T10:00:00+24:00"),
+        # ISO 8601, but not RFC 3339.
+        *("20261121T100000Z", "2026-W47-6T10:00:00Z", "2026-11-21T10Z"),
+        *("2026-11-21T10:00:00.Z", "2026-11-21T10:00:00Z.", "٢٠٢٦-11-21T10:00:00Z"),
+    ],
+)
 def test_what_is_no_instant_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time such as"):
         parse_instant(text)
@@ -167,7 +198,9 @@ def test_the_date_of_the_wire_has_29_characters(instant: int) -> None:
 @pytest.mark.clause("2.7")
 @given(st.integers(parse_instant("0001-01-01T00:00:00Z"), YEAR_9999))
 def test_the_date_of_the_wire_is_the_librarys(instant: int) -> None:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=instant // SECOND)
+    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(
+        seconds=instant // SECOND
+    )
     assert format_http_date(instant) == format_datetime(moment, usegmt=True)
 
 

@@ -5,12 +5,18 @@ that is to run has its settings read first; what that took is let go of, and onl
 is the agent loaded, into the memory that has become free.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Sequence
 
 from forewarn.agent.failure import INTERRUPTED, CommandFailedError
 from forewarn.protocol.errors import ForewarnError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from forewarn.agent.values import Settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,14 +43,29 @@ def _obey(argv: Sequence[str] | None) -> int:
     if isinstance(outcome, int):
         return outcome
     del front
+    _shed(argv)
+    from forewarn.agent.running import run  # noqa: PLC0415
+
+    return run(outcome, environ=dict(os.environ), again=lambda: _again(argv))
+
+
+def _again(argv: Sequence[str] | None) -> Settings:
+    """Read the settings once more, while the agent runs; raises CommandFailedError."""
+    from forewarn.agent import front  # noqa: PLC0415 - as above
+
+    try:
+        return front.settings_again(argv, environ=dict(os.environ))
+    finally:
+        del front
+        _shed(argv)
+
+
+def _shed(argv: Sequence[str] | None) -> None:
     if argv is None:
         # Nobody else in this process needs what was loaded.
         from forewarn.agent.shedding import shed  # noqa: PLC0415
 
         shed()
-    from forewarn.agent.running import run  # noqa: PLC0415
-
-    return run(outcome, environ=dict(os.environ))
 
 
 def _complain(error: ForewarnError) -> None:

@@ -17,13 +17,16 @@ maintenance is worth more than to remember it. It says so in the log, the status
 This module must not know how anything is done: that is behind the ports below.
 """
 
+from __future__ import annotations
+
 import logging
 import queue
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from forewarn.agent.core import decide
+from forewarn.agent.core.lock import ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     AskPeers,
     Command,
@@ -43,6 +46,7 @@ from forewarn.agent.core.policy import Policy
 from forewarn.agent.journal.port import Journal, JournalError
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 logger = logging.getLogger("forewarn.agent")
 
@@ -73,7 +77,7 @@ class Hands(Protocol):
 
 
 class Voice(Protocol):
-    """Who speaks to the endpoint and to other agents; never waits."""
+    """Who speaks to the endpoint, other agents and the lock; never waits."""
 
     def approve(self, send: Send) -> None:
         """Send an approval."""
@@ -83,13 +87,19 @@ class Voice(Protocol):
         """Ask other agents how they stand."""
         ...
 
+    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
+        """Ask for the lock that limits approvals, or give it back."""
+        ...
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@frozen_dataclass
 class Standing:
     """How the agent stands, for whoever shows it; replaced as a whole."""
 
     memory: Memory
     waits: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[tuple[str, str], ...] = ()
+    wants_answers: bool = False
     wake: Micros | None = None
     journal_fault: str = ""
     """Why nothing is remembered at present; empty: all of it is."""
@@ -108,7 +118,7 @@ class Agent:
         hands: Hands,
         voice: Voice,
         clock: Clock,
-        inbox: "queue.SimpleQueue[Input | None]",
+        inbox: queue.SimpleQueue[Input | None],
         on_notes: Callable[[Sequence[Note]], None] = lambda _: None,
         name: str = "",
         journal_fault: str = "",
@@ -200,6 +210,8 @@ class Agent:
             self.standing,
             memory=decision.memory,
             waits=decision.waits,
+            doubts=decision.doubts,
+            wants_answers=decision.wants_answers,
             wake=decision.wake,
         )
         for note in decision.notes:
@@ -232,17 +244,18 @@ class Agent:
         self.standing = replace(self.standing, journal_fault=error.message)
 
     def _carry_out(self, command: Command) -> None:
-        match command:
-            case Run():
-                self._hands.start(command)
-            case Stop():
-                self._hands.stop(command)
-            case Tighten():
-                self._hands.tighten(command)
-            case Send():
-                self._voice.approve(command)
-            case AskPeers():
-                self._voice.ask(command)
+        if isinstance(command, Run):
+            self._hands.start(command)
+        elif isinstance(command, Stop):
+            self._hands.stop(command)
+        elif isinstance(command, Tighten):
+            self._hands.tighten(command)
+        elif isinstance(command, Send):
+            self._voice.approve(command)
+        elif isinstance(command, AskPeers):
+            self._voice.ask(command)
+        else:
+            self._voice.ask_lock(command)
 
 
 def tell(note: Note) -> None:

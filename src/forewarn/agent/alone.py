@@ -11,6 +11,8 @@ Anybody on the machine may take any such name. So only a holder that is root's, 
 agent's own user's, keeps an agent from starting; of others it is told, and no more.
 """
 
+from __future__ import annotations
+
 import binascii
 import contextlib
 import errno
@@ -20,12 +22,12 @@ import socket
 import struct
 import sys
 import threading
-from dataclasses import dataclass
 
 from forewarn.agent.values import AUTO, Settings
 from forewarn.agent.wire.discovery import DEFAULT
 from forewarn.agent.wire.urls import parse_url
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
 
 logger = logging.getLogger("forewarn.agent")
 
@@ -48,7 +50,7 @@ class TakenError(ForewarnError):
     """Another agent acts at the endpoint."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Holder:
     """The process that has an endpoint's name."""
 

@@ -6,26 +6,19 @@ is taken is told, waited for, and no reason not to watch. The end leaves handler
 work: the next start takes them up.
 """
 
-import contextlib
+from __future__ import annotations
+
+import enum
 import logging
 import os
 import queue
-import signal
-import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from forewarn.agent.agent import Agent, Hands, Voice
 from forewarn.agent.alone import Place, place_of
-from forewarn.agent.core.model import (
-    AskPeers,
-    Consent,
-    Input,
-    Memory,
-    Note,
-    Send,
-    Stage,
-    StepState,
-)
+from forewarn.agent.core import locking
+from forewarn.agent.core.lock import LockState
+from forewarn.agent.core.model import Consent, Input, Memory, Note, Stage, StepState
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.polling import Pace
 from forewarn.agent.core.recovering import strangers
@@ -40,7 +33,8 @@ from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.opening import Opened, boot_id, can_be_opened, open_journal
 from forewarn.agent.journal.port import JournalError, Limits
 from forewarn.agent.naming import named
-from forewarn.agent.peers import Peers
+from forewarn.agent.outbound import Outbound, has_peers, locker_of, peers_of
+from forewarn.agent.renewing import Renewal
 from forewarn.agent.telling.feeding import Feeder
 from forewarn.agent.telling.metrics import Metrics
 from forewarn.agent.telling.notify import Notifier, make_notifier
@@ -60,7 +54,7 @@ from forewarn.agent.wire.discovery import (
 from forewarn.agent.wire.endpoint import Endpoint
 from forewarn.agent.wire.sender import Sender
 from forewarn.clock import Clock, SystemClock
-from forewarn.logs import Log, logging_to
+from forewarn.logs import Log
 from forewarn.protocol.errors import ForewarnError
 from forewarn.supervisor import supervisor_of, unsupervised
 
@@ -74,43 +68,14 @@ STATUS_LINES = 100
 """Of the history in `/status`: what somebody looks through."""
 
 
-class Speaker:
-    """The main loop's voice: approvals to the endpoint, questions to other agents."""
+class Ending(enum.Enum):
+    """Why an agent's work has ended."""
 
-    def __init__(self, sender: Sender, peers: Peers | None) -> None:
-        """Speak by these; without peers nobody is asked."""
-        self._sender = sender
-        self._peers = peers
-
-    def approve(self, send: Send) -> None:
-        """Send an approval; never waits."""
-        self._sender.approve(send.event_id)
-
-    def ask(self, asked: AskPeers) -> None:
-        """Ask other agents; never waits."""
-        if self._peers is not None:
-            self._peers.ask(asked)
-
-
-def run(settings: Settings, *, environ: Mapping[str, str]) -> int:
-    """Run an agent until a signal stops it; return the exit status.
-
-    Raises ForewarnError if it cannot start. A second signal ends it at once. One that
-    had to begin without its journal begins anew when that can be opened.
-    """
-    with logging_to(
-        sys.stderr, form=settings.log.format, level=settings.log.level
-    ) as log:
-        for warning in settings.warnings:
-            logger.warning("%s", warning)
-        begins = True
-        while begins:
-            parts = Parts(settings, environ=environ, clock=SystemClock(), log=log)
-            try:
-                begins = parts.run()
-            finally:
-                parts.close()
-    return 0
+    STOPPED = "stopped"
+    ANEW = "anew"
+    """The journal that it could not open is there."""
+    RENEWED = "renewed"
+    """There are other settings: `Renewal.settings`."""
 
 
 class Parts:
@@ -123,8 +88,10 @@ class Parts:
         environ: Mapping[str, str],
         clock: Clock,
         log: Log | None = None,
+        renewal: Renewal | None = None,
     ) -> None:
         """Make all of it, and begin nothing; raises ForewarnError."""
+        self._renewal = renewal
         self._settings = settings
         self._clock = clock
         self._looks_again = clock.monotonic() + REOPEN_SECONDS
@@ -142,7 +109,7 @@ class Parts:
                 settings.policy,
                 journal=self._opened.journal,
                 hands=self._hands(environ, clock, shelf),
-                voice=self._voice(clock),
+                voice=self._voice(environ, clock),
                 clock=clock,
                 inbox=self._inbox,
                 on_notes=self._noted,
@@ -158,6 +125,7 @@ class Parts:
                 tell=self._inbox.put,
                 name=name,
                 has_answered=bool(memory.name) and not name,
+                wanted=lambda: self.agent.standing.wants_answers,
             )
             self.pages = Pages(self._sources(clock, log))
             self._feeder = Feeder(
@@ -171,36 +139,38 @@ class Parts:
             self.close()
             raise
 
-    def run(self) -> bool:
-        """Work until a signal comes, or until `stop` is called.
-
-        True: it is to begin anew, since the journal that it could not open is there.
-        """
-        begins_anew = False
-        with _signals(self.stop):
-            self._server.start()
-            self._watcher.start()
-            self._notifier.attach(self._opened.journal)
-            self._feeder.begin()
-            if self._opened.was_rebooted:
-                logger.info("this VM was rebooted since an agent last ran")
-            for problem in stranded(self.agent.standing.memory, self._settings.policy):
-                logger.warning("%s", problem)
-            logger.info("watching %s", self._endpoint.url)
-            self.agent.begin()
-            while self.agent.turn():
-                self.metrics.decided(self.agent.standing.memory)
-                self._feeder.tick()
-                if self._place is not None:
-                    self._place.tick()
-                if self._may_begin_anew():
-                    logger.warning("the journal can be opened: beginning anew with it")
-                    begins_anew = True
-                    break
+    def run(self) -> Ending:
+        """Work until `stop` is called, or until it is to begin anew."""
+        self._server.start()
+        self._watcher.start()
+        self._notifier.attach(self._opened.journal)
+        self._feeder.begin()
+        if self._opened.was_rebooted:
+            logger.info("this VM was rebooted since an agent last ran")
+        for problem in self._stranded():
+            logger.warning("%s", problem)
+        logger.info("watching %s", self._endpoint.url)
+        self.agent.begin()
+        ending = Ending.STOPPED
+        while ending is Ending.STOPPED and self.agent.turn():
+            self.metrics.decided(self.agent.standing.memory)
+            self._feeder.tick()
+            if self._place is not None:
+                self._place.tick()
+            if self._may_begin_anew():
+                logger.warning("the journal can be opened: beginning anew with it")
+                ending = Ending.ANEW
+            elif self._is_renewed():
+                ending = Ending.RENEWED
+        if ending is Ending.STOPPED:
             logger.info("stopping")
             self._feeder.end()
-            self._watcher.stop()
-        return begins_anew
+        self._watcher.stop()
+        return ending
+
+    def _is_renewed(self) -> bool:
+        memory = self.agent.standing.memory
+        return self._renewal is not None and self._renewal.is_due(memory)
 
     def _may_begin_anew(self) -> bool:
         """Look now and then whether the journal can be opened, and nothing is under way.
@@ -243,16 +213,17 @@ class Parts:
             shelf=shelf,
         )
 
-    def _voice(self, clock: Clock) -> Voice:
-        if is_dry(self._settings):
-            return DryRun(self._inbox.put)
-        peers = _peers(self._settings, clock, self._inbox.put)
-        sender = Sender(
-            self._endpoint,
-            tell=self._inbox.put,
-            timeout=self._settings.watch.timeout,
+    def _voice(self, environ: Mapping[str, str], clock: Clock) -> Voice:
+        settings, tell = self._settings, self._inbox.put
+        if is_dry(settings):
+            return DryRun(tell)
+        sender = Sender(self._endpoint, tell=tell, timeout=settings.watch.timeout)
+        token = token_in(settings, settings.peers) if has_peers(settings) else ""
+        return Outbound(
+            sender,
+            peers=peers_of(settings, token, clock, tell) if token else None,
+            locker=locker_of(settings, environ, clock, tell),
         )
-        return Speaker(sender, peers)
 
     def _noted(self, notes: Sequence[Note]) -> None:
         self.metrics.decided(self.agent.standing.memory, notes)
@@ -273,19 +244,30 @@ class Parts:
             state=os.path.realpath(watch.state),
             mode="dry run" if watch.dry_run else observes,
             problems=self._problems,
+            has_old_settings=self._has_old_settings,
             notifications_dropped=journal.dropped,
             lines_dropped=log.lines_dropped if log else int,
         )
 
+    def _has_old_settings(self) -> bool:
+        renewal = self._renewal
+        return self._settings.is_copy or (renewal is not None and bool(renewal.fault))
+
     def _problems(self) -> Sequence[str]:
         found = list(self._settings.warnings)
+        if self._renewal is not None and self._renewal.fault:
+            found.append(self._renewal.fault)
         if self._opened.fault:
             found.append(f"nothing is remembered: {self._opened.fault}")
         found += self._server.faults.values()
-        found += stranded(self.agent.standing.memory, self._settings.policy)
+        found += self._stranded()
         for name, fault in self._notifier.faults().items():
             found.append(f"{name} takes no notifications: {fault}")
         return found
+
+    def _stranded(self) -> Sequence[str]:
+        memory, policy = self.agent.standing.memory, self._settings.policy
+        return (*stranded(memory, policy), *locking.problems(memory, policy))
 
     def _listen(self) -> str:
         """Listen at all addresses; return where the pages are, HOST:PORT.
@@ -320,6 +302,8 @@ def stranded(memory: Memory, policy: Policy) -> list[str]:
 
 def is_idle(memory: Memory) -> bool:
     """Tell whether nothing would be lost with this memory."""
+    if memory.lock.state not in {LockState.UNKNOWN, LockState.FREE}:
+        return False
     return not any(step.state is StepState.RUNNING for step in memory.restored) and all(
         task.stage is Stage.OVER
         or (
@@ -440,49 +424,3 @@ def _journal(settings: Settings, notifier: Notifier) -> Opened:
         )
     except JournalError as error:
         raise ForewarnError(error.message, hint=error.hint) from error
-
-
-def _peers(
-    settings: Settings, clock: Clock, tell: Callable[[Input], None]
-) -> Peers | None:
-    peers = settings.peers
-    if not peers.url and not peers.urls:
-        return None
-    urls = dict(peers.urls)
-
-    def url_of(name: str) -> str:
-        return urls.get(name, "") if urls else peers.url.replace("{name}", name)
-
-    return Peers(
-        url_of,
-        token=token_in(settings, peers),
-        timeout=peers.timeout,
-        clock=clock,
-        tell=tell,
-        ca_file=peers.ca_file,
-    )
-
-
-@contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Generator[None]:
-    """Stop at the first signal, and end at once at the second.
-
-    That its terminal has gone is one, unless whoever started it meant it to be none
-    (`nohup`).
-    """
-
-    def heard(number: int, frame: object) -> None:
-        del frame
-        signal.signal(number, signal.SIG_DFL)
-        stop()
-
-    numbers = [signal.SIGTERM, signal.SIGINT]
-    hangup = getattr(signal, "SIGHUP", None)
-    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
-        numbers.append(hangup)
-    before = {number: signal.signal(number, heard) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

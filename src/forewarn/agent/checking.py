@@ -4,12 +4,13 @@ Settings are sound by the time this looks. Nothing is changed, approved or run b
 checks of handlers.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import socket
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from forewarn.agent import present
 from forewarn.agent.alone import holder_of
@@ -29,6 +30,8 @@ from forewarn.agent.watcher import Port
 from forewarn.agent.wire.endpoint import Asked
 from forewarn.agent.wire.urls import split_listener
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
 
 ENDPOINT_TIMEOUT: Micros = 10 * SECOND
 """For the endpoint here: somebody waits. The first answer of all may take longer."""
@@ -36,7 +39,7 @@ ENDPOINT_TIMEOUT: Micros = 10 * SECOND
 NOTHING = "nothing is run and nothing approved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Finding:
     """How one thing stands."""
 
@@ -46,7 +49,7 @@ class Finding:
     text: str
 
 
-Elsewhere: TypeAlias = Callable[[], Iterable[tuple[Sequence[Port], Sequence[str]]]]
+Elsewhere = Callable[[], Iterable[tuple[Sequence[Port], Sequence[str]]]]
 """Where else the endpoint may be, when it does not answer where it should, and what
 was heard of those who were asked for it; further places are found only when wanted."""
 
@@ -61,11 +64,13 @@ def findings(
     endpoint: Port,
     elsewhere: Elsewhere = _nowhere,
     checks: Sequence[tuple[str, Callable[[str], Sequence[str]]]],
+    look_at_lock: Callable[[], str] = str,
 ) -> Iterator[Finding]:
     """Yield how everything stands.
 
     `checks` has each handler, and those notified, with its own, which is told this VM's
-    name; empty: not known.
+    name; empty: not known. `look_at_lock` says who holds the lock, or raises
+    ForewarnError.
     """
     yield _settings(settings)
     for warning in settings.warnings:
@@ -78,6 +83,8 @@ def findings(
             yield Finding(is_well=False, what=what, text=fault)
         if not faults:
             yield Finding(is_well=True, what=what, text="is as it should be")
+    if settings.lock.kind:
+        yield _lock(settings, look_at_lock)
     if not settings.handlers and not settings.watch.observe:
         text = "there are none: only what needs no preparation is approved"
         yield Finding(is_well=True, what="handlers", text=text)
@@ -95,6 +102,17 @@ def findings(
         yield Finding(is_well=True, what="dry_run", text=NOTHING)
     if settings.watch.observe:
         yield Finding(is_well=True, what="observe", text=NOTHING)
+
+
+def _lock(settings: Settings, look: Callable[[], str]) -> Finding:
+    label = settings.lock.label.removeprefix("lock ")
+    try:
+        text = look()
+    except ForewarnError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        text = f"{label}: {error.message}{hint}"
+        return Finding(is_well=False, what="lock", text=text)
+    return Finding(is_well=True, what="lock", text=f"{label}: {text}")
 
 
 def _settings(settings: Settings) -> Finding:
@@ -240,6 +258,8 @@ def _who_listens(status: Mapping[str, Any]) -> str:
 def _secrets(settings: Settings) -> Iterator[Finding]:
     if settings.peers.token_file:
         yield _secret("peers.token_file", settings.peers.token_file, read_token)
+    if settings.lock.token_file:
+        yield _secret("lock.token_file", settings.lock.token_file, read_token)
     for each in (*settings.handlers, *settings.notify):
         if each.secret_file:
             yield _secret("secret_file", each.secret_file, read_secret)

@@ -4,6 +4,8 @@ Each value by itself is sound already; those that are not are missing here, and 
 been told of. A fault is the whole name of a key, `rule.2.approve`, and a sentence.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ from forewarn.agent import options
 from forewarn.agent.core.policy import (
     Approve,
     Approver,
+    GoneAfter,
     Handler,
     Policy,
     Rule,
@@ -21,7 +24,14 @@ from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
 from forewarn.agent.core.windows import zone_of
 from forewarn.agent.entries import PLAIN_HANDLERS, RULE, keys_of, kind_of
 from forewarn.agent.integrations import catalog
-from forewarn.agent.values import PeerSettings, StandbySettings, WatchSettings
+from forewarn.agent.lock_checks import lock_faults, lock_terms
+from forewarn.agent.options import Starts
+from forewarn.agent.values import (
+    LockSettings,
+    PeerSettings,
+    StandbySettings,
+    WatchSettings,
+)
 from forewarn.agent.wire.urls import parse_url
 from forewarn.instants import Micros, format_duration
 from forewarn.problems import did_you_mean, quoted
@@ -52,6 +62,8 @@ class Judge:
         watch: WatchSettings,
         peers: PeerSettings,
         standby: StandbySettings,
+        gone_after: GoneAfter,
+        lock: LockSettings,
         partial: Collection[str] = (),
     ) -> None:
         """Judge the sound keys of the arrays' tables, and the tables.
@@ -65,6 +77,8 @@ class Judge:
         self._watch = watch
         self._peers = peers
         self._standby = standby
+        self._gone_after = gone_after
+        self._lock = lock
         self._partial = partial
 
     def policy(self) -> Policy:
@@ -96,7 +110,9 @@ class Judge:
             if standby.names
             else None,
             has_peers=has_peers,
+            lock=lock_terms(self._lock) if self._lock.kind else None,
             is_observer=watch.observe,
+            gone_after=self._gone_after,
             forget_after=watch.forget_after,
         )
 
@@ -114,6 +130,7 @@ class Judge:
 
     def _all_faults(self) -> Iterator[tuple[str, str]]:
         yield from self._peer_faults()
+        yield from lock_faults(self._lock)
         for array, each in (
             ("handler", self._handler_faults),
             ("rule", self._rule_faults),
@@ -157,6 +174,9 @@ class Judge:
             yield "", "it does nothing: write prepare, recover or both"
         if entry.get("always") and "recover" not in entry:
             yield "always", "there is nothing to run: write recover"
+        for key in ("pods_node", "pods_kubeconfig"):
+            if key in entry and not entry.get("pods"):
+                yield key, "is for a handler with pods = true"
         yield from _pair_faults(entry)
 
     def _rule_faults(self, entry: _Entry) -> Iterator[tuple[str, str]]:
@@ -177,12 +197,20 @@ class Judge:
     def _start_faults(
         self, entry: _Entry, *, has_handlers: bool
     ) -> Iterator[tuple[str, str]]:
-        before: Micros | None = entry.get("start")
-        if before is None:
+        start: Micros | Starts | None = entry.get("start")
+        if start is None:
             return
         if not has_handlers:
             yield "start", "there is nothing to begin: the rule has no handlers"
-        elif before <= self._watch.margin:
+            return
+        named = [name for group in entry.get("handlers", ()) for name in group]
+        if isinstance(start, tuple):
+            for name, _ in start:
+                if name not in named:
+                    near = did_you_mean(name, named)
+                    yield "start", f"the rule has no handler {quoted(name)}{near}"
+        befores = [each for _, each in start] if isinstance(start, tuple) else [start]
+        if any(before <= self._watch.margin for before in befores):
             margin = format_duration(self._watch.margin)
             yield "start", f"leaves no time: preparation ends {margin} before NotBefore"
 
@@ -226,6 +254,10 @@ class Judge:
                 )
                 break
         for number, rule in enumerate(rules, start=1):
+            if "lock" in rule and not self._lock.kind:
+                self.warnings.append(
+                    f"rule {number}: lock means nothing without a table [lock]"
+                )
             for key in ("type", "status", "source"):
                 for word in rule.get(key, ()):
                     if word not in RULE[key].words:
@@ -261,19 +293,22 @@ def rule_of(entry: _Entry, number: int) -> Rule:
             "max_resources",
             "mine",
             "takeover",
+            "lock",
         )
         if key in entry
     }
     groups = entry.get("handlers", ())
     is_prepared = bool(groups) and entry.get("mine", True)
     usual = Approve.PREPARED if is_prepared else Approve.NEVER
+    start: Micros | Starts | None = entry.get("start")
     return Rule(
         name=entry.get("name", f"rule {number}"),
         types=frozenset(entry.get("type", ())),
         statuses=frozenset(entry.get("status", ())),
         sources=frozenset(entry.get("source", ())),
         groups=groups,
-        start_before=entry.get("start"),
+        start_before=None if isinstance(start, tuple) else start,
+        starts=start if isinstance(start, tuple) else (),
         approve=Approve(entry.get("approve", usual.value)),
         approver=Approver(entry.get("approver", Approver.ANY.value)),
         **plain,

@@ -4,13 +4,17 @@ Both front doors use them: the command line and the single file. A command print
 `say` and returns its exit status, or raises CommandFailedError.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forewarn.agent import checking, installing, present, trying
+from forewarn.agent.core.decide import doubts_of
 from forewarn.agent.core.model import Consent
+from forewarn.agent.core.names import key_of
 from forewarn.agent.failure import FAILED, UNREACHABLE, USAGE, CommandFailedError
 from forewarn.agent.naming import named
 from forewarn.agent.order import USUAL_FILE, Order
@@ -32,12 +36,13 @@ def run(order: Order) -> int:
     """Run until told to stop."""
     from forewarn.agent import running  # noqa: PLC0415 - the others do not need it
 
-    return running.run(order.settings(), environ=order.environ)
+    settings = order.settings_to_run()
+    return running.run(settings, environ=order.environ, again=order.settings)
 
 
 def check(order: Order) -> int:
     """Say what is well and what is not; the status is 1 if anything is not."""
-    from forewarn.agent import assembly  # noqa: PLC0415 - as above
+    from forewarn.agent import assembly, outbound  # noqa: PLC0415 - as above
 
     settings, clock = order.settings(), SystemClock()
     found = list(
@@ -46,6 +51,7 @@ def check(order: Order) -> int:
             endpoint=assembly.endpoint_of(settings, clock),
             elsewhere=lambda: assembly.elsewhere_of(settings, clock),
             checks=assembly.checks_of(settings, order.environ),
+            look_at_lock=lambda: outbound.look_at_lock(settings, order.environ, clock),
         )
     )
     if order.is_json:
@@ -116,15 +122,15 @@ def _reading_of(file: str) -> Reading:
 
 
 def _only_name(notices: Sequence[Any]) -> str:
-    names = {name for notice in notices for name in notice.resources}
+    names = {key_of(name): name for notice in notices for name in notice.resources}
     if len(names) > 1:
-        shown = ", ".join(sorted(names)[:5])
+        shown = ", ".join(sorted(names.values())[:5])
         raise CommandFailedError(
             USAGE,
             f"the document names several VMs: {shown}",
             hint="say which of them this one is: --name",
         )
-    return names.pop() if names else ""
+    return next(iter(names.values()), "")
 
 
 def show_status(order: Order) -> int:
@@ -158,7 +164,13 @@ def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
             f"the agent does not answer ({reason}), and {error.message}",
             hint="is it running, and with these settings? `forewarn agent check`",
         ) from error
-    return telling.document_of(memory, history=notes, about={"unreachable": reason})
+    now = SystemClock().now()
+    return telling.document_of(
+        memory,
+        doubts=doubts_of(memory, settings.policy, now),
+        history=notes,
+        about={"unreachable": reason},
+    )
 
 
 def approve(order: Order, event_id: str) -> int:

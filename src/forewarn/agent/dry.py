@@ -4,9 +4,12 @@ What would have been run is taken for done at once, and what would have been app
 for taken, so that the log shows the whole course of an event. Nothing is kept.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 
+from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -66,3 +69,11 @@ class DryRun:
             ", ".join(asked.names),
             extra={"fields": {"event": asked.event_id}},
         )
+
+    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
+        """Say that the lock would be asked for, and take it for had."""
+        is_wanted = isinstance(asked, TakeLock)
+        what = "taken" if is_wanted else "given back"
+        logger.info("dry run: the lock would be %s now", what)
+        answer = LockAnswer.TAKEN if is_wanted else LockAnswer.RELEASED
+        self._tell(LockSaid(number=asked.number, answer=answer, detail=WOULD))

@@ -4,6 +4,8 @@
 each in its own module.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -137,6 +139,22 @@ HANDLER: Mapping[str, Option] = {
         "without such a header it is sent as a bearer token.",
     ),
     "ca_file": replace(CA_FILE, kinds=("webhook",)),
+    "pods": Option(
+        form=Form.SWITCH,
+        kinds=("webhook",),
+        text="Whether it tells of the pods on this VM's node of a Kubernetes cluster: "
+        "as `pods` in the usual body, by `{pods}` in templates. Default: `false`.",
+    ),
+    "pods_node": Option(
+        form=Form.TEXT,
+        kinds=("webhook",),
+        text="The node, as `node` of the kind `kubernetes`.",
+    ),
+    "pods_kubeconfig": Option(
+        form=Form.TEXT,
+        kinds=("webhook",),
+        text="How the cluster is asked, as `kubeconfig` of the kind `kubernetes`.",
+    ),
 }
 
 RULE: Mapping[str, Option] = {
@@ -207,7 +225,8 @@ RULE: Mapping[str, Option] = {
     ),
     "start": Option(
         form=Form.START,
-        text='When preparation begins: `"at once"` or `"NotBefore - 5m"`.',
+        text='When preparation begins: `"at once"` or `"NotBefore - 5m"`; or when '
+        'handlers do, each by itself: `{ drain = "NotBefore - 5m" }`.',
     ),
     "approve": Option(
         form=Form.WORD,
@@ -218,8 +237,15 @@ RULE: Mapping[str, Option] = {
     "approver": Option(
         form=Form.WORD,
         words=tuple(each.value for each in Approver),
-        text="Who of the VMs that the event names: `any`; `leader`, the first in "
-        "Resources; `all`, the first, when each is prepared (needs `[peers]`).",
+        text="Who of the VMs that the event names: `any`, each for itself; `leader`, the "
+        "first in Resources, but with `[peers]` not while another says that it is not "
+        "prepared; `all`, the first, when each says that it is prepared (needs "
+        "`[peers]`).",
+    ),
+    "lock": Option(
+        form=Form.SWITCH,
+        text="Whether it approves only with the lock, where there is `[lock]`. A "
+        "Preempt and a Terminate never wait for it.",
     ),
     "takeover": Option(
         form=Form.DURATION,

@@ -1,5 +1,7 @@
 """How the agent's commands fail: the exit status, and the sentence that a person reads."""
 
+from __future__ import annotations
+
 from forewarn.protocol.errors import ForewarnError
 
 FAILED = 1

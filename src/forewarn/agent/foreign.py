@@ -1,5 +1,7 @@
 """JSON of other programs, read without trust: what is of another form is empty."""
 
+from __future__ import annotations
+
 from typing import Any, cast
 
 

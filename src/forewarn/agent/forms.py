@@ -4,6 +4,8 @@ Handlers, notifications and the status all say it in the same words: those of th
 (clause 2), and the names of interfaces that people type.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -29,7 +31,7 @@ def event_json(notice: Notice | None) -> dict[str, Any]:
         return {}
     not_before = notice.not_before
     return {
-        "EventId": notice.event_id,
+        "EventId": notice.id_on_wire,
         "EventStatus": notice.status,
         "EventType": notice.event_type,
         "ResourceType": notice.resource_type,
@@ -47,7 +49,7 @@ def event_words(notice: Notice | None) -> dict[str, str]:
         notice = Notice(event_id="")
     not_before = notice.not_before
     return {
-        "id": notice.event_id,
+        "id": notice.id_on_wire,
         "type": notice.event_type,
         "status": notice.status,
         "source": notice.source,

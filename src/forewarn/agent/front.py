@@ -4,6 +4,8 @@ It is let go of before the agent begins to work (`shedding`), so nothing of a ru
 agent may need it.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
@@ -49,6 +51,30 @@ def obey(
 
     Where it says to run, return the settings to run with.
     """
+    order, arguments = _ordered(argv, say=say, environ=environ)
+    if arguments.command == "run":
+        return order.settings_to_run()
+    return _done(order, arguments)
+
+
+def settings_again(
+    argv: Sequence[str] | None, *, environ: Mapping[str, str]
+) -> Settings:
+    """Return the settings that an order to run names now; raises CommandFailedError."""
+    order, _ = _ordered(argv, say=_say_nothing, environ=environ)
+    return order.settings()
+
+
+def _say_nothing(line: str) -> None:
+    del line
+
+
+def _ordered(
+    argv: Sequence[str] | None,
+    *,
+    say: Callable[[str], None],
+    environ: Mapping[str, str],
+) -> tuple[Order, argparse.Namespace]:
     words = sys.argv[1:] if argv is None else argv
     arguments = _parser().parse_intermixed_args(with_switches(words))
     flags = {
@@ -65,9 +91,7 @@ def obey(
         is_json=arguments.json,
         program=_program(),
     )
-    if arguments.command == "run":
-        return order.settings()
-    return _done(order, arguments)
+    return order, arguments
 
 
 def _refuse_strays(arguments: argparse.Namespace, settings: Mapping[str, str]) -> None:
@@ -96,21 +120,20 @@ def _done(order: Order, arguments: argparse.Namespace) -> int:
     from forewarn.agent import commands  # noqa: PLC0415
 
     word: str | None = arguments.word
-    match arguments.command:
-        case "check":
-            return commands.check(order)
-        case "settings":
-            return commands.show_settings(order)
-        case "try":
-            return commands.try_document(
-                order, _needed(word, "try"), name=arguments.vm, at=arguments.at
-            )
-        case "status":
-            return commands.show_status(order)
-        case "approve":
-            return commands.approve(order, _needed(word, "approve"))
-        case _:
-            return commands.install(order, write=arguments.write)
+    command: str = arguments.command
+    if command == "check":
+        return commands.check(order)
+    if command == "settings":
+        return commands.show_settings(order)
+    if command == "try":
+        return commands.try_document(
+            order, _needed(word, "try"), name=arguments.vm, at=arguments.at
+        )
+    if command == "status":
+        return commands.show_status(order)
+    if command == "approve":
+        return commands.approve(order, _needed(word, "approve"))
+    return commands.install(order, write=arguments.write)
 
 
 def _needed(word: str | None, command: str) -> str:

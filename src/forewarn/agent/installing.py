@@ -3,6 +3,8 @@
 The unit lets handlers do what they are for: they run inside it, as the unit's user.
 """
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Sequence
 
@@ -24,6 +26,8 @@ NotifyAccess=main
 ExecStart={command}
 # Fed only while watching and deciding go on, not while the endpoint is down.
 WatchdogSec=60s
+# Settings that are refused change nothing: the log and `forewarn agent status` say why.
+ExecReload=/bin/kill -HUP $MAINPID
 Restart=always
 RestartSec=1s
 # A mistake in the settings does not mend itself.

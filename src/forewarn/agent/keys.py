@@ -4,10 +4,12 @@
 reference.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from forewarn.agent.options import Form, Option, flag_of
-from forewarn.instants import HOUR, MINUTE, SECOND
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventSource
 
 POLL_MIN = SECOND // 10
@@ -20,12 +22,19 @@ TIMEOUT_MAX = 10 * MINUTE
 ROWS_MAX = 1_000_000
 """Of the history: some 300 MiB."""
 
+HOLDERS_MAX = 1_000
+"""Of a lock: more VMs at once are no limit."""
+
+LOCK_KINDS = ("fleetlock", "kubernetes", "consul", "directory")
+
 TABLES: Mapping[str, str] = {
     "": "What is watched, and how",
+    "gone_after": "How long answers without an event are repeated until it is gone",
     "log": "What is written to standard error",
     "history": "How long the journal keeps what was told",
     "peers": "The agents of the other VMs that an event names",
     "standby": "Approving for a named VM whose own agent stays silent",
+    "lock": "At most so many VMs approved at once",
 }
 """The tables of agent.toml that are there once."""
 
@@ -125,6 +134,34 @@ _WATCH: Mapping[str, Option] = {
     ),
 }
 
+_GONE_AFTER: Mapping[str, Option] = {
+    "gone_after.scheduled": Option(
+        form=Form.DURATION,
+        most=HOUR,
+        text="For an event that has not started. The second answer without it is the "
+        "earliest to be believed, here and below.",
+    ),
+    "gone_after.started": Option(
+        form=Form.DURATION,
+        most=HOUR,
+        text="For an event that has started, or may have: it was approved, or NotBefore "
+        "has passed. A recovery in the middle of the impact does harm.",
+    ),
+    "gone_after.empty": Option(
+        form=Form.DURATION,
+        most=HOUR,
+        text="Where the answers are empty bodies, at least so long. Shorten it where the "
+        "endpoint always answers so when there are no events.",
+    ),
+    "gone_after.reset": Option(
+        form=Form.DURATION,
+        most=HOUR,
+        text="Where DocumentIncarnation is not higher than in the last document with the "
+        "event, at least so long: the metadata server was restarted, and may take five "
+        "minutes to list what is under way (clause 7.1).",
+    ),
+}
+
 _LOG: Mapping[str, Option] = {
     "log.format": Option(
         form=Form.WORD,
@@ -201,12 +238,114 @@ _STANDBY: Mapping[str, Option] = {
     ),
 }
 
+_LOCK: Mapping[str, Option] = {
+    "lock.kind": Option(
+        form=Form.WORD,
+        words=LOCK_KINDS,
+        text="What keeps the lock ([agent-locks.md](agent-locks.md)): `fleetlock`, a "
+        "server of the FleetLock protocol; `kubernetes`, a Lease; `consul`, a key; "
+        "`directory`, a directory that the VMs share. Empty: there is no lock.",
+    ),
+    "lock.url": Option(
+        form=Form.WEB,
+        may_be_empty=True,
+        text="The server of `fleetlock`, for which it is needed; or the agent of "
+        "`consul`, else `http://127.0.0.1:8500`.",
+    ),
+    "lock.path": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="The directory of `directory`, for which it is needed.",
+    ),
+    "lock.namespace": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="The namespace of the Lease. Empty: that of the pod that the agent runs "
+        "in, else `default`.",
+    ),
+    "lock.kubeconfig": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="A file with the cluster and a token or certificate. Empty: the service "
+        "account of the pod that the agent runs in.",
+    ),
+    "lock.group": Option(
+        form=Form.TEXT,
+        text="Which lock it is: VMs of the same group share one.",
+    ),
+    "lock.id": Option(
+        form=Form.TEXT,
+        text="What this VM is called in the lock; no other VM of the group may have "
+        "the same ID. `auto`: its name in Resources.",
+    ),
+    "lock.holders": Option(
+        form=Form.COUNT,
+        least=1,
+        most=HOLDERS_MAX,
+        text="How many VMs may hold it at once; the same for all VMs of a group. A "
+        "FleetLock server has a number of its own.",
+    ),
+    "lock.ttl": Option(
+        form=Form.DURATION,
+        least=MINUTE,
+        most=7 * DAY,
+        text="After so long without its agent a VM no longer holds it: longer than "
+        "any impact. FleetLock has no expiry.",
+    ),
+    "lock.pause": Option(
+        form=Form.DURATION,
+        most=DAY,
+        text="How long it is still held after the recovery, before another VM may "
+        "have it.",
+    ),
+    "lock.margin": Option(
+        form=Form.DURATION,
+        most=DAY,
+        text="It is waited for until so long before NotBefore.",
+    ),
+    "lock.at_deadline": Option(
+        form=Form.WORD,
+        words=("approve", "withhold"),
+        text="What happens then: `approve` approves without the lock; `withhold` "
+        "leaves the event to NotBefore.",
+    ),
+    "lock.timeout": Option(
+        form=Form.DURATION,
+        least=SECOND,
+        most=30 * MINUTE,
+        text="For one request to what keeps the lock.",
+    ),
+    "lock.token_file": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="A file with the ACL token of `consul`, or with a bearer token for "
+        "`fleetlock`, on its first line.",
+    ),
+    "lock.ca_file": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="Certificates to trust where `url` is https. Empty: the system's.",
+    ),
+    "lock.cert_file": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="A certificate to show where `url` is https. Empty: none.",
+    ),
+    "lock.key_file": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="The certificate's key. Empty: it is in the same file.",
+    ),
+}
+
 OPTIONS: Mapping[str, Option] = {
     **_WATCH,
+    **_GONE_AFTER,
     **_LOG,
     **_HISTORY,
     **_PEERS,
     **_STANDBY,
+    **_LOCK,
 }
 """Every setting that is there once, by its whole name, in the order of the file."""
 
@@ -224,5 +363,5 @@ def with_switches(words: Sequence[str]) -> list[str]:
     }
     return [
         f"{word}=true" if word in switches and after.lower() not in _ANSWERS else word
-        for word, after in zip(words, (*words[1:], ""), strict=False)
+        for word, after in zip(words, (*words[1:], ""))
     ]

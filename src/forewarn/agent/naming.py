@@ -1,5 +1,7 @@
 """What this VM is called, as far as the settings and the machine tell."""
 
+from __future__ import annotations
+
 import socket
 
 from forewarn.agent.core.names import scale_set_name

@@ -4,17 +4,19 @@ The texts are the reference: `docs/agent-settings.md` is written from them. What
 hold between several settings is for `checks`.
 """
 
+from __future__ import annotations
+
 import enum
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn.agent.values import AUTO
 from forewarn.agent.wire.urls import parse_url, split_listener
 from forewarn.instants import Micros, format_duration, parse_duration
 from forewarn.problems import LIKENESS, did_you_mean, quoted
+from forewarn.protocol.frozen import frozen_dataclass
 
 TEXT_MAX = 10_000
 """Characters of one text: a template of a message is the longest."""
@@ -55,12 +57,16 @@ class Form(enum.Enum):
     )
     PAIRS = 'a table of texts such as { Name = "value" }'
     GROUPS = 'a list of names such as ["drain", ["flush", "notify"]]'
-    START = '"at once" or "NotBefore - 5m"'
+    START = '"at once" or "NotBefore - 5m", or a table of handlers with these'
     CLOCK = 'a time of day such as "22:00"'
     DAYS = 'a list of days such as ["mon", "sat"]'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Starts = tuple[tuple[str, Micros], ...]
+"""Handlers, each with how long before NotBefore it begins."""
+
+
+@frozen_dataclass
 class Option:
     """One setting."""
 
@@ -305,7 +311,15 @@ def _groups(option: Option, value: object) -> tuple[tuple[str, ...], ...]:
     return tuple(groups)
 
 
-def _start(option: Option, value: object) -> Micros | None:
+def _start(option: Option, value: object) -> Micros | Starts | None:
+    if not isinstance(value, dict):
+        return _one_start(option, value)
+    table = cast("dict[str, object]", value)
+    starts = [(name, _one_start(option, each)) for name, each in table.items()]
+    return tuple((name, before) for name, before in starts if before is not None)
+
+
+def _one_start(option: Option, value: object) -> Micros | None:
     text = _text(option, value)
     if text == "at once":
         return None

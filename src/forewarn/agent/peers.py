@@ -5,6 +5,8 @@ is slow delays nobody. No answer is told as nothing at all, since who is silent 
 said nothing. What is sent and what counts as an answer is in `telling.pages`.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import threading
@@ -13,6 +15,7 @@ from typing import Any, cast
 
 from forewarn.agent import forms
 from forewarn.agent.core.model import AskPeers, PeerSaid
+from forewarn.agent.core.names import is_same
 from forewarn.agent.wire.answers import HttpError, Trouble
 from forewarn.agent.wire.http import Client
 from forewarn.agent.wire.urls import parse_url
@@ -115,7 +118,7 @@ class Peers:
             raise _unheard("its answer is no JSON object")
         members = cast("Mapping[str, Any]", members)
         vm = members.get("vm")
-        if vm and vm != name:
+        if vm and not is_same(str(vm), name):
             # Who is asked in another's place, or asks itself, approves for nobody.
             raise _unheard(f"at {url.base} is the agent of {vm!r}")
         return members.get("prepared") is True

@@ -1,5 +1,7 @@
 """The agent that runs here, as another process finds it: by its status at `listen`."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping

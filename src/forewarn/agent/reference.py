@@ -1,5 +1,7 @@
 """The reference of agent.toml, written from the table of its keys."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 

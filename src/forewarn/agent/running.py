@@ -1,24 +1,77 @@
-"""One agent at work until it is told to stop, for whoever gave the command."""
+"""One agent at work until it is told to stop, for whoever gave the command.
 
+It begins anew, in the same process, where its settings were read again (SIGHUP), and
+where it had to begin without its journal and has it now. What is under way goes on:
+memory is in the journal, and programs of handlers are found again.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
 from collections.abc import Mapping
 
-from forewarn.agent import assembly
+from forewarn.agent import lastgood
+from forewarn.agent.assembly import Ending, Parts
 from forewarn.agent.failure import FAILED, USAGE, CommandFailedError
+from forewarn.agent.renewing import Again, Renewal
+from forewarn.agent.signals import Signals
 from forewarn.agent.values import Settings
+from forewarn.clock import SystemClock
+from forewarn.logs import logging_to
 from forewarn.protocol.errors import ForewarnError
 
+logger = logging.getLogger("forewarn.agent")
 
-def run(settings: Settings, *, environ: Mapping[str, str]) -> int:
+
+def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
     """Return the exit status at the end; raises CommandFailedError.
 
-    Settings that turn out wrong when they are used end it as wrong usage does, with 2;
-    a machine on which it cannot start, also since another agent runs there, with 1.
+    `again` reads the settings once more. Settings that turn out wrong when they are
+    first used end it as wrong usage does, with 2; a machine on which it cannot start,
+    also since another agent runs there, with 1. Later ones change nothing then.
     """
-    try:
-        return assembly.run(settings, environ=environ)
-    except ForewarnError as error:
-        # What reads settings is not kept in a running agent.
-        from forewarn.agent.settings import AgentSettingsError  # noqa: PLC0415
+    signals = Signals()
+    renewal = Renewal(again, signals)
+    good = settings
+    ending = Ending.ANEW
+    with signals.heard():
+        while ending is not Ending.STOPPED and not signals.is_stopping:
+            log = settings.log
+            with logging_to(sys.stderr, form=log.format, level=log.level) as lines:
+                for warning in settings.warnings:
+                    logger.warning("%s", warning)
+                try:
+                    parts = Parts(
+                        settings,
+                        environ=environ,
+                        clock=SystemClock(),
+                        log=lines,
+                        renewal=renewal,
+                    )
+                except ForewarnError as error:
+                    if settings is good:
+                        raise _failed(error) from error
+                    renewal.refuse(error)
+                    settings = good
+                    continue
+                if settings is not good:
+                    renewal.take()
+                good = settings
+                if not settings.is_copy:
+                    lastgood.keep(settings.file, environ)
+                try:
+                    ending = signals.while_running(parts.run, stop=parts.stop)
+                finally:
+                    parts.close()
+            if ending is Ending.RENEWED and renewal.settings is not None:
+                settings = renewal.settings
+    return 0
 
-        status = USAGE if isinstance(error, AgentSettingsError) else FAILED
-        raise CommandFailedError(status, error.message, hint=error.hint) from error
+
+def _failed(error: ForewarnError) -> CommandFailedError:
+    # What reads settings is not kept in a running agent.
+    from forewarn.agent.settings import AgentSettingsError  # noqa: PLC0415
+
+    status = USAGE if isinstance(error, AgentSettingsError) else FAILED
+    return CommandFailedError(status, error.message, hint=error.hint)

@@ -4,18 +4,21 @@ Everything that is wrong is told together, each with its file and line, its vari
 or its flag, so that whoever mends one need not come back for the next.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn import toml
 from forewarn.agent import checks, keys, options
+from forewarn.agent.core.policy import GoneAfter
 from forewarn.agent.entries import ARRAYS, ENTRIES, has_kind, keys_of, needed_of
 from forewarn.agent.keys import OPTIONS, TABLES
 from forewarn.agent.values import (
     HandlerSettings,
     HistorySettings,
+    LockSettings,
     LogSettings,
     NotifySettings,
     PeerSettings,
@@ -32,6 +35,7 @@ from forewarn.problems import (
     unreadable,
 )
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
 
 SETTINGS_BYTES_MAX = 1024 * 1024
 """A settings file is a screen long; a larger one is another file."""
@@ -62,7 +66,7 @@ class AgentSettingsError(ForewarnError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SettingRow:
     """A setting as `agent check --settings` prints it."""
 
@@ -122,6 +126,8 @@ def value_of(settings: Settings, name: str) -> Any:
             "after": standby.after,
             "source": tuple(sorted(standby.sources)),
         }[key]
+    if table == "gone_after":
+        return getattr(settings.policy.gone_after, key)
     if name == "peers.url":
         return settings.peers.url or settings.peers.urls
     return getattr(getattr(settings, table or "watch"), key)
@@ -150,11 +156,14 @@ class _Reader:
             peers["url"] = url
         watch = WatchSettings(**self._table(""))
         others = PeerSettings(**peers)
+        lock = LockSettings(**self._table("lock"))
         judge = checks.Judge(
             self._entries,
             watch=watch,
             peers=others,
             standby=StandbySettings(**self._table("standby")),
+            gone_after=GoneAfter(**self._table("gone_after")),
+            lock=lock,
             partial=self._partial,
         )
         policy = judge.policy()
@@ -165,6 +174,7 @@ class _Reader:
             log=LogSettings(**self._table("log")),
             history=HistorySettings(**self._table("history")),
             peers=others,
+            lock=lock,
             handlers=tuple(
                 HandlerSettings(**_parted("handler", entry))
                 for entry in self._entries["handler"]
@@ -341,19 +351,35 @@ def _unknown(name: str, value: object) -> str:
     if table:
         known = [each.rpartition(".")[2] for each in OPTIONS if each.startswith(table)]
         return f"there is no such setting{did_you_mean(key, known)}"
-    if isinstance(value, dict | list):
+    if isinstance(value, (dict, list)):
         known = [*(each for each in TABLES if each), *ARRAYS]
         return f"there is no such table{did_you_mean(name, known)}"
     top = [each for each in OPTIONS if "." not in each]
     near = did_you_mean(name, top)
     if not near:
-        elsewhere = [each for each in OPTIONS if each.rpartition(".")[2] == name]
-        arrays = [array for array, known in ENTRIES.items() if name in known]
-        if elsewhere:
-            near = f" (it belongs to [{elsewhere[0].rpartition('.')[0]}])"
-        elif arrays:
-            near = f" (it belongs to [[{arrays[0]}]])"
+        homes = [
+            (f"[{table}]", option)
+            for whole, option in OPTIONS.items()
+            for table, _, key in [whole.rpartition(".")]
+            if key == name
+        ]
+        homes += [
+            (f"[[{array}]]", known[name])
+            for array, known in ENTRIES.items()
+            if name in known
+        ]
+        taken = [home for home, option in homes if _takes(option, value)]
+        found = [*taken, *(home for home, _ in homes)]
+        near = f" (it belongs to {found[0]})" if found else ""
     return f"there is no such setting{near}"
+
+
+def _takes(option: options.Option, value: object) -> bool:
+    try:
+        options.from_toml(option, value)
+    except ValueError:
+        return False
+    return True
 
 
 def problem(settings: Settings, name: str, message: str) -> AgentSettingsError:

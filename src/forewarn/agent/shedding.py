@@ -5,6 +5,8 @@ settings are a twentieth of it. What is imported again later is loaded anew, and
 works; it must only not be compared with what was made before.
 """
 
+from __future__ import annotations
+
 import gc
 import re
 import sys
@@ -13,12 +15,14 @@ STARTERS = frozenset(
     {
         "argparse",
         "gettext",
+        "tomli",
         "tomllib",
         "difflib",
         "forewarn.agent.checks",
         "forewarn.agent.entries",
         "forewarn.agent.front",
         "forewarn.agent.keys",
+        "forewarn.agent.lock_checks",
         "forewarn.agent.options",
         "forewarn.agent.order",
         "forewarn.agent.settings",

@@ -6,12 +6,14 @@ decided of an event after its NotBefore, since it begins then. Other agents are 
 and say nothing. Pure.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from forewarn.agent.core.approving import PEERS_EVERY
 from forewarn.agent.core.decide import decide
+from forewarn.agent.core.lock import Lock, LockAnswer, LockSaid, LockState, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -27,7 +29,8 @@ from forewarn.agent.core.model import (
     Send,
     StepState,
 )
-from forewarn.agent.core.policy import Policy
+from forewarn.agent.core.names import is_named
+from forewarn.agent.core.policy import PEERS_EVERY, Policy
 from forewarn.instants import (
     DAY,
     SECOND,
@@ -36,31 +39,26 @@ from forewarn.instants import (
     format_duration,
     format_instant,
 )
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import Notice
 
 TURNS_MAX = 200
-"""Decisions of one trial: an event needs a few, and what repeats itself is seen."""
-
-ASKING_TURNS_MAX = 2_000
-"""Those of them in which other agents are asked again and nothing else happens: more
-than an hour of it, and a second of a trial."""
+"""Decisions of one trial: an event needs a few."""
 
 AHEAD_MAX: Micros = 30 * DAY
 """How far into the future a trial goes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Happening:
     """One thing that would be done."""
 
     at: Micros
     event_id: str
     text: str
-    is_repeated: bool = False
-    """It is done again and again, as the text says, and is told once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Trial:
     """What would become of a document."""
 
@@ -78,15 +76,16 @@ def attempt(
 ) -> Trial:
     """Return what the agent would do from now on, while the document stays."""
     began = now
-    memory = Memory(name=name)
+    # It is free at first, and stays this VM's once it is taken. Nobody else answers, so
+    # that to ask again changes nothing.
+    policy = replace(_without_expiry(policy), peers_every=AHEAD_MAX)
+    memory = Memory(name=name, lock=Lock(state=LockState.FREE))
     inputs: list[Input] = [Polled(notices=tuple(notices), name=name)]
     happenings: list[Happening] = []
-    asked: set[Happening] = set()
     waits: dict[str, str] = {}
     rules: dict[str, str] = {}
-    turns = asking = 0
     is_cut = True
-    while turns < TURNS_MAX and asking < ASKING_TURNS_MAX:
+    for _ in range(TURNS_MAX):
         decision = decide(policy, memory, inputs, now)
         memory = decision.memory
         # Of what has begun, it stays as it was then.
@@ -96,16 +95,10 @@ def attempt(
         }
         for task in memory.tasks:
             rules.setdefault(task.event_id, task.rule)
-        told = [each for each in _told(decision, now) if each.event_id not in begun]
-        # Who is asked again and again is told once.
-        news = [each for each in told if replace(each, at=0) not in asked]
-        asked |= {replace(each, at=0) for each in told if each.is_repeated}
-        happenings += news
+        happenings += [
+            each for each in _told(decision, policy, now) if each.event_id not in begun
+        ]
         inputs = [each for c in decision.commands for each in _come_back(c)]
-        if told and not news:
-            asking += 1
-        else:
-            turns += 1
         if inputs:
             continue
         wake = decision.wake
@@ -129,35 +122,54 @@ def _has_begun(notice: Notice, began: Micros, now: Micros) -> bool:
 
 
 def _come_back(command: Command) -> Iterator[Input]:
-    match command:
-        case Run():
-            yield Finished(run_id=command.run_id, state=StepState.DONE)
-        case Send():
-            yield Answered(event_id=command.event_id, consent=Consent.GIVEN)
-        case _:
-            return
+    if isinstance(command, Run):
+        yield Finished(run_id=command.run_id, state=StepState.DONE)
+    elif isinstance(command, Send):
+        yield Answered(event_id=command.event_id, consent=Consent.GIVEN)
+    elif isinstance(command, TakeLock):
+        yield LockSaid(number=command.number, answer=LockAnswer.TAKEN)
 
 
-def _told(decision: Decision, now: Micros) -> Iterator[Happening]:
+def _without_expiry(policy: Policy) -> Policy:
+    if policy.lock is None:
+        return policy
+    return replace(policy, lock=replace(policy.lock, ttl=0))
+
+
+def _told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening]:
     for command in decision.commands:
-        match command:
-            case Run(task=task) if task is not None:
-                verb = "prepare" if command.phase is Phase.PREPARE else "recover"
-                left = describe_duration(command.stop_at - now)
-                text = f"{verb} with {command.handler}, in {left} at most"
-                yield Happening(at=now, event_id=task.event_id, text=text)
-            case Send():
-                yield Happening(at=now, event_id=command.event_id, text="approve")
-            case AskPeers():
-                text = (
-                    f"ask {', '.join(command.names)} whether they are prepared, "
-                    f"every {describe_duration(PEERS_EVERY)}"
-                )
-                yield Happening(
-                    at=now, event_id=command.event_id, text=text, is_repeated=True
-                )
-            case _:
-                pass
+        if isinstance(command, Run) and command.task is not None:
+            verb = "prepare" if command.phase is Phase.PREPARE else "recover"
+            left = describe_duration(command.stop_at - now)
+            text = f"{verb} with {command.handler}, in {left} at most"
+            yield Happening(at=now, event_id=command.task.event_id, text=text)
+        elif isinstance(command, Send):
+            yield Happening(at=now, event_id=command.event_id, text="approve")
+        elif isinstance(command, AskPeers):
+            text = (
+                f"ask {', '.join(command.names)} whether they are prepared, "
+                f"every {describe_duration(PEERS_EVERY)}"
+            )
+            yield Happening(at=now, event_id=command.event_id, text=text)
+        elif isinstance(command, TakeLock):
+            yield from _lock_told(decision, policy, now)
+
+
+def _lock_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening]:
+    """Yield what an event does that is to be approved with the lock."""
+    terms = policy.lock
+    assert terms is not None, "somebody asks for it"
+    for task in decision.memory.tasks:
+        if not task.needs_lock:
+            continue
+        text = f"take the {terms.label}"
+        if task.consent is not Consent.NONE:
+            text = f"ask for the {terms.label} too, so that others wait"
+        elif task.notice.not_before is not None:
+            then = "leave it to NotBefore" if terms.withholds else "approve without it"
+            margin = format_duration(terms.margin)
+            text += f"; if it is not had at NotBefore - {margin}, {then}"
+        yield Happening(at=now, event_id=task.event_id, text=text)
 
 
 def words_of(
@@ -168,8 +180,8 @@ def words_of(
         yield "the document has no events"
     rules, waits = dict(trial.rules), dict(trial.waits)
     for notice in notices:
-        whose = "" if name in notice.resources else "  (of another VM)"
-        yield f"{notice.event_type} {notice.status} {notice.event_id}{whose}"
+        whose = "" if is_named(notice, name) else "  (of another VM)"
+        yield f"{notice.event_type} {notice.status} {notice.id_on_wire}{whose}"
         yield f"  matches  {rules.get(notice.event_id) or 'no rule'}"
         found = [each for each in trial.happenings if each.event_id == notice.event_id]
         for each in found:
@@ -197,10 +209,10 @@ def document_of(trial: Trial, notices: Sequence[Notice], *, name: str) -> Any:
     rules, waits = dict(trial.rules), dict(trial.waits)
     return [
         {
-            "EventId": notice.event_id,
+            "EventId": notice.id_on_wire,
             "EventType": notice.event_type,
             "EventStatus": notice.status,
-            "mine": name in notice.resources,
+            "mine": is_named(notice, name),
             "rule": rules.get(notice.event_id, ""),
             "actions": [
                 {"at": format_instant(each.at), "action": each.text}

@@ -5,12 +5,15 @@ their forms and bounds. No secret is ever a setting: settings name the files tha
 secrets are in.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from forewarn.agent.core.policy import Policy
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 AUTO = "auto"
 """Found out by itself, where a setting says this."""
@@ -20,7 +23,7 @@ HANDLER_TIMEOUT: Micros = 5 * MINUTE
 """Of a handler, unless it is set."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class WatchSettings:
     """The keys before any table: what is watched, and how."""
 
@@ -43,7 +46,7 @@ class WatchSettings:
     forget_after: Micros = 24 * HOUR
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class LogSettings:
     """[log]: what the agent writes to standard error."""
 
@@ -51,7 +54,7 @@ class LogSettings:
     level: str = "info"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class HistorySettings:
     """[history]: how long the journal keeps what was told."""
 
@@ -59,7 +62,7 @@ class HistorySettings:
     rows: int = 50_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PeerSettings:
     """[peers]: the agents of the other VMs that an event names."""
 
@@ -73,7 +76,7 @@ class PeerSettings:
     ca_file: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class StandbySettings:
     """[standby]: approving for a named VM that stays silent."""
 
@@ -82,7 +85,40 @@ class StandbySettings:
     source: tuple[str, ...] = ("User",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
+class LockSettings:
+    """[lock]: at most so many VMs are approved at once."""
+
+    kind: str = ""
+    """Empty: there is none."""
+    url: str = ""
+    path: str = ""
+    namespace: str = ""
+    kubeconfig: str = ""
+    group: str = "default"
+    id: str = AUTO
+    holders: int = 1
+    ttl: Micros = HOUR
+    pause: Micros = 0
+    margin: Micros = 10 * SECOND
+    at_deadline: str = "approve"
+    timeout: Micros = 30 * SECOND
+    token_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return which lock it is, for a person: another text is another lock."""
+        where = self.url or self.path
+        if self.kind == "kubernetes":
+            where = self.namespace
+        kind = f"{self.kind} at {where}" if where else self.kind
+        return f"lock {self.group} ({kind})"
+
+
+@frozen_dataclass
 class HandlerSettings:
     """[[handler]]: something that prepares for events, and recovers from them."""
 
@@ -105,11 +141,14 @@ class HandlerSettings:
     body: str = ""
     secret_file: str = ""
     ca_file: str = ""
+    pods: bool = False
+    pods_node: str = ""
+    pods_kubeconfig: str = ""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The keys of its own kind that were written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NotifySettings:
     """[[notify]]: who is told of what the agent does."""
 
@@ -127,7 +166,7 @@ class NotifySettings:
     """The keys of its own kind that were written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Settings:
     """All settings of an agent, and where each came from."""
 
@@ -135,6 +174,7 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
     peers: PeerSettings = field(default_factory=PeerSettings)
+    lock: LockSettings = field(default_factory=LockSettings)
     handlers: tuple[HandlerSettings, ...] = ()
     notify: tuple[NotifySettings, ...] = ()
     policy: Policy = field(default_factory=Policy)
@@ -145,3 +185,5 @@ class Settings:
     """What is probably a mistake, and does no harm."""
     file: str = ""
     """The file that was read; empty: none."""
+    is_copy: bool = False
+    """The file was refused, and these are of the copy of the last good one."""

@@ -2,23 +2,27 @@
 
 It polls, whatever happens: an endpoint's faults are counted, told once, and outlived,
 and so is a fault of ours (clause 8.1). A document that says what the one before said
-is neither read nor told again, but once: that an event has gone is believed of two
-documents. It must not know what is done about an event.
+is neither read nor told again, but as long as the main loop wants it: that an event has
+gone is believed of answers that go on saying so. It must not know what is done about an
+event.
 """
+
+from __future__ import annotations
 
 import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
-from forewarn.agent.core import polling
+from forewarn.agent.core import names, polling
 from forewarn.agent.core.model import Polled
 from forewarn.agent.core.polling import Course, Pace
 from forewarn.agent.wire.endpoint import Asked, Result
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import Reading
 
 logger = logging.getLogger("forewarn.agent.watcher")
@@ -30,7 +34,7 @@ frozen, or has too much to do, is no fault of its."""
 NAMES_KNOWN_MAX = 10_000
 """Names of other VMs that are remembered; then they are learned anew."""
 
-_GOOD = frozenset({Result.OK, Result.UNCHANGED})
+_GOOD = frozenset({Result.OK, Result.UNCHANGED, Result.EMPTY})
 
 
 class Port(Protocol):
@@ -64,7 +68,7 @@ class Port(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Watched:
     """How watching goes, for status, metrics and health; replaced as a whole."""
 
@@ -106,9 +110,12 @@ class Watcher:
         tell: Callable[[Polled], None],
         name: str = "",
         has_answered: bool = False,
+        wanted: Callable[[], bool] = lambda: False,
         chance: Callable[[], float] | None = None,
     ) -> None:
         """Poll nothing yet; `tell` gets each document and must not block.
+
+        `wanted` says whether an answer that brings nothing new is to be told, too.
 
         `name` is for a VM whose settings have it: the instance endpoint is not
         asked then. `has_answered` says that the endpoint is known to be there from
@@ -118,11 +125,16 @@ class Watcher:
         self._pace = pace
         self._clock = clock
         self._tell = tell
+        self._wanted = wanted
         self._is_named = bool(name)
         self._chance = chance or _chance
         now = clock.monotonic()
         self._known = now if has_answered else None
         """When it last answered; the start, where that was before."""
+        self._heard: Micros = 0
+        """For how long it has answered since the start."""
+        self._heard_at: float | None = None
+        """When the last good answer came; None: there was none yet."""
         self._took: Micros = 0
         self._full_at = now
         self._name_at = now
@@ -189,7 +201,8 @@ class Watcher:
         began = self._clock.monotonic()
         course = self._course()
         full = began >= self._full_at
-        wait = 0 if full or self._repeats else self._wait()
+        is_awaited = self._repeats > 0 or self._wanted()
+        wait = 0 if full or is_awaited else self._wait()
         timeout = polling.timeout(self._pace, course, wait=wait)
         # Twice, since a version may have to be agreed upon; and then the name.
         self._show_alive(2 * timeout + 2 * polling.NAME_TIMEOUT)
@@ -225,7 +238,9 @@ class Watcher:
         if self._known is not None and self._since(self._known) > polling.TAG_LASTS:
             # After a gap it may be another VM: a copy, or one that was restored.
             self._name_at = now
-        self._known = now
+        if self._heard_at is not None:
+            self._heard += polling.heard(self._pace, self._since(self._heard_at))
+        self._known = self._heard_at = now
         self._took = took
         if full or asked.result is Result.OK:
             self._full_at = now + polling.FULL_EVERY / SECOND
@@ -239,12 +254,19 @@ class Watcher:
                 self._read_name(at_once=has_new_names)
             self._say(reading)
             self._repeats = 1
-        elif self._read_name() or self._repeats:
+        elif self._read_name() or self._repeats or self._wanted():
             self._repeats = 0
             self._say(reading)
 
     def _say(self, reading: Reading) -> None:
-        self._tell(Polled(notices=reading.notices, name=self.view.name))
+        polled = Polled(
+            notices=reading.notices,
+            name=self.view.name,
+            incarnation=reading.incarnation,
+            is_empty=reading.is_empty,
+            heard=self._heard,
+        )
+        self._tell(polled)
 
     def _wait(self) -> Micros:
         return min(self._pace.wait, self._endpoint.longest_wait)
@@ -257,12 +279,12 @@ class Watcher:
 
     def _names_me(self, reading: Reading) -> bool:
         name = self.view.name
-        return bool(name) and any(name in each.resources for each in reading.notices)
+        return any(names.is_named(each, name) for each in reading.notices)
 
     def _has_new_names(self, reading: Reading) -> bool:
         """Tell whether a document names VMs that none has named before."""
-        names = {name for each in reading.notices for name in each.resources}
-        new = names - self._others
+        named = {name for each in reading.notices for name in each.resources}
+        new = named - self._others
         if len(self._others) > NAMES_KNOWN_MAX:
             self._others.clear()
         self._others |= new
@@ -334,6 +356,8 @@ class Watcher:
             )
 
     def _show_document(self, reading: Reading) -> None:
+        if reading.is_empty:
+            logger.info("the endpoint answers with an empty body: there are no events")
         for oddity in reading.oddities:
             if oddity not in self.view.oddities:
                 logger.warning("a document is odd: %s", oddity)

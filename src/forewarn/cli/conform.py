@@ -1,69 +1,90 @@
-"""`conform`: the report on an endpoint, for people, programs and files."""
+"""`conform`: the report on an endpoint, for people, programs and files.
+
+It needs no extra, since it runs where the endpoint is: inside a VM.
+"""
 
 import json
+import signal
 import sys
 import threading
-from typing import Any
+from typing import Any, Self
 
-from forewarn.cli import files, output
+from forewarn.cli import files
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, parse_duration
 from forewarn.testing.client import HttpClient
-from forewarn.testing.conformance import Finding, Report, Verdict, examine, report
-from forewarn.texts import printable
+from forewarn.testing.conformance.examination import Examination, Finding
+from forewarn.testing.conformance.report import (
+    Report,
+    Watched,
+    document,
+    evidence,
+    line,
+    markdown,
+    name_of,
+    report,
+    summary,
+)
+from forewarn.texts import json_text, printable
 
 POLL_SECONDS = 1.0
 """Between two reads of a watch: what a good client does."""
 
+SPEED_MAX = 1e6
+"""Maximum of --speed: it makes a notice of 15 minutes a millisecond."""
+
 _WHERE = "name the host and port of a metadata endpoint, as in http://127.0.0.1:8301"
 
-_STYLES = {
-    Verdict.PASSED: "\x1b[32m",
-    Verdict.FAILED: "\x1b[1;31m",
-    Verdict.NOT_TRIED: "\x1b[2m",
-}
+_STYLES = {"pass": "\x1b[32m", "fail": "\x1b[1;31m", "not tried": "\x1b[2m"}
 _PLAIN = "\x1b[0m"
 
 
 def conform(call: Call) -> int:
-    """Check an endpoint; return 1 if a clause is broken."""
+    """Check an endpoint; return 1 if a clause is broken, or no document was seen."""
     url = call.text("endpoint")
     polls = _polls(call.text("watch"))
+    speed = _speed(call.text("speed"))
     if file := call.text("report"):
         files.need_writable(file)
-    pause = threading.Event().wait
     try:
-        client = HttpClient(url, pause=pause)
+        client = HttpClient(url, pause=threading.Event().wait)
     except ValueError as error:
         raise CommandError(Exit.USAGE, str(error), hint=_WHERE) from error
+    watch = _Watch()
+    examination = Examination(
+        client,
+        approve=call.flag("approve"),
+        now=SystemClock().now,
+        pause=watch.pause,
+        wait=watch.wait,
+        others_approve=call.flag("others_approve"),
+        speed=speed,
+    )
     findings: list[Finding] = []
     speaks = not call.flag("json")
+    shows = call.flag("evidence")
+    colours = sys.stdout.isatty() and not call.environ.get("NO_COLOR")
     try:
-        for finding in examine(
-            client,
-            approve=call.flag("approve"),
-            polls=polls,
-            pause=lambda: pause(POLL_SECONDS),
-            now=SystemClock().now,
-        ):
-            findings.append(finding)
-            if speaks:
-                _say(finding)
+        with watch:
+            for finding in examination.run(polls):
+                findings.append(finding)
+                if speaks:
+                    _say(finding, shows=shows, colours=colours)
     except OSError as error:
         raise CommandError(
             Exit.UNREACHABLE,
             f"the endpoint at {url} cannot be reached: {error}",
             hint=_WHERE,
         ) from error
-    found = report(url, findings)
-    if speaks:
-        output.line(_summary(found))
-    else:
-        output.document(_document(found))
+    found = report(url, findings, _watched(examination))
+    print(
+        printable(summary(found)) if speaks else json_text(document(found), indent=2),
+        flush=True,
+    )
     if file:
-        _write(file, found)
+        _write(file, found, with_evidence=shows)
     return Exit.DONE if found.passed else Exit.FAILED
 
 
@@ -74,61 +95,75 @@ def _polls(watch: str) -> int:
         raise CommandError(Exit.USAGE, f"--watch: {error}") from error
 
 
-def _say(finding: Finding) -> None:
-    verdict = f"{finding.verdict.value:<9}"
-    if sys.stdout.isatty():
-        verdict = f"{_STYLES[finding.verdict]}{verdict}{_PLAIN}"
-    said = ": ".join(filter(None, (finding.expected, printable(finding.seen))))
-    print(f"{finding.clause:<5} {verdict}  {said}", flush=True)
-
-
-def _summary(found: Report) -> str:
-    counts = ", ".join(
-        f"{found.count(verdict)} {words}"
-        for verdict, words in (
-            (Verdict.PASSED, "kept"),
-            (Verdict.FAILED, "broken"),
-            (Verdict.NOT_TRIED, "not tried"),
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    # Not a number is not between them either.
+    if not 1 / SPEED_MAX <= speed <= SPEED_MAX:
+        raise CommandError(
+            Exit.USAGE,
+            f"--speed: {text!r} is not a number above 0",
+            hint="it is what the endpoint divides its notices by, as in --speed 60",
         )
+    return speed
+
+
+class _Watch:
+    """The pauses of a watch. Ctrl-C ends it, so that the report is made.
+
+    Before the watch, and if a request hangs and Ctrl-C is given twice, it ends all.
+    """
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def wait(self) -> None:
+        """Wait between two questions."""
+        self._stopped.wait(POLL_SECONDS)
+
+    def pause(self) -> bool:
+        """Wait for the next read; tell whether there is to be none."""
+        if self._before is None:
+            self._before = signal.signal(signal.SIGINT, self._hear)
+        return self._stopped.wait(POLL_SECONDS)
+
+    def _hear(self, *_: object) -> None:
+        if self._stopped.is_set():
+            raise KeyboardInterrupt
+        self._stopped.set()
+
+
+def _watched(examination: Examination) -> Watched:
+    return Watched(
+        polls=examination.polls,
+        documents=len(examination.seen.newest),
+        ended=examination.ended,
     )
-    return f"{found.url}: {counts}"
 
 
-def _document(found: Report) -> dict[str, Any]:
-    return {
-        "url": found.url,
-        "passed": found.passed,
-        "findings": [
-            {
-                "clause": each.clause,
-                "expected": each.expected,
-                "verdict": each.verdict.value,
-                "seen": each.seen,
-            }
-            for each in found.findings
-        ],
-    }
+def _say(finding: Finding, *, shows: bool, colours: bool) -> None:
+    verdict = f"{name_of(finding.verdict):<9}"
+    if colours:
+        verdict = f"{_STYLES[verdict.rstrip()]}{verdict}{_PLAIN}"
+    print(f"{finding.clause:<5} {verdict}  {printable(line(finding))}", flush=True)
+    if shows:
+        for each in evidence(finding):
+            print(f"        {each}", flush=True)
 
 
-def _write(file: str, found: Report) -> None:
+def _write(file: str, found: Report, *, with_evidence: bool) -> None:
     if file.endswith(".json"):
-        text = json.dumps(_document(found), indent=2) + "\n"
+        value: dict[str, Any] = document(found)
+        files.write_text(file, json.dumps(value, indent=2) + "\n")
     else:
-        text = _markdown(found)
-    files.write_text(file, text)
-
-
-def _markdown(found: Report) -> str:
-    lines = [
-        f"# {found.url}",
-        "",
-        _summary(found),
-        "",
-        "| clause | expected | verdict | seen |",
-        "|---|---|---|---|",
-    ]
-    for each in found.findings:
-        cells = (each.clause, each.expected, each.verdict.value, each.seen)
-        escaped = (printable(cell).replace("|", "\\|") for cell in cells)
-        lines.append(f"| {' | '.join(escaped)} |")
-    return "\n".join([*lines, ""])
+        files.write_text(file, markdown(found, with_evidence=with_evidence))

@@ -16,14 +16,17 @@ from forewarn.problems import quoted
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.loops import new_loop
 from forewarn.service.parts import url
-from forewarn.sim import fleets
+from forewarn.sim import replay_judging
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.journal import Seen
 from forewarn.sim.news import News, What
 from forewarn.sim.places import Places, parse_places
 from forewarn.sim.recording import Moment, told
-from forewarn.sim.replay import Replay, load
+from forewarn.sim.replay import Replay, load, vm_names
+from forewarn.sim.scenario import junit
+from forewarn.sim.scenario.model import Expected
+from forewarn.sim.scenario.verdicts import Outcome
 
 GRACE_SECONDS = 0.5
 """For requests under way when it ends."""
@@ -31,7 +34,7 @@ GRACE_SECONDS = 0.5
 PORTS_TRIED = 100
 """Ports that may be others' before no more are tried."""
 
-FORBIDDEN = ("scenario", "fleet", "junit", "admin")
+FORBIDDEN = ("scenario", "fleet", "admin")
 """What a replay cannot have: there is no fleet behind it, and nothing to order."""
 
 
@@ -47,6 +50,8 @@ def replay(call: Call, *, speed: float, vms: int) -> int:
             "--replay and --profile real do not go together",
             hint="a recording has the delays and the 429 of its own endpoint",
         )
+    if junit_file := call.text("junit"):
+        files.need_writable(junit_file)
     try:
         command = _Replaying(call, speed=speed, vms=vms)
         with contextlib.ExitStack() as undone:
@@ -58,6 +63,14 @@ def replay(call: Call, *, speed: float, vms: int) -> int:
         raise CommandError(Exit.USAGE, error.message, hint=error.hint) from error
 
 
+_TOLD = {
+    Outcome.PASSED: What.PASSED,
+    Outcome.FAILED: What.FAILED,
+    Outcome.ERROR: What.FAILED,
+    Outcome.SKIPPED: What.SKIPPED,
+}
+
+
 class _Replaying:
     """One such command."""
 
@@ -65,9 +78,7 @@ class _Replaying:
         """Read what the words name; raises ForewarnError, CommandError."""
         self._recording = load(Path(call.text("replay")))
         self._speed = speed
-        own = self._recording.header.vm
-        others = [name for name in fleets.vm_names(vms + 1) if name != own]
-        self._vms = [own, *others][:vms] if own else others[:vms]
+        self._vms = vm_names(self._recording, vms)
         self._exact = call.flag("exact")
         self._loops = call.flag("loop")
         self._stays = call.flag("stay")
@@ -86,7 +97,11 @@ class _Replaying:
             raise CommandError(Exit.USAGE, f"--wait: {error}") from error
         self._voice = Lines(is_json=call.flag("json"))
         self._clock = SystemClock()
+        self._file = call.text("replay")
+        self._expected = Expected(call.text("expect") or Expected.SCENARIO.value)
+        self._junit_file = call.text("junit")
         self._deviations = 0
+        self._failures = 0
         self._met: set[str] = set()
 
     async def run(self) -> int:
@@ -94,7 +109,7 @@ class _Replaying:
         stopped = until_signal()
         playing = Replay(self._recording, speed=self._speed, exact=self._exact)
         playing.on_moment = self._tell_moment
-        playing.journal.on_seen = self._tell_seen
+        playing.journal.on_seen.append(self._tell_seen)
         try:
             await self._open(playing)
             playing.faults.play_file(self._faults)
@@ -113,6 +128,7 @@ class _Replaying:
             if ticker.done():
                 # What ended it, should it be a fault of ours.
                 ticker.result()
+            self._judge(playing, is_over=ticker.done())
             if stopped.done() or not self._loops:
                 break
             wait_seconds = 0.0
@@ -121,11 +137,28 @@ class _Replaying:
         if is_over and self._stays and not stopped.done():
             self._say(What.WAITING, "the recording is over, and its last answer stays")
             await stopped
-        number = self._deviations
-        self._say(What.END, "ended" if not number else f"ended, deviations {number}")
+        counts = {"failures": self._failures, "deviations": self._deviations}
+        parts = [f"{what} {number}" for what, number in counts.items() if number]
+        self._say(What.END, ", ".join(["ended", *parts]))
         if not is_over and not self._loops:
             return BY_SIGNAL + stopped.result()
-        return Exit.FAILED if number else Exit.DONE
+        return Exit.FAILED if any(counts.values()) else Exit.DONE
+
+    def _judge(self, playing: Replay, *, is_over: bool) -> None:
+        """Tell what was found of the clients, and write it where it is wanted."""
+        result = replay_judging.judge(
+            playing,
+            name=Path(self._file).stem,
+            file=self._file,
+            expected=self._expected,
+            is_over=is_over,
+        )
+        self._failures += len(result.failures)
+        if self._junit_file:
+            files.write_text(self._junit_file, junit.report([result]))
+        for finding in result.findings:
+            text = ": ".join(filter(None, (finding.what, finding.sentence)))
+            self._say(_TOLD[finding.outcome], text)
 
     async def _open(self, playing: Replay) -> None:
         """Listen for each VM; ports that are taken are passed over if they may be."""

@@ -40,13 +40,14 @@ _STYLES = {
     What.REFUSED: "red",
     What.FAULT: "yellow",
     What.PASSED: "green",
+    What.SKIPPED: "bold yellow",
     What.APPROVED: "green",
     What.STEP: "cyan",
     What.BEGIN: "bold cyan",
 }
 
 
-_KEPT = frozenset({What.PASSED, What.FAILED, What.DEVIATION})
+_KEPT = frozenset({What.PASSED, What.FAILED, What.SKIPPED, What.DEVIATION})
 """What one wants to read afterwards: it stays above the picture."""
 
 

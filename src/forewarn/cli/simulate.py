@@ -26,13 +26,14 @@ from forewarn.sim import fleets
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.news import Reporter, What
 from forewarn.sim.places import Places, parse_places
+from forewarn.sim.positions import ADMIN, Addresses
 from forewarn.sim.profiles import Profile
 from forewarn.sim.programme import Ground, Player, Programme, rounds_of
-from forewarn.sim.scenario import catalog, junit, timeline
+from forewarn.sim.scenario import catalog, demands, junit, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
-from forewarn.sim.scenario.model import Scenario
-from forewarn.sim.simulator import ADMIN, Addresses, Simulator
-from forewarn.sim.terms import Terms
+from forewarn.sim.scenario.model import Expected, Scenario
+from forewarn.sim.simulator import Simulator
+from forewarn.sim.terms import SPEED, Terms
 
 SPEED_MIN = 0.001
 SPEED_MAX = 1_000_000
@@ -84,8 +85,7 @@ def _simulate(call: Call) -> int:
         addresses = _addresses(call)
         first = programme.rounds[0] if programme.rounds else ()
         terms = ground.terms(first)
-        for scenarios in programme.rounds:
-            ground.terms(scenarios)
+        places = ground.places(programme.rounds)
     with contextlib.ExitStack() as undone:
         if call.flag("link_local"):
             undone.enter_context(link_local.served(call.environ))
@@ -98,6 +98,7 @@ def _simulate(call: Call) -> int:
                         call,
                         terms=terms,
                         addresses=addresses,
+                        places=places,
                         ground=ground,
                         programme=programme,
                     )
@@ -113,20 +114,22 @@ async def _run(
     *,
     terms: Terms,
     addresses: Addresses,
+    places: int,
     ground: Ground,
     programme: Programme,
 ) -> int:
     with _usage():
-        simulator = Simulator(terms, addresses)
+        simulator = Simulator(terms, addresses, places=places)
     voice = _voice(call)
     reporter = Reporter(voice.hear, tells_deviations=ground.profile.tells)
     simulator.on_stage.append(reporter.follow)
+    simulator.on_served.append(reporter.serve)
     simulator.on_publish.append(reporter.publish)
     player = Player(simulator, reporter, ground=ground, programme=programme)
     stopped = until_signal()
     await simulator.start()
     try:
-        _greet(simulator, reporter)
+        _greet(simulator, reporter, speed=ground.told_speed(simulator.terms))
         voice.begin(simulator)
         status = await _until_over(simulator, player, programme, stopped)
     finally:
@@ -178,22 +181,14 @@ def _voice(call: Call) -> Voice:
     return Screen()
 
 
-def _greet(simulator: Simulator, reporter: Reporter) -> None:
-    """Tell where everything is, in lines that a shell can take over."""
-    for vm, address in simulator.addresses().items():
-        where = url(address)
-        reporter.say(
-            What.SERVING,
-            f"{vm} at {where} (FOREWARN_ENDPOINT={where})",
-            vm=vm,
-            url=where,
-        )
+def _greet(simulator: Simulator, reporter: Reporter, *, speed: str) -> None:
+    """Tell where operators are, after the VMs, and that all is ready."""
     if simulator.admin_address is not None:
         where = url(simulator.admin_address)
         reporter.say(
             What.SERVING, f"operators at {where} (FOREWARN_URL={where})", url=where
         )
-    reporter.say(What.READY, "ready")
+    reporter.say(What.READY, f"ready, {speed}", speed=simulator.terms.setup.speed)
 
 
 def _conclude(call: Call, player: Player, reporter: Reporter, status: int) -> None:
@@ -204,6 +199,8 @@ def _conclude(call: Call, player: Player, reporter: Reporter, status: int) -> No
         if player.results
         else "ended"
     ]
+    if left := player.unjudged:
+        parts.append(f"not judged {left}")
     if reporter.deviations:
         parts.append(f"deviations {reporter.deviations}")
     if status > BY_SIGNAL:
@@ -226,8 +223,14 @@ def _list(*, is_json: bool) -> int:
         listed = _listed(scenario)
         output.line(listed["name"])
         output.line(f"  {listed['description']}")
+        if scenario.own_speed is not None:
+            output.line(
+                f"  speed {scenario.own_speed:g}, unless --speed says otherwise"
+            )
         if listed["aliases"]:
             output.line(f"  also: {', '.join(listed['aliases'])}")
+        for line in listed["clients"]:
+            output.line(f"  expects: {line}")
         for line in listed["timeline"]:
             output.line(f"    {line}")
         output.line()
@@ -239,6 +242,8 @@ def _listed(scenario: Scenario) -> dict[str, Any]:
         "name": scenario.name,
         "aliases": [alias.name for alias in scenario.aliases],
         "description": scenario.description,
+        "speed": scenario.own_speed or SPEED,
+        "clients": [demands.summary(client) for client in scenario.clients],
         "timeline": timeline.told(timeline.play(scenario)),
     }
 
@@ -312,6 +317,7 @@ def _programme(call: Call) -> Programme:
         raise CommandError(Exit.USAGE, "--loop needs a scenario that is played again")
     return Programme(
         rounds=tuple(rounds),
+        expected=Expected(call.text("expect") or Expected.SCENARIO.value),
         loops=call.flag("loop"),
         stays=call.flag("stay"),
         wait=wait,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from forewarn.control import release
 from forewarn.control.work import Work, describe
 from forewarn.fleet.model import Scope, Vm, VmState
-from forewarn.instants import Micros, round_up_to_second
+from forewarn.instants import Micros
 from forewarn.protocol.actors import (
     DOWN_ALREADY,
     NO_NOTICE,
@@ -71,7 +71,8 @@ class Draft:
     duration_seconds: int
     routine: bool
     not_before: Micros
-    """Rounded up to its whole second when the operation is made."""
+    """The end of the notice. It is rounded up to its whole second when the operation
+    is made."""
     is_timed: bool = False
     """Whether `not_before` was given by hand."""
 
@@ -159,7 +160,7 @@ def announce(work: Work, planned: Operation, draft: Draft) -> None:
         planned,
         replace(
             planned,
-            not_before=round_up_to_second(draft.not_before),
+            not_before=work.not_before(planned.operation_id, draft.not_before),
             moves=tuple(Move(vm=vm.name) for vm in draft.vms),
             scopes=tuple(sorted({vm.scope for vm in draft.vms})),
             created=work.now,
@@ -188,7 +189,7 @@ def _make(
         host=draft.host,
         state=OperationState.PLANNED,
         routine=draft.routine,
-        not_before=round_up_to_second(draft.not_before),
+        not_before=work.not_before(operation_id, draft.not_before),
         moves=tuple(Move(vm=vm.name) for vm in draft.vms),
         scopes=tuple(sorted({vm.scope for vm in draft.vms})),
         duration_seconds=draft.duration_seconds,

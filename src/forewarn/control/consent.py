@@ -7,7 +7,7 @@ for NotBefore. Deletions of one request wait for each other. Pure.
 
 from collections.abc import Collection, Mapping
 
-from forewarn.instants import Micros
+from forewarn.instants import Micros, round_up_to_second
 from forewarn.protocol.blockers import (
     AnyBlocker,
     BatchWaits,
@@ -17,6 +17,11 @@ from forewarn.protocol.blockers import (
 )
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
+
+
+def whole_second(_operation_id: str, ends: Micros) -> Micros:
+    """Return NotBefore of an operation whose notice ends at `ends` (2.7)."""
+    return round_up_to_second(ends)
 
 
 def is_released(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from forewarn.control import admission, waits
 from forewarn.control.work import Work
-from forewarn.instants import Micros, round_up_to_second
+from forewarn.instants import Micros
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import (
     Operation,
@@ -40,6 +40,8 @@ class Turn:
     action: Action
     description: str
     duration_seconds: int
+    ordered: Micros
+    """When."""
     earliest: Micros
     """The earliest end of its notice."""
     is_timed: bool = False
@@ -65,9 +67,7 @@ def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None
     listed = work.tx.replace(
         request, replace(request, unplanned=tuple(zip(ids, hosts, strict=True)))
     )
-    _make(
-        work, listed, _planned(request.request_id, turn, created=work.now), count=PAGE
-    )
+    _make(work, listed, turn, count=PAGE)
 
 
 def plan_page(work: Work, request_id: str) -> None:
@@ -99,24 +99,24 @@ def complete(work: Work, hosts: Iterable[str]) -> None:
             _make(work, request, _like_the_first(work, request), count=count)
 
 
-def _like_the_first(work: Work, request: Request) -> Operation:
-    """Return a Planned operation of a list, as its first one was made.
+def _like_the_first(work: Work, request: Request) -> Turn:
+    """Return what is done to each host of a list, as its first operation says.
 
     The first one was not announced, since a list has hosts left. It may have ended.
     """
     (first,) = work.tx.select(kinds.OPERATIONS_OF_REQUEST, request.request_id, limit=1)
-    turn = Turn(
+    return Turn(
         action=first.action,
         description=first.description,
         duration_seconds=first.duration_seconds,
+        ordered=first.created,
         earliest=first.not_before,
         is_timed=first.is_timed,
     )
-    return _planned(first.request, turn, created=first.created)
 
 
-def _planned(request_id: str, turn: Turn, *, created: Micros) -> Operation:
-    """Return a Planned operation of a list, without its id, host and position."""
+def _planned(request_id: str, turn: Turn) -> Operation:
+    """Return a Planned operation of a list, without what differs from host to host."""
     return Operation(
         operation_id="",
         request=request_id,
@@ -127,21 +127,22 @@ def _planned(request_id: str, turn: Turn, *, created: Micros) -> Operation:
         host="",
         state=OperationState.PLANNED,
         routine=True,
-        not_before=round_up_to_second(turn.earliest),
+        not_before=turn.earliest,
         moves=(),
         scopes=(),
         duration_seconds=turn.duration_seconds,
         description=turn.description,
-        created=created,
+        created=turn.ordered,
         is_timed=turn.is_timed,
         waits_for=(waits.turn(request_id),),
     )
 
 
-def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> None:
+def _make(work: Work, request: Request, turn: Turn, *, count: int) -> None:
     page, rest = request.unplanned[:count], request.unplanned[count:]
     work.tx.replace(request, replace(request, unplanned=rest))
     position = request.hosts - len(request.unplanned)
+    pattern = _planned(request.request_id, turn)
     for operation_id, host in page:
         position += 1
         work.add_operation(
@@ -150,6 +151,7 @@ def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> No
                 operation_id=operation_id,
                 target=host,
                 host=host,
+                not_before=work.not_before(operation_id, turn.earliest),
                 position=position,
             )
         )

@@ -33,6 +33,7 @@ from forewarn.control import (
     rollouts,
 )
 from forewarn.control.approvals import Approval
+from forewarn.control.consent import whole_second
 from forewarn.control.driver_link import DriverLink
 from forewarn.control.followups import LEFT_OVER, FollowUps
 from forewarn.control.inquiries import Inquirer
@@ -107,16 +108,19 @@ class Plane:
         listener: Listener,
         checkpoint: Callable[[str], None] = lambda _place: None,
         inquirer: Inquirer | None = None,
+        not_before: Callable[[str, Micros], Micros] = whole_second,
     ) -> None:
         """Join the parts. Without an `inquirer` the driver is asked in the plane's
         own thread, which must not wait. `checkpoint` is called at each place where a crash
-        would leave something undone, by its name; tests crash there."""
+        would leave something undone, by its name; tests crash there. A simulation gives
+        a `not_before` that remembers what it has rounded."""
         self.store = store
         self.policy = policy
         self._driver = driver
         self._ids = ids
         self._listener = listener
         self._checkpoint = checkpoint
+        self._not_before = not_before
         self._link = DriverLink(
             driver,
             inquirer=inquirer,
@@ -363,6 +367,7 @@ class Plane:
                 next_key=lambda: self._next_key(term),
                 span_id=self._span_id,
                 notice_left=self._notices.left,
+                not_before=self._not_before,
             )
             result = decide(work)
             return result, work.finish(), term

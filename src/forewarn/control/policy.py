@@ -17,6 +17,8 @@ class Policy:
 
     speed: float = 1.0
     """What notices and recoveries were divided by; scopes' own notices too."""
+    notice_floor: Micros = 0
+    """The shortest notice that `speed` makes of a longer one; 0: it divides them all."""
     freeze_notice: Micros = 15 * MINUTE
     reboot_notice: Micros = 15 * MINUTE
     redeploy_notice: Micros = 10 * MINUTE
@@ -62,8 +64,20 @@ class Policy:
         """Return the notice of a scope whose fleet file wants `wanted` (5.7)."""
         if self.terminate_notice is not None:
             return self.terminate_notice
-        return self.sped_up(wanted)
+        return self.notice_of(wanted)
+
+    def notice_of(self, wanted: Micros) -> Micros:
+        """Return a notice from a fleet file or an order, divided by `speed`."""
+        return divided(wanted, self.speed, floor=self.notice_floor)
 
     def sped_up(self, duration: Micros) -> Micros:
-        """Return a duration from the fleet file, divided by `speed`."""
-        return round(duration / self.speed)
+        """Return a duration that is no notice, divided by `speed`."""
+        return divided(duration, self.speed)
+
+
+def divided(duration: Micros, speed: float, *, floor: Micros = 0) -> Micros:
+    """Return a duration divided by `speed`, but not below `floor`.
+
+    A duration that is shorter than the floor is not divided, and not lengthened.
+    """
+    return max(round(duration / speed), min(duration, floor))

@@ -61,7 +61,7 @@ def notice_anew(work: Work, operation: Operation) -> Operation | None:
 def _notice(work: Work, operation: Operation, events: list[Event]) -> Micros:
     if operation.verb in {Verb.UPGRADE_OS, Verb.REIMAGE}:
         return max(
-            work.policy.sped_up(work.scope(event.scope).os_image_notice or 0)
+            work.policy.notice_of(work.scope(event.scope).os_image_notice or 0)
             for event in events
         )
     return work.policy.notice_for(events[0].event_type)

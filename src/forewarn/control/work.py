@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from forewarn.control import telling, waits
+from forewarn.control.consent import whole_second
 from forewarn.control.inquiries import Question
 from forewarn.control.messages import Guest, Publication, ViewSnapshot
 from forewarn.control.policy import Policy
@@ -108,10 +109,12 @@ class Work:
         next_key: Callable[[], str],
         span_id: Callable[[Micros], str],
         notice_left: Callable[[Operation], Micros] = lambda _operation: 0,
+        not_before: Callable[[str, Micros], Micros] = whole_second,
     ) -> None:
         """Begin to work in `tx` at the instant `now` on behalf of `who`.
 
-        `notice_left` is how much of a notice the monotonic clock still demands.
+        `notice_left` is how much of a notice the monotonic clock still demands,
+        `not_before` NotBefore of an operation whose notice ends at an instant.
         """
         self.tx = tx
         self.now = now
@@ -123,7 +126,7 @@ class Work:
         self.ids = ids
         self._next_key = next_key
         self._span_id = span_id
-        self.notice_left = notice_left
+        self.notice_left, self.not_before = notice_left, not_before
         self.rooms = Rooms()
         self._changed: dict[str, None] = {}
         self._touched: dict[str, None] = {}

@@ -73,6 +73,15 @@ class Flow(asyncio.Protocol):
         if self.is_free and self._transport is not None:
             self._transport.close()
 
+    def detach(self) -> asyncio.Transport | None:
+        """Leave the transport to another protocol, unless something is under way."""
+        is_busy = self._later is not None or self._has_ended or self._is_ending
+        if is_busy or not self.is_free or self.is_gone:
+            return None
+        transport = self._transport
+        self.connection_lost(None)
+        return transport
+
     def abort(self) -> None:
         """Close now."""
         if self._transport is not None:

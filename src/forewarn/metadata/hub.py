@@ -63,6 +63,10 @@ class Party(Protocol):
         """Close as soon as nothing is under way."""
         ...
 
+    def detach(self) -> asyncio.Transport | None:
+        """Leave the transport to another protocol, unless something is under way."""
+        ...
+
     def abort(self) -> None:
         """Close now."""
         ...

@@ -65,7 +65,7 @@ class Server:
         """
         assert self._shared is None, "there is one shared listener"
         self._shared = await self._listen((host, port), vm="")
-        return _bound(self._shared)
+        return bound(self._shared)
 
     async def serve_guest(self, vm: str, host: str, port: int) -> Address:
         """Listen for `vm` alone: whoever reaches the port is that VM."""
@@ -73,7 +73,7 @@ class Server:
         listener = await self._listen((host, port), vm=vm)
         self._guests[vm] = ((host, port), listener)
         self._hub.listeners = len(self._guests)
-        return _bound(listener)
+        return bound(listener)
 
     async def set_guest_listeners(
         self, wanted: Mapping[str, Address]
@@ -103,10 +103,31 @@ class Server:
 
     def addresses(self) -> dict[str, Address]:
         """Return what is bound, by VM; the shared listener is at the empty name."""
-        bound = {vm: _bound(listener) for vm, (_, listener) in self._guests.items()}
+        found = {vm: bound(listener) for vm, (_, listener) in self._guests.items()}
         if self._shared is not None:
-            bound[""] = _bound(self._shared)
-        return bound
+            found[""] = bound(self._shared)
+        return found
+
+    def connection(self, vm: str) -> Connection:
+        """Return the server's end of a new connection to `vm`.
+
+        For a listener of somebody else, which outlives this server. A name that no VM
+        has is answered as an unknown caller is.
+        """
+        return self._maker(vm)()
+
+    def hand_over(self, other: "Server", names: Mapping[str, str]) -> None:
+        """Leave connections on which nothing is under way to another server.
+
+        `names` has for the name that a connection came to the one that it comes to
+        there; the connections of other names stay.
+        """
+        for connection in [*self._hub.connections]:
+            name = names.get(connection.source.vm)
+            if name is not None and (transport := connection.detach()) is not None:
+                there = other.connection(name)
+                transport.set_protocol(there)
+                there.connection_made(transport)
 
     @property
     def open_connections(self) -> int:
@@ -156,21 +177,33 @@ class Server:
         return functools.partial(InterposedConnection, self._hub, vm, self._interposer)
 
     async def _listen(self, address: Address, *, vm: str) -> asyncio.Server:
-        host, port = address
-        listener = await asyncio.get_running_loop().create_server(
-            self._maker(vm),
-            # An empty host is every address of the machine.
-            host or None,
-            port,
-            backlog=limits.BACKLOG,
-        )
-        if not listener.sockets:
-            listener.close()
-            raise _no_socket(host)
-        _send_simply(listener)
+        listener = await listen(address, self._maker(vm))
         if self._hub.endpoint.waits.longest_seconds:
             _keep_alive(listener)
         return listener
+
+
+async def listen(address: Address, make: Callable[[], Connection]) -> asyncio.Server:
+    """Listen at an address, with `make` for each connection; raises OSError."""
+    host, port = address
+    listener = await asyncio.get_running_loop().create_server(
+        make,
+        # An empty host is every address of the machine.
+        host or None,
+        port,
+        backlog=limits.BACKLOG,
+    )
+    if not listener.sockets:
+        listener.close()
+        raise _no_socket(host)
+    _send_simply(listener)
+    return listener
+
+
+def bound(listener: asyncio.Server) -> Address:
+    """Return where a listener listens, with the port that the system has chosen."""
+    host, port, *_ = listener.sockets[0].getsockname()
+    return host, port
 
 
 def _no_socket(host: str) -> OSError:
@@ -215,8 +248,3 @@ def _keep_alive(listener: asyncio.Server) -> None:
             (socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES),
         ):
             each.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def _bound(listener: asyncio.Server) -> Address:
-    host, port, *_ = listener.sockets[0].getsockname()
-    return host, port

@@ -4,8 +4,11 @@ Code decides on the kind and the fields. The text is rendered for people and nev
 read back. Pure.
 """
 
+from __future__ import annotations
+
 import enum
-from dataclasses import dataclass
+
+from forewarn.protocol.frozen import frozen_dataclass
 
 
 class ActorKind(enum.Enum):
@@ -29,7 +32,7 @@ class ActorKind(enum.Enum):
     """An actor that is redacted for a tenant: made when it is read, never stored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Actor:
     """Who ordered, approved or did something."""
 
@@ -46,15 +49,13 @@ class Actor:
     @property
     def text(self) -> str:
         """Return who it is, for people: `alice`, `shop/ci`, `vm web_0`, `clock`."""
-        match self.kind:
-            case ActorKind.VM:
-                return f"vm {self.name}".rstrip()
-            case ActorKind.TENANT:
-                return f"{self.tenant}/{self.name}"
-            case ActorKind.OPERATOR | ActorKind.SERVICE | ActorKind.POLICY:
-                return self.name
-            case _:
-                return self.kind.value
+        if self.kind is ActorKind.VM:
+            return f"vm {self.name}".rstrip()
+        if self.kind is ActorKind.TENANT:
+            return f"{self.tenant}/{self.name}"
+        if self.kind in {ActorKind.OPERATOR, ActorKind.SERVICE, ActorKind.POLICY}:
+            return self.name
+        return self.kind.value
 
     @property
     def as_approver(self) -> str:

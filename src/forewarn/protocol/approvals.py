@@ -4,6 +4,8 @@ Bytes in, event ids out, or a `BadRequestError` with a sentence for whoever wrot
 the client. Whether an id is known is not decided here.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from typing import Any, NoReturn, cast
@@ -24,10 +26,8 @@ _VALUE_MARKS = (b",", b"[", b"{")
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 _USUAL = re.compile(
-    rb'\s*+\{\s*+"StartRequests"\s*+:\s*+\[\s*+'
-    rb'\{\s*+"EventId"\s*+:\s*+"(%b)"\s*+\}\s*+\]\s*+\}\s*+'.replace(
-        rb"\s", rb"[ \t\r\n]"
-    )
+    rb'\s*\{\s*"StartRequests"\s*:\s*\[\s*'
+    rb'\{\s*"EventId"\s*:\s*"(%b)"\s*\}\s*\]\s*\}\s*'.replace(rb"\s", rb"[ \t\r\n]")
     % _GUID.pattern.encode("ascii")
 )
 """What nearly all bodies are: one event, and nothing else. To read it as JSON takes

@@ -4,12 +4,14 @@ A blocker is decided, stored, counted and redacted as a value. Its sentence is
 rendered for people and never read back. Pure.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, get_args
+from typing import ClassVar, Union, get_args
 
 from forewarn.instants import Micros, describe_duration
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.places import NoPlace
 from forewarn.protocol.verbs import Action, TargetKind, Verb, describe_work
 
@@ -18,7 +20,7 @@ NAMED_MAX = 3
 over hundreds of hosts must not write a list of all of them to each operation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Blocker:
     """One reason why an operation has not started, or does not go on."""
 
@@ -36,7 +38,7 @@ class Blocker:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NotApproved(Blocker):
     """A scope's event has no approval, and NotBefore has not come."""
 
@@ -55,7 +57,7 @@ class NotApproved(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NotDue(Blocker):
     """NotBefore has not come, and not everybody has approved."""
 
@@ -67,7 +69,7 @@ class NotDue(Blocker):
         return f"NotBefore is in {describe_duration(self.remaining)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NoticeRuns(Blocker):
     """The wall clock was stepped, and the notice has not passed in full."""
 
@@ -82,7 +84,7 @@ class NoticeRuns(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class BatchWaits(Blocker):
     """Another deletion of the same request is neither approved nor due (3.6)."""
 
@@ -99,7 +101,7 @@ class BatchWaits(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Cause:
     """Why a VM is unsteady: an operation that started on it, or that it is down."""
 
@@ -120,7 +122,7 @@ class Cause:
         return f"{self.operation} has started: {work}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class FaultDomainDown(Blocker):
     """Another fault domain of a scope is down, for whatever cause (6.3)."""
 
@@ -144,7 +146,7 @@ class FaultDomainDown(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class MigrationUnderWay(Blocker):
     """A scope has one live migration at a time (6.3)."""
 
@@ -161,7 +163,7 @@ class MigrationUnderWay(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class VmBusy(Blocker):
     """The driver works on one of the VMs for another operation."""
 
@@ -175,7 +177,7 @@ class VmBusy(Blocker):
         return f"vm {self.vm} is in the hands of operation {self.operation}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class VmDown(Blocker):
     """A VM is down, so what was ordered for it cannot be done."""
 
@@ -188,7 +190,7 @@ class VmDown(Blocker):
         return f"vm {self.vm} is down, and its host with it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NoRoom(Blocker):
     """There is no host that a VM may be moved to."""
 
@@ -202,7 +204,7 @@ class NoRoom(Blocker):
         return self.why.sentence(self.vm)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class DriverRetry(Blocker):
     """The driver will be called again: it failed, or a VM had no place."""
 
@@ -219,7 +221,7 @@ class DriverRetry(Blocker):
         return f"the driver failed ({self.note}) and is called again in {pause}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class DriverAsked(Blocker):
     """The driver was asked what became of a call, and has not answered yet."""
 
@@ -234,7 +236,7 @@ class DriverAsked(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class OutcomeUnknown(Blocker):
     """Nobody knows whether the driver did it; only an operator can say."""
 
@@ -250,7 +252,7 @@ class OutcomeUnknown(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class StillDown(Blocker):
     """A failure lasts until somebody restores or moves what is down."""
 
@@ -266,7 +268,7 @@ class StillDown(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NotItsTurn(Blocker):
     """The hosts of a rollout are announced one after the other, and others come first.
 
@@ -289,7 +291,7 @@ class NotItsTurn(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ScopeInUse(Blocker):
     """Another fault domain of a scope is announced, in maintenance or down."""
 
@@ -309,7 +311,7 @@ class ScopeInUse(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ScopeReserved(Blocker):
     """A host that has waited long comes first in a scope."""
 
@@ -326,7 +328,7 @@ class ScopeReserved(Blocker):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class HostInUse(Blocker):
     """The host cannot be announced yet: something else concerns it."""
 
@@ -349,7 +351,7 @@ class HostInUse(Blocker):
         return f"host {self.host} is down"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class More(Blocker):
     """Further reasons of one kind, counted instead of named in a stored list."""
 
@@ -363,7 +365,7 @@ class More(Blocker):
         return f"{self.count} more of this kind ({self.of})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ByPlatform(Blocker):
     """A reason that is redacted for a tenant: made when it is read, never stored."""
 
@@ -375,27 +377,27 @@ class ByPlatform(Blocker):
         return self.text
 
 
-AnyBlocker: TypeAlias = (
-    NotApproved
-    | NotDue
-    | NoticeRuns
-    | BatchWaits
-    | FaultDomainDown
-    | MigrationUnderWay
-    | VmBusy
-    | VmDown
-    | NoRoom
-    | DriverRetry
-    | DriverAsked
-    | OutcomeUnknown
-    | StillDown
-    | NotItsTurn
-    | ScopeInUse
-    | ScopeReserved
-    | HostInUse
-    | More
-    | ByPlatform
-)
+AnyBlocker = Union[
+    NotApproved,
+    NotDue,
+    NoticeRuns,
+    BatchWaits,
+    FaultDomainDown,
+    MigrationUnderWay,
+    VmBusy,
+    VmDown,
+    NoRoom,
+    DriverRetry,
+    DriverAsked,
+    OutcomeUnknown,
+    StillDown,
+    NotItsTurn,
+    ScopeInUse,
+    ScopeReserved,
+    HostInUse,
+    More,
+    ByPlatform,
+]
 """Every class of blocker: a store writes each with its `kind`."""
 
 GUARD_KINDS = frozenset(

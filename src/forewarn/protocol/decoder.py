@@ -5,6 +5,8 @@ what was odd is told beside it. Only an answer that says nothing of events is
 refused: taking it for "no events" would undo what was prepared. Pure.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import re
@@ -56,6 +58,15 @@ class UnreadableError(ForewarnError):
     """An answer is no document: nothing is known of the events."""
 
 
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+"""What a body may have and still be empty: white space, and the mark of UTF-8."""
+
+
+def is_empty(body: bytes) -> bool:
+    """Tell whether an answer has nothing in it, as endpoints have answered with 200."""
+    return not body.strip(_BLANK)
+
+
 def _number(text: str) -> object:
     # Thousands of digits would be refused by `int`, and the whole document with it.
     return int(text) if len(text) <= _DIGITS_MAX else text
@@ -85,21 +96,17 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
         raise UnreadableError(f"Events is {_kind(entries)} and no list")
     incarnation = _incarnation(members, oddities)
     found: dict[str, Notice] = {}
-    spelled: dict[str, str] = {}
     for at, entry in enumerate(cast("list[object]", entries)):
         came = _id_of(entry, at=at, oddities=oddities)
         if came is None:
             continue
         members = cast("dict[str, Any]", entry)
-        notice = _notice(members, came.upper(), oddities, underscored=underscored)
+        notice = _notice(members, came, oddities, underscored=underscored)
         _keep(found, notice, oddities)
-        if notice.event_id != came:
-            spelled[notice.event_id] = came
     return Reading(
         incarnation=incarnation,
         notices=tuple(found.values()),
         oddities=_few(oddities),
-        spelled=tuple(spelled.items()),
     )
 
 
@@ -163,11 +170,12 @@ def _id_of(entry: object, *, at: int, oddities: list[str]) -> str | None:
 
 def _notice(
     members: dict[str, Any],
-    event_id: str,
+    came: str,
     oddities: list[str],
     *,
     underscored: bool,
 ) -> Notice:
+    event_id = came.upper()
     word = _Words(members, event_id, oddities)
     status = word.of("EventStatus")
     names = _resources(members, event_id, oddities)
@@ -175,6 +183,7 @@ def _notice(
         names = tuple(name.removeprefix("_") for name in names)
     return Notice(
         event_id=event_id,
+        wire_id="" if came == event_id else came,
         event_type=word.of("EventType"),
         status=status,
         source=word.of("EventSource", optional=True),
@@ -295,7 +304,7 @@ def _kind(value: object) -> str:
         return "null or missing"
     if isinstance(value, bool):
         return "true or false"
-    if isinstance(value, int | float):
+    if isinstance(value, (int, float)):
         return "a number"
     if isinstance(value, str):
         return "a text"

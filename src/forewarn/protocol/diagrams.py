@@ -4,12 +4,14 @@ The arrows come from the tables that decide, so the page cannot say otherwise. W
 a state means is written here, a paragraph for each.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn.protocol.events import EventStatus
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.lifecycle import (
     EVENT_STEPS,
     OPERATION_STEPS,
@@ -22,7 +24,7 @@ from forewarn.protocol.operations import OperationState, RequestState
 Table = Mapping[Any, Mapping[Any, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Machine:
     """A table with what a reader must be told about it."""
 

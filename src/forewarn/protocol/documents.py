@@ -4,6 +4,8 @@ Only here do events become bytes. Clients look for `"EventType":"Preempt"` with 
 plain search, so the JSON is compact, and its members keep the order of 2.2.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import operator

@@ -4,6 +4,8 @@ Every error of this package derives from `ForewarnError`, so one door at each
 border (endpoint, operator API, command line) can translate them all.
 """
 
+from __future__ import annotations
+
 
 class ForewarnError(Exception):
     """Something that a caller may have to be told."""

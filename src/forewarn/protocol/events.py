@@ -4,11 +4,13 @@ Events are frozen values; they change only through `lifecycle.step_event`.
 An event does not know which VM asks for it, nor the api-version.
 """
 
+from __future__ import annotations
+
 import enum
-from dataclasses import dataclass
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
+from forewarn.protocol.frozen import frozen_dataclass
 
 
 class EventType(enum.Enum):
@@ -62,7 +64,7 @@ DURATION_UNKNOWN = -1
 """DurationInSeconds of an interruption of unknown length (clause 2.9)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Resource:
     """A VM that an event names."""
 
@@ -74,7 +76,7 @@ class Resource:
     """Its fault domain when the event was made (clause 6.3)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Event:
     """One scope's view of one operation."""
 

@@ -1,19 +1,46 @@
-"""Making and changing frozen values, at a fifth of what their classes take.
+"""Frozen values: what makes a class one, and making and changing them quickly.
 
-Every step through a table makes one, and every write and read of a store. It works
-for frozen dataclasses with slots that check nothing when they are made. Pure.
+`frozen_dataclass` is the decorator of all values that the agent shares with others,
+since Python 3.9 has to run them.
 
-A frozen class guards each field against being set, and so pays for each. Here a value
-is filled while it belongs to an open twin, a class with the same slots and no guard,
-and given to its own class before anybody else sees it.
+`changed` and `maker_of` make a value at a fifth of what its class takes: every step
+through a table makes one, and every write and read of a store. They work for frozen
+dataclasses with slots that check nothing when they are made. A frozen class guards
+each field against being set, and so pays for each. Here a value is filled while it
+belongs to an open twin, a class with the same slots and no guard, and given to its own
+class before anybody else sees it. Pure.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
+    @dataclass_transform(
+        frozen_default=True,
+        kw_only_default=True,
+        field_specifiers=(dataclasses.field,),
+    )
+    def frozen_dataclass(kind: type[T]) -> type[T]:
+        """Make `kind` a frozen dataclass with slots and keyword-only arguments."""
+        ...
+
+elif sys.version_info < (3, 10):
+    from forewarn.protocol.slotted import frozen_dataclass
+else:
+    frozen_dataclass = dataclasses.dataclass(  # novm
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )
 
 
 def changed(value: T, **fields: object) -> T:

@@ -8,6 +8,8 @@ before it gets here. The diagrams in the documents are generated from these
 tables.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Mapping
 from dataclasses import replace

@@ -5,9 +5,10 @@ they came, and what is missing has a value that says so. `decoder` makes notices
 bytes; the service's own strict values are in `events`. Pure.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
 from forewarn.instants import Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 SCHEDULED = "Scheduled"
 STARTED = "Started"
@@ -16,11 +17,14 @@ DURATION_UNKNOWN = -1
 """Of an interruption of unknown length; never counts as short (clause 8.4)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Notice:
     """One event of a document."""
 
     event_id: str
+    """In upper case, as IDs are compared (clause 2.3)."""
+    wire_id: str = ""
+    """The same as it came; empty: it came in upper case."""
     event_type: str = ""
     """As written: one of the five, or what a later version may bring."""
     status: str = ""
@@ -36,12 +40,17 @@ class Notice:
     description: str = ""
 
     @property
+    def id_on_wire(self) -> str:
+        """Return the EventId as it came."""
+        return self.wire_id or self.event_id
+
+    @property
     def has_started(self) -> bool:
         """Tell whether its impact has begun, or is about to (clause 2.6)."""
         return self.status == STARTED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Reading:
     """One document, as far as it could be read."""
 
@@ -50,5 +59,5 @@ class Reading:
     notices: tuple[Notice, ...]
     oddities: tuple[str, ...] = ()
     """What was not as it should be and did no harm, one sentence each."""
-    spelled: tuple[tuple[str, str], ...] = ()
-    """Ids that did not come in upper case: as notices have them, and as they came."""
+    is_empty: bool = False
+    """It was no document, but an empty body: there are no events, and no incarnation."""

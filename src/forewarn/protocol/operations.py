@@ -5,12 +5,14 @@ several hosts. An *operation* is the smallest thing done at once to one host or
 one VM. Both are frozen values; they change only through `lifecycle`.
 """
 
+from __future__ import annotations
+
 import enum
-from dataclasses import dataclass
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 MOVING_ACTIONS = frozenset({Action.LIVE_MIGRATE, Action.REDEPLOY})
@@ -74,7 +76,7 @@ ASKED_STATES = frozenset({CallState.PROBING, CallState.OVERDUE})
 """States of a call that the driver was asked about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Move:
     """One VM of an operation."""
 
@@ -89,7 +91,7 @@ class Move:
     """The call that is known to have failed left this VM down."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Operation:
     """The smallest thing done at once to one host or VM."""
 
@@ -199,7 +201,7 @@ class RequestState(enum.Enum):
     """All its operations have ended and nothing stopped it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Request:
     """One order: it owns what its operations share."""
 

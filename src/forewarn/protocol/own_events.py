@@ -6,12 +6,14 @@ an operation; another VM is named only if the document names it. Values and thei
 JSON; pure.
 """
 
+from __future__ import annotations
+
 import enum
 import json
-from dataclasses import dataclass
 
 from forewarn.instants import SECOND, Micros, format_http_date
 from forewarn.protocol.events import EventStatus, EventType, Outcome
+from forewarn.protocol.frozen import frozen_dataclass
 
 VERSIONS = ("2026-11-01",)
 """Its api-versions, which are not Azure's."""
@@ -36,7 +38,7 @@ class WaitsFor(enum.Enum):
     RECOVERY = "Recovery"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Waiting:
     """One thing that an event waits for."""
 
@@ -48,7 +50,7 @@ class Waiting:
     """Wire names of the VMs of another event in the document."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class OwnEvent:
     """A live event of the VM's document."""
 
@@ -62,7 +64,7 @@ class OwnEvent:
     waiting: tuple[Waiting, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class EndedEvent:
     """An event that named the VM and is over."""
 
@@ -76,7 +78,7 @@ class EndedEvent:
     """False: it was no longer than that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class OwnEvents:
     """The whole answer."""
 

@@ -1,8 +1,11 @@
 """Why hosts cannot take a VM: values that a store keeps, and their sentence. Pure."""
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from forewarn.protocol.frozen import frozen_dataclass
 
 HOSTS_NAMED_MAX = 5
 """Maximum hosts named per reason: a fleet of thousands must not fill a record."""
@@ -29,7 +32,7 @@ _SAID = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class UnfitHosts:
     """Hosts that cannot take a VM for one reason."""
 
@@ -59,7 +62,7 @@ def unfit_hosts(found: Mapping[Unfit, Sequence[str]]) -> tuple[UnfitHosts, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NoPlace:
     """What was found when a host was looked for, and none can take the VM."""
 

@@ -1,5 +1,7 @@
 """What can be asked for, what is done to VMs, and to what it is done."""
 
+from __future__ import annotations
+
 import enum
 
 

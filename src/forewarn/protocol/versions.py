@@ -4,12 +4,15 @@ One row for each version (clauses 1.3 to 1.6). The list belongs to this endpoint
 alone: the instance endpoint has another, and neither knows the other's.
 """
 
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+from dataclasses import field
 
 from forewarn.protocol.events import EventType
+from forewarn.protocol.frozen import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ApiVersion:
     """One version, as the rules need it: what it enforces, hides and shows."""
 

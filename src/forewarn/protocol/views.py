@@ -6,18 +6,21 @@ It owns the incarnation of its document. Its *enabling key* groups the views
 that one request enables together.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.lifecycle import VIEW_STEPS, ViewInput, ViewState, look_up
 
 FIRST_INCARNATION = 1
 """The incarnation of the empty document with which a view begins (2.10)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class View:
     """The list of events that some VMs share, and how far it has come."""
 

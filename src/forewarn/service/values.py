@@ -9,7 +9,7 @@ files that secrets are in.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forewarn.control.policy import Policy
+from forewarn.control.policy import Policy, divided
 from forewarn.control.subscribers import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.events import EventType
@@ -166,27 +166,31 @@ class Settings:
     """What is probably a mistake, and does no harm."""
 
 
-def policy(settings: Settings) -> Policy:
+def policy(settings: Settings, *, notice_floor: Micros = 0) -> Policy:
     """Return what decisions depend on, with everything divided that `speed` divides.
 
     Those are notices, recovery and the bound of a hold; retention, disabling and
-    the driver's time-outs are not.
+    the driver's time-outs are not. No notice is divided below `notice_floor`.
     """
     timing, metadata, driver = settings.timing, settings.metadata, settings.driver
     speed = timing.speed
 
     def sped(duration: Micros) -> Micros:
-        return round(duration / speed)
+        return divided(duration, speed)
+
+    def notice(duration: Micros) -> Micros:
+        return divided(duration, speed, floor=notice_floor)
 
     terminate = timing.terminate_notice
     return Policy(
         speed=speed,
-        freeze_notice=sped(timing.freeze_notice),
-        reboot_notice=sped(timing.reboot_notice),
-        redeploy_notice=sped(timing.redeploy_notice),
-        preempt_notice=sped(timing.preempt_notice),
-        terminate_notice=None if terminate is None else sped(terminate),
-        failure_notice=sped(timing.failure_notice),
+        notice_floor=notice_floor,
+        freeze_notice=notice(timing.freeze_notice),
+        reboot_notice=notice(timing.reboot_notice),
+        redeploy_notice=notice(timing.redeploy_notice),
+        preempt_notice=notice(timing.preempt_notice),
+        terminate_notice=None if terminate is None else notice(terminate),
+        failure_notice=notice(timing.failure_notice),
         failure_event=timing.failure_event,
         recovery=sped(timing.recovery),
         hold_bound=sped(timing.hold_bound),
@@ -212,10 +216,13 @@ def _subscriber(webhook: WebhookSettings) -> Subscriber:
     )
 
 
-def impacts(settings: Settings) -> dict[Action, Micros]:
-    """Return how long the simulated driver takes, divided by `speed`."""
+def impacts(settings: Settings, *, floor: Micros = 0) -> dict[Action, Micros]:
+    """Return how long the simulated driver takes, divided by `speed`.
+
+    No impact is divided below `floor`.
+    """
     simulated = settings.simulated
     return {
-        action: round(getattr(simulated, name) / settings.timing.speed)
+        action: divided(getattr(simulated, name), settings.timing.speed, floor=floor)
         for name, action in WORKS.items()
     }

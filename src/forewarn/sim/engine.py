@@ -24,6 +24,7 @@ from forewarn.ids import Ids
 from forewarn.instants import Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.actors import operator
+from forewarn.sim.notices import NoticeEnds
 from forewarn.store.port import Reader, Store
 
 T = TypeVar("T")
@@ -74,6 +75,7 @@ class Engine:
         self.clock = clock
         self.policy = policy or Policy()
         self.driver = driver
+        self.notice_ends = NoticeEnds()
         self.crash_at: Callable[[str, int], bool] = lambda _place, _count: False
         """Asked at each checkpoint, with how often it was passed so far."""
         self.passed: Counter[str] = Counter()
@@ -101,6 +103,7 @@ class Engine:
             ids=self._ids,
             listener=self.ears,
             checkpoint=self._checkpoint,
+            not_before=self.notice_ends.not_before,
         )
         self.read_clocks()
         self.plane.start(now=self.now)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from forewarn.instants import Micros
+from forewarn.metadata import answers
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.metadata.interposer import Again, Plan, Visit
@@ -18,10 +19,16 @@ from forewarn.sim.faults import words
 from forewarn.sim.faults.fault import Fault
 from forewarn.sim.faults.player import FaultPlan, Player
 from forewarn.sim.journal import Journal, Repeated, Seen, kept
+from forewarn.sim.places import is_vacant
 
 POLLER_SECONDS = 1.0
 """How long a poller's times are told by one look at the clock, and as long again as
 an answer stands: if the clock is set meanwhile, the journal is late to know of it."""
+
+VACANT = answers.error(
+    404, "Not found. This world has no VM at this address", close=True
+)
+"""What is answered at a position of a simulator that no VM has."""
 
 _NOTHING = Request(method="", path="")
 """In the place of a request that was not read, or not sent."""
@@ -87,6 +94,8 @@ class Front:
         vm, request = visit.vm, visit.request
         assert plan is None or isinstance(plan, FaultPlan), "plans are the player's"
         given = self._faults.answer(vm, request, plan, genuine) if vm else genuine
+        if given is not None and is_vacant(visit.source.vm):
+            given = VACANT
         self._journal_visit(visit, plan, genuine, given)
         return given
 

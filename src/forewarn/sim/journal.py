@@ -6,7 +6,8 @@ number and its time are noted; the rest is put to them when somebody looks.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from http import HTTPStatus
 from itertools import islice
 from typing import NamedTuple
 
@@ -23,6 +24,11 @@ BODY_KEPT_MAX = 4 * 1024
 
 TARGET_KEPT_MAX = 512
 """Bytes of a path, and of a query."""
+
+_EVENTS_PATH = "/scheduledevents"
+"""Part of the path of every api-version, in lower case."""
+
+_ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.NOT_MODIFIED})
 
 VALUE_KEPT_MAX = 256
 """Bytes of a header's value."""
@@ -84,7 +90,22 @@ class Seen(NamedTuple):
     @property
     def took_effect(self) -> bool:
         """Tell whether an approval counts, whatever the VM was answered."""
-        return bool(self.approved) and self.genuine == 200  # noqa: PLR2004
+        return bool(self.approved) and self.genuine == HTTPStatus.OK
+
+    @property
+    def is_answered_poll(self) -> bool:
+        """Tell whether a VM asked for its events and got an answer from the endpoint.
+
+        This is what enables events for a scope (7.1). A question to another resource,
+        such as `/metadata/instance`, does not, and neither does one that is refused.
+        """
+        return (
+            bool(self.vm)
+            and self.method == "GET"
+            and _EVENTS_PATH in self.request.path.lower()
+            and self.genuine in _ANSWERED
+            and self.status in _ANSWERED
+        )
 
     def members(self) -> dict[str, object]:
         """Return it as JSON has it."""
@@ -165,7 +186,7 @@ class Journal:
         """The number of the newest that was forgotten by order."""
         self.last = 0
         """The number of the newest: what comes later is since then."""
-        self.on_seen: Callable[[Seen], None] | None = None
+        self.on_seen: list[Callable[[Seen], None]] = []
         """Told of each request in which there may be news, that is of all but those
         which `repeating` notes: a live view, a profile that reports deviations."""
         self.on_again: Callable[[], None] | None = None
@@ -184,6 +205,11 @@ class Journal:
         """Return how many were seen since the last `clear` and are kept no more."""
         return self.last - self._cleared - len(self._seen)
 
+    @property
+    def vms(self) -> Collection[str]:
+        """Return the VMs that have sent anything."""
+        return [vm for vm in self._latest if vm]
+
     def latest(self, vm: str) -> Seen | None:
         """Return the last request of a VM, also if it is kept no more."""
         found = self._latest.get(vm)
@@ -199,8 +225,8 @@ class Journal:
         self._times.append(0.0)
         self._latest_of(seen.vm).seen = seen
         self.last = seen.number
-        if self.on_seen is not None:
-            self.on_seen(seen)
+        for told in self.on_seen:
+            told(seen)
 
     def repeating(self, repeated: Repeated) -> Callable[[float], None]:
         """Return what notes, with its I/O time, that a request came again.

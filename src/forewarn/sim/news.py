@@ -4,7 +4,6 @@ Not every request is news: only the first of a VM, the first that gets a changed
 document, approvals, whatever a fault spoils, and deviations. Nothing here prints.
 """
 
-import asyncio
 import enum
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,11 +13,15 @@ from typing import Any
 from forewarn.control.event_json import event_report
 from forewarn.control.messages import Publication
 from forewarn.fleet.model import Vm, VmState
-from forewarn.instants import MILLISECOND, SECOND, Micros, format_instant
+from forewarn.instants import Micros
+from forewarn.metadata.server import Address
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View
+from forewarn.service.parts import url
 from forewarn.sim.deviations import Deviation
 from forewarn.sim.journal import Seen
+from forewarn.sim.moments import to_the_millisecond
+from forewarn.sim.places import is_vacant
 from forewarn.sim.stage import Stage
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -46,6 +49,7 @@ class What(enum.Enum):
     DEVIATION = "deviation"
     PASSED = "passed"
     FAILED = "failed"
+    SKIPPED = "skipped"
     RESET = "reset"
     END = "end"
 
@@ -61,22 +65,16 @@ class News:
 
     def line(self) -> str:
         """Return the line for a person or a file: when, what, and the rest."""
-        return f"{_time(self.at)} {self.what.value:<9} {self.text}"
+        return f"{to_the_millisecond(self.at)} {self.what.value:<9} {self.text}"
 
     def members(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return {
-            "time": _time(self.at),
+            "time": to_the_millisecond(self.at),
             "what": self.what.value,
             "text": self.text,
             **self.facts,
         }
-
-
-def _time(at: Micros) -> str:
-    """Return the instant to the millisecond, always as long."""
-    whole = format_instant(at - at % SECOND).removesuffix("Z")
-    return f"{whole}.{at % SECOND // MILLISECOND:03}Z"
 
 
 class Reporter:
@@ -90,8 +88,6 @@ class Reporter:
         self._tells_deviations = tells_deviations
         self.deviations = 0
         """How many there were, since ever."""
-        self.heard = asyncio.Event()
-        """Set by the first request to the present stage that any VM sends."""
         self._alike: Counter[tuple[str, str]] = Counter()
         self._stage: Stage | None = None
         self._shown: dict[str, EventStatus] = {}
@@ -109,10 +105,22 @@ class Reporter:
         self._knows.clear()
         self._met.clear()
         self._mourned.clear()
-        self.heard.clear()
-        stage.journal.on_seen = self.see
+        stage.journal.on_seen.append(self.see)
         if again:
             self.say(What.RESET, "begun again: a new world at the same addresses")
+
+    def serve(self, name: str, address: Address) -> None:
+        """Tell where a VM is served, in a line that a shell can take over.
+
+        `name` may be that of a position without a VM.
+        """
+        where = url(address)
+        if is_vacant(name):
+            text = f"{name} at {where}: this world has no VM there"
+            self.say(What.SERVING, text, vm=None, url=where)
+        else:
+            text = f"{name} at {where} (FOREWARN_ENDPOINT={where})"
+            self.say(What.SERVING, text, vm=name, url=where)
 
     def say(self, what: What, text: str, **facts: Any) -> None:
         """Tell something of the simulation itself."""
@@ -157,8 +165,6 @@ class Reporter:
     def see(self, seen: Seen) -> None:
         """Tell of a request, if it is news."""
         vm = seen.vm
-        if vm:
-            self.heard.set()
         if seen.deviations and self._tells_deviations:
             for each in seen.deviations:
                 self._see_deviation(vm or seen.address, each)
@@ -175,7 +181,7 @@ class Reporter:
             )
         if seen.method == "POST":
             self._see_post(seen)
-        elif vm not in self._knows and seen.genuine == _OK and seen.status == _OK:
+        elif vm not in self._knows and seen.is_answered_poll:
             self._knows.add(vm)
             self._see_document(vm)
         elif seen.genuine == _NOT_FOUND and vm not in self._mourned:
@@ -226,6 +232,11 @@ class Reporter:
     def _see_gone(self, vm: str) -> None:
         """Tell once that nobody is at this address any more, if it is so."""
         assert self._stage is not None, "a stage is followed first"
+        if is_vacant(vm):
+            self._mourned.add(vm)
+            text = f"{vm}: {_NOT_FOUND}, since this world has no VM there"
+            self.say(What.ASKED, text, vm=None, status=_NOT_FOUND)
+            return
         found = self._stage.engine.read(lambda reader: reader.get(Vm, vm))
         if found is None or found.state is not VmState.DELETED:
             return

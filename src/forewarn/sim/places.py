@@ -70,3 +70,13 @@ def parse_places(text: str) -> Places:
 
 def _unreadable(text: str) -> BadRequestError:
     return BadRequestError(f"{text!r} is no place for VMs", hint=_EXAMPLES)
+
+
+def position_name(number: int) -> str:
+    """Return what a position is called while no VM has it; no VM is called so."""
+    return f"position {number}"
+
+
+def is_vacant(name: str) -> bool:
+    """Tell whether a name is that of a position, and of no VM."""
+    return name.startswith("position ")

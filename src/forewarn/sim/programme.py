@@ -1,20 +1,21 @@
 """Scenarios, one after the other or several at once, on a simulator.
 
-Each round begins a world of its own at the same addresses, and waits for a client
-before anything happens: whoever asks first must not have missed the beginning.
+Each round begins a world of its own at the same addresses, and waits until a client
+has asked for its events: before that, nobody would be told of them.
 """
 
-import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from forewarn.fleet.file import read_fleet
 from forewarn.instants import SECOND, Micros, describe_duration
+from forewarn.problems import listed
 from forewarn.protocol.errors import BadRequestError
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.news import Reporter, What
 from forewarn.sim.profiles import Profile
-from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.judging import waited_for
+from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner, summary
 from forewarn.sim.scenario.setup import setup_for
 from forewarn.sim.scenario.time import RunningTime
@@ -37,7 +38,7 @@ class Ground:
     fleet: str = ""
     """A fleet file in the place of the usual fleet."""
     speed: float | None = None
-    """None: what a scenario's name says, and else SPEED."""
+    """None: what a scenario's name or file says, and else SPEED."""
     profile: Profile = Profile.LENIENT
     faults: tuple[Playbook, ...] = ()
 
@@ -58,6 +59,25 @@ class Ground:
             setup = replace(setup, fleet=self.fleet)
         return Terms(setup=setup, profile=self.profile, faults=self.faults)
 
+    def places(self, rounds: Sequence[Sequence[Scenario]]) -> int:
+        """Return how many positions these rounds need, one after the other."""
+        fleets = {self.terms(scenarios).setup.fleet for scenarios in rounds}
+        return max(map(_places_of, fleets), default=0)
+
+    def told_speed(self, terms: Terms) -> str:
+        """Return the speed of a world for a person, and who wants it."""
+        speed = terms.setup.speed
+        told = f"at speed {speed:g}"
+        if self.speed is not None:
+            return f"{told} (--speed)"
+        return told if speed == SPEED else f"{told} (the scenario's own)"
+
+
+def _places_of(fleet: str) -> int:
+    """Return how many VMs of a fleet file have no listener of their own."""
+    found = read_fleet(fleet, name="fleet")
+    return sum(not vm.listen for vm in found.vms.values())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programme:
@@ -69,8 +89,10 @@ class Programme:
     """Begin again after the last, for ever."""
     stays: bool = False
     """Go on serving after the last."""
+    expected: Expected = Expected.SCENARIO
+    """How much is demanded of clients."""
     wait: Micros = WAIT
-    """How long a round waits for the first request; 0: not at all."""
+    """How long a round waits for a client to ask for its events; 0: not at all."""
 
 
 def rounds_of(words: Sequence[str]) -> list[list[str]]:
@@ -116,6 +138,8 @@ class Player:
         """Of all that is over: in a loop, of the latest turn of each scenario."""
         self.failures = 0
         """Scenarios that failed, in all turns."""
+        self.unjudged = 0
+        """Scenarios of which nothing was judged, in all turns."""
 
     @property
     def passed(self) -> bool:
@@ -142,14 +166,20 @@ class Player:
     async def _round(self, scenarios: Sequence[Scenario]) -> list[Result]:
         reporter, stage = self._reporter, self._simulator.stage
         names = ", ".join(scenario.name for scenario in scenarios)
-        await self._wait_for_client(names)
-        reporter.say(
-            What.BEGIN, names, scenarios=[scenario.name for scenario in scenarios]
-        )
         runner = Runner(
             stage,
             RunningTime(stage),
             tell=lambda text: reporter.say(What.STEP, text),
+            expected=self._programme.expected,
+            addresses=self._simulator.addresses,
+        )
+        await self._wait_for_clients(runner, scenarios, names)
+        terms = self._simulator.terms
+        reporter.say(
+            What.BEGIN,
+            f"{names}, {self._ground.told_speed(terms)}",
+            scenarios=[scenario.name for scenario in scenarios],
+            speed=terms.setup.speed,
         )
         self._simulator.playing = names
         results = await runner.run_together(scenarios)
@@ -158,28 +188,42 @@ class Player:
             self._tell(result)
         return results
 
-    async def _wait_for_client(self, names: str) -> None:
+    async def _wait_for_clients(
+        self, runner: Runner, scenarios: Sequence[Scenario], names: str
+    ) -> None:
         reporter, wait = self._reporter, self._programme.wait
-        if not wait or reporter.heard.is_set():
+        if self._programme.expected is Expected.NONE:
+            reporter.say(
+                What.SKIPPED,
+                f"{names}: NO CLIENT IS JUDGED, since none is expected",
+                scenarios=[scenario.name for scenario in scenarios],
+            )
+        if not wait or await runner.wait_for_clients(scenarios, seconds=0.0):
             return
+        needed = {vm: None for each in scenarios for vm in waited_for(each)}
+        who = f"{listed(needed)} has" if len(needed) == 1 else f"{listed(needed)} have"
         reporter.say(
             What.WAITING,
-            f"{names} begins with the first request of a VM, "
+            f"{names} begins when {who if needed else 'a VM has'} asked for its events, "
             f"or by itself in {describe_duration(wait)}",
             wait_seconds=wait / SECOND,
+            vms=[*needed],
         )
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(reporter.heard.wait(), wait / SECOND)
+        await runner.wait_for_clients(scenarios, seconds=wait / SECOND)
 
     def _tell(self, result: Result) -> None:
-        self.failures += not result.passed
+        self.failures += bool(result.failures)
         scenario = result.scenario
         why = "".join(
             f"; {scenario.file}:{failure.line}: {failure.sentence}"
             for failure in result.failures
         )
+        what = What.FAILED if result.failures else What.PASSED
+        if not (result.failures or result.passed):
+            what = What.SKIPPED
+            self.unjudged += 1
         self._reporter.say(
-            What.PASSED if result.passed else What.FAILED,
+            what,
             summary(result) + why,
             scenario=scenario.name,
             failures=[

@@ -134,21 +134,6 @@ def as_older(body: bytes, version: ApiVersion) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode("ascii")
 
 
-def event_ids(body: bytes) -> frozenset[str]:
-    """Return the ids of the events that a body shows, in upper case."""
-    events = _object(body).get("Events")
-    if not isinstance(events, list):
-        return frozenset()
-    found: set[str] = set()
-    for event in cast("list[object]", events):
-        match event:
-            case {"EventId": str() as event_id}:
-                found.add(event_id.upper())
-            case _:
-                pass
-    return frozenset(found)
-
-
 def _object(body: bytes) -> dict[str, Any]:
     try:
         value: object = json.loads(body)

@@ -14,27 +14,37 @@ from forewarn.instants import SECOND, Micros, round_up_to_second
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import WAITING_STATES, Operation
 from forewarn.protocol.views import View
+from forewarn.sim.notices import NoticeEnds
 from forewarn.store import kinds
 from forewarn.store.port import every
 
 
-def bring_nearer(work: Work, by: Micros) -> None:
-    """Bring everything that is pending nearer by `by`; a negative one puts it off."""
+def bring_nearer(work: Work, by: Micros, ends: NoticeEnds) -> None:
+    """Bring everything that is pending nearer by `by`; a negative one puts it off.
+
+    `ends` has the ends of notices, and is changed as they are: NotBefore is rounded
+    anew from them, since a rest of a second would be lost in each jump.
+    """
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS)):
-        bring_operation_nearer(work, operation, by)
+        bring_operation_nearer(work, operation, by, ends=ends.of(operation))
+        if operation.state in WAITING_STATES:
+            ends.move(operation.operation_id, ends.of(operation) - by)
     for view in list(every(work.tx, kinds.ALL_VIEWS)):
         _bring_view_nearer(work, view, by)
 
 
-def bring_operation_nearer(work: Work, operation: Operation, by: Micros) -> None:
+def bring_operation_nearer(
+    work: Work, operation: Operation, by: Micros, *, ends: Micros
+) -> None:
     """Bring one operation's next step nearer, and its events' NotBefore with it.
 
-    Nothing becomes due before this instant: what should have been is due now.
+    `ends` is the end of its notice. Nothing becomes due before this instant: what
+    should have been is due now.
     """
     waits = operation.state in WAITING_STATES
     not_before = operation.not_before
     if waits:
-        nearer = not_before - by
+        nearer = ends - by
         # What is due now is due at a second that has begun, and need not wait for
         # the next one.
         not_before = (

@@ -8,30 +8,32 @@ that a client does changes what comes: approvals are answered and noted.
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
-from forewarn.clock import Clock, SystemClock
+from forewarn.clock import Clock, SystemClock, VirtualClock
 from forewarn.control.messages import Guest, Publication, ViewSnapshot
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.problems import FleetFileError
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
-from forewarn.metadata.http import Request, Response
 from forewarn.metadata.prepared import PreparedDocument, Preparer
 from forewarn.metadata.server import Address, Server
 from forewarn.metadata.waiting import Waits
 from forewarn.protocol import versions
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.sim import fleets
 from forewarn.sim.deviations import Inspector
-from forewarn.sim.faults.fault import Fault, Where
-from forewarn.sim.faults.player import FaultPlan, Player
 from forewarn.sim.front import Front
-from forewarn.sim.journal import Journal
-from forewarn.sim.recorded import RecordedDocument, Redating, event_ids
-from forewarn.sim.recording import Answer, Failed, Failure, Moment, Recording
+from forewarn.sim.journal import Journal, Seen
+from forewarn.sim.recorded import RecordedDocument, Redating
+from forewarn.sim.recorded_events import RecordedEvents
+from forewarn.sim.recorded_faults import RecordedFaults
+from forewarn.sim.recording import Answer, Failed, Moment, Recording
 from forewarn.sim.recording_reader import RecordingError, read_recording
 
 FILE_BYTES_MAX = 256 << 20
@@ -51,25 +53,6 @@ _VIEW = "recording"
 _BLANK = Answer(status=HTTPStatus.OK, headers=(), body=b"")
 """In the place of a document while there was none yet; nobody is shown it."""
 
-_GARBAGE = Response(
-    status=HTTPStatus.OK,
-    payload=b"this is no answer of HTTP\r\n\r\n",
-    close=True,
-    takes_date=False,
-)
-
-_DOCUMENT_STATUSES = frozenset({HTTPStatus.OK, HTTPStatus.NOT_MODIFIED})
-"""What the endpoint says to who asks properly."""
-
-_FAULTS: Mapping[Failure, Fault] = {
-    Failure.REFUSED: Fault(kind="refuse", where=Where.ALL),
-    Failure.UNREACHABLE: Fault(kind="refuse", where=Where.ALL),
-    Failure.RESET: Fault(kind="reset", size=0, where=Where.ALL),
-    Failure.TIMEOUT: Fault(kind="timeout", where=Where.ALL),
-    Failure.STRANGE: Fault(kind="replace", where=Where.ALL),
-}
-_STATUS = Fault(kind="replace")
-
 
 def load(file: Path) -> Recording:
     """Read a recording from a file; raises RecordingError."""
@@ -83,6 +66,13 @@ def load(file: Path) -> Recording:
     except OSError as error:
         raise RecordingError(f"{file} cannot be read: {error.strerror}") from error
     return read_recording(data, name=str(file))
+
+
+def vm_names(recording: Recording, vms: int) -> list[str]:
+    """Return the names of VMs that are served: first the one that was recorded."""
+    own = recording.header.vm
+    others = [name for name in fleets.vm_names(vms + 1) if name != own]
+    return [own, *others][:vms] if own else others[:vms]
 
 
 class Replay:
@@ -115,20 +105,33 @@ class Replay:
         self._offset = max(0, first.at - first.took)
         self._next = 0
         self._redating = self._begun()
+        self._paused_at: Micros | None = None
+        self._shown: Answer | None = None
+        """The document that is served, as it was recorded."""
+        self.events = RecordedEvents(version)
+        """What has been shown so far, and approved."""
         self._documents = _Documents()
         self.endpoint = Endpoint(waits=Waits(), preparer=self._documents)
         self.journal = Journal()
         """Every request that VMs have sent; approvals too."""
+        self.vms: list[str] = []
+        """Those that are served, in the order in which they came."""
+        self._asked: set[str] = set()
+        self._began_at: Micros = 0
+        self.journal.on_seen.append(self._note)
         self.faults = RecordedFaults(
             now=self._clock.now, vms=self.endpoint.directory.by_vm.keys()
         )
-        self.desk = _Desk()
+        self.desk = _Desk(self._approve)
         self.front = Front(
             faults=self.faults,
             journal=self.journal,
             inspector=Inspector(
                 route=lambda request: self.endpoint.route(request, signed=False),
-                event=lambda _event_id: None,
+                # Without the VM's own name, nobody knows which events name it.
+                event=lambda event_id: (
+                    self.events.find(event_id) if recording.header.vm else None
+                ),
             ),
             now=self._clock.now,
         )
@@ -139,7 +142,7 @@ class Replay:
             interposer=self.front,
         )
         self._ticker: asyncio.Task[None] | None = None
-        self._begins = asyncio.Event()
+        self._alarm = asyncio.Event()
         self.on_moment: Callable[[Moment], None] = lambda _moment: None
         """Told of each moment when it is served."""
 
@@ -150,30 +153,42 @@ class Replay:
 
     def add(self, vm: str) -> None:
         """Know a VM."""
+        self.vms.append(vm)
         guest = Guest(vm=vm, view_id=_VIEW, vm_id=vm, addresses=(), listen="")
         self.endpoint.publish(Publication(guests=(guest,)))
 
-    def start(self, *, wait_seconds: float = 0.0) -> None:
+    def start(self, *, wait_seconds: float | None = 0.0) -> None:
         """Begin the recording, and have it go on by itself.
 
-        It begins with the first request of any VM, or when the wait is over.
+        It begins with the first request of any VM, or when the wait is over; None is
+        as long as it takes.
         """
-        if wait_seconds:
-            self.faults.on_first = self.begin
-        else:
+        if wait_seconds == 0:
             self.begin()
+        else:
+            self.await_first()
         loop = asyncio.get_running_loop()
         self._ticker = loop.create_task(self._tick(wait_seconds))
 
+    def await_first(self) -> None:
+        """Begin with the first request of any VM; `settle` goes on."""
+        self.faults.on_first = self.begin
+
     def begin(self) -> None:
-        """Begin the recording now; `settle` goes on."""
+        """Begin the recording now, or anew; `settle` goes on."""
         self._redating = self._begun()
+        if self._paused_at is not None:
+            self._paused_at = self.now
         self._next = 0
+        self._asked = set()
+        self._began_at = self.now
+        self.events = RecordedEvents(self._version)
         self.faults.on_first = None
         self.faults.recorded = None
+        self._shown = None
         self._serve(_BLANK)
         self.settle()
-        self._begins.set()
+        self._alarm.set()
 
     async def stop(self, *, grace_seconds: float = 0.0) -> None:
         """Stop serving; requests under way have the grace."""
@@ -191,15 +206,78 @@ class Replay:
         return self._ticker
 
     @property
+    def has_begun(self) -> bool:
+        """Tell whether it waits for no first request."""
+        return self.faults.on_first is None and self._next > 0
+
+    @property
+    def asked(self) -> Collection[str]:
+        """Return the VMs that were answered with their events since it began."""
+        for vm in self.vms:
+            # A poll that repeats the one before is noted by the journal alone.
+            latest = self.journal.latest(vm)
+            if latest is not None and latest.at >= self._began_at:
+                self._note(latest)
+        return self._asked
+
+    @property
+    def now(self) -> Micros:
+        """Return the present instant."""
+        return self._clock.now()
+
+    @property
     def elapsed(self) -> Micros:
         """Return how much of the recording has passed."""
-        passed = self._clock.now() - self._redating.now
-        return self._offset + round(passed * self.speed)
+        now = self.now if self._paused_at is None else self._paused_at
+        return self._offset + round((now - self._redating.now) * self.speed)
 
     @property
     def is_over(self) -> bool:
         """Tell whether the end of the recording has come."""
         return self.elapsed >= self.recording.length
+
+    @property
+    def next_at(self) -> Micros | None:
+        """Return when the next moment, or the end, comes; None: all is over."""
+        if self.is_over:
+            return None
+        due = self.recording.length
+        if self._next < len(self._times):
+            due = min(due, self._times[self._next])
+        return self.now + math.ceil((due - self.elapsed) / self.speed)
+
+    def leap(self, by: Micros) -> None:
+        """Let `by` pass at once; it begins the recording, if nobody has asked yet.
+
+        On the machine's clock, moments come nearer by it, and NotBefore with them.
+        """
+        if not self.has_begun:
+            self.begin()
+        if isinstance(self._clock, VirtualClock):
+            self._clock.advance_to(self.now + by)
+        else:
+            self._put_off(-by)
+        self.settle()
+        self._alarm.set()
+
+    def pause(self) -> None:
+        """Have nothing new come until `resume`."""
+        if self._paused_at is None:
+            self._paused_at = self.now
+
+    def resume(self) -> None:
+        """Go on: what is to come is put off by as long as the pause took."""
+        if self._paused_at is not None:
+            paused, self._paused_at = self._paused_at, None
+            self._put_off(self.now - paused)
+            self._alarm.set()
+
+    def _put_off(self, by: Micros) -> None:
+        """Have everything come later by `by`, and tell the present NotBefore anew."""
+        self._redating = replace(self._redating, now=self._redating.now + by)
+        if self._shown is not None and by:
+            self._show(self._shown, at=self.now)
+            self.server.wake()
 
     def settle(self) -> None:
         """Serve what the present instant has."""
@@ -233,9 +311,22 @@ class Replay:
             if self._next == 0 and moment.took >= SLOW:
                 then = self.recording.header.started + moment.at
                 ready_at = self._redating.instant(then)
-            answer = outcome if self.exact else self._redating.answer(outcome)
-            self.desk.known |= event_ids(answer.body)
-            self._serve(answer, ready_at=ready_at)
+            self._shown = outcome
+            # Several may come together after a leap, each at its own time.
+            at = self._redating.instant(self.recording.header.started + moment.at)
+            self._show(outcome, at=min(at, self.now), ready_at=ready_at)
+
+    def _show(self, recorded: Answer, *, at: Micros, ready_at: Micros = 0) -> None:
+        answer = recorded if self.exact else self._redating.answer(recorded)
+        self.events.take(answer.body, at=at)
+        self._serve(answer, ready_at=ready_at)
+
+    def _note(self, seen: Seen) -> None:
+        if seen.is_answered_poll:
+            self._asked.add(seen.vm)
+
+    def _approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
+        return self.events.approve(vm, event_ids, at=self.now)
 
     def _serve(self, answer: Answer, *, ready_at: Micros = 0) -> None:
         number = self._documents.put(answer, version=self._version)
@@ -255,100 +346,21 @@ class Replay:
             )
         )
 
-    async def _tick(self, wait_seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._begins.wait(), wait_seconds or None)
-        if not self._begins.is_set():
+    async def _tick(self, wait_seconds: float | None) -> None:
+        if not self.has_begun:
+            await self._sleep(wait_seconds)
+        if not self.has_begun:
             self.begin()
-        while not self.is_over:
-            due = self.recording.length
-            if self._next < len(self._times):
-                due = min(due, self._times[self._next])
-            seconds = (due - self.elapsed) / self.speed / SECOND
-            await asyncio.sleep(min(max(seconds, 0.0), SLEEP_SECONDS_MAX))
+        while (next_at := self.next_at) is not None:
+            seconds = max((next_at - self.now) / SECOND, 0.0)
+            await self._sleep(min(seconds, SLEEP_SECONDS_MAX))
             self.settle()
 
-
-class RecordedFaults(Player):
-    """Plays what failed in a recording, after what somebody sets by hand."""
-
-    _recorded: Answer | Failed | None = None
-    _on_first: Callable[[], None] | None = None
-
-    @property
-    def recorded(self) -> Answer | Failed | None:
-        """What is answered now in the place of a document; None: nothing fails."""
-        return self._recorded
-
-    @recorded.setter
-    def recorded(self, outcome: Answer | Failed | None) -> None:
-        self._recorded = outcome
-        self._look()
-
-    @property
-    def on_first(self) -> Callable[[], None] | None:
-        """Called by the next request, or new connection, before all is decided."""
-        return self._on_first
-
-    @on_first.setter
-    def on_first(self, act: Callable[[], None] | None) -> None:
-        self._on_first = act
-        self._look()
-
-    def _finds_nothing(self) -> bool:
-        is_free = self._recorded is None and self._on_first is None
-        return is_free and super()._finds_nothing()
-
-    def connect(self, vm: str) -> Fault | None:
-        """Return the fault that a new connection meets."""
-        if self.on_first is not None:
-            self.on_first()
-        set_by_hand = super().connect(vm)
-        if set_by_hand is None and isinstance(self.recorded, Failed):
-            fault = _FAULTS[self.recorded.failure]
-            return fault if fault.kind == "refuse" else None
-        return set_by_hand
-
-    def take(self, vm: str, request: Request) -> FaultPlan | None:
-        """Return what befalls a request; None: nothing."""
-        if self.on_first is not None:
-            self.on_first()
-        set_by_hand = super().take(vm, request)
-        recorded = self.recorded
-        if set_by_hand is not None or recorded is None or not vm:
-            return set_by_hand
-        if isinstance(recorded, Failed):
-            fault = _FAULTS[recorded.failure]
-            cut_after = 0 if fault.kind in {"refuse", "reset"} else None
-            return FaultPlan(fault=fault, arrives=False, cut_after=cut_after)
-        if request.method == "GET" and Where.EVENTS.has(request.path):
-            return FaultPlan(fault=_STATUS, in_full=True)
-        if recorded.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            # A service that is down takes no approvals either.
-            return FaultPlan(fault=_STATUS, arrives=False)
-        return None
-
-    def answer(
-        self,
-        vm: str,
-        request: Request,
-        plan: FaultPlan | None,
-        genuine: Response | None,
-    ) -> Response | None:
-        """Return what is sent; see Interposer.answer."""
-        recorded = self.recorded
-        if plan is not None and plan.fault is _FAULTS[Failure.STRANGE]:
-            return _GARBAGE
-        if (
-            plan is None
-            or plan.fault is not _STATUS
-            or not isinstance(recorded, Answer)
-        ):
-            return super().answer(vm, request, plan, genuine)
-        if genuine is not None and genuine.status not in _DOCUMENT_STATUSES:
-            # Who asks wrongly is told so.
-            return genuine
-        return recorded.response()
+    async def _sleep(self, seconds: float | None) -> None:
+        """Sleep, at most until somebody turns the time; None: until then."""
+        self._alarm.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._alarm.wait(), seconds)
 
 
 class _Documents(Preparer):
@@ -375,19 +387,15 @@ class _Documents(Preparer):
 class _Desk:
     """Control of a replay: there is nothing to decide (metadata.desk.Desk)."""
 
-    def __init__(self) -> None:
-        self.known: set[str] = set()
-        """The events that a document has shown so far."""
+    def __init__(self, approve: Callable[[str, Sequence[str]], str | None]) -> None:
+        self._approve = approve
 
     async def enable(self, vm: str) -> None:
         """Do nothing: a recording is always enabled."""
 
-    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:  # noqa: ARG002
-        """Accept what was shown; it changes nothing (clause 3.2)."""
-        for event_id in event_ids:
-            if event_id not in self.known:
-                return f"EventId {event_id} is not in this VM's document"
-        return None
+    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
+        """Accept what was shown; it changes nothing that comes (clause 3.2)."""
+        return self._approve(vm, event_ids)
 
     async def instance(self, vm: str) -> InstanceFacts | None:
         """Return little more than its name, by which it finds itself in Resources."""

@@ -1,17 +1,15 @@
 """A simulator: a stage on the machine's clock, its addresses, and the operator API.
 
-It begins again as often as it is told, with the same fleet or another one, and every
-VM keeps its address. A VM that joins the fleet in whatever way gets an address; one
-that was deleted keeps it, as it may come back. Nothing is global, nothing is printed:
-whoever runs it subscribes to what it hears.
+It begins again as often as it is told, with the same fleet or another one, and the
+n-th VM is always at the same address. A VM that joins the fleet in whatever way gets an
+address; one that was deleted keeps it, as it may come back. Nothing is global, nothing
+is printed: whoever runs it subscribes to what it hears.
 """
 
 import asyncio
 import contextlib
 import errno
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn import __version__
@@ -19,14 +17,12 @@ from forewarn.admin.app import create_app
 from forewarn.clock import SystemClock
 from forewarn.control.messages import Publication
 from forewarn.control.work import Who
-from forewarn.fleet.values import split_listener
+from forewarn.metadata.connection import Connection
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError, RefusedError
-from forewarn.service import open_files
 from forewarn.service.admin import AdminServer
-from forewarn.service.listening import StartError
 from forewarn.sim import vms
-from forewarn.sim.places import Places
+from forewarn.sim.positions import PORTS_TRIED, Addresses, Positions, not_there
 from forewarn.sim.routes import router
 from forewarn.sim.stage import Stage
 from forewarn.sim.terms import Terms
@@ -36,28 +32,8 @@ GRACE_SECONDS = 0.5
 """For requests under way when a world ends: they take milliseconds, but for those
 that a fault holds up."""
 
-PORTS_TRIED = 100
-"""Ports that may be others' before no more are tried."""
-
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - to know it, not to bind
 """Who listens there has the port at every address of the machine."""
-
-ADMIN: Address = ("127.0.0.1", 8200)
-"""Where operators are served unless somebody says otherwise, as at the service."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where a simulator listens."""
-
-    vms: Places
-    vms_may_move: bool = False
-    """A port that is taken is passed over; else it is an error."""
-    first: Address | None = None
-    """Of the first VM, in the place of the first of these."""
-    admin: Address | None = ADMIN
-    """None: no operator API."""
-    admin_may_move: bool = False
 
 
 class Simulator:
@@ -66,18 +42,24 @@ class Simulator:
     It is made, used and stopped on one event loop.
     """
 
-    def __init__(self, terms: Terms, addresses: Addresses) -> None:
-        """Be ready to begin; raises SettingsError, FleetFileError, RefusedError."""
+    def __init__(self, terms: Terms, addresses: Addresses, *, places: int = 0) -> None:
+        """Be ready to begin; raises SettingsError, FleetFileError, RefusedError.
+
+        As many addresses as `places` says are bound at the start, for later worlds
+        that have more VMs.
+        """
         self.terms = terms
         """How the present world began, and `reset` begins again."""
         self._addresses = addresses
         self._clock = SystemClock()
-        self._numbers: dict[str, int] = {}
-        """The place of each VM that ever was."""
-        self._passed_over: set[int] = set()
-        self._wanted: dict[str, Address] = {}
-        self._bound: dict[str, Address] = {}
-        """Where each VM that ever was has listened, also at ports that were chosen."""
+        self._positions = Positions(
+            addresses,
+            connect=self._connection,
+            is_taken=self._is_ours,
+        )
+        self._places = places
+        self._told: dict[str, Address] = {}
+        """Where each VM of this world was told to be."""
         self._changing = asyncio.Lock()
         self._has_news = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -87,6 +69,9 @@ class Simulator:
         """Told of every publication after it is served."""
         self.on_stage: list[Callable[[Stage], None]] = []
         """Told of each new stage before anything is served from it."""
+        self.on_served: list[Callable[[str, Address], None]] = []
+        """Told where a VM is served: each one of a new world, and each that joins; and
+        which positions of a new world have no VM (`places.is_vacant`)."""
         self.playing = ""
         """The scenarios that are played now, by name."""
         self.stage = self._staged(terms)
@@ -96,7 +81,9 @@ class Simulator:
     async def start(self) -> None:
         """Listen for VMs and operators; raises StartError, and nothing is left."""
         try:
-            await self._begin()
+            self._positions.begin(await self._reserve(self.stage))
+            _raise_first(await self._serve())
+            self.stage.begin()
             await self._serve_operators()
         except BaseException:
             await self.stop()
@@ -112,6 +99,7 @@ class Simulator:
         if self._admin is not None:
             await self._admin.stop()
             self._admin = None
+        self._positions.close()
         await self.stage.end(grace_seconds=GRACE_SECONDS)
 
     async def reset(self) -> None:
@@ -127,31 +115,57 @@ class Simulator:
         await self.begin_with(self.terms)
 
     async def begin_with(self, terms: Terms) -> None:
-        """Begin anew with other terms; VMs of the same name keep their addresses.
+        """Begin anew with other terms; the n-th VM is where the n-th was before.
 
-        Raises SettingsError, FleetFileError, RefusedError: then nothing is changed.
+        Raises SettingsError, FleetFileError, RefusedError, and StartError where there
+        is no address for another VM: then nothing is changed.
         """
         async with self._changing:
             stage = self._staged(terms)
-            await self.stage.end(grace_seconds=GRACE_SECONDS)
-            self.terms, self.stage = terms, stage
-            self._wanted.clear()
-            await self._begin()
+            try:
+                wanted = await self._reserve(stage)
+            except BaseException:
+                await stage.end()
+                raise
+            old, self.terms, self.stage = self.stage, terms, stage
+            # Who connects from now on reaches the new world.
+            names = self._positions.begin(wanted)
+            old.on_publish = lambda _publication: None
+            failed = await self._serve()
+            # So that the old server knows of a connection that was just taken.
+            await asyncio.sleep(0)
+            old.server.hand_over(stage.server, names)
+            await old.end(grace_seconds=GRACE_SECONDS)
+            stage.begin()
+            _raise_first(failed)
 
     def _staged(self, terms: Terms) -> Stage:
         stage = terms.staged(self._clock)
         stage.on_publish = self._published
         return stage
 
-    async def _begin(self) -> None:
+    async def _reserve(self, stage: Stage) -> list[str]:
+        """Have a position for each VM that needs one; return those VMs in order.
+
+        Raises StartError, RefusedError.
+        """
+        listeners = await stage.desk.read(vms.listeners)
+        wanted = [vm for vm, listener in listeners.items() if not listener]
+        await self._positions.reserve(max(len(wanted), self._places))
+        return wanted
+
+    async def _serve(self) -> dict[str, ForewarnError]:
+        """Serve the present world; return why some of its VMs are not served."""
         stage = self.stage
         if self._app is not None:
             self._app.state.desk = stage.desk
         for told in self.on_stage:
             told(stage)
-        if failed := await self._listen():
-            raise next(iter(failed.values()))
-        stage.begin()
+        self._told.clear()
+        failed = await self._listen()
+        for name, address in self._positions.vacant():
+            self._tell_served(name, address)
+        return failed
 
     async def _serve_operators(self) -> None:
         wanted = self._addresses.admin
@@ -176,7 +190,8 @@ class Simulator:
             except OSError as error:
                 if error.errno != errno.EADDRINUSE or port >= last:
                     self._admin = None
-                    raise _not_there(host, port, error, way="--admin") from error
+                    at = (host, port)
+                    raise not_there(at, error, way="--admin") from error
                 port += 1
 
     # What it is
@@ -188,7 +203,7 @@ class Simulator:
 
     def addresses(self) -> Mapping[str, Address]:
         """Return where each VM is served."""
-        return self.stage.server.addresses()
+        return self._positions.addresses()
 
     async def wait_broken(self) -> BaseException:
         """Return what ended the timers, should that ever happen."""
@@ -213,21 +228,15 @@ class Simulator:
         """
         name = new.name
         async with self._changing:
-            was_wanted, was_known = name in self._wanted, name in self._numbers
+            was_there = self._positions.has(name)
             try:
-                if not was_wanted:
-                    self._wanted[name] = self._place(name, "")
                 # It listens before it is there, so that none is there that cannot.
-                if why := (await self._bind()).get(name):
-                    raise why
+                await self._positions.place(name)
                 await self.stage.desk.order(who, lambda work: vms.add(work, new))
             except ForewarnError:
-                if not was_wanted:
-                    self._wanted.pop(name, None)
-                if not was_known:
-                    # The place is for another.
-                    self._numbers.pop(name, None)
-                await self._bind()
+                if not was_there:
+                    self._positions.release(name)
+                await self._listen()
                 raise
             await self._listen()
         return self.addresses()[name]
@@ -247,6 +256,9 @@ class Simulator:
 
     # Addresses
 
+    def _connection(self, name: str) -> Connection:
+        return self.stage.server.connection(name)
+
     def _published(self, publication: Publication) -> None:
         if publication.guests or publication.guests_gone:
             self._has_news.set()
@@ -264,68 +276,22 @@ class Simulator:
                     await self._listen()
 
     async def _listen(self) -> dict[str, ForewarnError]:
-        """Have a listener for each VM of the fleet; return why some have none."""
+        """Serve each VM of the fleet; return why some are not served.
+
+        Tell where each is that was elsewhere before, or nowhere.
+        """
         self._has_news.clear()
-        known = await self.stage.desk.read(vms.listeners)
-        self._wanted = {vm: at for vm, at in self._wanted.items() if vm in known}
-        failed: dict[str, ForewarnError] = {}
-        for vm, listen in known.items():
-            if vm not in self._wanted:
-                try:
-                    self._wanted[vm] = self._place(vm, listen)
-                except RefusedError as why:
-                    failed[vm] = why
-        return failed | await self._bind()
+        wanted = await self.stage.desk.read(vms.listeners)
+        failed = await self._positions.serve(wanted)
+        before, self._told = self._told, self._positions.addresses()
+        for vm, address in self._told.items():
+            if before.get(vm) != address:
+                self._tell_served(vm, address)
+        return failed
 
-    async def _bind(self) -> dict[str, ForewarnError]:
-        """Have a listener for each that wants one; return why some have none.
-
-        Those want none any more, until the fleet is looked at again.
-        """
-        lost: dict[str, ForewarnError] = {}
-        while failed := await self.stage.server.set_guest_listeners(self._wanted):
-            for vm, error in failed.items():
-                try:
-                    self._move(vm, error)
-                except ForewarnError as why:
-                    lost[vm] = why
-        self._bound.update(self.addresses())
-        return lost
-
-    def _place(self, vm: str, listen: str) -> Address:
-        if listen:
-            address = split_listener(listen)
-            assert address is not None, "the fleet was checked"
-            return address
-        places = self._addresses.vms
-        number = self._numbers.get(vm)
-        if number is None:
-            number = self._free_number(vm)
-            self._numbers[vm] = number
-        first = self._addresses.first
-        if number == 0 and first is not None:
-            return first
-        if not places.port and vm in self._bound:
-            return self._bound[vm]
-        return places.at(number)
-
-    def _free_number(self, vm: str) -> int:
-        """Return the number of a place for `vm`; raises RefusedError.
-
-        A VM that has left finds its place again, unless there is no other.
-        """
-        taken = {*self._numbers.values(), *self._passed_over}
-        places = self._addresses.vms
-        for number in range(len(places)):
-            if number not in taken and not self._is_ours(places.at(number)):
-                return number
-        gone = next((name for name in self._numbers if name not in self._wanted), None)
-        if gone is None:
-            raise RefusedError(
-                f"there is no address left for vm {vm}",
-                hint="give more by --listen, such as 127.0.1.0/24:8301",
-            )
-        return self._numbers.pop(gone)
+    def _tell_served(self, name: str, address: Address) -> None:
+        for told in self.on_served:
+            told(name, address)
 
     def _is_ours(self, address: Address) -> bool:
         """Tell whether operators are served at an address, or are to be."""
@@ -335,29 +301,8 @@ class Simulator:
             return False
         return address[0] in {ours[0], *_EVERYWHERE}
 
-    def _move(self, vm: str, error: OSError) -> None:
-        """Have a VM listen elsewhere than where it could not; raises StartError."""
-        host, port = self._wanted.pop(vm)
-        number = self._numbers.get(vm)
-        is_taken = error.errno == errno.EADDRINUSE
-        if (
-            not is_taken
-            or number is None
-            or not self._addresses.vms_may_move
-            or len(self._passed_over) >= PORTS_TRIED
-        ):
-            raise _not_there(host, port, error, way="--listen") from error
-        self._passed_over.add(number)
-        del self._numbers[vm]
-        self._wanted[vm] = self._place(vm, "")
 
-
-def _not_there(host: str, port: int, error: OSError, *, way: str) -> StartError:
-    # The loop's own sentence has the address in it once more.
-    why = os.strerror(error.errno) if error.errno else str(error)
-    return StartError(
-        f"cannot listen at {host}:{port}: {why}",
-        hint=open_files.hint(
-            error, f"stop what listens there, or choose another address: {way}"
-        ),
-    )
+def _raise_first(failed: Mapping[str, ForewarnError]) -> None:
+    """Raise why the first of these VMs is not served, if there is one."""
+    for why in failed.values():
+        raise why

@@ -14,7 +14,7 @@ from forewarn.clock import VirtualClock
 from forewarn.control.messages import Publication
 from forewarn.control.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.instants import SECOND, Micros
+from forewarn.instants import SECOND, Micros, round_up_to_second
 from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.events import Event
@@ -25,11 +25,14 @@ from forewarn.sim.desks import EngineDesk, EngineVmDesk
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.engine import Engine
 from forewarn.sim.faults.player import Player
+from forewarn.sim.floors import NONE, Floors
 from forewarn.sim.front import Front
 from forewarn.sim.journal import Journal
+from forewarn.sim.notices import ENDS_MAX
 from forewarn.sim.staged import Staged, Stop
 from forewarn.sim.withheld import Withheld
 from forewarn.sim.world import World
+from forewarn.store import kinds
 
 T = TypeVar("T")
 
@@ -45,10 +48,16 @@ SIMULATOR = Who(actor=service_part("simulator"))
 class Stage:
     """An engine on sockets. It is made and used on a running loop."""
 
-    def __init__(self, engine: Engine, driver: SimulatedDriver) -> None:
-        """Serve `engine`, whose driver is `driver`; listen nowhere yet."""
+    def __init__(
+        self, engine: Engine, driver: SimulatedDriver, *, floors: Floors = NONE
+    ) -> None:
+        """Serve `engine`, whose driver is `driver`; listen nowhere yet.
+
+        `floors` bounded what the speed divided in both of them.
+        """
         self.engine = engine
         self.driver = driver
+        self.floors = floors
         self.withheld = Withheld()
         self.watchers = Watchers()
         self.journal = Journal()
@@ -71,6 +80,8 @@ class Stage:
         self._leapt: Micros = 0
         self._alarm = asyncio.Event()
         self._ticker: asyncio.Task[None] | None = None
+        self.publications = 0
+        """How often documents were published: no event begins or ends without."""
         self.on_publish: Callable[[Publication], None] = lambda _publication: None
         """Told of every publication after it is served: a live view, a recorder."""
 
@@ -132,26 +143,62 @@ class Stage:
             self._bring_nearer(paused - self.engine.now)
 
     def advance(self, by: Micros) -> None:
-        """Let `by` pass at once.
+        """Let `by` pass at once: what takes as long as that, or less, is over then.
 
         On a virtual clock it passes. On the machine's, everything that is pending
         comes nearer by it, timer by timer, in the order in which it would have come.
+
+        A notice that is over has its NotBefore up to a second later. Nobody waits for
+        that rest of a second: a virtual clock passes it in addition to `by`, and on
+        the machine's clock NotBefore comes nearer by it.
         """
-        if isinstance(self.engine, World):
-            self.engine.advance(by)
-            self.wake()
-            return
-        left = by
+        self._pass(0)
+        left, is_stuck = by, False
         while left > 0:
-            due = self.engine.plane.next_due()
-            now = self.engine.now
-            leap = left if due is None else min(left, max(due - now, 0))
-            if leap == 0:
+            due = self._next_end()
+            leap = left if due is None else min(left, max(due - self.engine.now, 0))
+            if leap == 0 and is_stuck:
                 leap = min(left, SECOND)
-            self._bring_nearer(leap)
-            self.engine.settle()
+            is_stuck = leap == 0
+            self._pass(leap)
             left -= leap
         self.wake()
+
+    def turn(self, by: Micros) -> None:
+        """Let exactly `by` pass on a virtual clock, whatever ends meanwhile."""
+        assert isinstance(self.engine, World), "the machine's clock goes by itself"
+        self.engine.advance(by)
+        self.wake()
+
+    def _pass(self, by: Micros) -> None:
+        """Let `by` pass, and what remains until the NotBefore of ended notices."""
+        engine = self.engine
+        if not isinstance(engine, World):
+            self._bring_nearer(by)
+            engine.settle()
+            return
+        engine.advance(by)
+        second = round_up_to_second(engine.now)
+        if any(ends <= engine.now for ends in self._notice_ends(second)):
+            engine.advance_to(second)
+
+    def _next_end(self) -> Micros | None:
+        """Return when the next timer ends, a notice at its end and not at NotBefore."""
+        due = self.engine.plane.next_due()
+        if due is None:
+            return None
+        return min([due, *self._notice_ends(round_up_to_second(due))])
+
+    def _notice_ends(self, until: Micros) -> list[Micros]:
+        """Return the ends of the notices whose NotBefore is at or before `until`."""
+        due = self.engine.read(
+            lambda reader: reader.due(kinds.OPERATIONS_DUE, until, limit=ENDS_MAX)
+        )
+        return [
+            self.engine.notice_ends.of(operation)
+            for operation in due
+            if operation.due_at == operation.not_before
+        ]
 
     def step(self) -> Micros:
         """Jump to the next timer; return how far it was, 0 where there is none."""
@@ -159,14 +206,16 @@ class Stage:
         if due is None:
             return 0
         far = max(due - self.engine.now, 0)
-        self.advance(max(far, 1))
+        self._pass(max(far, 1))
+        self.wake()
         return far
 
     def _bring_nearer(self, by: Micros) -> None:
         now = self.engine.now
         self._leapt += by
         self.driver.bring_nearer(by, now=now)
-        self._order(lambda work: redating.bring_nearer(work, by))
+        ends = self.engine.notice_ends
+        self._order(lambda work: redating.bring_nearer(work, by, ends))
 
     # Events
 
@@ -229,6 +278,7 @@ class Stage:
         return result
 
     def _published(self, publication: Publication) -> None:
+        self.publications += 1
         self.server.wake()
         self.on_publish(publication)
 

@@ -164,7 +164,8 @@ def move(work: Work, name: str, stop: Stop) -> Operation:
             f"{name} is {operation.state.value} already", hint="stage another event"
         )
     work.secure(operation.scopes)
-    redating.bring_operation_nearer(work, operation, _far(operation))
+    far = _far(operation)
+    redating.bring_operation_nearer(work, operation, far, ends=operation.not_before)
     if operation.state in WAITING_STATES:
         release.let_go(work, name)
     return work.operation(name)

@@ -32,7 +32,7 @@ from forewarn.protocol.views import View
 from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Record
 from forewarn.store.leader import Leader
-from forewarn.store.nested import shape_of
+from forewarn.store.nested import is_union, shape_of
 from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
@@ -196,7 +196,7 @@ def column_for(hint: Any) -> Column:
             return _choice(cast("type[enum.Enum]", kind), nullable=True)
         case (type() as item, types.EllipsisType()) if dataclasses.is_dataclass(item):
             return Column((str,), _dump_of(item), _list_of(_object_of(item)))
-        case (types.UnionType() as union, types.EllipsisType()):
+        case (union, types.EllipsisType()) if is_union(union):
             shape = shape_of(union)
 
             def dump(items: tuple[Any, ...]) -> str:

@@ -31,7 +31,7 @@ def shape_of(hint: Any) -> Shape:
         return _choice(cast("type[enum.Enum]", hint))
     if dataclasses.is_dataclass(hint):
         return _object(cast("type[Any]", hint))
-    if isinstance(hint, types.UnionType):
+    if is_union(hint):
         members = typing.get_args(hint)
         if types.NoneType in members:
             [only] = (each for each in members if each is not types.NoneType)
@@ -43,6 +43,13 @@ def shape_of(hint: Any) -> Shape:
         case _:
             pass
     raise TypeError(f"no JSON can hold {hint}")
+
+
+def is_union(hint: Any) -> bool:
+    """Tell whether it is one of several types, however its author wrote that."""
+    # The protocol's are written for Python 3.9.
+    old = typing.Union  # pyright: ignore[reportDeprecated]
+    return typing.get_origin(hint) in {types.UnionType, old}
 
 
 def _plain(kind: type) -> Shape:

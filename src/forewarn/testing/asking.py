@@ -8,7 +8,6 @@ import errno
 import http.client
 import io
 import socket
-import threading
 from http import HTTPStatus
 from typing import Any
 
@@ -22,11 +21,8 @@ from forewarn.sim.recording import (
     is_value,
     usual_reason,
 )
-from forewarn.testing.client import EVENTS_PATH, host_and_port
-
-BODY_BYTES_MAX = 1 << 20
-"""Of an answer that is kept: sixteen times the largest useful document. What is
-longer is none, and would fill the disk."""
+from forewarn.testing.client import BODY_BYTES_MAX, EVENTS_PATH, host_and_port
+from forewarn.testing.deadline import Deadline
 
 NAME_TARGET = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 NAME_MAX = 100
@@ -79,11 +75,9 @@ class Asker:
             self._host, self._port, timeout=timeout_seconds
         )
         connection.response_class = _Response
-        deadline = _Deadline(timeout_seconds)
+        deadline = Deadline(timeout_seconds)
         try:
             connection.connect()
-            # A time-out of a socket is for each read: who drips would hold us for
-            # ever. So the whole exchange has one, which ends the connection.
             deadline.watch(connection.sock)
             connection.request("GET", target, headers={"Metadata": "true", **headers})
             answer = _read(connection)
@@ -125,32 +119,6 @@ class _Response(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self.fp = _Lines(self.fp.detach())
-
-
-class _Deadline:
-    """Ends a connection that takes too long as a whole."""
-
-    def __init__(self, seconds: float) -> None:
-        self.has_passed = False
-        self._socket: socket.socket | None = None
-        self._timer = threading.Timer(seconds, self._pass)
-        self._timer.daemon = True
-
-    def watch(self, wire: socket.socket) -> None:
-        self._socket = wire
-        self._timer.start()
-
-    def end(self) -> None:
-        self._timer.cancel()
-
-    def _pass(self) -> None:
-        self.has_passed = True
-        assert self._socket is not None, "it is watched"
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            # It has ended by itself in this very moment.
-            self.has_passed = False
 
 
 def _read(connection: http.client.HTTPConnection) -> Outcome:

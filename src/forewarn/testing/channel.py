@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.listening import StartError
 from forewarn.testing.channel_verbs import VERBS, Worlds
@@ -42,6 +43,8 @@ def answer(worlds: Worlds, line: str) -> dict[str, Any]:
             found["hint"] = error.hint
     except OSError as error:
         found = {"ok": False, "kind": "machine", "error": str(error)}
+        if notes := getattr(error, "__notes__", []):
+            found["hint"] = " ".join(notes).removeprefix("hint: ")
     except Exception as error:
         # The last resort: the other worlds of the channel must live on.
         logger.exception("a line could not be answered by a fault of ours")
@@ -56,7 +59,8 @@ def _carry_out(worlds: Worlds, message: Message) -> dict[str, Any]:
     verb = VERBS.get(message.verb)
     if verb is None:
         raise MessageError(
-            f"there is no verb {message.verb!r}", hint=", ".join(sorted(VERBS))
+            f"there is no verb {message.verb!r}{did_you_mean(message.verb, VERBS)}",
+            hint=", ".join(sorted(VERBS)),
         )
     message.check(verb.keys)
     return verb.run(worlds, message)

@@ -2,14 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from forewarn.testing.kit.event import Event, Status
-from forewarn.testing.kit.setup import ClockKind, ProfileName
+from forewarn.problems import did_you_mean
+from forewarn.testing.kit.event import Event
+from forewarn.testing.kit.orders import Impact
+from forewarn.testing.kit.setup import ClockKind, ExpectName, ProfileName
+from forewarn.testing.kit.statuses import Status
 from forewarn.testing.kit.vm import Vm
 from forewarn.testing.kit.waits import (
     APPROVAL_SECONDS,
+    EVENT_SECONDS,
     REQUEST_SECONDS,
     STATUS_SECONDS,
 )
@@ -30,10 +35,11 @@ class Worlds:
         self._worlds: dict[str, ScheduledEvents] = {}
 
     def begin(self, message: Message) -> ScheduledEvents:
-        """Begin the world that a message names, instead of one of that name."""
-        if message.world in self._worlds:
-            self._worlds.pop(message.world).close()
-        if len(self._worlds) >= WORLDS_MAX:
+        """Begin the world that a message names, instead of one of that name.
+
+        Where it cannot begin, the other one goes on.
+        """
+        if len(self._worlds.keys() - {message.world}) >= WORLDS_MAX:
             raise MessageError(f"{WORLDS_MAX} worlds are open", hint="close some")
         world = ScheduledEvents(
             vms=message.number("vms"),
@@ -43,11 +49,16 @@ class Worlds:
             speed=_speed(message),
             settings=message.table("settings"),
             profile=cast("ProfileName", message.text("profile", "lenient")),
+            but=message.texts("but"),
             enabled=message.flag("enabled"),
             seed=message.number("seed"),
             faults=_path_or_text(message, "faults", suffix=".toml"),
             scenario=message.text("scenario", ""),
+            expect=_expect(message),
+            replay=message.text("replay", ""),
         )
+        if message.world in self._worlds:
+            self._worlds.pop(message.world).close()
         self._worlds[message.world] = world
         return world
 
@@ -55,8 +66,9 @@ class Worlds:
         """Return the world that a message is about."""
         world = self._worlds.get(message.world)
         if world is None:
+            meant = did_you_mean(message.world, self._worlds)
             raise MessageError(
-                f"there is no world {message.world!r}",
+                f"there is no world {message.world!r}{meant}",
                 hint='{"do":"world"} comes first',
             )
         return world
@@ -74,10 +86,8 @@ class Worlds:
 
 def _speed(message: Message) -> float | None:
     speed = message.length("speed")
-    if speed is not None and (
-        isinstance(speed, str) or not isinstance(speed, int | float)
-    ):
-        raise MessageError("'speed' must be a number")
+    if isinstance(speed, str | timedelta):
+        raise MessageError(f"'speed' must be a number, not {speed!r}")
     return speed
 
 
@@ -119,7 +129,9 @@ def _events(events: list[Event]) -> Json:
 
 def _world(worlds: Worlds, message: Message) -> Json:
     world = worlds.begin(message)
-    return {"vms": [_told(vm) for vm in world.vms], "hosts": list(world.hosts)}
+    # A recording knows of no hosts.
+    hosts = [] if message.has("replay") else list(world.hosts)
+    return {"vms": [_told(vm) for vm in world.vms], "hosts": hosts}
 
 
 def _add_vm(world: ScheduledEvents, message: Message) -> Json:
@@ -187,13 +199,15 @@ def _maintain(world: ScheduledEvents, message: Message) -> Json:
     message.check_one_of("vm", "hosts")
     wishes, impact = _wishes(message), message.text("impact")
     if message.has("vm"):
-        return _event(world.vm(message.text("vm")).maintain(impact=impact, **wishes))
+        return _event(
+            world.vm(message.text("vm")).maintain(cast("Impact", impact), **wishes)
+        )
     hosts = message.texts("hosts")
     if "notice" in wishes:
         raise MessageError("'notice' belongs to a vm: hosts have that of the rules")
     if message.has("at_once"):
         wishes["at_once"] = message.number("at_once")
-    return _events(world.maintain(*hosts, impact=impact, **wishes))
+    return _events(world.maintain(*hosts, impact=cast("Impact", impact), **wishes))
 
 
 def _stage(world: ScheduledEvents, message: Message) -> Json:
@@ -254,6 +268,20 @@ def _wait_for_requests(world: ScheduledEvents, message: Message) -> Json:
     return {"requests": [seen.members() for seen in found]}
 
 
+def _wait_for_event(world: ScheduledEvents, message: Message) -> Json:
+    timeout = message.length("timeout")
+    found = world.wait_for_event(
+        message.text("type", ""),
+        vm=message.text("vm", ""),
+        timeout=EVENT_SECONDS if timeout is None else timeout,
+    )
+    return _event(found)
+
+
+def _wait_for_replay(world: ScheduledEvents, message: Message) -> Json:
+    return _events(world.wait_for_replay(message.length("timeout")))
+
+
 def _assert_not_approved(event: Event, message: Message) -> None:
     during = message.length("during")
     event.assert_not_approved(during=0.0 if during is None else during)
@@ -270,7 +298,7 @@ def _assert_status(event: Event, message: Message) -> None:
 def _needed(message: Message, key: str) -> Any:
     length = message.length(key)
     if length is None:
-        raise MessageError(f"{key!r} is missing")
+        raise MessageError(f'{key!r} is missing: it must be a length such as "15m"')
     return length
 
 
@@ -283,8 +311,16 @@ def _journal(world: ScheduledEvents, message: Message) -> Json:
 
 
 def _run_scenario(world: ScheduledEvents, message: Message) -> Json:
-    world.run_scenario(message.text("name"), timeout=message.length("timeout"))
+    world.run_scenario(
+        message.text("name"),
+        timeout=message.length("timeout"),
+        expect=_expect(message),
+    )
     return {}
+
+
+def _expect(message: Message) -> ExpectName:
+    return cast("ExpectName", message.text("expect", "scenario"))
 
 
 def _wait_for_scenario(world: ScheduledEvents, message: Message) -> Json:
@@ -300,7 +336,8 @@ VERBS: Mapping[str, Verb] = {
     "world": Verb(
         keys=(
             *("vms", "together", "fleet", "clock", "speed", "settings", "profile"),
-            *("enabled", "seed", "faults", "scenario"),
+            *("but", "enabled", "seed", "faults", "scenario", "expect"),
+            "replay",
         ),
         run=_world,
     ),
@@ -364,10 +401,12 @@ VERBS: Mapping[str, Verb] = {
     "now": Verb(keys=(), run=_of_world(lambda w, _: {"now": w.now.isoformat()})),
     "faults": Verb(
         keys=("faults", "vm"),
-        run=_of_world(lambda w, m: w.faults.set(m.text("faults"), vm=m.text("vm", ""))),
+        run=_of_world(
+            lambda w, m: w.faults.set(m.fault("faults"), vm=m.text("vm", ""))
+        ),
     ),
     "clear_faults": Verb(
-        keys=("vm",), run=_of_world(lambda w, m: w.faults.clear(vm=m.text("vm", "")))
+        keys=("vm",), run=_of_world(lambda w, m: w.faults.clear(m.text("vm", "")))
     ),
     "journal": Verb(keys=("vm", "since"), run=_of_world(_journal)),
     "deviations": Verb(
@@ -380,6 +419,9 @@ VERBS: Mapping[str, Verb] = {
     "wait_for_requests": Verb(
         keys=("vm", "count", "timeout"), run=_of_world(_wait_for_requests)
     ),
+    "wait_for_event": Verb(
+        keys=("type", "vm", "timeout"), run=_of_world(_wait_for_event)
+    ),
     "assert_approved": Verb(
         keys=("event", "by", "within"), run=_of_event(_assert_approved)
     ),
@@ -391,8 +433,11 @@ VERBS: Mapping[str, Verb] = {
         keys=("but",),
         run=_of_world(lambda w, m: w.assert_no_deviations(but=m.texts("but"))),
     ),
-    "run_scenario": Verb(keys=("name", "timeout"), run=_of_world(_run_scenario)),
+    "run_scenario": Verb(
+        keys=("name", "timeout", "expect"), run=_of_world(_run_scenario)
+    ),
     "wait_for_scenario": Verb(keys=("timeout",), run=_of_world(_wait_for_scenario)),
+    "wait_for_replay": Verb(keys=("timeout",), run=_of_world(_wait_for_replay)),
     "api_url": Verb(keys=(), run=_of_world(lambda w, _: {"url": w.api_url})),
 }
 """Every verb, with the keys that it takes beside `do`, `id` and `world`."""

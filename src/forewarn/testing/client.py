@@ -7,11 +7,14 @@ nothing of the answer. Standard library only.
 import http.client
 import json
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import urlsplit
+
+from forewarn.testing.deadline import Deadline
 
 EVENTS_PATH = "/metadata/scheduledevents"
 INSTANCE_PATH = "/metadata/instance"
@@ -27,6 +30,10 @@ PAUSE_SECONDS = 1.0
 
 TIMEOUT_SECONDS = 130.0
 """A first answer may take two minutes (clause 7.1)."""
+
+BODY_BYTES_MAX = 1 << 20
+"""Maximum length of an answer's body, in bytes: sixteen times the largest useful
+document. What is longer is no answer, and would fill memory or disk."""
 
 _INTERIM_BYTES_MAX = 4096
 """Of an interim answer, which is a line and perhaps a few headers."""
@@ -151,15 +158,10 @@ class HttpClient:
     def _ask_once(
         self, method: str, target: str, headers: Headers, body: bytes | None
     ) -> Answer:
-        connection = self._connect()
-        try:
+        with self._connected() as connection:
             _put_head(connection, method, target, headers, body)
             connection.endheaders(body)
             return _read(connection)
-        except _NO_HTTP as error:
-            raise ConnectionError(f"no HTTP answer: {error!r}") from error
-        finally:
-            connection.close()
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         """POST with `Expect: 100-continue`; the body follows a 100 only."""
@@ -173,9 +175,8 @@ class HttpClient:
         return goes_on, answer
 
     def _ask_first_once(self, target: str, body: bytes) -> tuple[bool, Answer]:
-        connection = self._connect()
-        try:
-            headers = (*METADATA, ("Expect", "100-continue"))
+        headers = (*METADATA, ("Expect", "100-continue"))
+        with self._connected() as connection:
             _put_head(connection, "POST", target, headers, body)
             connection.endheaders()
             line = _peek_line(connection)
@@ -184,15 +185,29 @@ class HttpClient:
                 # `getresponse` skips the 100 itself.
                 connection.send(body)
             return goes_on, _read(connection)
-        except _NO_HTTP as error:
+
+    @contextmanager
+    def _connected(self) -> Generator[http.client.HTTPConnection]:
+        """Yield a connection for one exchange; raises OSError, whatever goes wrong."""
+        seconds = self._timeout_seconds
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=seconds)
+        deadline = Deadline(seconds)
+        try:
+            connection.connect()
+            deadline.watch(connection.sock)
+            yield connection
+            if deadline.has_passed:
+                # An answer without a length ends where the deadline cut it.
+                raise TimeoutError
+        except (*_NO_HTTP, OSError) as error:
+            if deadline.has_passed:
+                raise TimeoutError(f"no whole answer in {seconds:g} s") from error
+            if isinstance(error, OSError):
+                raise
             raise ConnectionError(f"no HTTP answer: {error!r}") from error
         finally:
+            deadline.end()
             connection.close()
-
-    def _connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(
-            self._host, self._port, timeout=self._timeout_seconds
-        )
 
 
 def _put_head(
@@ -216,8 +231,12 @@ def _peek_line(connection: http.client.HTTPConnection) -> bytes:
 
 def _read(connection: http.client.HTTPConnection) -> Answer:
     response = connection.getresponse()
+    body = response.read(BODY_BYTES_MAX + 1)
+    if len(body) > BODY_BYTES_MAX:
+        raise ConnectionError(f"the answer has more than {BODY_BYTES_MAX} bytes")
+    # To read so many bytes and no more does not tell that others were promised.
+    if response.length:
+        raise http.client.IncompleteRead(body, response.length)
     return Answer(
-        status=response.status,
-        headers=tuple(response.getheaders()),
-        body=response.read(),
+        status=response.status, headers=tuple(response.getheaders()), body=body
     )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
+from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import ForewarnError
 from forewarn.testing.kit.durations import Length
 
@@ -14,6 +15,10 @@ Json: TypeAlias = dict[str, Any]
 
 LINE_MAX = 1 << 20
 """Characters of a line: a fleet file of a thousand VMs."""
+
+
+VALUE_TOLD_MAX = 40
+"""Characters of a wrong value that an answer repeats."""
 
 
 class MessageError(ForewarnError):
@@ -55,8 +60,9 @@ class Message:
         """Raise MessageError for a key that the verb does not have."""
         strange = self._members.keys() - {"do", "id", "world", *known}
         if strange:
+            name = min(strange)
             raise MessageError(
-                f"{self.verb} has no {min(strange)!r}",
+                f"{self.verb} has no {name!r}{did_you_mean(name, known)}",
                 hint=f"it takes {', '.join(known) or 'nothing'}",
             )
 
@@ -78,8 +84,15 @@ class Message:
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or not (value or default is not None):
-            raise MessageError(f"{key!r} must be a text")
+            raise self._wrong(key, "a text")
         return value
+
+    def fault(self, key: str) -> str | int:
+        """Return a line of faults, which may be a status alone: 500."""
+        value: object = self._members.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        return self.text(key)
 
     def texts(self, key: str) -> list[str]:
         """Return a list of texts, or of the one that is there."""
@@ -88,27 +101,29 @@ class Message:
             return []
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list):
-            raise MessageError(f"{key!r} must be a list of texts")
+            raise self._wrong(key, "a list of texts")
         found = cast("list[object]", values)
         if not all(isinstance(each, str) for each in found):
-            raise MessageError(f"{key!r} must be a list of texts")
+            raise self._wrong(key, "a list of texts")
         return cast("list[str]", found)
 
     def table(self, key: str) -> dict[str, str]:
         """Return an object of texts."""
-        value: object = self._members.get(key, {})
+        value: object = self._members.get(key)
+        if value is None:
+            return {}
         if not isinstance(value, dict):
-            raise MessageError(f"{key!r} must be an object of texts")
+            raise self._wrong(key, "an object of texts")
         members = cast("dict[str, object]", value)
         if not all(isinstance(each, str) for each in members.values()):
-            raise MessageError(f"{key!r} must be an object of texts")
+            raise self._wrong(key, "an object of texts")
         return cast("dict[str, str]", members)
 
     def flag(self, key: str) -> bool | None:
         """Return true, false, or None where it is not there."""
         value: object = self._members.get(key)
         if value is not None and not isinstance(value, bool):
-            raise MessageError(f"{key!r} must be true or false")
+            raise self._wrong(key, "true or false")
         return value
 
     def number(self, key: str) -> int | None:
@@ -117,7 +132,7 @@ class Message:
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, int)
         ):
-            raise MessageError(f"{key!r} must be a whole number")
+            raise self._wrong(key, "a whole number")
         return value
 
     def length(self, key: str) -> Length | None:
@@ -127,4 +142,13 @@ class Message:
             isinstance(value, str | int | float) and not isinstance(value, bool)
         ):
             return value
-        raise MessageError(f'{key!r} must be a length such as "15m", or seconds')
+        raise self._wrong(key, 'a length such as "15m", or seconds')
+
+    def _wrong(self, key: str, wanted: str) -> MessageError:
+        """Return the error for a value of another form, or for none."""
+        if self._members.get(key) is None:
+            return MessageError(f"{key!r} is missing: it must be {wanted}")
+        text = json.dumps(self._members[key])
+        if len(text) > VALUE_TOLD_MAX:
+            text = f"{text[:VALUE_TOLD_MAX]}…"
+        return MessageError(f"{key!r} must be {wanted}, not {text}")

@@ -7,7 +7,7 @@ fixture.
 
 import inspect
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 
@@ -18,9 +18,9 @@ MARK = "scheduled_events"
 REPORTER = "forewarn-reporter"
 
 _HELP = (
-    f"{MARK}(vms=3, together=False, fleet='', clock='machine', speed=None, "
-    "settings={}, profile='lenient', enabled=True, seed=None, faults='', "
-    "scenario=''): "
+    f"{MARK}(vms=3, *, together=False, fleet='', clock='machine', speed=None, "
+    "settings={}, profile='lenient', but=(), enabled=True, seed=None, faults='', "
+    "scenario='', expect='scenario', replay=''): "
     "the world that the fixture scheduled_events gives (forewarn)"
 )
 
@@ -49,39 +49,49 @@ def scheduled_events(
     """Return a world of VMs that are told of maintenance, for this test alone.
 
     `FOREWARN_ENDPOINT` names the address of its first VM meanwhile. The mark
-    `scheduled_events` says what the world is like.
+    `scheduled_events` says what the world is like, and so does a dictionary of the
+    same names with `parametrize(..., indirect=True)`.
     """
     config = request.config
     if not config.pluginmanager.has_plugin(REPORTER):
         config.pluginmanager.register(_Reporter(), REPORTER)
-    world = _begun(request.node)
+    stash = request.node.stash
+    stash[_HAS_PASSED] = False
+    world = _begun(request)
     try:
-        request.node.stash[_WORLD] = world
+        stash[_WORLD] = world
         for name, value in world.environment().items():
             monkeypatch.setenv(name, value)
         yield world
-        del request.node.stash[_WORLD]
-        _judge(world)
+        del stash[_WORLD]
+        # What has failed is told once: more would hide why.
+        if stash[_HAS_PASSED]:
+            _judge(world)
     finally:
         world.close()
 
 
-def _begun(node: pytest.Item) -> "ScheduledEvents":
+def _begun(request: pytest.FixtureRequest) -> "ScheduledEvents":
     """Begin the world of a test; fail in a sentence, since the fault is in its mark."""
+    from forewarn.problems import did_you_mean  # noqa: PLC0415
     from forewarn.protocol.errors import ForewarnError  # noqa: PLC0415
     from forewarn.testing.kit.world import ScheduledEvents  # noqa: PLC0415
 
-    wanted = _wanted(node)
+    wanted = _wanted(request)
     known = inspect.signature(ScheduledEvents).parameters
     strange = [name for name in wanted if name not in known]
     if strange:
-        _fail(f"the mark {MARK} has no {strange[0]!r}; it has {', '.join(known)}")
+        meant = did_you_mean(strange[0], known)
+        there = ", ".join(known)
+        _fail(f"the mark {MARK} has no {strange[0]!r}{meant}; it has {there}")
     try:
         return ScheduledEvents(**wanted)
     except ForewarnError as error:
-        sentence = f"{error}\n  hint: {error.hint}" if error.hint else str(error)
-    except (OSError, UnicodeDecodeError) as error:
+        sentence = str(error)
+    except OSError as error:
+        notes = getattr(error, "__notes__", [])
         sentence = f"a file of the mark {MARK} cannot be read: {error}"
+        sentence = "\n".join([sentence, *notes])
     return _fail(sentence)
 
 
@@ -106,26 +116,41 @@ def _fail(sentence: str) -> NoReturn:
 
 
 _WORLD = pytest.StashKey["ScheduledEvents"]()
+_HAS_PASSED = pytest.StashKey[bool]()
 
 
-def _wanted(node: pytest.Item) -> dict[str, Any]:
-    """Return what the marks say; a test's own go before those of its module."""
-    wanted: dict[str, Any] = {}
-    for mark in node.iter_markers(MARK):
+def _wanted(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Return what a parameter and the marks say.
+
+    A parameter goes before a test's own mark, and that before those of its module.
+    """
+    param: Any = getattr(request, "param", {})
+    if not isinstance(param, dict):
+        _fail(f"the fixture {MARK} takes a dictionary such as {{'vms': 5}}: {param!r}")
+    wanted = cast("dict[str, Any]", param)
+    for mark in request.node.iter_markers(MARK):
+        said = dict(mark.kwargs)
+        if len(mark.args) > 1 or (mark.args and "vms" in said):
+            _fail(f"the mark {MARK} takes names such as vms=5, and vms alone without")
         if mark.args:
-            _fail(f"the mark {MARK} takes names only, such as vms=5")
-        wanted = {**mark.kwargs, **wanted}
+            said["vms"] = mark.args[0]
+        wanted = {**said, **wanted}
     return wanted
 
 
 class _Reporter:
-    """Adds to the report of a failed test what had happened in its world."""
+    """Adds to the report of a failed test what had happened in its world.
+
+    It is there as soon as a test of the run has asked for a world.
+    """
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Add the story of the world."""
+        """Add the story of the world, and note whether the test has passed."""
+        if call.when == "call":
+            item.stash[_HAS_PASSED] = call.excinfo is None
         report = yield
         world = item.stash.get(_WORLD, None)
         # An expectation of ours that was not met tells it by itself.

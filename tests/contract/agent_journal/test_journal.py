@@ -13,7 +13,7 @@ from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import Journal, Limits, Outgoing
 from forewarn.agent.journal.sqlite import SqliteJournal
 from forewarn.instants import DAY, HOUR
-from tests.support.agent_journals import START, note_of, task_of
+from tests.support.agent_journals import START, is_new, note_of, task_of
 
 
 class Bench(Protocol):
@@ -70,10 +70,23 @@ def journal(bench: Bench) -> Journal:
 
 
 def test_before_the_first_save_the_memory_counts_as_lost(journal: Journal) -> None:
-    assert journal.load() == Memory(lost_journal=True)
-    assert journal.load() == Memory(lost_journal=True)
+    new = journal.load()
+    assert is_new(new)
+    assert journal.load() == new
     journal.save(Memory(name="web_1"))
     assert journal.load() == Memory(name="web_1")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_no_two_journals_have_the_same_name(kind: str, tmp_path: Path) -> None:
+    names: set[str] = set()
+    for number in range(20):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        made = MAKERS[kind](folder).journal
+        names.add(made.load().journal)
+        made.close()
+    assert len(names) == 20
 
 
 @pytest.mark.clause("8.8")

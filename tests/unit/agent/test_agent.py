@@ -89,7 +89,7 @@ def test_an_event_is_prepared_approved_and_recovered() -> None:
     scene.machine.start_events()
     scene.worker.second()
     scene.machine.notices = ()
-    for _ in range(6):
+    for _ in range(30 + 6):
         scene.worker.second()
     assert scene.machine.begun == [
         (Phase.PREPARE, "drain", "E1"),

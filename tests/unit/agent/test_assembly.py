@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import socket
 import sys
 import threading
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent import assembly
 from forewarn.agent.assembly import (
     Parts,
     checks_of,
@@ -171,22 +169,6 @@ def test_a_journal_and_what_is_beside_it_have_one_name(tmp_path: Path) -> None:
     assert run.startswith(f"{tmp_path.resolve()}/agent.db.runs/")
 
 
-@pytest.mark.parametrize("is_ignored", [False, True])
-def test_a_terminal_that_goes_away_stops_it_unless_that_is_ignored(
-    *, is_ignored: bool
-) -> None:
-    stopped: list[bool] = []
-    before = signal.signal(
-        signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL
-    )
-    try:
-        with assembly._signals(lambda: stopped.append(True)):
-            signal.raise_signal(signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert stopped == ([] if is_ignored else [True])
-
-
 def test_a_dry_run_touches_no_disk_and_no_other_agent(
     make: Make, tmp_path: Path
 ) -> None:
@@ -290,9 +272,8 @@ def test_what_is_told_is_counted(make: Make) -> None:
 
 
 @contextlib.contextmanager
-def running(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+def running(parts: Parts) -> Generator[None]:
     """Run it in a thread, which no signal reaches."""
-    monkeypatch.setattr(assembly, "_signals", lambda _: contextlib.nullcontext())
     thread = threading.Thread(target=parts.run)
     thread.start()
     try:
@@ -304,7 +285,7 @@ def running(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
 
 
 def test_the_supervisor_hears_of_its_beginning_its_life_and_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
@@ -317,7 +298,7 @@ def test_the_supervisor_hears_of_its_beginning_its_life_and_its_end(
         }
         parts = Parts(settings(tmp_path), environ=environ, clock=SystemClock())
         heard: list[str] = []
-        with running(parts, monkeypatch):
+        with running(parts):
             while not any("WATCHDOG=1" in each for each in heard):
                 heard.append(listener.recv(4096).decode())
         parts.close()
@@ -327,11 +308,11 @@ def test_the_supervisor_hears_of_its_beginning_its_life_and_its_end(
 
 
 def test_pages_answer_while_it_works_and_are_gone_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     found = settings(tmp_path, listen="127.0.0.1:0")
     parts = Parts(found, environ={}, clock=SystemClock())
-    with running(parts, monkeypatch):
+    with running(parts):
         client = Client(
             parse_url(f"http://{parts.address}"), clock=SystemClock(), body_max=1 << 16
         )

@@ -147,6 +147,41 @@ def test_try_asks_the_others_once_and_no_longer_than_until_it_begins(
     assert out.splitlines()[2:] == [*head, "  NotBefore - 14m approve"]
 
 
+def test_try_looks_as_far_as_another_event_while_the_others_are_asked(
+    agent: Say, tmp_path: Path
+) -> None:
+    """To ask them every two seconds for a day takes no turn of the trial."""
+    (tmp_path / "token").write_text("s3cret\n")
+    (tmp_path / "agent.toml").write_text(
+        '[[handler]]\nname = "drain"\nkind = "exec"\nprepare = "true"\n'
+        '[[rule]]\ntype = ["Freeze"]\nhandlers = "drain"\napprover = "all"\n'
+        '[[rule]]\nhandlers = "drain"\nstart = "NotBefore - 5m"\n'
+        '[peers]\ntoken_file = "token"\nurl = "http://{name}:9465"\n'
+    )
+    asking = {
+        **EVENT,
+        "EventId": "E2",
+        "EventType": "Freeze",
+        "Resources": ["web_0", "web_1"],
+        "NotBefore": "Tue, 24 Nov 2026 22:00:00 GMT",
+    }
+    later = {**EVENT, "NotBefore": "Tue, 24 Nov 2026 21:00:00 GMT"}
+    file = write(tmp_path, asking, later)
+    status, out, _ = agent("try", file, "--vm", "web_0", "--at", "2026-11-23T21:00:00Z")
+    assert status == 0
+    assert out.splitlines()[1:] == [
+        "Freeze Scheduled E2",
+        "  matches  rule 1",
+        "  now      prepare with drain, in 5 m at most",
+        "  now      ask web_1 whether they are prepared, every 2 s",
+        "  not approved: not prepared yet: web_1",
+        "Reboot Scheduled E1",
+        "  matches  rule 2",
+        "  NotBefore - 5m prepare with drain, in 4 m 53 s at most",
+        "  NotBefore - 5m approve",
+    ]
+
+
 def test_try_tells_nothing_of_an_event_after_its_beginning(
     agent: Say, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from forewarn.agent.core import steps
 from forewarn.agent.core.model import Consent, Memory, Phase, Stage
-from forewarn.agent.core.policy import Handler, Policy, Rule
+from forewarn.agent.core.policy import GoneAfter, Handler, Policy, Rule
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import Journal
 from forewarn.instants import SECOND, Micros
@@ -192,12 +192,16 @@ def test_dying_again_and_again_it_still_comes_to_the_end() -> None:
     assert story.crashes > 4
 
 
+QUIET = GoneAfter().started // SECOND
+"""Seconds of documents without an event, before what is `always` runs."""
+
+
 def test_a_lost_journal_has_what_is_always_recovered_once() -> None:
     """As after a redeploy: nobody knows what was prepared, and it is undone."""
     machine = Machine()
     worker = Worker(ALWAYS, machine, MemoryJournal())
     worker.begin()
-    for _ in range(10):
+    for _ in range(QUIET + 10):
         worker.second()
     assert machine.begun == [(Phase.RECOVER, "mount", "")]
     assert worker.memory.lost_journal is False
@@ -214,14 +218,14 @@ def test_a_lost_journal_and_a_crash_at_each_write_is_no_more(is_durable: bool) -
         try:
             worker = Worker(ALWAYS, machine, crashing)
             worker.begin()
-            for _ in range(8):
+            for _ in range(QUIET + 8):
                 worker.second()
         except CrashError:
             crashes = 1
             machine.pass_time(5 * SECOND)
         worker = Worker(ALWAYS, machine, journal)
         worker.begin()
-        for _ in range(10):
+        for _ in range(QUIET + 10):
             worker.second()
         assert machine.begun == [(Phase.RECOVER, "mount", "")]
         assert journal.load().lost_journal is False

@@ -16,6 +16,13 @@ def test_an_event_without_not_before_says_so_as_the_wire_does() -> None:
     assert forms.event_words(Notice(event_id="E1"))["not_before"] == ""
 
 
+def test_an_id_is_as_it_came() -> None:
+    notice = Notice(event_id="AB-1", wire_id="ab-1")
+    assert forms.event_json(notice)["EventId"] == "ab-1"
+    assert forms.event_words(notice)["id"] == "ab-1"
+    assert forms.event_words(Notice(event_id="AB-1"))["id"] == "AB-1"
+
+
 def test_where_there_is_no_event_every_word_is_there_nevertheless() -> None:
     assert forms.event_json(None) == {}
     assert forms.event_words(None).keys() == forms.event_words(notice_of()).keys()

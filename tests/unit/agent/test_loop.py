@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from forewarn.agent.agent import Agent, tell
+from forewarn.agent.core.lock import ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -85,6 +86,9 @@ class Loop:
         self.sent.append(send.event_id)
 
     def ask(self, asked: AskPeers) -> None:
+        raise AssertionError(asked)
+
+    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
         raise AssertionError(asked)
 
     def give(self, *inputs: Input) -> None:

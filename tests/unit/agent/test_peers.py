@@ -39,7 +39,7 @@ def said(
     return caplog.messages[0] if told.empty() else told.get()
 
 
-@pytest.mark.parametrize("vm", ["web_1", ""])
+@pytest.mark.parametrize("vm", ["web_1", "WEB_1", ""])
 @pytest.mark.parametrize("prepared", [True, False])
 def test_another_agent_says_how_it_stands(
     vm: str, prepared: bool, caplog: pytest.LogCaptureFixture

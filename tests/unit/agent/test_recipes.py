@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.core.model import StepState
+from forewarn.agent.core.lock import (
+    Lock,
+    LockAnswer,
+    LockState,
+    ReleaseLock,
+    TakeLock,
+)
+from forewarn.agent.core.model import Memory, StepState
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.rules import default_rules
 from forewarn.instants import HOUR, MINUTE, SECOND, parse_instant
@@ -144,6 +151,40 @@ def test_all_must_be_prepared(cook: Cook) -> None:
     alone.end("pool")
     alone.end("checkpoint")
     assert alone.sent == ["E1"]
+
+
+def test_one_vm_at_a_time(cook: Cook) -> None:
+    policy = cook("One VM at a time")
+    free = Memory(lock=Lock(state=LockState.FREE))
+    first, second = (Life(policy, name=name, memory=free) for name in ("vm1", "vm2"))
+    slot: list[str] = []
+    for life in (first, second):
+        event = notice(f"OF-{life.name}", resources=(life.name,))
+        freeze = notice(
+            f"FREEZE-{life.name}",
+            resources=(life.name,),
+            event_type="Freeze",
+            duration_seconds=5,
+        )
+        life.poll(event, freeze)
+        assert life.sent == [freeze.event_id]
+        life.end("pool")
+        life.end("checkpoint")
+        asked = life.lock_asked[-1]
+        assert isinstance(asked, TakeLock)
+        is_free = not slot
+        slot.append(asked.holder)
+        life.lock_says(LockAnswer.TAKEN if is_free else LockAnswer.REFUSED)
+        assert (event.event_id in life.sent) is is_free
+    gone(first)
+    first.end("checkpoint")
+    first.end("pool")
+    first.sleep(5 * MINUTE - SECOND)
+    assert len(first.lock_asked) == 1
+    first.sleep(SECOND)
+    assert isinstance(first.lock_asked[-1], ReleaseLock)
+    second.sleep(15 * MINUTE - 10 * SECOND)
+    assert second.sent[-1] == "OF-vm2"
 
 
 @pytest.mark.parametrize(

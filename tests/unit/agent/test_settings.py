@@ -229,6 +229,15 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
         ('[[rule]]\nhandlers = ["a"]\ntakeover = "5s"', "nobody is waited for"),
         ('[[rule]]\nhandlers = ["a"]\nstart = "NotBefore - 1s"', "leaves no time"),
         ('[[rule]]\napprove = "never"\nstart = "NotBefore - 1m"', "nothing to begin"),
+        (
+            '[[rule]]\nhandlers = ["a"]\nstart = { b = "NotBefore - 5m" }',
+            'the rule has no handler "b"',
+        ),
+        (
+            '[[rule]]\nhandlers = ["a"]\nstart = { a = "NotBefore - 1s" }',
+            "leaves no time",
+        ),
+        ('[[rule]]\nhandlers = ["a"]\nstart = { a = 5 }', "must be"),
         ('[[rule]]\nhandlers = ["a", "a"]', "is there twice"),
         ('[[rule]]\napprove = "never"\nmin_lead = "2m"\nmax_lead = "1m"', "is less"),
         ('[[rule]]\napprove = "never"\ntype = "Freze"', 'did you mean "Freeze"'),

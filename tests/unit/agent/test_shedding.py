@@ -16,6 +16,8 @@ import forewarn.agent
 assert not hasattr(forewarn.agent, "settings")
 import forewarn.agent.running
 assert not STARTERS & set(sys.modules), STARTERS & set(sys.modules)
+# Whoever has no lock does without its memory.
+assert not [name for name in sys.modules if name.startswith("forewarn.agent.locks")]
 # What stays is the same as before, and what went works when it is loaded anew.
 from forewarn.agent.core import model
 assert model.Memory is Memory

@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from forewarn.agent.core.model import (
     Note,
     NoteKind,
     Phase,
+    Presence,
     Stage,
     Step,
     StepState,
@@ -176,6 +178,35 @@ def test_nobody_is_told_of_another_vm_before_this_one_has_a_name() -> None:
     assert "of another VM" not in told
 
 
+def test_the_status_says_why_an_event_is_still_believed_to_be_there() -> None:
+    scene = Scene()
+    doubted = task(presence=Presence.MISSING, absent_at=SECOND)
+    left = task(event_id="E2", stage=Stage.OWED, presence=Presence.GONE)
+    why = "no document lists it since 1970-01-01T00:00:01Z"
+    memory = Memory(name="web_0", tasks=(doubted, left))
+    scene.standing = Standing(memory=memory, doubts=(("E1", why),))
+    document = json.loads(scene.get("/status").body)
+    assert [each["presence"] for each in document["events"]] == ["missing", "gone"]
+    assert [each["doubt"] for each in document["events"]] == [why, ""]
+    told = list(status.words_of(document, now=MINUTE))
+    assert f"  presence    {why}" in told
+    assert "\n".join(told).count("presence") == 1
+
+
+def test_the_status_says_that_silence_ends_no_event() -> None:
+    scene = Scene()
+    scene.watched = Watched(failures=3, detail="timed out")
+    scene.standing = Standing(memory=Memory(name="web_0", tasks=(task(),)))
+    document = json.loads(scene.get("/status").body)
+    told = list(status.words_of(document, now=MINUTE))
+    assert (
+        "  presence    as in the last document: silence does not end an event" in told
+    )
+    document["events"][0]["doubt"] = "no document lists it"
+    told = "\n".join(status.words_of(document, now=MINUTE))
+    assert "no document lists it; no time counts while the endpoint is silent" in told
+
+
 def test_in_a_dry_run_an_approval_would_be_given() -> None:
     memory = Memory(name="web_0", tasks=(task(consent=Consent.GIVEN),))
     for mode, words in (("dry run", "would be given: dry run"), ("normal", "given")):
@@ -245,6 +276,22 @@ def test_what_happened_is_counted() -> None:
     assert value(text, 'forewarn_agent_approvals_total{result="given"}') == 1
     assert value(text, 'forewarn_agent_approvals_total{result="unanswered"}') == 1
     assert value(text, 'forewarn_agent_events{type="Reboot",status="Scheduled"}') == 1
+
+
+def test_when_the_next_event_may_begin_is_a_metric() -> None:
+    def due(*tasks: Task) -> float:
+        text = Metrics(Memory()).text(metrics.now_of(Memory(tasks=tasks)))
+        name = "forewarn_agent_not_before_timestamp_seconds"
+        return value(text, f'{name}{{type="Reboot"}}')
+
+    late = task(event_id="E2", notice=replace(NOTICE, not_before=30 * MINUTE))
+    begun = replace(NOTICE, status="Started", not_before=MINUTE)
+    unknown = replace(NOTICE, not_before=None)
+    assert due() == 0
+    assert due(late) == 1800
+    assert due(late, task()) == 900
+    assert due(late, task(notice=begun), task(notice=unknown)) == 1800
+    assert due(late, task(mine=False)) == 1800
 
 
 def test_what_was_before_the_start_is_not_counted_again() -> None:

@@ -1,6 +1,7 @@
 """The watcher's turns on a virtual clock: what is told, and what is only counted."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,8 @@ class Watching:
     """A watcher whose turns are made by hand."""
 
     def __init__(self, *answers: Asked | Exception, name: str = "vm_0") -> None:
+        self.is_wanted = False
+        """The main loop wants answers that bring nothing new."""
         self.clock = VirtualClock(START)
         self.endpoint = FakeEndpoint(answers, self.clock)
         self.told: list[Polled] = []
@@ -78,6 +81,7 @@ class Watching:
             clock=self.clock,
             tell=self.told.append,
             name=name,
+            wanted=lambda: self.is_wanted,
             chance=lambda: 0.0,
         )
 
@@ -92,7 +96,63 @@ class Watching:
 def test_a_document_is_told_twice_and_then_no_more() -> None:
     watching = Watching(changed(QUIET), same(QUIET))
     assert watching.turn(5) == [SECOND] * 5
-    assert watching.told == [Polled(notices=(), name="vm_0")] * 2
+    assert watching.told == [
+        Polled(notices=(), name="vm_0", incarnation=1),
+        Polled(notices=(), name="vm_0", incarnation=1, heard=SECOND),
+    ]
+
+
+def test_what_is_wanted_is_told_each_time_and_not_waited_for() -> None:
+    watching = Watching(changed(QUIET), same(QUIET))
+    watching.endpoint.longest_wait = MINUTE
+    watching.turn(3)
+    assert [wait for _, wait, _ in watching.endpoint.asked] == [0, 0, MINUTE]
+    watching.is_wanted = True
+    watching.turn(3)
+    assert [wait for _, wait, _ in watching.endpoint.asked[3:]] == [0, 0, 0]
+    assert len(watching.told) == 5
+    watching.is_wanted = False
+    watching.turn(3)
+    assert len(watching.told) == 5
+
+
+def test_only_time_in_which_it_answers_counts_as_heard() -> None:
+    watching = Watching(changed(QUIET), same(QUIET), FAILED, FAILED, same(QUIET))
+    watching.is_wanted = True
+    watching.turn(2)
+    watching.clock.advance_to(watching.clock.now() + 10 * MINUTE)
+    watching.turn(2)
+    watching.turn(2)
+    heard = [polled.heard for polled in watching.told]
+    # After a silence, as much as could have passed without one.
+    most = Pace().interval + Pace().timeout
+    assert heard == [0, SECOND, SECOND + most, 2 * SECOND + most]
+
+
+EMPTY = Asked(
+    result=Result.EMPTY,
+    reading=Reading(incarnation=None, notices=(), is_empty=True),
+)
+
+
+def test_an_empty_body_is_an_answer_and_no_outage() -> None:
+    watching = Watching(replace(EMPTY, is_changed=True), EMPTY)
+    assert watching.turn(10) == [SECOND] * 10
+    view = watching.watcher.view
+    assert (view.failures, view.last, view.detail) == (0, Result.EMPTY, "")
+    assert (view.events, view.incarnation) == (0, None)
+    assert watching.watcher.age() == SECOND
+    assert watching.told == [
+        Polled(notices=(), name="vm_0", is_empty=True),
+        Polled(notices=(), name="vm_0", is_empty=True, heard=SECOND),
+    ]
+
+
+def test_where_all_is_empty_the_name_is_learned_all_the_same() -> None:
+    watching = Watching(replace(EMPTY, is_changed=True), EMPTY, name="")
+    watching.turn()
+    assert watching.watcher.view.name == "vm_0"
+    assert watching.told[0].name == "vm_0"
 
 
 def test_each_change_is_told_and_confirmed() -> None:

@@ -70,7 +70,9 @@ def test_the_reference_is_as_the_parsers(request: pytest.FixtureRequest) -> None
 
 @pytest.mark.system
 @pytest.mark.slow
-def test_the_bare_package_has_help_and_checks_fleet_files(tmp_path: Path) -> None:
+def test_the_bare_package_has_help_and_checks_fleet_files_and_endpoints(
+    tmp_path: Path,
+) -> None:
     """Without an extra: whatever is not ours or Python's cannot be imported."""
     file = tmp_path / "fleet.toml"
     file.write_text('[[host]]\nname = "h1"\n')
@@ -98,6 +100,8 @@ def test_the_bare_package_has_help_and_checks_fleet_files(tmp_path: Path) -> Non
     assert run("--help").returncode == 0
     assert run("serve", "--help").returncode == 0
     assert "is sound" in run("fleet", "validate", str(file)).stdout
+    nobody = run("conform", "http://127.0.0.1:9")
+    assert (nobody.returncode, "cannot be reached" in nobody.stderr) == (3, True)
     for words in (["serve"], ["operations"], ["reboot", "web_0"]):
         ended = run(*words)
         assert ended.returncode == 2

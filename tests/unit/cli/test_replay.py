@@ -1,9 +1,14 @@
 """The words of `simulate --replay`: what goes together, and what does not."""
 
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
 import pytest
 
 from forewarn.cli import main
 from forewarn.cli.commands.simulator import SIMULATE
+from forewarn.sim.recording import Outcome, Recording
+from tests.support import recordings
 
 
 @pytest.mark.parametrize(
@@ -11,7 +16,6 @@ from forewarn.cli.commands.simulator import SIMULATE
     [
         (["live-migration"], "--replay and a scenario do not go together"),
         (["--fleet", "f.toml"], "--replay and --fleet do not go together"),
-        (["--junit", "r.xml"], "--replay and --junit do not go together"),
         (["--profile", "real"], "--replay and --profile real do not go together"),
         (["--speed", "0"], "--speed: must be 0.001 to"),
         ([], "no.jsonl cannot be read: No such file or directory"),
@@ -32,3 +36,75 @@ def test_exact_is_for_a_replay(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_of_exact_names_the_bytes_that_differ() -> None:
     (exact,) = (each for each in SIMULATE.options if each.name == "--exact")
     assert "except for the Date header" in exact.help
+
+
+STILL = recordings.document(2, recordings.event())
+
+
+def played(*steps: tuple[float, Outcome], seconds: float = 1) -> Recording:
+    return recordings.recording((0, recordings.document(1)), *steps, seconds=seconds)
+
+
+def found(
+    file: Path, expect: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, list[str], ET.Element]:
+    """Return the status, what was told of clients, and the report of a replay."""
+    report = file.with_suffix(".xml")
+    status = main(
+        [
+            *("simulate", "--replay", str(file), "--wait", "0s", "--speed", "10"),
+            *("--expect", expect, "--junit", str(report)),
+        ]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    told = [line.split(None, 1)[1] for line in lines]
+    kept = [line for line in told if line.startswith(("passed", "failed", "skipped"))]
+    [suite] = ET.parse(report).getroot().findall("testsuite")
+    assert suite.get("name") == file.stem
+    return status, kept, suite
+
+
+@pytest.mark.parametrize(
+    ("expect", "status", "line", "counts"),
+    [
+        ("scenario", 1, "failed    client web_0 asks for its events: no client ", "01"),
+        ("asked", 1, "failed    client web_0 asks for its events: no client as", "01"),
+        (
+            "none",
+            0,
+            "skipped   clients: not judged: nothing is expected of clients",
+            "00",
+        ),
+    ],
+)
+def test_a_recording_that_nobody_asked_has_tested_nothing(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    expect: str,
+    status: int,
+    line: str,
+    counts: str,
+) -> None:
+    file = recordings.write(tmp_path / "life.jsonl", played((0.1, STILL)))
+    ended, told, suite = found(file, expect, capsys)
+    assert ended == status
+    assert told[0].startswith(line)
+    assert f"{suite.get('failures')}{suite.get('errors')}" == counts
+
+
+def test_what_was_not_approved_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = recordings.document(3, recordings.event(status="Started"))
+    file = recordings.write(
+        tmp_path / "life.jsonl", played((0.1, STILL), (0.6, started))
+    )
+    status, told, suite = found(file, "approved", capsys)
+    assert status == 1
+    assert told[1].startswith(
+        "failed    client web_0 approves Freeze D4713D60 of web_0: "
+    )
+    assert "until the recording shows it Started" in told[1]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (
+        *("2", "1", "1"),
+    )

@@ -179,7 +179,9 @@ def test_scenarios_are_listed_with_their_timelines(forewarn: Run) -> None:
     found = json.loads(forewarn("simulate", "--list", "--json").out)
     assert len(found) > 15
     for each in found:
-        assert set(each) == {"name", "aliases", "description", "timeline"}
+        keys = {"name", "aliases", "description", "speed", "clients", "timeline"}
+        assert set(each) == keys
+        assert each["clients"], each["name"]
         assert each["timeline"], each["name"]
     plain = forewarn("simulate", "--list").out
     assert all(f"\n  {each['description']}\n" in plain for each in found)

@@ -1,5 +1,7 @@
 """Actors: their texts, and what code decides on."""
 
+from __future__ import annotations
+
 import pytest
 
 from forewarn.protocol import actors

@@ -1,5 +1,7 @@
 """The bodies of approvals, good and bad."""
 
+from __future__ import annotations
+
 import json
 import uuid
 

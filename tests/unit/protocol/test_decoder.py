@@ -1,5 +1,7 @@
 """Documents are read from whoever wrote them, and only silence is refused."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 from typing import Any
@@ -16,6 +18,7 @@ from forewarn.protocol.decoder import (
     ODDITIES_MAX,
     UnreadableError,
     decode,
+    is_empty,
 )
 from forewarn.protocol.documents import render
 from forewarn.protocol.events import EventSource, EventType
@@ -70,7 +73,22 @@ def test_a_document_is_read() -> None:
     assert reading.notices == (NOTICE,)
     assert reading.incarnation == 2
     assert reading.oddities == ()
-    assert reading.spelled == ()
+    assert reading.notices[0].id_on_wire == ID
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b"", True),
+        (b" \r\n\t", True),
+        (b"\xef\xbb\xbf", True),
+        (b"{}", False),
+        (b"null", False),
+        (b"\x00", False),
+    ],
+)
+def test_an_empty_body_is_known(body: bytes, *, wanted: bool) -> None:
+    assert is_empty(body) is wanted
 
 
 def test_our_own_empty_document_is_read_without_a_word() -> None:
@@ -277,8 +295,8 @@ def test_old_versions_lack_members() -> None:
 
 def test_an_id_is_the_same_in_any_case_and_remembered_as_it_came() -> None:
     reading = decode(document({**EVENT, "EventId": ID.lower()}))
-    assert reading.notices[0].event_id == ID
-    assert reading.spelled == ((ID, ID.lower()),)
+    (notice,) = reading.notices
+    assert (notice.event_id, notice.id_on_wire) == (ID, ID.lower())
 
 
 def test_of_duplicates_the_last_counts_and_started_stays() -> None:

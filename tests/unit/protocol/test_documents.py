@@ -1,5 +1,7 @@
 """The bytes of documents."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import fields, replace
 from pathlib import Path

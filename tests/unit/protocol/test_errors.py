@@ -1,5 +1,7 @@
 """Errors: a sentence, a hint, and whose fault it is."""
 
+from __future__ import annotations
+
 import pytest
 
 from forewarn.protocol.errors import (

@@ -1,5 +1,7 @@
 """Events as values."""
 
+from __future__ import annotations
+
 from dataclasses import FrozenInstanceError, replace
 
 import pytest

@@ -1,5 +1,7 @@
 """Changing frozen values: as `dataclasses.replace` does."""
 
+from __future__ import annotations
+
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from typing import Any
 

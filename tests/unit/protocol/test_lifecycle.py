@@ -1,5 +1,7 @@
 """The tables: every status is asked about every input."""
 
+from __future__ import annotations
+
 import enum
 import itertools
 from collections.abc import Callable, Mapping, Sequence

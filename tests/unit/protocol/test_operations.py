@@ -1,5 +1,7 @@
 """Operations and requests as values."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,7 @@
 """The document of the extension, member by member, as docs/inside-the-vm.md has it."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """The table of api-versions."""
 
+from __future__ import annotations
+
 import pytest
 
 from forewarn.protocol import versions

@@ -1,5 +1,7 @@
 """Views: who sees what, and what enabling means."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

@@ -10,11 +10,11 @@ from forewarn.instants import SECOND
 from forewarn.metadata.hub import Hub
 from forewarn.metadata.interposed import InterposedConnection
 from forewarn.metadata.limits import Limits
-from forewarn.sim import replay
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.faults.player import Player
 from forewarn.sim.front import Front
 from forewarn.sim.journal import Journal, Seen
+from forewarn.sim.recorded_faults import RecordedFaults
 from forewarn.sim.recording import Failed, Failure
 from tests.fuzz.talk import Talk, answers_of
 from tests.unit.metadata.support import (
@@ -50,10 +50,10 @@ class Bench:
             clock=self.clock,
             bounds=Limits(throttle_seconds=0),
         )
-        self.faults: Player = replay.RecordedFaults(now=self.clock.now)
+        self.faults: Player = RecordedFaults(now=self.clock.now)
         self.journal = Journal()
         self.told: list[Seen] = []
-        self.journal.on_seen = self.told.append
+        self.journal.on_seen.append(self.told.append)
         self.front = Front(
             faults=self.faults,
             journal=self.journal,
@@ -181,7 +181,7 @@ def test_what_a_recording_has_befalls_the_next_request_too() -> None:
         bench = Bench()
         talk = await poll(bench)
         faults = bench.faults
-        assert isinstance(faults, replay.RecordedFaults)
+        assert isinstance(faults, RecordedFaults)
         called: list[int] = []
         faults.on_first = lambda: called.append(bench.journal.last)
         assert not faults.is_idle

@@ -117,7 +117,7 @@ def test_the_latest_of_a_vm_is_known_also_when_it_is_kept_no_more() -> None:
 def test_who_only_counts_is_told_of_repetitions_too() -> None:
     journal = Journal()
     told: list[str] = []
-    journal.on_seen = lambda seen: told.append(f"seen {seen.number}")
+    journal.on_seen.append(lambda seen: told.append(f"seen {seen.number}"))
     note = journal.repeating(Repeated(see(journal), now=0, monotonic=0.0))
     note(1.0)
     journal.on_again = lambda: told.append(f"again, {journal.last}")
@@ -149,7 +149,7 @@ def test_what_is_of_no_interest_is_not_kept() -> None:
 def test_a_listener_is_told_of_each() -> None:
     journal = Journal()
     told: list[int] = []
-    journal.on_seen = lambda seen: told.append(seen.number)
+    journal.on_seen.append(lambda seen: told.append(seen.number))
     see(journal)
     see(journal)
     assert told == [1, 2]

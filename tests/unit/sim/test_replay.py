@@ -11,7 +11,7 @@ from forewarn.metadata.endpoint import Approve, Hold
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.protocol.versions import VERSIONS
-from forewarn.sim.recorded import Redating, as_older, event_ids
+from forewarn.sim.recorded import Redating, as_older
 from forewarn.sim.recording import (
     Answer,
     Failed,
@@ -224,7 +224,6 @@ async def test_older_versions_are_made_of_the_recorded_one() -> None:
 def test_what_is_no_document_is_the_same_in_all_versions() -> None:
     assert as_older(b"<html>", VERSIONS[0]) == b"<html>"
     assert as_older(b'{"Events":null}', VERSIONS[0]) == b'{"Events":null}'
-    assert event_ids(b'{"Events":[1,{"EventId":5},{"EventId":"ab"}]}') == {"AB"}
 
 
 @in_loop
@@ -311,3 +310,47 @@ async def test_a_failure_begins_when_it_was_met() -> None:
     assert story.replay.faults.is_idle
     story.advance(0.1)
     assert not story.replay.faults.is_idle
+
+
+@in_loop
+async def test_time_may_leap_on_the_clock_of_the_machine() -> None:
+    due = START + 900 * SECOND
+    played = recording((0, shown(1)), (10, shown(2, not_before=due)), (60, shown(3)))
+    clock = Running(NOW)
+    replay = Replay(played, clock=clock)
+    replay.add("vm_0")
+    assert not replay.has_begun
+    replay.leap(10 * SECOND)
+    assert replay.has_begun
+    [event] = replay.events.live
+    assert event.not_before == NOW + 890 * SECOND
+    assert replay.next_at == NOW + 50 * SECOND
+    # What waits comes nearer, and is told so.
+    replay.leap(30 * SECOND)
+    [event] = replay.events.live
+    assert event.not_before == NOW + 860 * SECOND
+    replay.pause()
+    clock.instant += 100 * SECOND
+    replay.settle()
+    assert replay.elapsed == 40 * SECOND
+    replay.resume()
+    [event] = replay.events.live
+    assert event.not_before == NOW + 960 * SECOND
+    replay.leap(20 * SECOND)
+    assert replay.events.live == []
+    assert replay.next_at == NOW + 110 * SECOND
+    replay.leap(DAY)
+    assert (replay.is_over, replay.next_at) == (True, None)
+
+
+class Running:
+    """The machine's clock, as far as a test goes on with it."""
+
+    def __init__(self, instant: Micros) -> None:
+        self.instant = instant
+
+    def now(self) -> Micros:
+        return self.instant
+
+    def monotonic(self) -> float:
+        return self.instant / SECOND

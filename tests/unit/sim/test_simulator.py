@@ -9,8 +9,12 @@ from forewarn.service.listening import StartError
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import What
 from forewarn.sim.places import Places
+from forewarn.sim.positions import Addresses
+from forewarn.sim.scenario.file import read_scenario
+from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import Setup
-from forewarn.sim.simulator import Addresses, Simulator
+from forewarn.sim.scenario.time import RunningTime
+from forewarn.sim.simulator import Simulator
 from forewarn.sim.terms import Terms
 from tests.support.open_files import no_more_files
 from tests.support.simulators import ANYWHERE, EVENTS, Simulation, simulation
@@ -269,7 +273,7 @@ def test_where_files_run_out_it_says_what_to_do(loop: LoopThread) -> None:
     simulator = loop.call(lambda: Simulator(Terms(), ANYWHERE))
     with no_more_files(), pytest.raises(StartError) as refused:
         loop.wait(simulator.start())
-    assert refused.value.message.endswith(": Too many open files")
+    assert "3 VMs need 67 open files, and " in refused.value.message
     assert "`ulimit -n`" in refused.value.hint
 
 
@@ -357,3 +361,30 @@ def test_many_simulators_live_side_by_side(loop: LoopThread) -> None:
         one.api("reboot", {"vms": ["web_0"]})
         assert len(one.events()) == 1
         assert other.events() == []
+
+
+def test_only_a_good_question_for_events_lets_a_scenario_begin(
+    running: Simulation,
+) -> None:
+    """Others enable nothing, so what happened then would come without notice."""
+    running.sim("reset", {})
+    running.news.clear()
+    scenario = read_scenario('[[step]]\nreboot = "web_1"\n', file="mine.toml")
+
+    def may_begin() -> bool:
+        stage = running.simulator.stage
+        runner = Runner(stage, RunningTime(stage))
+        return running.loop.wait(runner.wait_for_clients([scenario], seconds=0.0))
+
+    base = running.url("web_1")
+    instance = "/metadata/instance?api-version=2021-02-01"
+    assert running.ask(base + instance)[1]["compute"]["name"] == "web_1"
+    assert running.ask(base + EVENTS.replace("2020-07-01", "1999-01-01"))[0] == 400
+    assert running.ask(base + EVENTS.replace("events", "event"))[0] == 404
+    running.sim("faults", {"vms": ["web_1"], "faults": "500"})
+    assert running.ask(base + EVENTS)[0] == 500
+    assert not may_begin()
+    assert What.ASKED not in {each.what for each in running.news}
+    running.sim("faults/clear", {"vms": ["web_1"]})
+    running.document("web_1")
+    assert may_begin()

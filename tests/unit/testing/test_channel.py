@@ -14,6 +14,7 @@ import pytest
 from forewarn.testing import channel
 from forewarn.testing.channel_verbs import VERBS, Verb, Worlds
 from forewarn.testing.messages import Message
+from tests.support import recordings
 from tests.support.open_files import no_more_files
 from tests.support.processes import PATIENCE_SECONDS, http
 from tests.support.programs import Program
@@ -120,7 +121,8 @@ def test_where_files_run_out_it_is_the_machines_fault(talk: Talk) -> None:
 
 
 def test_a_scenarios_name_may_say_how_fast_it_is(talk: Talk) -> None:
-    talk.done("world", clock="virtual", scenario="User Reboot Dev Timing")
+    name = "User Reboot Dev Timing"
+    talk.done("world", clock="virtual", scenario=name, expect="none")
     talk.done("wait_for_scenario")
     # NotBefore is on a whole second.
     assert "2030-01-01T00:00:2" in talk.done("now")["now"]
@@ -187,14 +189,17 @@ def test_time_and_the_fleet_are_the_testers(talk: Talk) -> None:
     talk.done("restore", name="web_1")
     assert len(talk.done("vms")["vms"]) == 4
     talk.done("advance", by="1d")
-    assert talk.done("run_scenario", name="user-reboot") == {}
+    assert talk.done("run_scenario", name="user-reboot", expect="none") == {}
 
 
 def test_worlds_are_told_apart_by_name(talk: Talk) -> None:
     talk.done("world", world="a", vms=1)
-    talk.done("world", world="b", vms=1, scenario="user-reboot", clock="virtual")
+    begun = talk.done(
+        "world", world="b", vms=1, scenario="user-reboot", clock="virtual"
+    )
     talk.done("reboot", world="a", vm="web_0")
-    assert talk.done("wait_for_scenario", world="b", timeout="50s") == {}
+    with Program(begun["vms"][0]["url"]).running():
+        assert talk.done("wait_for_scenario", world="b", timeout="50s") == {}
     assert len(talk.done("events", world="a")["events"]) == 1
     talk.done("close", world="a")
     assert not talk.say("events", world="a")["ok"]
@@ -215,17 +220,29 @@ def test_the_operator_api_is_told(talk: Talk) -> None:
         ("nonsense", "usage", "this is no JSON"),
         (" \n", "usage", "an empty line is no order"),
         ("[]", "usage", "one JSON object"),
-        ("{}", "usage", "'do' must be a text"),
-        ('{"do":"dance"}', "usage", "there is no verb 'dance'"),
+        ("{}", "usage", "'do' is missing: it must be a text"),
+        (
+            '{"do":"dance"}',
+            "usage",
+            "there is no verb 'dance' (did you mean \"advance\"?)",
+        ),
         ('{"do":"events","world":"other"}', "usage", "there is no world 'other'"),
         ('{"do":"reboot","vm":"web_0","x":1}', "usage", "reboot has no 'x'"),
-        ('{"do":"reboot"}', "usage", "'vm' must be a text"),
-        ('{"do":"reboot","vm":"web_9"}', "refused", "no vm web_9"),
+        ('{"do":"reboot"}', "usage", "'vm' is missing: it must be a text"),
+        ('{"do":"reboot","vm":"web_9"}', "refused", 'no VM "web_9"'),
         ('{"do":"reboot","vm":"web_0","notice":true}', "usage", "'notice' must be"),
-        ('{"do":"reboot","vm":"web_0","notice":"x"}', "refused", "not a duration"),
+        (
+            '{"do":"reboot","vm":"web_0","notice":"x"}',
+            "refused",
+            "notice must be a length",
+        ),
         ('{"do":"advance"}', "usage", "'by' is missing"),
-        ('{"do":"status","event":"x"}', "refused", "no event X"),
-        ('{"do":"world","vms":"2"}', "usage", "'vms' must be a whole number"),
+        ('{"do":"status","event":"x"}', "refused", 'no event "X"; known: none'),
+        (
+            '{"do":"world","vms":"2"}',
+            "usage",
+            "'vms' must be a whole number, not \"2\"",
+        ),
         ('{"do":"world","together":1}', "usage", "'together' must be true or false"),
         ('{"do":"world","speed":"fast"}', "usage", "'speed' must be a number"),
         ('{"do":"world","settings":[]}', "usage", "'settings' must be an object"),
@@ -281,6 +298,64 @@ def test_a_file_that_is_none_is_a_value(
     answer = talk.say("world", clock="virtual", **{key: f"{tmp_path}/{name}"})
     assert (answer["ok"], answer["kind"]) == (False, "refused")
     assert error in answer["error"]
+
+
+def test_a_world_that_cannot_begin_leaves_the_one_that_stands(talk: Talk) -> None:
+    talk.done("world", clock="virtual", seed=0)
+    event = talk.done("reboot", vm="web_0")["event"]["EventId"]
+    for wrong in ({"vms": 0}, {"vms": "2"}, {"faults": "nonsense"}, {"vsm": 2}):
+        assert not talk.say("world", clock="virtual", **wrong)["ok"]
+    assert talk.done("status", event=event)["event"]["status"] == "Scheduled"
+    talk.done("world", clock="virtual")
+    assert not talk.say("status", event=event)["ok"]
+
+
+def test_a_recording_is_replayed(talk: Talk, tmp_path: Path) -> None:
+    file = recordings.write(tmp_path / "life.jsonl", recordings.life())
+    told = talk.done("world", replay=str(file), clock="virtual")
+    assert told["hosts"] == []
+    program = Program(told["vms"][0]["url"])
+    talk.done("advance", by="10s")
+    event = talk.done("wait_for_event", type="Freeze", vm="web_0")["event"]["EventId"]
+    answer = talk.say("assert_approved", event=event, by="web_0")
+    assert (answer["kind"], answer["error"][:19]) == ("failed", "nobody has approved")
+    assert program.look() == [event]
+    assert talk.done("assert_approved", event=event, by="web_0")
+    talk.done("advance", by="2m")
+    [shown] = talk.done("wait_for_replay")["events"]
+    assert (shown["EventId"], shown["status"]) == (event, "Gone")
+    answer = talk.say("reboot", vm="web_0")
+    assert answer["kind"] == "refused"
+    assert "replays a recording" in answer["error"]
+    answer = talk.say("world", replay=str(file), scenario="rollout")
+    assert answer["error"] == "scenario and replay do not go together"
+    assert talk.say("wait_for_event", type="Reboot", timeout=0)["kind"] == "failed"
+
+
+def test_names_of_rules_are_exact(talk: Talk) -> None:
+    [vm] = talk.done("world", vms=1, profile="strict", but="path")["vms"]
+    assert http(f"{vm['url']}/metadata/x")[0] == 404
+    answer = talk.say("assert_no_deviations", but=["path-case", "pat"])
+    assert (answer["kind"], answer["error"][:20]) == ("refused", 'there is no rule "pa')
+    assert "known: http, forwarded, header, path, " in answer["error"]
+    assert talk.say("assert_no_deviations", but="path-case")["kind"] == "failed"
+    assert talk.done("assert_no_deviations", but="path") == {}
+
+
+def test_a_fault_may_be_a_number(talk: Talk) -> None:
+    [vm] = talk.done("world", vms=1)["vms"]
+    talk.done("faults", faults=404)
+    assert http(vm["events_url"])[0] == 404
+    answer = talk.say("faults", faults="500", vm="web_9")
+    assert answer["error"] == (
+        'there is no VM "web_9" (did you mean "web_0"?); known: web_0'
+    )
+
+
+def test_a_missing_file_says_where_it_was_looked_for(talk: Talk) -> None:
+    answer = talk.say("world", fleet="nowhere.toml")
+    assert (answer["kind"], answer["error"][:9]) == ("machine", "[Errno 2]")
+    assert answer["hint"] == f"'nowhere.toml' is looked for in {Path.cwd()}"
 
 
 def test_no_speed_is_beyond_all_numbers(talk: Talk) -> None:

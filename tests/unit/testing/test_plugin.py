@@ -7,31 +7,16 @@ from pathlib import Path
 import pytest
 
 from forewarn.testing.kit import world as _loaded
-from tests.support import processes, programs
+from tests.support import processes, programs, recordings
+from tests.support.inner_runs import HEAD, run
 
 # A run inside this process forgets what it imports; these are kept for the next.
-assert all((_loaded, processes, programs))
+assert all((_loaded, processes, programs, recordings))
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "testing"
 
 # Where one of these is set, pytest itself tells more of a comparison.
 ON_CI = ("CI", "BUILD_NUMBER")
-
-HEAD = """
-import os
-from pathlib import Path
-import pytest
-from forewarn.testing import ScheduledEvents
-from tests.support.processes import eventually
-from tests.support.programs import Program
-"""
-
-
-def run(pytester: pytest.Pytester, text: str, *words: str) -> pytest.RunResult:
-    pytester.makepyfile(HEAD + text)
-    return pytester.runpytest_inprocess(
-        "-p", "no:cacheprovider", "-W", "error", "--strict-markers", *words
-    )
 
 
 def test_a_test_of_five_lines(pytester: pytest.Pytester) -> None:
@@ -55,6 +40,7 @@ def test_afterwards_nothing_is_left() -> None:
 
 
 def test_a_mark_says_what_the_world_is_like(pytester: pytest.Pytester) -> None:
+    recordings.write(pytester.path / "life.jsonl", recordings.life())
     done = run(
         pytester,
         """
@@ -72,7 +58,24 @@ def test_of_its_own(scheduled_events: ScheduledEvents) -> None:
 
 @pytest.mark.scheduled_events(scenario="user-reboot")
 def test_of_a_scenario(scheduled_events: ScheduledEvents) -> None:
-    assert scheduled_events.wait_for_scenario().passed
+    with Program(scheduled_events.vm("web_0").url).running():
+        assert scheduled_events.wait_for_scenario().passed
+
+@pytest.mark.scheduled_events(4)
+def test_of_so_many(scheduled_events: ScheduledEvents) -> None:
+    assert len(scheduled_events.vms) == 4
+
+@pytest.mark.parametrize("scheduled_events", [{"vms": 1}], indirect=True)
+@pytest.mark.scheduled_events(vms=2)
+def test_of_a_parameter(scheduled_events: ScheduledEvents) -> None:
+    assert len(scheduled_events.vms) == 1
+
+@pytest.mark.scheduled_events(replay="life.jsonl", clock="virtual")
+def test_of_a_recording(scheduled_events: ScheduledEvents) -> None:
+    scheduled_events.advance("10s")
+    [event] = scheduled_events.events
+    Program(os.environ["FOREWARN_ENDPOINT"]).look()
+    event.assert_approved("web_0")
 
 @pytest.mark.scheduled_events(faults="500 x1")
 def test_of_faults(scheduled_events: ScheduledEvents) -> None:
@@ -81,11 +84,11 @@ def test_of_faults(scheduled_events: ScheduledEvents) -> None:
     assert scheduled_events.journal[0].status == 500
 """,
     )
-    done.assert_outcomes(passed=4)
+    done.assert_outcomes(passed=7)
 
 
 @pytest.mark.parametrize(
-    "mark", ["vms=0", "5", "nothing=1", "scenario='nothing'", "clock='sun'"]
+    "mark", ["vms=0", "'5'", "5, 6", "5, vms=6", "nothing=1", "clock='sun'"]
 )
 def test_a_mark_that_cannot_be_is_told(pytester: pytest.Pytester, mark: str) -> None:
     done = run(
@@ -97,8 +100,15 @@ def test_it(scheduled_events: ScheduledEvents) -> None:
 """,
     )
     done.assert_outcomes(errors=1)
-    wanted = {"vms=0": "1 to 10000 VMs", "5": "takes names only"}
-    done.stdout.fnmatch_lines([f"*{wanted.get(mark, mark.split('=', maxsplit=1)[0])}*"])
+    wanted = {
+        "vms=0": "1 to 10000 VMs",
+        "'5'": "vms must be a whole number, not '5'",
+        "5, 6": "and vms alone without",
+        "5, vms=6": "and vms alone without",
+        "nothing=1": "the mark scheduled_events has no 'nothing'; it has vms, *",
+        "clock='sun'": "clock must be *, not 'sun'",
+    }
+    done.stdout.fnmatch_lines([f"*{wanted[mark]}*"])
 
 
 FAILURES = """
@@ -173,40 +183,6 @@ def _told(lines: list[str]) -> str:
     return re.sub(r"127\.0\.0\.1:\d+|at 0x[0-9a-f]+", "...", text)
 
 
-def test_a_scenario_that_has_failed_fails_the_test(
-    pytester: pytest.Pytester,
-) -> None:
-    pytester.makefile(
-        ".toml",
-        duty="""
-name = "duty"
-description = "web_0 approves a reboot at once."
-[[step]]
-reboot = "web_0"
-[[step]]
-expect = { approved_by = "web_0", within = "100ms" }
-[[step]]
-reboot = "web_1"
-""",
-    )
-    done = run(
-        pytester,
-        """
-@pytest.mark.scheduled_events(scenario="duty.toml")
-def test_it(scheduled_events: ScheduledEvents) -> None:
-    # The last step follows the expectation.
-    eventually(lambda: scheduled_events.vm("web_1").events, bool)
-""",
-    )
-    done.assert_outcomes(passed=1, errors=1)
-    done.stdout.fnmatch_lines(
-        [
-            "scenario duty failed, and was not over:",
-            "  web_0 did not approve * within 0.1 s (duty.toml:5)",
-        ]
-    )
-
-
 BAD_MARKS = """
 @pytest.mark.scheduled_events(vsm=5)
 def test_a_key(scheduled_events: ScheduledEvents) -> None:
@@ -239,14 +215,14 @@ def test_a_wrong_mark_is_told_without_lines_of_ours(pytester: pytest.Pytester) -
     done.assert_outcomes(errors=6)
     done.stdout.fnmatch_lines(
         [
-            "the mark scheduled_events has no 'vsm'; it has vms, together, *",
+            "the mark * has no 'vsm' (did you mean \"vms\"[?]); it has vms, together, *",
             'there is no scenario "spot-premption" (did you mean "spot-preemption"?)',
-            "  hint: *--list*",
+            "hint: *--list*",
             "fleet must be the text of a fleet file, or a Path, not 3",
             "settings must be a dictionary of texts, such as *",
             "a file of the mark scheduled_events cannot be read: *No such file*",
             "spot-preemption brings its own fleet, so vms says nothing",
-            "  hint: *",
+            "hint: *",
         ]
     )
     done.stdout.no_fnmatch_line("*testing/plugin.py*")
@@ -306,8 +282,11 @@ async def test_the_loop_stays_free(scheduled_events: ScheduledEvents) -> None:
 @pytest.mark.anyio
 @pytest.mark.scheduled_events(scenario="user-reboot", clock="virtual")
 async def test_scenarios_too(scheduled_events: ScheduledEvents) -> None:
-    assert (await scheduled_events.aio.wait_for_scenario()).passed
-    assert (await scheduled_events.aio.run_scenario("user-reboot")).passed
+    with Program(scheduled_events.vm("web_0").url).running():
+        assert (await scheduled_events.aio.wait_for_scenario()).passed
+    aio = scheduled_events.aio
+    unjudged = await aio.run_scenario("user-reboot", expect="none")
+    assert not (unjudged.passed or unjudged.failures)
     with pytest.raises(AssertionError, match="expected 1"):
         await scheduled_events.aio.wait_for_requests(timeout=0)
 
@@ -382,7 +361,9 @@ def test_it():
 
 def test_the_mark_and_the_fixture_are_documented(pytester: pytest.Pytester) -> None:
     marks = pytester.runpytest_inprocess("--markers")
-    marks.stdout.fnmatch_lines(["@pytest.mark.scheduled_events(vms=3, *"])
+    marks.stdout.fnmatch_lines(
+        ["@pytest.mark.scheduled_events(vms=3, [*], together=False, *"]
+    )
     fixtures = pytester.runpytest_inprocess("--fixtures")
     fixtures.stdout.fnmatch_lines(["*Return a world of VMs*"])
 

@@ -1,12 +1,18 @@
 """How a world begins: values of another form, and machines without open files."""
 
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.listening import StartError
+from forewarn.service.settings import SettingsError
+from forewarn.service.values import impacts, policy
+from forewarn.sim.scenario.setup import Setup
 from forewarn.testing import ScheduledEvents
+from forewarn.testing.kit.setup import HEEDED, check_settings
 from forewarn.testing.kit.shared_loop import OPEN_FILES, SharedLoop
 from tests.support import open_files
 from tests.support.programs import Program
@@ -20,13 +26,14 @@ from tests.support.programs import Program
         ({"vms": True}, "vms must be a whole number, not True"),
         ({"together": "yes"}, "together must be True or False, not 'yes'"),
         ({"fleet": 3}, "fleet must be the text of a fleet file, or a Path, not 3"),
-        ({"clock": ["sun"]}, "clock must be a text"),
+        ({"clock": ["sun"]}, 'clock must be "machine" or "virtual", not'),
         ({"speed": "x"}, "speed must be a number above 0, not 'x'"),
         ({"speed": 0, "scenario": "rollout"}, "speed must be a number above 0, not 0"),
         ({"speed": float("nan"), "profile": "real"}, "speed must be a number above 0"),
         ({"settings": ["a"]}, "settings must be a dictionary of texts"),
         ({"settings": {"timing.recovery": 60}}, "settings must be a dictionary"),
-        ({"profile": 3}, "profile must be a text, not 3"),
+        ({"profile": "strikt"}, 'must be "lenient", "real" or "strict", not'),
+        ({"profile": "strikt"}, r'not \'strikt\' \(did you mean "strict"\?\)'),
         ({"enabled": "no"}, "enabled must be True or False, not 'no'"),
         ({"seed": "x"}, "seed must be a whole number, not 'x'"),
         ({"faults": ["500"]}, "faults must be a line of faults, or the Path"),
@@ -58,3 +65,34 @@ def test_where_files_run_out_a_world_says_so() -> None:
         with open_files.no_more_files(), pytest.raises(StartError):
             world.add_vm("late")
         assert Program(world.add_vm("late").url).events() == []
+
+
+VALUES = {"timing.failure_event": "Redeploy", "driver.simulated.faults": "reboot fail"}
+"""Of settings that are neither lengths nor numbers."""
+
+
+@pytest.mark.parametrize("name", HEEDED)
+def test_every_setting_that_is_taken_changes_something(name: str) -> None:
+    def of(settings: Mapping[str, str]) -> object:
+        check_settings(settings)
+        loaded = Setup(fleet="", settings=settings).load()
+        limit = loaded.metadata.rate_limit
+        return policy(loaded), impacts(loaded), limit, loaded.simulated.faults
+
+    for value in (VALUES.get(name), "77", "77s"):
+        if value is None:
+            continue
+        with contextlib.suppress(SettingsError):
+            assert of({name: value}) != of({})
+            return
+    raise AssertionError(f"{name} takes none of these values")
+
+
+def test_faults_of_the_driver_are_played() -> None:
+    settings = {"driver.simulated.faults": "reboot fail", "driver.attempts": "1"}
+    with ScheduledEvents(clock="virtual", settings=settings) as world:
+        event = world.vm("web_0").reboot()
+        event.start()
+        # What has failed is not recovered from.
+        world.advance("5m")
+        event.assert_status("Gone")

@@ -1,5 +1,6 @@
 """Scenarios that a world begins with or runs: how long, how fast, and judged when."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,74 @@ import pytest
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.testing import NotSeenError, ScheduledEvents
+from forewarn.testing.client import HttpClient
 from forewarn.testing.kit import playing
+from forewarn.testing.kit.setup import ExpectName
 from tests.support.processes import eventually
 from tests.support.programs import Program
 
 
 def test_a_scenario_runs_beside_the_test() -> None:
-    with ScheduledEvents(scenario="user-reboot", clock="virtual") as world:
+    with (
+        ScheduledEvents(scenario="user-reboot", clock="virtual") as world,
+        Program(world.vm("web_0").url).running(),
+    ):
         assert world.wait_for_scenario().passed
+        # The VM has been restarted, and may be again.
         assert world.run_scenario("user-reboot").passed
+
+
+def test_a_scenario_begins_when_a_client_has_asked_for_its_events() -> None:
+    name = "/metadata/instance?api-version=2021-02-01"
+    with ScheduledEvents(scenario="user-reboot", enabled=False) as world:
+        vm = world.vm("web_0")
+        client = HttpClient(vm.url, timeout_seconds=5)
+        assert client.ask("GET", name).status == 200
+        assert world.events == []
+        with Program(vm.url).running():
+            [event] = eventually(lambda: world.events, bool)
+            # It has its whole notice, and the client approves it.
+            event.wait_for_approval()
+        world.close()
+
+
+def test_a_client_has_the_time_that_it_takes_on_a_virtual_clock() -> None:
+    """Half an hour's notice is not over in a moment while it is waited for."""
+    with ScheduledEvents(clock="virtual") as world:
+        slow = Program(world.vm("web_0").url).running(pause_seconds=0.2)
+        with slow:
+            result = world.run_scenario("live-migration", expect="approved")
+    assert result.passed
+
+
+def test_a_client_that_sleeps_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A turn of a virtual clock waits for clients that may yet act.
+    monkeypatch.setattr(playing, "REST_SECONDS", 0.0)
+    with ScheduledEvents(clock="virtual") as world:
+        program = Program(world.vm("web_0").url)
+        asking = threading.Timer(0.05, program.events)
+        asking.start()
+        with pytest.raises(NotSeenError, match="web_0 did not approve e1 "):
+            world.run_scenario("live-migration")
+        asking.join()
+
+
+def test_a_scenario_that_nobody_asked_is_no_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(playing, "CLIENT_SECONDS", 0.05)
+    with ScheduledEvents(clock="virtual") as world:
+        url = world.vm("web_0").url
+        levels: tuple[ExpectName, ...] = ("scenario", "asked", "approved")
+        for expect in levels:
+            with pytest.raises(NotSeenError, match=rf"nobody asked for .*{url}"):
+                world.run_scenario("live-migration", expect=expect)
+        result = world.run_scenario("live-migration", expect="none")
+        assert not result.passed
+        assert not result.failures
+        wrong: Any = "all"
+        with pytest.raises(RefusedError, match=r"expect must be .* not 'all'"):
+            world.run_scenario("live-migration", expect=wrong)
 
 
 def test_a_scenario_that_fails_fails_the_test(tmp_path: Path) -> None:
@@ -28,8 +88,10 @@ def test_a_scenario_that_fails_fails_the_test(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     with ScheduledEvents(clock="virtual") as world:
-        with pytest.raises(NotSeenError, match=r"scenario approve failed:\n.*web_0"):
-            world.run_scenario(file)
+        with Program(world.vm("web_0").url, vm="nobody").running():
+            wanted = r"scenario approve failed:\n.*web_0"
+            with pytest.raises(NotSeenError, match=wanted):
+                world.run_scenario(file)
         with pytest.raises(RefusedError, match="began without a scenario"):
             world.wait_for_scenario()
 
@@ -54,22 +116,37 @@ def test_what_a_scenario_has_decided_counts_before_it_is_over(tmp_path: Path) ->
     file = tmp_path / "duty.toml"
     file.write_text(DUTY, encoding="utf-8")
     wanted = r"duty failed, and was not over:\n  web_0 did not .*duty.toml:7\)\nevents"
-    world = ScheduledEvents(scenario=file)
-    with pytest.raises(NotSeenError, match=wanted), world:
+    with ScheduledEvents(scenario=file) as world:
+        Program(world.vm("web_0").url).events()
         # The second order follows the first expectation.
         eventually(lambda: world.vm("web_1").events, bool)
+        with pytest.raises(NotSeenError, match=wanted):
+            world.judge()
+        world.close()
 
 
-def test_what_a_scenario_has_yet_to_decide_does_not_count(tmp_path: Path) -> None:
+def test_what_a_scenario_has_yet_to_decide_is_no_success(tmp_path: Path) -> None:
     file = tmp_path / "duty.toml"
     file.write_text(DUTY.replace("100ms", "1h"), encoding="utf-8")
     with ScheduledEvents(scenario=file) as world:
+        Program(world.vm("web_0").url).events()
+        eventually(lambda: world.vm("web_0").events, bool)
+        with pytest.raises(NotSeenError, match="was not over, and this was not seen"):
+            world.judge()
+        world.close()
+    with ScheduledEvents(scenario=file, expect="asked") as world:
+        with pytest.raises(NotSeenError, match="not seen yet:\n  a client asks"):
+            world.judge()
+        Program(world.vm("web_0").url).events()
+        eventually(lambda: world.vm("web_0").events, bool)
         world.judge()
 
 
 def test_a_name_of_a_scenario_may_say_how_fast_it_is() -> None:
     def took(name: str, **more: Any) -> Micros:
-        with ScheduledEvents(scenario=name, clock="virtual", **more) as world:
+        with ScheduledEvents(
+            scenario=name, clock="virtual", expect="none", **more
+        ) as world:
             return world.wait_for_scenario().took
 
     assert took("Live Migration") == 20 * MINUTE
@@ -87,8 +164,8 @@ def test_a_scenario_is_waited_for_as_long_as_it_takes(
     file.write_text(DUTY.replace("100ms", "1h"), encoding="utf-8")
     with ScheduledEvents(scenario=file, speed=1_000) as world:
         programs = [Program(vm.url, vm.name).running() for vm in world.vms]
-        with pytest.raises(NotSeenError, match=r"duty was not over within 0 s"):
-            world.wait_for_scenario(timeout=0)
         with programs[0], programs[1]:
+            with pytest.raises(NotSeenError, match=r"duty was not over within 0 s"):
+                world.wait_for_scenario(timeout=0)
             assert world.wait_for_scenario().passed
             assert world.run_scenario(file).passed

@@ -1,13 +1,19 @@
-"""What comes in, and what it changes in the memory.
+"""What comes in, and what it changes in the memory; `listing` reads documents. Pure."""
 
-A document that says the contrary of the one before is believed when the next says so
-too: one may be stale, or cut short by whoever is between. What is new is believed at
-once, since a Preempt leaves no time. Pure.
-"""
+from __future__ import annotations
 
 from dataclasses import replace
 
-from forewarn.agent.core import approving, names, recovering, steps, table
+from forewarn.agent.core import (
+    approving,
+    listing,
+    locking,
+    names,
+    recovering,
+    restoring,
+    steps,
+)
+from forewarn.agent.core.lock import LockSaid
 from forewarn.agent.core.model import (
     Answered,
     Consent,
@@ -20,21 +26,12 @@ from forewarn.agent.core.model import (
     PeerSaid,
     Phase,
     Polled,
-    Stage,
     Step,
     StepState,
     Task,
 )
-from forewarn.agent.core.table import Given
-from forewarn.instants import SECOND, Micros
-from forewarn.protocol.notices import STARTED, Notice
-
-CONTRARY = 2
-"""Good documents in a row that it takes to believe that an event has gone, or that
-one is there again."""
-
-EARLY: Micros = SECOND
-"""An event that starts so long before NotBefore was approved by somebody."""
+from forewarn.agent.core.policy import Policy
+from forewarn.instants import Micros
 
 TROUBLES_MAX = 5
 """Reasons that are told of one approval: an endpoint may find a new one each time."""
@@ -42,147 +39,23 @@ TROUBLES_MAX = 5
 Absorbed = tuple[Memory, list[Note]]
 
 
-def absorb(memory: Memory, given: Input, now: Micros) -> Absorbed:
+def absorb(policy: Policy, memory: Memory, given: Input, now: Micros) -> Absorbed:
     """Return the memory after one input, and what is to be told of it."""
-    match given:
-        case Polled():
-            return _polled(memory, given, now)
-        case Finished():
-            return _finished(memory, given, now)
-        case Answered():
-            return _answered(memory, given, now)
-        case PeerSaid():
-            return _heard(memory, given, now), []
-        case _:
-            return _ordered(memory, given, now)
-
-
-def _polled(memory: Memory, polled: Polled, now: Micros) -> Absorbed:
-    memory = replace(memory, name=polled.name or memory.name, has_polled=True)
-    shown = {notice.event_id: notice for notice in polled.notices}
-    tasks: list[Task] = []
-    notes: list[Note] = []
-    for task in memory.tasks:
-        notice = shown.pop(task.event_id, None)
-        if notice is not None and task.mine and memory.name:
-            # Who is no longer named has left the event (clause 4.6).
-            is_left = not names.is_named(notice, memory.name)
-            notice = None if is_left else notice
-        if notice is None:
-            task, told = _missing(task, now)  # noqa: PLW2901
-        else:
-            task, told = _shown(task, notice, memory.name, now)  # noqa: PLW2901
-        tasks.append(task)
-        notes += told
-    for notice in shown.values():
-        task = Task(
-            event_id=notice.event_id,
-            notice=notice,
-            mine=names.is_named(notice, memory.name),
-            seen=now,
-            started=now if notice.has_started else 0,
-        )
-        tasks.append(task)
-        notes.append(_note(task, NoteKind.SEEN, now))
-        if task.started:
-            notes.append(_note(task, NoteKind.STARTED, now, "when it was first seen"))
-    return replace(memory, tasks=tuple(tasks)), notes
-
-
-def _missing(task: Task, now: Micros) -> tuple[Task, list[Note]]:
-    if not task.is_live:
-        return (replace(task, contrary=0) if task.contrary else task), []
-    if task.contrary + 1 < CONTRARY:
-        return replace(task, contrary=task.contrary + 1), []
-    task = replace(table.step(task, Given.LEAVE), contrary=0, gone=now)
-    if task.started:
-        return task, [_note(task, NoteKind.GONE, now)]
-    not_before = task.notice.not_before
-    is_given = task.consent is Consent.GIVEN
-    if not_before is not None and now < not_before and not is_given:
-        return task, [_note(task, NoteKind.CANCELLED, now)]
-    return task, [_note(task, NoteKind.GONE, now, "it was never seen Started")]
-
-
-def _shown(
-    task: Task, notice: Notice, name: str, now: Micros
-) -> tuple[Task, list[Note]]:
-    if not task.is_live:
-        if task.contrary + 1 < CONTRARY:
-            return replace(task, contrary=task.contrary + 1), []
-        task = _returned(task, now)
-    if task.started and not notice.has_started:
-        # Started does not fall back: that document is an old one.
-        notice = replace(notice, status=STARTED)
-    is_named = names.is_named(notice, name)
-    if is_named and not task.mine and task.stage is not Stage.SEEN:
-        task = _new_round(task, Given.CONCERN)
-    begins = notice.has_started and not task.started
-    told = _by_whom(task, now)
-    task = replace(
-        task,
-        notice=notice,
-        is_confirmed=True,
-        contrary=0,
-        mine=task.mine or is_named,
-        started=now if begins else task.started,
-    )
-    return task, [_note(task, NoteKind.STARTED, now, told)] * begins
-
-
-def _by_whom(task: Task, now: Micros) -> str:
-    """Tell of a start that neither this agent nor NotBefore explains."""
-    not_before = task.notice.not_before
-    is_ours = task.consent in {Consent.WANTED, Consent.GIVEN}
-    if not is_ours and not_before is not None:
-        return "somebody else approved it" if now + EARLY < not_before else ""
-    return ""
-
-
-def _returned(task: Task, now: Micros) -> Task:
-    """Return a task whose event is there again, though it was taken for gone."""
-    phases = {step.phase for step in task.steps if step.round == task.round}
-    if task.stage is Stage.OWED and phases == {Phase.PREPARE}:
-        return replace(table.step(task, Given.REAPPEAR), gone=0)
-    # What was approved stays so (clause 3.2).
-    is_given = task.consent is Consent.GIVEN
-    return replace(
-        _new_round(task, Given.COME_BACK),
-        seen=now,
-        started=0,
-        gone=0,
-        over=0,
-        consent=Consent.GIVEN if is_given else Consent.NONE,
-        retry_at=0,
-        troubles=(),
-        is_forced=False,
-    )
-
-
-def _new_round(task: Task, given: Given) -> Task:
-    """Return the task as if nothing had been prepared, but for what is still owed."""
-    owed = steps.owed(task)
-    return replace(
-        table.step(task, given),
-        round=task.round + 1,
-        rule="",
-        rule_sum=0,
-        required=(),
-        steps=tuple(
-            step
-            for step in task.steps
-            if step.state is StepState.RUNNING
-            or (step.phase is Phase.PREPARE and step.handler in owed)
-        ),
-        begun=0,
-        prepared=0,
-        withheld="",
-        peers_ready=(),
-    )
+    if isinstance(given, Polled):
+        return listing.read(policy.gone_after, memory, given, now)
+    if isinstance(given, Finished):
+        return _finished(memory, given, now)
+    if isinstance(given, Answered):
+        return _answered(memory, given, now)
+    if isinstance(given, PeerSaid):
+        return _heard(memory, given, now), []
+    if isinstance(given, LockSaid):
+        return locking.absorb(memory, given, now)
+    return _ordered(memory, given, now)
 
 
 def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
-    for step in recovering.restored(memory, finished.run_id):
+    for step in restoring.find(memory, finished.run_id):
         finished = _explained(finished, step)
         new = replace(step, state=finished.state, detail=finished.detail, ended=now)
         kept = tuple(new if each is step else each for each in memory.restored)
@@ -232,38 +105,42 @@ def _answered(memory: Memory, answered: Answered, now: Micros) -> Absorbed:
     task = memory.find(answered.event_id)
     if task is None or task.consent is not Consent.WANTED:
         return memory, []
-    match answered.consent:
-        case Consent.GIVEN:
-            task = replace(task, consent=Consent.GIVEN, retry_at=0)
-            note = _note(task, NoteKind.APPROVED, now, answered.detail)
-            return memory.put(task), [note]
-        case Consent.REFUSED:
-            task = replace(task, consent=Consent.REFUSED, retry_at=0)
-            note = _note(task, NoteKind.REFUSED, now, answered.detail)
-            return memory.put(task), [note]
-        case _:
-            at = approving.retry_at(task, answered.retry_after, now)
-            task = replace(task, retry_at=at)
-            return _untaken(memory, task, answered.detail, now)
+    if answered.consent is Consent.GIVEN:
+        task = replace(task, consent=Consent.GIVEN, retry_at=0)
+        note = _note(task, NoteKind.APPROVED, now, answered.detail)
+        return memory.put(task), [note]
+    is_refusal = answered.consent is Consent.REFUSED
+    task = replace(task, refusals=task.refusals + is_refusal)
+    if is_refusal and task.refusals >= approving.REFUSALS_MAX:
+        why = answered.detail
+        troubles = (*(each for each in task.troubles if each != why), why)
+        task = replace(task, consent=Consent.REFUSED, retry_at=0, troubles=troubles)
+        detail = f"{task.refusals} times, and not sent again: {why}"
+        return memory.put(task), [_note(task, NoteKind.REFUSED, now, detail)]
+    at = approving.retry_at(task, answered.retry_after, now)
+    task = replace(task, retry_at=at)
+    how = "refused" if is_refusal else "not confirmed"
+    return _untaken(memory, task, how, answered.detail, now)
 
 
-def _untaken(memory: Memory, task: Task, why: str, now: Micros) -> Absorbed:
+def _untaken(memory: Memory, task: Task, how: str, why: str, now: Micros) -> Absorbed:
     """Tell, once for each reason, of an approval that is to be sent again."""
     if why in task.troubles or len(task.troubles) >= TROUBLES_MAX:
         return memory.put(task), []
     task = replace(task, troubles=(*task.troubles, why))
-    detail = f"the approval was not confirmed, and is sent again: {why}"
+    detail = f"the approval was {how}, and is sent again: {why}"
     return memory.put(task), [_note(task, NoteKind.FAILED, now, detail)]
 
 
 def _heard(memory: Memory, said: PeerSaid, now: Micros) -> Memory:
     task = memory.find(said.event_id)
-    if task is None or said.name not in task.notice.resources:
+    if task is None or not names.is_named(task.notice, said.name):
         return memory
-    ready = {name for name in task.peers_ready if name != said.name}
+    key = names.key_of(said.name)
+    ready = {name for name in task.peers_ready if name != key}
     if said.is_prepared:
-        ready.add(said.name)
-    alive = {**dict(task.peers_alive), said.name: now}
+        ready.add(key)
+    alive = {**dict(task.peers_alive), key: now}
     task = replace(
         task,
         peers_ready=tuple(sorted(ready)),
@@ -281,8 +158,10 @@ def _ordered(memory: Memory, ordered: Ordered, now: Micros) -> Absorbed:
             at=now, kind=NoteKind.FAILED, event_id=ordered.event_id, detail=detail
         )
         return memory, [note]
-    consent = Consent.NONE if task.consent is Consent.REFUSED else task.consent
-    return memory.put(replace(task, is_forced=True, consent=consent)), []
+    task = replace(task, is_forced=True)
+    if task.consent is Consent.REFUSED:
+        task = replace(task, consent=Consent.NONE, refusals=0)
+    return memory.put(task), []
 
 
 def _note(task: Task, kind: NoteKind, now: Micros, detail: str = "") -> Note:

@@ -4,22 +4,37 @@ Nothing is approved that a rule wants prepared and that is not; nothing is sent 
 unless nobody answered. Pure.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from __future__ import annotations
 
-from forewarn.agent.core import budget, rules, windows
+from collections.abc import Mapping
+from dataclasses import replace
+
+from forewarn.agent.core import budget, locking, rules, windows
+from forewarn.agent.core.lock import Lock, LockState
 from forewarn.agent.core.model import (
     AskPeers,
     Command,
     Consent,
+    Note,
+    NoteKind,
     Phase,
     Send,
     Stage,
     StepState,
     Task,
 )
-from forewarn.agent.core.policy import Approve, Approver, Policy, Rule, Standby
+from forewarn.agent.core.names import key_of, keys_of, place_of
+from forewarn.agent.core.names import others as others_of
+from forewarn.agent.core.policy import (
+    PEERS_EVERY,
+    Approve,
+    Approver,
+    Policy,
+    Rule,
+    Standby,
+)
 from forewarn.instants import MINUTE, SECOND, Micros, format_instant
+from forewarn.protocol.frozen import frozen_dataclass
 
 SEND_TIMEOUT: Micros = 30 * SECOND
 """After which an approval of which nothing was heard is sent again."""
@@ -35,15 +50,17 @@ until NotBefore: that many attempts are still to come."""
 RETRY_AFTER_MAX: Micros = MINUTE
 """What an endpoint may ask to wait: beyond it, NotBefore is the likelier answer."""
 
-PEERS_EVERY: Micros = 2 * SECOND
-"""Between two questions to the same agents."""
+REFUSALS_MAX = 8
+"""Refusals of one approval until no more are tried. One may be an error of the moment:
+where several servers answer, one lists an event before another knows it. With the pauses
+above, the last is a minute and a half after the first if there is so much time."""
 
 ALIVE_FOR: Micros = 3 * PEERS_EVERY
 """How long an agent that has answered counts as alive, at least: whoever takes over
 sooner than it can be asked again takes over from a leader that is well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Verdict:
     """What becomes of consent now."""
 
@@ -51,33 +68,116 @@ class Verdict:
     commands: tuple[Command, ...] = ()
     waits: str = ""
     """Why it is not approved, for a person; empty: it is, or nothing is to be."""
+    notes: tuple[Note, ...] = ()
     wake: Micros | None = None
 
 
 def consider(
+    task: Task, rule: Rule, policy: Policy, *, name: str, lock: Lock, now: Micros
+) -> Verdict:
+    """Return whether to approve the event of a live task, and what to do for it.
+
+    An event for which the lock was wanted lets go of it where something else stands in
+    the way of its approval, unless its impact may come at any moment.
+    """
+    verdict = _verdict(task, rule, policy, name=name, now=now)
+    is_loose = (
+        task.is_confirmed
+        and task.consent in {Consent.NONE, Consent.REFUSED}
+        and not task.notice.has_started
+    )
+    if is_loose and verdict.task.consent is not Consent.WANTED:
+        return _with_lock(verdict, needs_lock=False)
+    is_new = task.consent is Consent.NONE and verdict.task.consent is Consent.WANTED
+    if not (is_new and locking.is_wanted(task, rule, policy)):
+        return verdict
+    verdict = _with_lock(verdict, needs_lock=True)
+    if task.is_forced:
+        return verdict
+    return _locked(task, verdict, policy, lock, now)
+
+
+def _with_lock(verdict: Verdict, *, needs_lock: bool) -> Verdict:
+    if verdict.task.needs_lock is needs_lock:
+        return verdict
+    return replace(verdict, task=replace(verdict.task, needs_lock=needs_lock))
+
+
+def _locked(
+    task: Task, approved: Verdict, policy: Policy, lock: Lock, now: Micros
+) -> Verdict:
+    """Return the approval that is due, or that it waits for the lock."""
+    terms = policy.lock
+    assert terms is not None, "nothing is wanted of a lock that is not there"
+    ends = locking.deadline(task, terms)
+    is_late = ends is not None and ends <= now
+    if lock.is_held and not (is_late and terms.withholds):
+        return approved
+    why = _why_not_held(lock, terms.label)
+    if is_late and not terms.withholds:
+        note = Note(
+            at=now,
+            kind=NoteKind.LOCK,
+            event_id=task.event_id,
+            detail=f"not had in time, and approved without: {why}",
+            notice=task.notice,
+        )
+        return replace(approved, notes=(note,))
+    # What else was to be done, such as asking peers, is done; nothing is sent.
+    kept = replace(
+        approved.task,
+        consent=task.consent,
+        tries=task.tries,
+        asked=task.asked,
+        retry_at=task.retry_at,
+    )
+    others = tuple(each for each in approved.commands if not isinstance(each, Send))
+    if is_late:
+        why = f"{why}; it was not had in time, so that NotBefore decides"
+        return Verdict(task=kept, commands=others, waits=why)
+    then = ""
+    if ends is not None:
+        what = "left to NotBefore" if terms.withholds else "approved without it"
+        then = f"; at {format_instant(ends)} the event is {what}"
+    return Verdict(
+        task=kept,
+        commands=others,
+        waits=f"waits for {why}{then}",
+        wake=ends,
+    )
+
+
+def _why_not_held(lock: Lock, label: str) -> str:
+    why = lock.trouble or lock.refusal
+    if lock.state is LockState.HELD:
+        why = "it was held when the agent began, and is being confirmed"
+    return f"the {label}: {why or 'it is asked for'}"
+
+
+def _verdict(
     task: Task, rule: Rule, policy: Policy, *, name: str, now: Micros
 ) -> Verdict:
-    """Return whether to approve the event of a live task, and what to do for it."""
-    if task.consent in {Consent.GIVEN, Consent.REFUSED} or task.notice.has_started:
+    """Return whether to approve, whatever the lock says."""
+    if task.consent is Consent.GIVEN or task.notice.has_started:
         return Verdict(task=task)
+    if task.consent is Consent.REFUSED:
+        return Verdict(task=task, waits="; ".join(("refused", *task.troubles[-1:])))
     if policy.is_observer:
         return Verdict(task=task, waits="this agent only observes")
     if not task.is_confirmed:
         why = "no document has shown it since the agent began"
         return Verdict(task=task, waits=why)
-    if task.consent is Consent.WANTED:
-        # A clock that was set back must not make the pause longer.
-        if task.asked <= now < task.retry_at:
-            why = "; ".join(("it is sent, and not confirmed", *task.troubles[-1:]))
-            return Verdict(task=task, waits=why, wake=task.retry_at)
-        return _send(task, now)
-    if task.is_forced:
+    # A clock that was set back must not make the pause longer.
+    if task.consent is Consent.WANTED and task.asked <= now < task.retry_at:
+        why = "; ".join(("it is sent, and not confirmed", *task.troubles[-1:]))
+        return Verdict(task=task, waits=why, wake=task.retry_at)
+    if task.consent is Consent.WANTED or task.is_forced:
         return _send(task, now)
     if not name:
         return Verdict(task=task, waits="the name of this VM is not known yet")
     if not task.mine:
         return _stand_by(task, policy, now)
-    obstacle = _own_obstacle(task, rule, policy)
+    obstacle = _own_obstacle(task, rule, policy, now)
     if obstacle:
         return Verdict(task=task, waits=obstacle)
     if not windows.allows(policy, now):
@@ -91,7 +191,7 @@ def consider(
     return _together(task, rule, policy, name=name, now=now)
 
 
-def _own_obstacle(task: Task, rule: Rule, policy: Policy) -> str:
+def _own_obstacle(task: Task, rule: Rule, policy: Policy, now: Micros) -> str:
     """Return why this VM itself does not want it approved now."""
     if rule.approve is Approve.NEVER:
         return f"{rule.name} never approves" if rule.name else "no rule matches"
@@ -100,7 +200,7 @@ def _own_obstacle(task: Task, rule: Rule, policy: Policy) -> str:
     if task.stage is Stage.SEEN:
         return "its preparation begins later"
     if task.stage is Stage.PREPARING:
-        return "it is being prepared"
+        return _preparing(task, rule, policy, now)
     done = _done(task)
     if task.notice.event_type in rules.UNSAFE_UNPREPARED and not done:
         return f"a {task.notice.event_type} is never approved unprepared"
@@ -108,6 +208,22 @@ def _own_obstacle(task: Task, rule: Rule, policy: Policy) -> str:
     groups = budget.groups_of(task, rule, policy)
     missing = [name for name in budget.required(task, groups) if name not in done]
     return f"not prepared by {', '.join(missing)}" if missing else ""
+
+
+def _preparing(task: Task, rule: Rule, policy: Policy, now: Micros) -> str:
+    """Return what preparation waits for: a handler at work, or one that is later."""
+    if any(step.state is StepState.RUNNING for step in task.steps):
+        return "it is being prepared"
+    later = [
+        (budget.handler_at(task, rule, handler) or now, handler.name)
+        for group in budget.groups_of(task, rule, policy)
+        for handler in group
+        if task.latest(handler.name, Phase.PREPARE) is None
+    ]
+    at, name = min(later, default=(now, ""))
+    if at > now:
+        return f"it is being prepared: {name} begins at {format_instant(at)}"
+    return "it is being prepared"
 
 
 def _done(task: Task) -> set[str]:
@@ -128,13 +244,13 @@ def _stand_by(task: Task, policy: Policy, now: Micros) -> Verdict:
         return Verdict(task=task)
     others = list(task.notice.resources)
     alive = dict(task.peers_alive)
-    since = max([task.seen, *(alive.get(other, 0) for other in others)])
+    since = max([task.seen, *(alive.get(key_of(other), 0) for other in others)])
     commands: tuple[Command, ...] = ()
     wake = since + standby.after
     if wake <= now and windows.allows(policy, now):
         return _send(task, now)
     if policy.has_peers:
-        task, commands, again = _ask(task, others, now)
+        task, commands, again = _ask(task, others, policy, now)
         wake = min(again, wake) if wake > now else again
     return Verdict(
         task=task,
@@ -145,37 +261,40 @@ def _stand_by(task: Task, policy: Policy, now: Micros) -> Verdict:
 
 
 def _is_for(standby: Standby, task: Task) -> bool:
-    named = frozenset(task.notice.resources)
+    named = keys_of(task.notice.resources)
     return (
         # Nobody here knows whether that VM is prepared.
         task.notice.event_type not in rules.UNSAFE_UNPREPARED
         and (not standby.sources or task.notice.source in standby.sources)
         # To approve it is to approve it for every VM that it names.
         and bool(named)
-        and named <= standby.names
+        and named <= keys_of(standby.names)
     )
 
 
 def _together(
     task: Task, rule: Rule, policy: Policy, *, name: str, now: Micros
 ) -> Verdict:
-    """Return who of the named VMs approves: the first, or who takes over."""
+    """Return who of the named VMs approves: the first, or who takes over.
+
+    Nobody approves over the heads of those that are not prepared and say so. Without
+    peers nobody can be asked.
+    """
     resources = task.notice.resources
-    place = resources.index(name) if name in resources else len(resources)
-    others = [other for other in resources if other != name]
+    place = place_of(name, resources)
+    others = others_of(resources, name)
     commands: tuple[Command, ...] = ()
     again: Micros | None = None
-    if policy.has_peers and (rule.approver is Approver.ALL or place > 0):
-        task, commands, again = _ask(task, others, now)
-    if rule.approver is Approver.ALL:
-        missing = [other for other in others if other not in task.peers_ready]
-        if missing:
-            return Verdict(
-                task=task,
-                commands=commands,
-                waits=f"not prepared yet: {', '.join(missing)}",
-                wake=again,
-            )
+    if policy.has_peers:
+        task, commands, again = _ask(task, others, policy, now)
+    missing, until = _missing(task, rule, policy, others, now)
+    if missing:
+        return Verdict(
+            task=task,
+            commands=commands,
+            waits=f"not prepared yet: {', '.join(missing)}",
+            wake=min((each for each in (again, until) if each), default=None),
+        )
     turn = _turn(task, rule, dict(task.peers_alive), resources[:place])
     if turn <= now:
         sent = _send(task, now)
@@ -188,12 +307,37 @@ def _together(
     )
 
 
+def _missing(
+    task: Task, rule: Rule, policy: Policy, others: list[str], now: Micros
+) -> tuple[list[str], Micros]:
+    """Return which named VMs are not prepared, and until when that is certain at most.
+
+    With ALL, those that say nothing are not; with LEADER, those that say nothing are
+    not waited for, once they have had time to answer.
+    """
+    unready = [each for each in others if key_of(each) not in task.peers_ready]
+    if rule.approver is Approver.ALL:
+        return unready, 0
+    if not policy.has_peers:
+        return [], 0
+    alive = dict(task.peers_alive)
+    silent_at: dict[str, Micros] = {}
+    for each in unready:
+        # Who is asked for the first time has time to answer, and who has answered may
+        # be busy for a moment.
+        heard = alive.get(key_of(each), 0)
+        long = max(rule.takeover, ALIVE_FOR) if heard else ALIVE_FOR
+        silent_at[each] = max(heard + long, task.peers_from + ALIVE_FOR)
+    awaited = {each: at for each, at in silent_at.items() if now < at}
+    return list(awaited), min(awaited.values(), default=0)
+
+
 def _turn(
     task: Task, rule: Rule, alive: Mapping[str, Micros], before: tuple[str, ...]
 ) -> Micros:
     """Return when it is this VM's turn: each of those before it has had its time."""
     turn = task.prepared + len(before) * rule.takeover
-    for index, other in enumerate(before):
+    for index, other in enumerate(map(key_of, before)):
         if other in alive:
             # Its agent lives, and will approve; it may yet fall silent.
             left = (len(before) - index) * rule.takeover
@@ -202,13 +346,15 @@ def _turn(
 
 
 def _ask(
-    task: Task, others: list[str], now: Micros
+    task: Task, others: list[str], policy: Policy, now: Micros
 ) -> tuple[Task, tuple[Command, ...], Micros]:
-    again = task.peers_asked + PEERS_EVERY
+    again = task.peers_asked + policy.peers_every
     if task.peers_asked and task.peers_asked <= now < again:
         return task, (), again
     ask = AskPeers(event_id=task.event_id, names=tuple(others))
-    return replace(task, peers_asked=now), (ask,), now + PEERS_EVERY
+    began = task.peers_from if task.peers_asked else now
+    task = replace(task, peers_asked=now, peers_from=began)
+    return task, (ask,), now + policy.peers_every
 
 
 def _send(task: Task, now: Micros) -> Verdict:

@@ -6,6 +6,8 @@ Preempt or an event whose impact may come at any moment, there is no sharing: th
 handlers of highest worth get all that is left, then the next.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from forewarn.agent.core.model import Task
@@ -27,18 +29,30 @@ LEAST = 100 * MILLISECOND
 """With less than this left, a process is not begun any more."""
 
 
-def begin_at(task: Task, rule: Rule) -> Micros:
-    """Return when preparation is to begin."""
+def begin_at(task: Task, rule: Rule) -> Micros | None:
+    """Return when preparation is to begin; None: at once."""
+    return _at(task, rule.start_before)
+
+
+def handler_at(task: Task, rule: Rule, handler: Handler) -> Micros | None:
+    """Return when a handler may begin, once those before it have ended.
+
+    None: at once.
+    """
+    return _at(task, dict(rule.starts).get(handler.name))
+
+
+def _at(task: Task, before: Micros | None) -> Micros | None:
     not_before = task.notice.not_before
     if (
-        rule.start_before is None
+        before is None
         or not_before is None
         or is_hurried(task)
         # The impact may come at any moment after this.
         or task.is_forced
     ):
-        return task.seen
-    return not_before - rule.start_before
+        return None
+    return not_before - before
 
 
 def is_hurried(task: Task) -> bool:

@@ -5,6 +5,8 @@ commands out second, and gives what comes of them to the next call. Deciding aga
 nothing new gives no command again: what was commanded is in the memory. Pure.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,8 +14,11 @@ from forewarn.agent.core import (
     absorbing,
     approving,
     budget,
+    locking,
     preparing,
+    presence,
     recovering,
+    restoring,
     rules,
     steps,
 )
@@ -24,6 +29,7 @@ from forewarn.agent.core.model import (
     Input,
     Memory,
     Note,
+    Presence,
     Run,
     Stage,
     StepState,
@@ -42,8 +48,10 @@ def decide(
     """Return what follows from the inputs, in their order, and from the time."""
     notes: list[Note] = []
     for given in inputs:
-        memory, told = absorbing.absorb(memory, given, now)
+        memory, told = absorbing.absorb(policy, memory, given, now)
         notes += told
+    memory, told = locking.refresh(memory, policy, now)
+    notes += told
     commands: list[Command] = []
     wakes: list[Micros | None] = []
     waits: list[tuple[str, str]] = []
@@ -62,11 +70,16 @@ def decide(
         progress = preparing.advance(before, rule, policy, busy=busy, now=now)
         busy.update(run.handler for run in progress.commands if isinstance(run, Run))
         verdict = approving.consider(
-            progress.task, rule, policy, name=memory.name, now=now
+            progress.task,
+            rule,
+            policy,
+            name=memory.name,
+            lock=memory.lock,
+            now=now,
         )
         tasks[index] = verdict.task
         commands += (*progress.commands, *verdict.commands)
-        notes += progress.notes
+        notes += (*progress.notes, *verdict.notes)
         needed.update(progress.needed)
         wakes += (progress.wake, verdict.wake)
         if verdict.task.stage is Stage.SEEN:
@@ -75,20 +88,45 @@ def decide(
             waits.append((verdict.task.event_id, verdict.waits))
     memory = replace(memory, tasks=tuple(tasks))
     recovery = recovering.advance(memory, policy, now, needed=needed)
+    # Last, since what was recovered now needs it no longer.
+    lock = locking.advance(recovery.memory, policy, now)
+    wakes += (recovery.wake, lock.wake)
+    memory = _forget(lock.memory, policy, now)
+    doubts = doubts_of(memory, policy, now)
     return Decision(
-        memory=_forget(recovery.memory, policy, now),
-        commands=(*commands, *recovery.commands),
+        memory=memory,
+        commands=(*commands, *recovery.commands, *lock.commands),
         notes=(*notes, *recovery.notes),
-        wake=min((each for each in (*wakes, recovery.wake) if each), default=None),
+        wake=min((each for each in wakes if each), default=None),
         waits=tuple(waits),
+        doubts=doubts,
+        wants_answers=bool(doubts) or restoring.waits(memory),
     )
+
+
+def doubts_of(
+    memory: Memory, policy: Policy, now: Micros
+) -> tuple[tuple[str, str], ...]:
+    """Return of each event that may be gone, or back, why that is not believed yet."""
+    reasons = (
+        (task.event_id, presence.explain(task, policy.gone_after, now))
+        for task in memory.tasks
+    )
+    return tuple((event_id, why) for event_id, why in reasons if why)
 
 
 def rule_of(policy: Policy, task: Task, now: Micros) -> Rule:
     """Return the rule that decides about a live task."""
-    if task.stage is Stage.SEEN:
-        return rules.rule_for(policy, task, now)
-    return rules.rule_kept(policy, task, now)
+    is_decided = task.stage is not Stage.SEEN or _has_returned_started(task)
+    return (rules.rule_kept if is_decided else rules.rule_for)(policy, task, now)
+
+
+def _has_returned_started(task: Task) -> bool:
+    """Tell whether an event that was prepared for is back, and has started meanwhile.
+
+    The rules for what is Started when it is first seen are not about it.
+    """
+    return bool(task.rule_sum) and task.notice.has_started
 
 
 def resume(memory: Memory, now: Micros) -> Decision:
@@ -103,7 +141,7 @@ def resume(memory: Memory, now: Micros) -> Decision:
         for task, step in steps.running(memory)
     ]
     commands += [
-        replace(recovering.restoring(step), is_again=True)
+        replace(restoring.command_of(memory, step), is_again=True)
         for step in memory.restored
         if step.state is StepState.RUNNING
     ]
@@ -112,14 +150,32 @@ def resume(memory: Memory, now: Micros) -> Decision:
             task,
             is_confirmed=not task.is_live,
             retry_at=now if task.consent is Consent.WANTED else task.retry_at,
+            # Nobody has listened meanwhile, neither to documents nor to others.
+            absent_from=0,
+            peers_asked=0,
+            presence=_presence_of(task),
         )
         for task in memory.tasks
     )
     return Decision(
-        memory=replace(memory, tasks=tasks, has_polled=False),
+        memory=replace(
+            memory,
+            tasks=tasks,
+            has_polled=False,
+            quiet_from=None,
+            is_quiet=False,
+            lock=locking.resumed(memory.lock, now),
+        ),
         commands=tuple(commands),
         wake=now,
     )
+
+
+def _presence_of(task: Task) -> Presence:
+    """Return a task's presence, also of one of a journal that did not keep it."""
+    if task.presence is Presence.LISTED and not task.is_live:
+        return Presence.GONE
+    return task.presence
 
 
 def _forget(memory: Memory, policy: Policy, now: Micros) -> Memory:

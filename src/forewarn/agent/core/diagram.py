@@ -1,25 +1,37 @@
-"""The table of stages as text for people: `docs/agent-states.md`.
+"""The tables of stages and presence as text for people: `docs/agent-states.md`.
 
-The arrows come from `table.TABLE`, which decides, so the page cannot say otherwise.
+The arrows come from `table.TABLE` and `presence.TABLE`, which decide, so the page
+cannot say otherwise.
 Nothing that runs in a VM imports this. Pure.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-from forewarn.agent.core.model import Stage
-from forewarn.agent.core.table import TABLE, Given
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+from forewarn.agent.core import lock_table, presence, table
+from forewarn.agent.core.lock import LockState
+from forewarn.agent.core.model import Presence, Stage
+from forewarn.agent.core.policy import GoneAfter
+from forewarn.agent.core.presence import Answer
+from forewarn.instants import describe_duration
 from forewarn.protocol.diagrams import Machine, mermaid
 
 _INTRO = """\
-This page is generated from the table in `src/forewarn/agent/core/table.py`, which
-decides; `pytest --rewrite tests/unit/agent/core` writes it anew. What a table lacks
-cannot happen. `forewarn agent status` shows the stage of each event."""
+This page is generated from the tables in `src/forewarn/agent/core/table.py` and
+`presence.py` and `lock_table.py`, which decide; `pytest --rewrite tests/unit/agent/core` writes it anew.
+What a table lacks cannot happen. `forewarn agent status` shows the stage of each event,
+and why it is not certain that it is there."""
 
 
-def _rows() -> Mapping[Stage, Mapping[Given, Stage]]:
+def _rows(
+    arrows: Mapping[tuple[Any, Any], Any], states: type[enum.Enum]
+) -> Mapping[Any, Mapping[Any, Any]]:
     return {
-        stage: {given: target for (at, given), target in TABLE.items() if at is stage}
-        for stage in Stage
+        state: {given: target for (at, given), target in arrows.items() if at is state}
+        for state in states
     }
 
 
@@ -29,7 +41,7 @@ TASK = Machine(
         "Approval stands beside it: an event is approved from *prepared*, never from "
         "*withheld*, and only once (clauses 8.4 and 8.5)."
     ),
-    table=_rows(),
+    table=_rows(table.TABLE, Stage),
     first=Stage.SEEN,
     states={
         Stage.SEEN: (
@@ -46,8 +58,8 @@ TASK = Machine(
             "approves it, but an operator may."
         ),
         Stage.OWED: (
-            "Two documents in a row do not have the event. What was prepared is "
-            "recovered, once no other event of this VM needs it, and is tried until it "
+            "The event is gone, as the second table says. What was prepared is recovered, "
+            "once no other event of this VM needs it, and is tried until it "
             "works."
         ),
         Stage.OVER: (
@@ -58,14 +70,115 @@ TASK = Machine(
 )
 
 
+_USUAL = GoneAfter()
+
+PRESENCE = Machine(
+    title="Whether an event is still there",
+    intro=(
+        "Every answer of the endpoint is judged for each event. An error, a timeout and "
+        "an answer that cannot be read are no input: they say nothing, and no time "
+        "passes during them. *Long enough* is set in `[gone_after]`; the lengths below "
+        "are the defaults, and of those that apply the longest counts."
+    ),
+    table=_rows(presence.TABLE, Presence),
+    first=Presence.LISTED,
+    states={
+        Presence.LISTED: "The last answer lists the event, and it names this VM.",
+        Presence.MISSING: (
+            "Documents do not list it, and their incarnation is higher than that of the "
+            "last one that did. It is gone after "
+            f"{describe_duration(_USUAL.scheduled)} of such answers; after "
+            f"{describe_duration(_USUAL.started)} where it has started, or may have: it "
+            "was approved, or NotBefore has passed."
+        ),
+        Presence.EMPTY: (
+            "The endpoint answers 200 with an empty body. It is gone after "
+            f"{describe_duration(_USUAL.empty)} of such answers."
+        ),
+        Presence.RESET: (
+            "Documents do not list it, and their incarnation is not higher: the "
+            "metadata server was restarted, or another one answers. It is gone after "
+            f"{describe_duration(_USUAL.reset)} of such answers."
+        ),
+        Presence.GONE: "It is gone: what was prepared is recovered.",
+        Presence.RETURNING: (
+            "It was gone, and one document lists it, which may be an old one. The next "
+            "answer decides. An event that is back is prepared for again if its "
+            "recovery had begun."
+        ),
+    },
+)
+
+ANSWERS: Mapping[Answer, str] = {
+    Answer.LISTED: "a document lists the event, and it names this VM if it did before",
+    Answer.MISSING: (
+        "a document with a higher incarnation than the last that listed it does not"
+    ),
+    Answer.RESET: "a document with no such incarnation does not list it",
+    Answer.EMPTY: "status 200 and an empty body",
+    Answer.RENAMED: (
+        "a document does not list it, and lists an unknown event of the same type, "
+        "source and resources that has started, or that waits for the same NotBefore"
+    ),
+    Answer.LONG_ENOUGH: "answers have said the same for long enough",
+}
+"""What each input of `PRESENCE` means."""
+
+
+LOCK = Machine(
+    title="The lock that limits approvals",
+    intro=(
+        "[agent-locks.md](agent-locks.md) says what it is for. One VM has one slot in "
+        "the lock, whatever the number of its events. An event is approved while the "
+        "lock is *held* or *pausing*."
+    ),
+    table=_rows(lock_table.TABLE, LockState),
+    first=LockState.UNKNOWN,
+    states={
+        LockState.UNKNOWN: (
+            "The journal is new, or the settings name another lock. An earlier agent "
+            "of this VM may hold it, so it is released once, unless an event is under "
+            "way."
+        ),
+        LockState.FREE: "This VM does not hold it.",
+        LockState.WANTED: (
+            "An event is ready to be approved. The agent asks for the lock again and "
+            "again until it is taken, also after the deadline: the VM will be away, and "
+            "other VMs should wait for it."
+        ),
+        LockState.HELD: (
+            "The server has said that this VM holds it. A lock that expires is "
+            "confirmed three times within that time."
+        ),
+        LockState.PAUSING: (
+            "Every event that needed it is over, and the pause has not passed yet. A "
+            "new event of this VM is approved with it at once."
+        ),
+        LockState.RELEASING: (
+            "The agent releases it, again and again until the server confirms that."
+        ),
+    },
+)
+
+
 def page() -> str:
     """Return the whole of `docs/agent-states.md`."""
     parts = [
         "# The stages of an event in the agent",
         _INTRO,
-        f"## {TASK.title}",
-        TASK.intro,
-        f"```mermaid\n{mermaid(TASK)}\n```",
-        *(f"**{stage.value}.** {text}" for stage, text in TASK.states.items()),
+        *_section(TASK),
+        *_section(PRESENCE),
+        "The inputs:",
+        "\n".join(f"- *{answer.value}*: {text}." for answer, text in ANSWERS.items()),
+        *_section(LOCK),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _section(machine: Machine) -> list[str]:
+    return [
+        f"## {machine.title}",
+        machine.intro,
+        f"```mermaid\n{mermaid(machine)}\n```",
+        *(f"**{state.value}.** {text}" for state, text in machine.states.items()),
+    ]

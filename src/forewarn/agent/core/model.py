@@ -4,11 +4,15 @@ Frozen values: the journal keeps `Task`s as they are, and the shell carries `Com
 out. Nothing here decides. Pure.
 """
 
-import enum
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from __future__ import annotations
 
+import enum
+from dataclasses import field, replace
+from typing import Union
+
+from forewarn.agent.core.lock import NO_LOCK, Lock, LockSaid, ReleaseLock, TakeLock
 from forewarn.instants import Micros
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import Notice
 
 
@@ -48,6 +52,24 @@ class Stage(enum.Enum):
     """Gone, and nothing is owed."""
 
 
+class Presence(enum.Enum):
+    """Whether the event is still there; only `presence` changes it."""
+
+    LISTED = "listed"
+    """The last document lists it."""
+    MISSING = "missing"
+    """Newer documents do not list it, not for long enough yet."""
+    EMPTY = "empty"
+    """The endpoint answers with an empty body, not for long enough yet."""
+    RESET = "reset"
+    """Documents that do not follow the last one do not list it, not for long enough
+    yet."""
+    GONE = "gone"
+    """It is believed to be gone."""
+    RETURNING = "returning"
+    """It was gone, and one document lists it again."""
+
+
 class Consent(enum.Enum):
     """How this agent's approval of an event stands."""
 
@@ -57,10 +79,10 @@ class Consent(enum.Enum):
     GIVEN = "given"
     """The endpoint took it."""
     REFUSED = "refused"
-    """The endpoint answered that it will not have it."""
+    """The endpoint has refused it so often that it is not sent again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Step:
     """One run of a handler for an event."""
 
@@ -82,11 +104,15 @@ class Step:
     """What kind of handler it was; empty: not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Task:
     """One event, and what was done about it."""
 
     event_id: str
+    """In upper case, as IDs are compared (clause 2.3)."""
+    runs: str = ""
+    """What the names of its runs begin with: unique in all journals of this VM. Empty:
+    its EventId, as in journals of older versions."""
     round: int = 1
     """Raised when an event comes back after it had gone."""
     notice: Notice
@@ -107,8 +133,13 @@ class Task:
     """When it was first seen Started; 0: not yet."""
     gone: Micros = 0
     over: Micros = 0
-    contrary: int = 0
-    """Good documents in a row that say otherwise: one may be stale or cut short."""
+    presence: Presence = Presence.LISTED
+    incarnation: int | None = None
+    """Of the last document that listed it; None: it had none."""
+    absent_at: Micros = 0
+    """Since when answers have been without it; 0: they are not."""
+    absent_from: Micros = 0
+    """The same, counted as `Polled.heard` counts."""
     steps: tuple[Step, ...] = ()
     begun: Micros = 0
     """When its preparation began; 0: not yet."""
@@ -123,15 +154,22 @@ class Task:
     """When it was last sent."""
     retry_at: Micros = 0
     """When to send it again, where nobody answered."""
+    refusals: int = 0
+    """How often the endpoint has refused it."""
     troubles: tuple[str, ...] = ()
     """Why nobody knows whether it was taken, as was told; each is told once."""
     is_forced: bool = False
     """An operator has ordered to approve it now."""
+    needs_lock: bool = False
+    """It waits for the lock that limits approvals, or was approved under it."""
     peers_asked: Micros = 0
+    """When they were last asked; 0: not yet by this agent."""
+    peers_from: Micros = 0
+    """When this agent began to ask them."""
     peers_ready: tuple[str, ...] = ()
-    """Named VMs whose agents say that they are prepared."""
+    """Named VMs whose agents say that they are prepared, by `names.key_of`."""
     peers_alive: tuple[tuple[str, Micros], ...] = ()
-    """When each other named VM's agent last answered."""
+    """When each other named VM's agent last answered, by the same."""
 
     @property
     def is_live(self) -> bool:
@@ -146,7 +184,7 @@ class Task:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Memory:
     """Everything that decisions remember; the journal keeps it."""
 
@@ -160,6 +198,18 @@ class Memory:
     """The journal was empty at the start: what is `always` is owed."""
     restored: tuple[Step, ...] = ()
     """The recoveries that were run for that reason."""
+    quiet_from: Micros | None = None
+    """With a lost journal: since when answers have shown no event that this VM may be
+    under, counted as `Polled.heard` counts; None: the last one did, or there was
+    none."""
+    is_quiet: bool = False
+    """With a lost journal: they have for long enough, and what is `always` may run."""
+    journal: str = ""
+    """A random name of the journal, so that runs of another are told apart."""
+    tasks_made: int = 0
+    """Tasks ever made in this journal."""
+    lock: Lock = NO_LOCK
+    """The lock that limits approvals, where the settings have one."""
 
     def find(self, event_id: str) -> Task | None:
         """Return the task of an event."""
@@ -168,7 +218,7 @@ class Memory:
                 return task
         return None
 
-    def put(self, task: Task) -> "Memory":
+    def put(self, task: Task) -> Memory:
         """Return the memory with another state of a task that it has."""
         return replace(
             self,
@@ -182,7 +232,7 @@ class Memory:
 # What is to be done.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Run:
     """Start a handler; its end comes back as `Finished`."""
 
@@ -200,7 +250,7 @@ class Run:
     is not there any more. It is not begun anew."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Stop:
     """Ask a running handler to stop now, and kill it after the grace."""
 
@@ -208,7 +258,7 @@ class Stop:
     kill_at: Micros
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Tighten:
     """Give a running handler less time: it ends as one whose time was up."""
 
@@ -217,7 +267,7 @@ class Tighten:
     kill_at: Micros
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Send:
     """Send one approval; its end comes back as `Answered`."""
 
@@ -225,7 +275,7 @@ class Send:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AskPeers:
     """Ask the agents of the other named VMs how they stand; see `PeerSaid`."""
 
@@ -233,7 +283,7 @@ class AskPeers:
     names: tuple[str, ...]
 
 
-Command: TypeAlias = Run | Stop | Tighten | Send | AskPeers
+Command = Union[Run, Stop, Tighten, Send, AskPeers, TakeLock, ReleaseLock]
 
 
 class NoteKind(enum.Enum):
@@ -254,9 +304,11 @@ class NoteKind(enum.Enum):
     RECOVERED = "recovered"
     FAILED = "failed"
     """Something that should have worked did not; the detail says what."""
+    LOCK = "lock"
+    """The lock that limits approvals: waited for, taken, not had in time, released."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Note:
     """One thing to tell: to the log, the history, and whoever wants to hear."""
 
@@ -272,16 +324,23 @@ class Note:
 # What can come in, besides time.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Polled:
-    """A good document was read, with the name that the VM has."""
+    """The endpoint gave a good answer: a document, or 200 with an empty body."""
 
     notices: tuple[Notice, ...]
     name: str = ""
-    """Empty: not known."""
+    """The VM's name; empty: not known."""
+    incarnation: int | None = None
+    """None: the document has none."""
+    is_empty: bool = False
+    """There was no document, only an empty body."""
+    heard: Micros = 0
+    """For how long the endpoint has answered since the agent began. It does not grow
+    while answers fail or do not come."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Finished:
     """A run ended."""
 
@@ -290,7 +349,7 @@ class Finished:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Answered:
     """What became of an approval that was sent."""
 
@@ -302,7 +361,7 @@ class Answered:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PeerSaid:
     """How the agent of another named VM stands with an event."""
 
@@ -311,17 +370,17 @@ class PeerSaid:
     is_prepared: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Ordered:
     """An operator orders to approve an event now, whatever stands in the way."""
 
     event_id: str
 
 
-Input: TypeAlias = Polled | Finished | Answered | PeerSaid | Ordered
+Input = Union[Polled, Finished, Answered, PeerSaid, LockSaid, Ordered]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Decision:
     """What follows: the memory to be made durable, and then what to do."""
 
@@ -332,3 +391,7 @@ class Decision:
     """When to decide again although nothing comes in; None: never."""
     waits: tuple[tuple[str, str], ...] = field(default=())
     """Of each event that is not approved yet: why, as `agent status` shows it."""
+    doubts: tuple[tuple[str, str], ...] = field(default=())
+    """Of each event that may be gone, or back: why that is not believed yet."""
+    wants_answers: bool = False
+    """The next answer is wanted even if it says what the last one said."""

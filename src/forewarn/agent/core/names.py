@@ -1,4 +1,12 @@
-"""Whose event it is: names are compared whole (clause 2.5). Pure."""
+"""Whose event it is: names are compared whole (clause 2.5). Pure.
+
+Azure Resource Manager keeps the case of a name as somebody wrote it, and ignores it
+when it compares: `Web_0` and `web_0` are one VM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from forewarn.protocol.notices import Notice
 
@@ -7,9 +15,36 @@ SUFFIX = 6
 """Digits at the end of the computer name of a scale set's VM, in base 36."""
 
 
+def key_of(name: str) -> str:
+    """Return what names of the same VM have in common."""
+    return name.casefold()
+
+
+def keys_of(several: Iterable[str]) -> frozenset[str]:
+    """Return the keys of several names."""
+    return frozenset(map(key_of, several))
+
+
+def is_same(name: str, other: str) -> bool:
+    """Tell whether two names are of one VM."""
+    return key_of(name) == key_of(other)
+
+
 def is_named(notice: Notice, name: str) -> bool:
     """Tell whether the event names the VM, and not one whose name is like it."""
-    return bool(name) and name in notice.resources
+    return bool(name) and key_of(name) in keys_of(notice.resources)
+
+
+def place_of(name: str, among: Sequence[str]) -> int:
+    """Return the place of a VM among several; behind them all where it is not there."""
+    keys = [key_of(each) for each in among]
+    key = key_of(name)
+    return keys.index(key) if key in keys else len(keys)
+
+
+def others(among: Iterable[str], name: str) -> list[str]:
+    """Return all of several VMs but one, as they are written."""
+    return [each for each in among if not is_same(each, name)]
 
 
 def scale_set_name(computer_name: str) -> str:

@@ -4,10 +4,16 @@
 handler does its work is not known here: only its time and its weight are. Pure.
 """
 
+from __future__ import annotations
+
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
+
+PEERS_EVERY: Micros = 2 * SECOND
+"""Between two questions to the same agents."""
 
 
 class Approve(enum.Enum):
@@ -24,12 +30,13 @@ class Approver(enum.Enum):
     ANY = "any"
     """Each for itself; the first approval counts."""
     LEADER = "leader"
-    """The first in Resources; the others take over, in their order."""
+    """The first in Resources; the others take over, in their order. Not while another
+    named VM says that it is not prepared; one that says nothing is not waited for."""
     ALL = "all"
-    """As LEADER, and only when every named VM is prepared."""
+    """As LEADER, and only when every named VM says that it is prepared."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Handler:
     """What decisions need to know of a handler."""
 
@@ -53,7 +60,7 @@ class Handler:
     """Its recovery runs once where the journal was lost, as after a redeploy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Rule:
     """What to do with the events that match; every condition given must hold."""
 
@@ -79,13 +86,17 @@ class Rule:
     """Names of handlers: those of a group side by side, then the next group."""
     start_before: Micros | None = None
     """How long before NotBefore to begin; None: at once."""
+    starts: tuple[tuple[str, Micros], ...] = ()
+    """Handlers that begin later than the others, each so long before NotBefore."""
     approve: Approve = Approve.PREPARED
     approver: Approver = Approver.ANY
     takeover: Micros = 30 * SECOND
     """How long each of the others waits for the one before it."""
+    lock: bool = True
+    """Whether it approves only with the lock, where the settings have one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Window:
     """A time of the week, in a time zone."""
 
@@ -98,7 +109,7 @@ class Window:
     zone: str = "UTC"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Standby:
     """Approving for a named VM that stays silent (clause 8.3)."""
 
@@ -107,7 +118,50 @@ class Standby:
     sources: frozenset[str] = frozenset({"User"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
+class LockTerms:
+    """The lock that limits how many VMs are approved at once."""
+
+    label: str
+    """Which lock it is, for a person: `lock default (fleetlock at …)`."""
+    holder: str = ""
+    """This VM's ID in it; empty: its name."""
+    pause: Micros = 0
+    """How long it is held on to after the recovery."""
+    margin: Micros = 10 * SECOND
+    """It is waited for until so long before NotBefore."""
+    withholds: bool = False
+    """What happens then: nothing is approved any more; else it is, without the lock."""
+    ttl: Micros = 0
+    """How long after it was last confirmed another VM may have it; 0: never."""
+    timeout: Micros = 30 * SECOND
+    """For one request."""
+
+
+@frozen_dataclass
+class GoneAfter:
+    """For how long answers must be without an event until it is taken as gone.
+
+    One more answer than the first is needed in any case. Of the lengths that apply,
+    the longest counts.
+    """
+
+    scheduled: Micros = 5 * SECOND
+    """For an event that has not started: a recovery too early costs little, since it
+    is prepared for again if it returns."""
+    started: Micros = 30 * SECOND
+    """For an event that may have started: a recovery in the middle of its impact puts
+    the VM back to work too early. Azure lists events ten minutes beyond the impact,
+    so half a minute more costs little."""
+    empty: Micros = MINUTE
+    """Where the answers are empty bodies. Some endpoints always answer so when there
+    are no events, others by mistake."""
+    reset: Micros = 5 * MINUTE
+    """After the incarnation was reset: a service that was enabled again may take five
+    minutes to list what is under way (clause 7.1)."""
+
+
+@frozen_dataclass
 class Policy:
     """All that decisions depend on besides the events."""
 
@@ -125,8 +179,11 @@ class Policy:
     """When they may not."""
     standby: Standby | None = None
     has_peers: bool = False
+    peers_every: Micros = PEERS_EVERY
+    lock: LockTerms | None = None
     is_observer: bool = False
     """Nothing is run and nothing approved: it only tells."""
+    gone_after: GoneAfter = GoneAfter()
     forget_after: Micros = 24 * HOUR
     """A task that is over leaves the memory then; the history keeps it."""
 

@@ -5,9 +5,10 @@ wrong with an endpoint that has answered before, it is asked again so soon, and 
 for so briefly, that two failures in a row cost it a few seconds (clause 8.1). Pure.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
 from forewarn.instants import MINUTE, SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 STEPS: tuple[Micros, ...] = (1 * SECOND, 1 * SECOND, 2 * SECOND, 3 * SECOND)
 """From the beginning of a failed poll to the next, while the endpoint is known to be
@@ -57,7 +58,7 @@ NAME_TIMEOUT: Micros = 2 * SECOND
 """For the name: nothing waits for it longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Pace:
     """What the settings say about polling."""
 
@@ -72,7 +73,7 @@ class Pace:
     0: plain polling."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Course:
     """How polling has gone so far."""
 
@@ -87,6 +88,15 @@ class Course:
     def is_known(self) -> bool:
         """Tell whether the endpoint counts as one that is there."""
         return self.since_answer is not None and self.since_answer <= KNOWN_FOR
+
+
+def heard(pace: Pace, gap: Micros) -> Micros:
+    """Return how much of the time between two good answers counts as listened to.
+
+    The poll after a good one is an interval later, and its answer takes a timeout at
+    most. What is beyond is silence, of the endpoint or of a machine that stood still.
+    """
+    return min(gap, pace.interval + pace.timeout)
 
 
 def timeout(pace: Pace, course: Course, *, wait: Micros = 0) -> Micros:

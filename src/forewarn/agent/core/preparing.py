@@ -4,8 +4,10 @@ Groups follow one another, also after a failure: the impact will come in any cas
 and what can be done should be. Only the approval is withheld. Pure.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from forewarn.agent.core import budget, rules, steps, table
 from forewarn.agent.core.model import (
@@ -23,6 +25,7 @@ from forewarn.agent.core.model import (
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
 from forewarn.agent.core.table import Given
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 RETRY_PAUSE: Micros = SECOND
 """Between a failed attempt and the next: what failed at once may need a moment."""
@@ -34,7 +37,7 @@ LOST_MAX = 3
 """Attempts that may be lost to the agent's own end without counting as failures."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Progress:
     """What preparation does now."""
 
@@ -76,7 +79,7 @@ def _begin(task: Task, rule: Rule, policy: Policy, now: Micros) -> Progress:
         )
         return Progress(task=task)
     at = budget.begin_at(task, rule)
-    if at > now:
+    if at is not None and at > now:
         return Progress(task=task, wake=at)
     task = replace(
         task,
@@ -102,7 +105,7 @@ def _go_on(
     groups = budget.groups_of(task, rule, policy)
     task, tightened = _tighten(task, groups, policy, now)
     for index, group in enumerate(groups):
-        turn = _Turn(task, policy, remaining=groups[index:], busy=busy, now=now)
+        turn = _Turn(task, rule, policy, remaining=groups[index:], busy=busy, now=now)
         for handler in group:
             turn.take(handler)
         task = turn.task
@@ -174,6 +177,7 @@ class _Turn:
     def __init__(
         self,
         task: Task,
+        rule: Rule,
         policy: Policy,
         *,
         remaining: Sequence[Sequence[Handler]],
@@ -183,6 +187,7 @@ class _Turn:
         self.task = task
         self.waits = False
         """Something of the group is not over, so that the next must wait."""
+        self._rule = rule
         self._policy = policy
         self._remaining = remaining
         self._until = budget.ready_by(task, policy)
@@ -208,6 +213,11 @@ class _Turn:
                 self.waits = True
                 self._wakes.append(again)
                 return
+        at = budget.handler_at(self.task, self._rule, handler)
+        if at is not None and at > self._now:
+            self.waits = True
+            self._wakes.append(at)
+            return
         span = budget.times(
             handler,
             self._remaining,

@@ -5,10 +5,12 @@ other VMs holds the handlers that prepared for it, and no more. What fails is tr
 again for ever, ever more rarely: nothing stays owed. Pure.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from __future__ import annotations
 
-from forewarn.agent.core import budget, steps, table
+from collections.abc import Collection
+from dataclasses import replace
+
+from forewarn.agent.core import budget, restoring, steps, table
 from forewarn.agent.core.model import (
     Command,
     Memory,
@@ -24,11 +26,8 @@ from forewarn.agent.core.model import (
 )
 from forewarn.agent.core.policy import Handler, Policy
 from forewarn.agent.core.table import Given
-from forewarn.instants import MINUTE, SECOND, Micros
-
-RETRY_FIRST: Micros = SECOND
-RETRY_MOST: Micros = 5 * MINUTE
-"""The pause before a failed recovery is tried again doubles from one to the other."""
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 GIVE_WAY_GRACE: Micros = SECOND
 """For what is stopped since a hurried preparation wants its handler."""
@@ -37,7 +36,7 @@ GIVE_WAY_GRACE: Micros = SECOND
 GAVE_WAY = "it gave way to an event that leaves no time"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Recovery:
     """What recovery does now."""
 
@@ -82,7 +81,7 @@ def advance(
         commands += runs
         notes += more
         wakes += waits
-        memory, runs, waits = _restore(memory, policy, now)
+        memory, runs, waits = restoring.advance(memory, policy, now, kept=_kept(memory))
         commands += runs
         wakes += waits
     return Recovery(
@@ -134,7 +133,7 @@ def _give_way(
         return replace(step, stop_at=now, kill_at=kill_at, detail=GAVE_WAY)
 
     restored = tuple(
-        shortened(step, restoring(step).run_id) for step in memory.restored
+        shortened(step, restoring.run_id(memory, step)) for step in memory.restored
     )
     tasks = tuple(
         replace(
@@ -256,7 +255,7 @@ def _start(
                 continue
             if handler.name in busy:
                 break
-            due = _due(task.latest(handler.name, Phase.RECOVER), now)
+            due = restoring.due(task.latest(handler.name, Phase.RECOVER), now)
             if due > now:
                 # It failed: those after it need not wait for the next attempt.
                 wakes.append(due)
@@ -288,14 +287,6 @@ def _begin(
         now=now,
         kind=handler.kind,
     )
-
-
-def _due(last: Step | None, now: Micros) -> Micros:
-    # A clock that was set back must not make the pause longer.
-    if last is None or last.state is StepState.LOST or last.ended > now:
-        return 0
-    pause = RETRY_FIRST << min(last.attempt - 1, RETRY_MOST.bit_length())
-    return last.ended + min(pause, RETRY_MOST)
 
 
 def _recovering(task: Task, now: Micros) -> Note:
@@ -332,83 +323,3 @@ def _settled(task: Task, handler: str, now: Micros) -> Task:
         detail="with another event's",
     )
     return replace(task, steps=(*task.steps, step))
-
-
-def _restore(
-    memory: Memory, policy: Policy, now: Micros
-) -> tuple[Memory, list[Command], list[Micros]]:
-    """Run what is `always` once, after the journal was lost, as after a redeploy."""
-    if not memory.lost_journal or not memory.has_polled:
-        return memory, [], []
-    if any(_may_be_under(task, memory.name) for task in memory.tasks):
-        return memory, [], []
-    if any(step.state is StepState.RUNNING for step in memory.restored):
-        return memory, [], []
-    busy, kept = steps.busy(memory), _kept(memory)
-    commands: list[Command] = []
-    wakes: list[Micros] = []
-    restored = {step.handler: step for step in memory.restored}
-    # In the opposite order of a preparation, as with all recoveries.
-    wanted = [each for each in policy.handlers[::-1] if each.always and each.recovers]
-    for handler in wanted:
-        last = restored.get(handler.name)
-        if last is not None and last.state is StepState.DONE:
-            continue
-        if handler.name in kept:
-            continue
-        if handler.name in busy:
-            break
-        due = _due(last, now)
-        if due > now:
-            wakes.append(due)
-            continue
-        stop_at = now + handler.recover_timeout
-        step = Step(
-            handler=handler.name,
-            phase=Phase.RECOVER,
-            attempt=1 if last is None else last.attempt + 1,
-            state=StepState.RUNNING,
-            began=now,
-            stop_at=stop_at,
-            kill_at=stop_at + policy.stop_grace,
-        )
-        restored[handler.name] = step
-        commands.append(restoring(step))
-        break
-    is_done = all(
-        each.name in restored and restored[each.name].state is StepState.DONE
-        for each in wanted
-    )
-    memory = replace(
-        memory, restored=tuple(restored.values()), lost_journal=not is_done
-    )
-    return memory, commands, wakes
-
-
-def _may_be_under(task: Task, name: str) -> bool:
-    """Tell whether the VM, so it is called, may be in the midst of this event."""
-    return (
-        task.is_live
-        and (task.mine or not name)
-        and (task.notice.has_started or task.stage is not Stage.SEEN)
-    )
-
-
-def restoring(step: Step) -> Run:
-    """Return the command for a recovery after a lost journal."""
-    return Run(
-        run_id=f"restore.{step.began}.{step.attempt}.{step.handler}",
-        handler=step.handler,
-        phase=Phase.RECOVER,
-        attempt=step.attempt,
-        task=None,
-        stop_at=step.stop_at,
-        kill_at=step.kill_at,
-    )
-
-
-def restored(memory: Memory, run_id: str) -> Iterator[Step]:
-    """Yield the recovery after a lost journal that has this name."""
-    for step in memory.restored:
-        if step.state is StepState.RUNNING and restoring(step).run_id == run_id:
-            yield step

@@ -1,5 +1,7 @@
 """Which rule decides about an event: the first whose conditions all hold. Pure."""
 
+from __future__ import annotations
+
 import zlib
 from dataclasses import fields
 from fnmatch import fnmatchcase

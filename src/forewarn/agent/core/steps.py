@@ -1,5 +1,7 @@
 """Runs of handlers: how they are called, begun and ended in a task. Pure."""
 
+from __future__ import annotations
+
 import re
 import zlib
 from collections.abc import Iterator
@@ -23,15 +25,30 @@ HEX_CHARACTERS = 64
 """Of an id that is no file's name; what is longer differs by its sum."""
 
 
+def name_runs(event_id: str, journal: str, number: int) -> str:
+    """Return what the names of a task's runs begin with.
+
+    An event may come back after its task was forgotten, and another journal may have
+    known it, with its runs' folders still there: the task's number in its journal
+    tells them apart.
+    """
+    tag = f"{journal}-{number}" if journal else f"{number}"
+    return f"{_safe(event_id)}.{tag}"
+
+
 def run_id(task: Task, step: Step) -> str:
     """Return the name of a run: unique, and safe as a file's name."""
-    event = task.event_id
-    if not _SAFE.fullmatch(event):
-        # What an endpoint calls an event may have any characters. A digest would do,
-        # too, but the module for it takes 4 MiB in every VM.
-        data = event.encode("utf-8", "surrogatepass")
-        event = f"{data.hex()[:HEX_CHARACTERS]}-{zlib.crc32(data):08x}"
-    return f"{event}.{step.round}.{step.phase.value}.{step.attempt}.{step.handler}"
+    runs = task.runs or _safe(task.event_id)
+    return f"{runs}.{step.round}.{step.phase.value}.{step.attempt}.{step.handler}"
+
+
+def _safe(event_id: str) -> str:
+    if _SAFE.fullmatch(event_id):
+        return event_id
+    # What an endpoint calls an event may have any characters. A digest would do, too,
+    # but the module for it takes 4 MiB in every VM.
+    data = event_id.encode("utf-8", "surrogatepass")
+    return f"{data.hex()[:HEX_CHARACTERS]}-{zlib.crc32(data):08x}"
 
 
 def begun(

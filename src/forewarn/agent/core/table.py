@@ -3,6 +3,8 @@
 What is not in `TABLE` cannot happen, and raises IllegalStageError. Pure.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Mapping
 from dataclasses import replace

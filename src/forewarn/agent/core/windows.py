@@ -4,8 +4,10 @@ A window of `22:00-06:00` on a Friday ends on Saturday. Times are those of the w
 clock in the window's zone, so a change to summer time makes a night shorter.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 
 from forewarn.agent.core.policy import Policy, Window
 from forewarn.instants import DAY, MINUTE, Micros
@@ -13,7 +15,7 @@ from forewarn.instants import DAY, MINUTE, Micros
 DAYS_AHEAD = 8
 """A week and a day: whatever recurs weekly comes again within them."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def allows(policy: Policy, now: Micros) -> bool:
@@ -85,7 +87,7 @@ def _instants(day: date, minutes: int, zone: tzinfo) -> Iterator[Micros]:
 def zone_of(name: str) -> tzinfo:
     """Return a time zone by its name; raises ValueError for one that is not there."""
     if name == "UTC":
-        return UTC
+        return timezone.utc
     # Its tables are wanted by few, and take memory in every VM.
     from zoneinfo import ZoneInfo  # noqa: PLC0415
 

@@ -7,12 +7,13 @@ own, and survives the agent: one that was started again waits on, or finds how i
 ended. See `records` for what makes that so.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from forewarn.agent import forms
 from forewarn.agent.handlers import process
@@ -25,8 +26,9 @@ from forewarn.agent.handlers.port import (
     StoppedError,
     TimeUpError,
 )
-from forewarn.agent.handlers.records import Folder, Shelf, last_line
+from forewarn.agent.handlers.records import Folder, Shelf, last_line, subject_of
 from forewarn.instants import SECOND, format_instant
+from forewarn.protocol.frozen import frozen_dataclass
 
 logger = logging.getLogger("forewarn.agent.handlers")
 
@@ -40,7 +42,7 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 """What a shell says where it could not start the program."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Program:
     """What to run for a handler."""
 
@@ -139,12 +141,11 @@ class ExecWorker:
         folder = self._shelf.folder(job.run_id)
         if leash.seconds() <= 0:
             raise _over(leash, " before the program began")
-        if folder.exists():
-            # The journal was lost and the records were not: it is the same run.
-            try:
-                return self.resume(job, leash)
-            except LostError:
-                folder.remove()
+        result = self._earlier(job, leash)
+        if result is not None:
+            return result
+        # Names are unique, but a journal may have been copied back from a backup.
+        folder.remove()
         environment = {
             **self._environment,
             **dict(self._program.environment),
@@ -165,6 +166,25 @@ class ExecWorker:
         finally:
             if made is not folder:
                 made.remove()
+
+    def _earlier(self, job: Job, leash: Leash) -> Result | None:
+        """Wait for a run of this handler that an agent began whose journal was lost.
+
+        Two at once would get into each other's way. Where it is for the same, its result
+        is this run's: it ended now. What has ended before says nothing of this run.
+        """
+        for folder in self._shelf.folders_of(job.handler):
+            if folder.claim():
+                # Its program never began, and never will.
+                continue
+            running = process.running(folder)
+            if running is None:
+                continue
+            if subject_of(folder.name) == subject_of(job.run_id):
+                return self._ended(running, folder, leash)
+            if not running.wait(leash):
+                raise _over(leash, f" while {folder.name} ran, of a lost journal")
+        return None
 
     def _made(self, folder: Folder, job: Job) -> Folder:
         """Return the folder, made; raises OSError.

@@ -1,13 +1,15 @@
 """What handlers stand on: where they keep things, the environment and the clock."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from forewarn.agent.handlers.records import Shelf
 from forewarn.clock import Clock
+from forewarn.protocol.frozen import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Ground:
     """What handlers stand on."""
 

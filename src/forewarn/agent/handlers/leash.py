@@ -4,6 +4,8 @@ The deadlines are instants; once a run has begun they are counted on the monoton
 clock, so that a step of the machine's clock ends no preparation.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import threading

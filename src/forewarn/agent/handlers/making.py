@@ -3,9 +3,10 @@
 The three plain kinds are here; all others are in the catalog of integrations.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
 
 from forewarn.agent.handlers.exec import ExecWorker, Program
 from forewarn.agent.handlers.ground import Ground
@@ -13,11 +14,11 @@ from forewarn.agent.handlers.port import Worker
 from forewarn.agent.handlers.posting import Template
 from forewarn.agent.handlers.python import python_worker
 from forewarn.agent.handlers.records import Shelf
-from forewarn.agent.handlers.webhook import WebhookWorker, with_url
+from forewarn.agent.handlers.webhook import Pods, WebhookWorker, with_url
 from forewarn.agent.integrations.catalog import handler_kind
 from forewarn.agent.values import HandlerSettings
 
-Maker: TypeAlias = Callable[[HandlerSettings, Ground], Worker]
+Maker = Callable[[HandlerSettings, Ground], Worker]
 
 
 def shelf_beside(state: str | os.PathLike[str]) -> Shelf:
@@ -77,6 +78,21 @@ def _webhook(settings: HandlerSettings, ground: Ground) -> Worker:
     return WebhookWorker(
         prepare=with_url(template, settings.prepare),
         recover=with_url(template, settings.recover),
+        clock=ground.clock,
+        pods=_pods(settings, ground) if settings.pods else None,
+    )
+
+
+def _pods(settings: HandlerSettings, ground: Ground) -> Pods:
+    # Whoever tells of no pods does not load what asks a cluster for them.
+    from forewarn.agent.integrations.kubernetes.listing import (  # noqa: PLC0415
+        PodList,
+    )
+
+    return PodList(
+        node=settings.pods_node,
+        kubeconfig=settings.pods_kubeconfig,
+        environment=ground.environment,
         clock=ground.clock,
     )
 

@@ -22,8 +22,9 @@ What a kind promises:
 A kind knows no rule, no document and no endpoint.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from forewarn.agent.core.model import Phase
@@ -31,6 +32,7 @@ from forewarn.agent.handlers.leash import Leash, leash_for
 from forewarn.clock import Clock
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import Notice
 
 
@@ -54,7 +56,7 @@ class LostError(HandlerError):
     """Nobody knows how the work ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Job:
     """What one run is about."""
 
@@ -75,7 +77,7 @@ class Job:
     """When the run began, or was taken up again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Result:
     """The work is done."""
 

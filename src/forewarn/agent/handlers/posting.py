@@ -5,9 +5,10 @@ with percent signs, in a header without line ends. The secret is read for each
 request, so that it can be changed while the agent runs, and is in headers only.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from forewarn.agent import forms
@@ -17,6 +18,7 @@ from forewarn.agent.wire.http import Answer, Client, HttpError, parse_url
 from forewarn.agent.wire.refusals import retry_after
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 ANSWER_BYTES_MAX = 64 * 1024
 """Of an answer only the status counts, and a line where it is a refusal."""
@@ -31,7 +33,7 @@ _AGAIN = frozenset({408, 425, 429})
 """Refusals that may pass, besides all of 5xx."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Template:
     """What to send, with {placeholders}."""
 

@@ -8,6 +8,8 @@ Windows has neither that shell nor such groups: there the program is started by
 itself, ends with the agent's knowledge of it, and is killed with its children.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import select
@@ -62,7 +64,7 @@ class Process:
     """A running program, our own child or a former agent's."""
 
     def __init__(
-        self, folder: Folder, claim: Claim, *, child: "subprocess.Popen[bytes] | None"
+        self, folder: Folder, claim: Claim, *, child: subprocess.Popen[bytes] | None
     ) -> None:
         """Watch a process that is alive, or was a moment ago, or is our child."""
         self._folder = folder
@@ -201,8 +203,14 @@ def start(
 def find(folder: Folder, leash: Leash) -> Process | None:
     """Return the program of a former agent's run; None: it does not run."""
     left = leash.timer(CLAIM_SECONDS)
-    while (claim := folder.claimed()) is None and left() > 0:
+    while folder.claimed() is None and left() > 0:
         threading.Event().wait(POLL_SECONDS)
+    return running(folder)
+
+
+def running(folder: Folder) -> Process | None:
+    """Return the program of a run that is there now; None: it does not run."""
+    claim = folder.claimed()
     if claim is None or not claim.began or not is_alive(claim):
         return None
     return Process(folder, claim, child=None)

@@ -7,6 +7,8 @@ generator, since nothing of it has run then. Everything else is as with programs
 the interpreter that runs the agent runs it, and it survives the agent.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping
 from dataclasses import replace

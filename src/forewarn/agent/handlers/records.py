@@ -10,10 +10,14 @@
 Of finished runs, the latest are kept, for whoever wants to see what was said.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
+import re
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from forewarn.protocol.frozen import frozen_dataclass
 
 OUTPUT_BYTES_MAX = 256 * 1024
 """When the output is cut back to its beginning and end: more than a person reads."""
@@ -35,7 +39,12 @@ MINE = "-"
 """In a claim: an agent has made it, and the program never runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_RUN = re.compile(
+    r"([^.]*)\.(?:[^.]+\.)?\d+\.(?:(prepare|recover)\.)?\d+\.(.+)", re.ASCII
+)
+
+
+@frozen_dataclass
 class Claim:
     """Who watches over the program."""
 
@@ -67,6 +76,11 @@ class Folder:
             for name in os.listdir(self.path):
                 os.unlink(self.file(name))
             os.rmdir(self.path)
+
+    @property
+    def name(self) -> str:
+        """The run that it is of."""
+        return os.path.basename(self.path)
 
     def exists(self) -> bool:
         """Tell whether the run was begun, or nearly."""
@@ -153,6 +167,16 @@ class Shelf:
         place = next((path for path in SPARE_PLACES if os.access(path, os.W_OK)), "")
         return Folder(os.path.join(place, f"forewarn-run-{os.urandom(8).hex()}"))
 
+    def folders_of(self, handler: str) -> list[Folder]:
+        """Return the folders of all runs of a handler, whichever journal began them."""
+        with contextlib.suppress(OSError):
+            return [
+                Folder(os.path.join(self._path, name))
+                for name in sorted(os.listdir(self._path))
+                if subject_of(name)[2] == handler
+            ]
+        return []
+
     def clear(self, running: Collection[str]) -> None:
         """Remove all but the latest folders, and those of runs that go on."""
         finished: list[tuple[float, str]] = []
@@ -166,6 +190,16 @@ class Shelf:
         finished.sort()
         for _, path in finished[:-RUNS_KEPT]:
             Folder(path).remove()
+
+
+def subject_of(run_id: str) -> tuple[str, str, str]:
+    """Return event, phase and handler of a run, by its name; empty: it is of another form.
+
+    What is between them tells attempts and journals apart. A recovery after a lost
+    journal is for the event `restore`.
+    """
+    found = _RUN.fullmatch(run_id)
+    return (found[1], found[2] or "recover", found[3]) if found else ("", "", "")
 
 
 def start_of(stat: str) -> str:

@@ -4,6 +4,8 @@ A crash of the agent leaves what the handler's kind says: programs go on, the re
 gone; `Run.is_again` takes them up. Nothing here waits, and nothing is decided.
 """
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Callable, Mapping

@@ -1,5 +1,7 @@
 """Secrets: the first line of a file, read anew each time, so that it can be changed."""
 
+from __future__ import annotations
+
 import os
 
 from forewarn.agent.handlers.port import HandlerError

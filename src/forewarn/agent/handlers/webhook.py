@@ -5,9 +5,12 @@ Whoever takes it must bear it twice: an answer may be lost. A crash of the agent
 a request that may have been taken, and the run is lost.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from forewarn.agent import forms
 from forewarn.agent.handlers.leash import (
@@ -23,6 +26,7 @@ from forewarn.agent.handlers.port import (
     Result,
     StoppedError,
     TimeUpError,
+    faults_within,
 )
 from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
 from forewarn.clock import Clock
@@ -36,13 +40,38 @@ LAST_SECONDS = 0.1
 """With less than this left, nothing is sent any more."""
 
 
+CHECK_SECONDS = 5.0
+"""For a check of who names the pods: somebody waits."""
+
+
+class Pods(Protocol):
+    """Who names the pods of this VM's node: `integrations.kubernetes.listing`."""
+
+    def names(self, leash: Leash) -> Sequence[str]:
+        """Return `namespace/name` of each; raises HandlerError."""
+        ...
+
+    def faults(self, leash: Leash) -> Sequence[str]:
+        """Return what is careless; raises HandlerError."""
+        ...
+
+
 class WebhookWorker(Forgetful):
     """Sends the requests of one handler."""
 
     def __init__(
-        self, *, prepare: Template | None, recover: Template | None, clock: Clock
+        self,
+        *,
+        prepare: Template | None,
+        recover: Template | None,
+        clock: Clock,
+        pods: Pods | None = None,
     ) -> None:
-        """Send nothing yet; None: there is nothing to do in that phase."""
+        """Send nothing yet; None: there is nothing to do in that phase.
+
+        With `pods`, each request tells of the pods on this VM's node.
+        """
+        self._pods = pods
         self._prepare = prepare
         self._recover = recover
         self._clock = clock
@@ -61,28 +90,35 @@ class WebhookWorker(Forgetful):
         Nothing is sent.
         """
         del vm
+        known = KNOWN if self._pods is None else {**KNOWN, "pods": ""}
         found: dict[str, None] = {}
         for template in (self._prepare, self._recover):
             if template is not None:
-                told = faults(template, KNOWN)
+                told = faults(template, known)
                 told += unreached(template, clock=self._clock)
                 found.update(dict.fromkeys(told))
+        if self._pods is not None:
+            told = faults_within(CHECK_SECONDS, self._clock, self._pods.faults)
+            found.update({f"the pods: {each}": None for each in told})
         return tuple(found)
 
     def _send(self, template: Template | None, job: Job, leash: Leash) -> Result:
         if template is None:
             return Result()
+        values, usual, detail = values_of(job), usual_body(job), ""
+        if self._pods is not None:
+            names, detail = _named(self._pods, leash)
+            values["pods"] = ", ".join(names or ())
+            usual = usual_body(job, pods=names)
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         last = "there was no time left for a request"
         while (seconds := leash.seconds()) > LAST_SECONDS:
             try:
                 # Made anew each time: one that was interrupted is of no more use.
-                post = Post(
-                    template, values_of(job), usual=usual_body(job), clock=self._clock
-                )
+                post = Post(template, values, usual=usual, clock=self._clock)
                 with leash.ringing(post.interrupt):
                     post.send(seconds=min(seconds, TRY_SECONDS))
-                return Result()
+                return Result(detail=detail)
             except PostError as error:
                 last = error.message
                 if not error.may_pass:
@@ -92,6 +128,14 @@ class WebhookWorker(Forgetful):
         if leash.is_stopped:
             raise StoppedError("its event has gone before the request was taken")
         raise TimeUpError(f"its time was up: {last}")
+
+
+def _named(pods: Pods, leash: Leash) -> tuple[Sequence[str] | None, str]:
+    """Return the pods, None: they could not be had; and then why, as a sentence."""
+    try:
+        return pods.names(leash), ""
+    except HandlerError as error:
+        return None, f"sent without the pods: {error.message}"
 
 
 def values_of(job: Job) -> dict[str, str]:
@@ -111,8 +155,8 @@ def values_of(job: Job) -> dict[str, str]:
     }
 
 
-def usual_body(job: Job) -> str:
-    """Return the body where the settings have none."""
+def usual_body(job: Job, **more: object) -> str:
+    """Return the body where the settings have none, with what else is to be told."""
     return json.dumps(
         {
             "phase": job.phase.value,
@@ -122,6 +166,7 @@ def usual_body(job: Job) -> str:
             "run": job.run_id,
             "deadline": format_instant(job.stop_at),
             "event": forms.event_json(job.notice),
+            **more,
         }
     )
 
@@ -134,7 +179,7 @@ KNOWN = dict.fromkeys(
     ],
     "",
 )
-"""Every placeholder."""
+"""Every placeholder, but `{pods}`, which not each handler has."""
 
 
 def with_url(template: Template, url: tuple[str, ...]) -> Template | None:

@@ -5,9 +5,10 @@ so only requests that may be repeated belong here. A refusal is an ApiError with
 status and what the server said. Secrets are read anew for each request.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn.agent.foreign import members
@@ -23,6 +24,7 @@ from forewarn.agent.integrations.waiting import over
 from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
+from forewarn.protocol.frozen import frozen_dataclass
 
 TRY_SECONDS = 10.0
 """For one attempt, where more is left: a server that hangs is asked again."""
@@ -42,14 +44,15 @@ _FINE = range(200, 300)
 class ApiError(HandlerError):
     """The server refused a request."""
 
-    def __init__(self, message: str, *, status: int, body: Any = None) -> None:
-        """Keep the status, and the answer's JSON where it was some."""
+    def __init__(self, message: str, *, answer: Answer, body: Any = None) -> None:
+        """Keep the answer with its status, and its JSON where it was some."""
         super().__init__(message)
-        self.status = status
+        self.answer = answer
+        self.status = answer.status
         self.body = body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Ask:
     """One request."""
 
@@ -105,6 +108,10 @@ class Api:
 
     def ask(self, ask: Ask, leash: Leash) -> Any:
         """Return the JSON of an answer, None where there is none; raises HandlerError."""
+        return self.answered(ask, leash)[1]
+
+    def answered(self, ask: Ask, leash: Leash) -> tuple[Answer, Any]:
+        """Return an answer, and its JSON as `ask` does; raises HandlerError."""
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         while True:
             seconds = min(leash.seconds(), ask.seconds)
@@ -118,7 +125,7 @@ class Api:
                 last: HandlerError = HandlerError(error.message)
             else:
                 if answer.status in _FINE:
-                    return _json(answer)
+                    return answer, _json(answer)
                 last = self._refused(ask, answer)
                 if answer.status not in AGAIN:
                     raise last
@@ -160,12 +167,12 @@ class Api:
         path = ask.path.partition("?")[0]
         message = f"{ask.method} {path} was answered {answer.status}"
         return ApiError(
-            f"{message}: {said}" if said else message, status=answer.status, body=body
+            f"{message}: {said}" if said else message, answer=answer, body=body
         )
 
 
 def _json(answer: Answer) -> Any:
     try:
         return json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -3,6 +3,8 @@
 A new one is a module with a `KIND`, and a line here.
 """
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Mapping
 

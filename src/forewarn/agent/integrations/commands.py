@@ -5,6 +5,8 @@ Only for commands that end soon and do no harm if they are killed: `systemctl sh
 the time is up. Nothing is passed through a shell.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import shutil
@@ -12,7 +14,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from forewarn.agent.handlers.leash import (
     PAUSE_FIRST_SECONDS,
@@ -23,6 +24,7 @@ from forewarn.agent.handlers.leash import (
 from forewarn.agent.handlers.port import HandlerError, OverError
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.integrations.waiting import over
+from forewarn.protocol.frozen import frozen_dataclass
 
 OUTPUT_CHARACTERS_MAX = 4 * 1024 * 1024
 """Of one command: a list of all jobs of a large cluster is about a megabyte."""
@@ -34,7 +36,7 @@ REAP_SECONDS = 2.0
 """For a killed command to be gone; then it hangs in the system."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Output:
     """How a command ended."""
 
@@ -176,7 +178,7 @@ def _over(leash: Leash, words: Sequence[str], seconds: float = 0.0) -> HandlerEr
     return over(leash, f"running {shown(words)}")
 
 
-def _kill(child: "subprocess.Popen[str]") -> None:
+def _kill(child: subprocess.Popen[str]) -> None:
     """Kill a command and what it has started; one that has ended is left alone."""
     with contextlib.suppress(OSError):
         if os.name == "posix":

@@ -5,6 +5,8 @@ an operator has put into maintenance bears none, and stays. It speaks to the age
 Consul on this machine, and knows nothing of the rest of the cluster.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

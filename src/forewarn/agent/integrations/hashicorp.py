@@ -3,6 +3,8 @@
 The token is read anew for each request, so that it can be changed meanwhile.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from forewarn.agent.handlers.ground import Ground

@@ -3,8 +3,10 @@
 Each module of an integration has one of these, called `KIND`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from forewarn.agent.handlers.ground import Ground
@@ -13,6 +15,7 @@ from forewarn.agent.sinks.port import Sink
 from forewarn.agent.values import HANDLER_TIMEOUT, HandlerSettings, NotifySettings
 from forewarn.clock import Clock
 from forewarn.instants import Micros, format_duration
+from forewarn.protocol.frozen import frozen_dataclass
 
 if TYPE_CHECKING:
     # Whoever uses no integration lets go of it once the settings are read.
@@ -38,13 +41,13 @@ def too_long(entry: Entry, key: str, usual: Micros) -> Faults:
         yield "", f"{told} must be shorter than timeout ({format_duration(timeout)})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class HandlerKind:
     """A kind of handler."""
 
     make: Callable[[HandlerSettings, Ground], Worker]
     """Its own keys are in `settings.more`, those that were not written are absent."""
-    keys: "Mapping[str, Option]" = field(default_factory=dict[str, Any])
+    keys: Mapping[str, Option] = field(default_factory=dict[str, Any])
     """Its own; their texts are the reference, with the default of each in them."""
     needed: tuple[str, ...] = ()
     """Keys that must be there."""
@@ -54,13 +57,13 @@ class HandlerKind:
     """Whether it has anything to do after the event."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SinkKind:
     """A kind of receiver."""
 
     make: Callable[[NotifySettings, Clock], Sink]
     name: Callable[[NotifySettings], str]
     """What it is called in logs and in the queue: never with a secret in it."""
-    keys: "Mapping[str, Option]" = field(default_factory=dict[str, Any])
+    keys: Mapping[str, Option] = field(default_factory=dict[str, Any])
     needed: tuple[str, ...] = ()
     faults: Callable[[Entry], Faults] = no_faults

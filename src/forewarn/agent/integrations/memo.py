@@ -10,6 +10,8 @@ one must not read what it cannot understand, and the first one finds its own aga
 the name is given back.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os

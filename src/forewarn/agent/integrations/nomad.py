@@ -5,8 +5,9 @@ what an operator has begun bears another or none, and stays. It speaks to the ag
 Nomad on this machine, and knows nothing of jobs but their names.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn.agent.foreign import members, objects
@@ -32,6 +33,7 @@ from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import HOUR, SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 URL = "http://127.0.0.1:4646"
 """Where Nomad's agent listens unless somebody says otherwise."""
@@ -67,7 +69,7 @@ _ENDED = frozenset({"complete", "failed", "lost"})
 """Statuses of allocations that run no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Node:
     """How a node stands."""
 
@@ -94,7 +96,7 @@ class Node:
         return not self.is_draining and self.last.get("Status") == "canceled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Drain:
     """A drain of ours."""
 

@@ -1,5 +1,7 @@
 """Containers of podman; all that is done with them is in `containers`."""
 
+from __future__ import annotations
+
 from forewarn.agent.integrations.containers import container_kind
 from forewarn.agent.integrations.containers.engine import Flavour
 

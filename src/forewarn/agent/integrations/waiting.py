@@ -4,6 +4,8 @@ It promises that whoever runs out of time in the middle of a question is told wh
 of it was about, and not which question was the last. It knows no target.
 """
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Generator
 

@@ -4,13 +4,15 @@ A member that is missing has its default and one that is not known is passed ove
 that an agent reads what the version before it wrote, and the one after it.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import json
-import types
+import sys
 import typing
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Optional, TypeVar, Union
 
 from forewarn.agent.journal.port import JournalDamagedError
 
@@ -35,12 +37,22 @@ def load(kind: type[T], text: str) -> T:
 @cache
 def _fields(kind: type[Any]) -> tuple[tuple[str, Any, Any], ...]:
     """Return name, type and default of each member."""
-    hints = typing.get_type_hints(kind)
+    names = vars(sys.modules[kind.__module__])
     return tuple(
-        (field.name, hints[field.name], field.default)
+        (field.name, _type_of(field.type, names), field.default)
         for field in dataclasses.fields(kind)
         if field.init
     )
+
+
+def _type_of(annotation: Any, names: dict[str, Any]) -> Any:
+    """Return the type that an annotation of ours writes: `X` or `X | None`.
+
+    The library's own `get_type_hints` reads no `|` before Python 3.10.
+    """
+    text, bar, _ = annotation.partition(" | None")
+    kind = eval(text, names)  # noqa: S307 - it is in our source
+    return Optional[kind] if bar else kind
 
 
 def _plain(value: Any) -> Any:
@@ -59,7 +71,7 @@ def _plain(value: Any) -> Any:
 
 def _made(kind: Any, plain: Any) -> Any:
     origin = typing.get_origin(kind)
-    if origin is types.UnionType:
+    if origin is Union:
         if plain is None:
             return None
         [kind] = [each for each in typing.get_args(kind) if each is not type(None)]
@@ -86,4 +98,6 @@ def _tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
     items = typing.cast("list[Any]", plain)
     if len(kinds) == 2 and kinds[1] is Ellipsis:  # noqa: PLR2004 - `tuple[X, ...]`
         return tuple(_made(kinds[0], each) for each in items)
-    return tuple(_made(kind, each) for kind, each in zip(kinds, items, strict=True))
+    if len(items) != len(kinds):
+        raise ValueError(f"{plain!r} has not {len(kinds)} members")
+    return tuple(_made(kind, each) for kind, each in zip(kinds, items))

@@ -3,6 +3,8 @@
 The agent may run meanwhile or not. Nothing but an order is written.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os

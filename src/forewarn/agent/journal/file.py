@@ -4,11 +4,13 @@ Nothing else calls `sqlite3`, so every error leaves here as a JournalError that 
 what to do next.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sqlite3
 from collections.abc import Generator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Union
 
 from forewarn.agent import forms
 from forewarn.agent.journal import schema
@@ -19,8 +21,8 @@ from forewarn.agent.journal.port import (
     Place,
 )
 
-Row: TypeAlias = tuple[Any, ...]
-Parameters: TypeAlias = Sequence[Any] | dict[str, Any]
+Row = tuple[Any, ...]
+Parameters = Union[Sequence[Any], dict[str, Any]]
 
 BUSY_SECONDS = 2.0
 """How long to wait for another's write: an order's, or a notification's that is done.
@@ -39,26 +41,47 @@ LOG_PAGES_MAX = 256
 _READABLE = 0o600
 """Events and what handlers said are for the agent's user."""
 
+# SQLite's own numbers, for which Python has no names before 3.11.
+FULL = 13
+IOERR = 10
+READONLY = 8
+CANTOPEN = 14
+NOTADB = 26
+CORRUPT = 11
+BUSY = 5
+PERM = 3
+
 HINTS = {
-    sqlite3.SQLITE_FULL: "Free some space on its disk.",
-    sqlite3.SQLITE_IOERR: "Look at its disk and at the system's log.",
-    sqlite3.SQLITE_READONLY: "The agent's user must be able to write the file.",
-    sqlite3.SQLITE_CANTOPEN: "The agent's user must be able to open it and its folder.",
-    sqlite3.SQLITE_NOTADB: "If it was the agent's, it is set aside at the next start; "
+    FULL: "Free some space on its disk.",
+    IOERR: "Look at its disk and at the system's log.",
+    READONLY: "The agent's user must be able to write the file.",
+    CANTOPEN: "The agent's user must be able to open it and its folder.",
+    NOTADB: "If it was the agent's, it is set aside at the next start; "
     "if it is not, name another file in `state`.",
-    sqlite3.SQLITE_CORRUPT: "It is set aside at the next start, and a new one begun.",
-    sqlite3.SQLITE_BUSY: "Something else keeps the file locked: find it and stop it.",
+    CORRUPT: "It is set aside at the next start, and a new one begun.",
+    BUSY: "Something else keeps the file locked: find it and stop it.",
 }
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGED = frozenset({CORRUPT, NOTADB})
 """Whether a file with such a fault is ours at all, only `opening` can tell."""
 
-_REFUSED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
+_REFUSED = frozenset({CANTOPEN, PERM})
+
+_TEXTS = (
+    ("disk is full", FULL),
+    ("disk I/O error", IOERR),
+    ("readonly database", READONLY),
+    ("unable to open database", CANTOPEN),
+    ("access permission denied", PERM),
+    ("is not a database", NOTADB),
+    ("malformed", CORRUPT),
+    ("database is locked", BUSY),
+)
+"""What SQLite writes of each: before 3.11, Python tells nothing else of an error."""
 
 
 def translate(error: Exception, path: str) -> JournalError:
     """Return what an error means for the agent."""
-    # The low byte is the kind, the rest is which of its kind.
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    code = code_of(error)
     kind = JournalError
     if code in _DAMAGED:
         kind = JournalDamagedError
@@ -68,6 +91,16 @@ def translate(error: Exception, path: str) -> JournalError:
         f"the journal {path} cannot do its work: {error}",
         hint=HINTS.get(code, "This should not happen: please report it."),
     )
+
+
+def code_of(error: Exception) -> int:
+    """Return SQLite's number for an error; 1, as SQLite, where it is any other."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        # The low byte is the kind, the rest is which of its kind.
+        return code & 0xFF
+    text = str(error)
+    return next((code for part, code in _TEXTS if part in text), 1)
 
 
 class File:

@@ -8,6 +8,8 @@ It also keeps, from one agent to the next, whether an agent has had a journal he
 tells a damaged journal from somebody's file that the settings name by mistake.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 
@@ -102,7 +104,7 @@ def _noted(path: Place) -> list[str]:
 def _unusable(file: str, error: OSError) -> JournalError:
     kind = (
         JournalRefusedError
-        if isinstance(error, PermissionError | IsADirectoryError | NotADirectoryError)
+        if isinstance(error, (PermissionError, IsADirectoryError, NotADirectoryError))
         else JournalError
     )
     return kind(

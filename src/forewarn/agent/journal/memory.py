@@ -1,5 +1,7 @@
 """A journal that is gone with its process: for dry runs, tests, and full disks."""
 
+from __future__ import annotations
+
 import threading
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -11,6 +13,7 @@ from forewarn.agent.journal.port import (
     Outgoing,
     Queued,
     Teller,
+    new_name,
     tell_nobody,
 )
 
@@ -25,7 +28,7 @@ class MemoryJournal:
         self._teller = teller
         self._limits = limits or Limits()
         self._lock = threading.Lock()
-        self._memory = Memory(lost_journal=True)
+        self._memory = Memory(lost_journal=True, journal=new_name())
         self._history: deque[Note] = deque(maxlen=self._limits.history_rows)
         self._queues: dict[str, deque[Queued]] = {}
         self._number = 0

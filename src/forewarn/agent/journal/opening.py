@@ -5,9 +5,10 @@ a disk that does not do its work nobody will come in time, so the agent works wi
 memory, and says so; a damaged file is set aside, and is as one that was lost.
 """
 
+from __future__ import annotations
+
 import logging
 import os
-from dataclasses import dataclass
 
 from forewarn.agent.journal.lock import AgentLock
 from forewarn.agent.journal.memory import MemoryJournal
@@ -23,13 +24,14 @@ from forewarn.agent.journal.port import (
 )
 from forewarn.agent.journal.sqlite import SqliteJournal, set_aside
 from forewarn.agent.journal.whose import no_journal, refuse_others, was_ours
+from forewarn.protocol.frozen import frozen_dataclass
 
 logger = logging.getLogger("forewarn.agent.journal")
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Opened:
     """A journal to work with."""
 

@@ -5,7 +5,8 @@ What every implementation promises (one contract suite asks them all):
 * What `save` is given becomes durable together or not at all: the memory, what was
   told, the notifications that it makes, and the removal of the orders it answers.
 * `load` returns the memory as last saved. Before the first save there is none, and
-  what is returned says so (`Memory.lost_journal`), as often as it is asked.
+  what is returned says so (`Memory.lost_journal`), as often as it is asked. It has a
+  random name (`Memory.journal`), which no other journal has.
 * A `save` that failed has changed nothing, and the next may succeed: it writes all
   that differs from what is durable.
 * History and notifications are bounded, the oldest go first, and a save removes only
@@ -16,16 +17,18 @@ What every implementation promises (one contract suite asks them all):
 Nothing above this port may know of files or SQL.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, Union
 
 from forewarn.agent.core.model import Memory, Note
 from forewarn.instants import DAY, Micros
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
 
-Place: TypeAlias = "str | os.PathLike[str]"
+Place = Union[str, os.PathLike[str]]
 """Where a file is."""
 
 HISTORY_ROWS_MAX = 50_000
@@ -45,6 +48,15 @@ PAGE_ROWS = 200
 """Of the history, unless more are asked for: what a person may look through."""
 
 
+NAME_BYTES = 5
+"""Of a journal's random name: two of one VM have the same once in a million millions."""
+
+
+def new_name() -> str:
+    """Return a random name for a journal: letters and digits."""
+    return os.urandom(NAME_BYTES).hex()
+
+
 class JournalError(ForewarnError):
     """The disk does not do its work; the agent goes on from what it knows."""
 
@@ -58,7 +70,7 @@ class JournalRefusedError(JournalError):
     in use, newer than this program, another's, or where we may not write."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Outgoing:
     """A notification for one sink."""
 
@@ -68,7 +80,7 @@ class Outgoing:
     """What it is to get: a JSON object on one line, in ASCII."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Queued:
     """A notification that waits."""
 
@@ -79,7 +91,7 @@ class Queued:
     body: str
 
 
-Teller: TypeAlias = Callable[[Note, Memory], Sequence[Outgoing]]
+Teller = Callable[[Note, Memory], Sequence[Outgoing]]
 """Makes the notifications of a thing that is told, while it is made durable."""
 
 
@@ -89,7 +101,7 @@ def tell_nobody(note: Note, memory: Memory) -> Sequence[Outgoing]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Limits:
     """How much is kept."""
 

@@ -4,6 +4,8 @@ The schema has a number (`user_version`): a file of a lower one is brought up st
 step, one of a higher one is refused. A step that was released is never changed.
 """
 
+from __future__ import annotations
+
 APPLICATION_ID = 0x46574A31
 """In the file's head: `FWJ1`. It tells our files from another program's."""
 

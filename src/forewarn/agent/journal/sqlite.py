@@ -5,6 +5,8 @@ opening. A file that turns out to be damaged is set aside under another name, an
 is remembered is written into a new one: the history is lost, the work goes on.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import logging
@@ -26,6 +28,7 @@ from forewarn.agent.journal.port import (
     Place,
     Queued,
     Teller,
+    new_name,
     tell_nobody,
 )
 from forewarn.instants import Micros
@@ -56,6 +59,8 @@ class SqliteJournal:
         """
         self._path = os.fspath(path)
         self._boot = boot
+        self._name = new_name()
+        """Of the journal, if it is a new one."""
         self._teller = teller
         self._limits = limits or Limits()
         self._file = File(path, may_make=True)
@@ -93,7 +98,7 @@ class SqliteJournal:
             durable[task.event_id] = place, task
         self._facts, self._durable = facts, durable
         if MEMORY not in facts:
-            return Memory(lost_journal=True)
+            return Memory(lost_journal=True, journal=self._name)
         memory = codec.load(Memory, facts[MEMORY])
         tasks = tuple(task for _, task in durable.values())
         self._memory = replace(memory, tasks=tasks)

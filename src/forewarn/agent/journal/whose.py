@@ -5,6 +5,8 @@ is left beside it, so that `check` may look too, and an agent that is refused ha
 somebody else's file as it was.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 

@@ -5,6 +5,8 @@ What is wrong with the address waits, since the file can be mended; what is wron
 the message is dropped.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

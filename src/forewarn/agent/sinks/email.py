@@ -4,10 +4,11 @@ One connection and one letter for each, within one deadline. A letter that may h
 been taken and whose answer was lost is sent again with the same Message-ID.
 """
 
+from __future__ import annotations
+
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Form, Option
@@ -22,6 +23,7 @@ from forewarn.agent.wire.urls import split_listener
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.problems import quoted
+from forewarn.protocol.frozen import frozen_dataclass
 
 logger = logging.getLogger("forewarn.agent.notify")
 
@@ -98,7 +100,7 @@ def is_address(text: str) -> bool:
     return is_short and _ADDRESS.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class EmailSink:
     """Sends each notification as one letter."""
 

@@ -5,6 +5,8 @@ The key is read anew for each notification; the token that is made of it serves 
 hour. What is wrong with the key, the hub or the hour waits, since it can be mended.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -4,11 +4,12 @@ The command makes an entry with a number and a text, and nothing more: no fields
 registers the source when it is first used, for which it needs an administrator.
 """
 
+from __future__ import annotations
+
 import contextlib
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.handlers.records import last_line
@@ -26,6 +27,7 @@ from forewarn.agent.sinks.wording import (
 )
 from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
+from forewarn.protocol.frozen import frozen_dataclass
 
 COMMAND = "eventcreate"
 SOURCE = "forewarn-agent"
@@ -51,6 +53,7 @@ NUMBERS: Mapping[NoteKind, int] = {
     NoteKind.RECOVERING: 111,
     NoteKind.RECOVERED: 112,
     NoteKind.FAILED: 113,
+    NoteKind.LOCK: 114,
 }
 """The command takes 1 to 1000; these stay what they are."""
 
@@ -73,7 +76,7 @@ KEYS: Mapping[str, Option] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class EventLogSink:
     """Has each notification written as one entry."""
 

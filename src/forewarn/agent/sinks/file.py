@@ -1,5 +1,7 @@
 """Notifications as lines of JSON in a file."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Sequence

@@ -4,8 +4,9 @@ A datagram with a field on each line, in binary form where a value has several l
 Each kind of note has a MESSAGE_ID, so that `journalctl MESSAGE_ID=…` finds it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.integrations.kind import SinkKind
@@ -16,6 +17,7 @@ from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.wording import cut_bytes, sentence, severity, title
 from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
+from forewarn.protocol.frozen import frozen_dataclass
 
 SOCKET = "/run/systemd/journal/socket"
 IDENTIFIER = "forewarn-agent"
@@ -38,6 +40,7 @@ MESSAGE_IDS: Mapping[NoteKind, str] = {
     NoteKind.RECOVERING: "a8a9b754dfff4bdc852dc48a3874475d",
     NoteKind.RECOVERED: "06d1f6260a454c518bece1de3a7d16d4",
     NoteKind.FAILED: "08ed3476fe98460b85a85b990aa05a35",
+    NoteKind.LOCK: "29ffb037e3574388b460ece5d74b318b",
 }
 """Made once at random, as systemd wants them; they stay what they are."""
 
@@ -53,7 +56,7 @@ KEYS: Mapping[str, Option] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JournaldSink:
     """Writes each notification as one entry."""
 

@@ -1,5 +1,7 @@
 """Keys that several kinds of receivers have in common."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,6 +5,8 @@ more than ASCII: no text makes a header of its own. The same notification is the
 letter, with the same Message-ID, however often it is sent.
 """
 
+from __future__ import annotations
+
 import binascii
 import re
 from collections.abc import Sequence

@@ -4,14 +4,16 @@ Whatever the other side does, each wait ends in time. All that goes wrong is a
 `SinkError` that may pass. TLS is imported where it is wanted.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import socket
 from collections.abc import Callable
-from typing import Self
 
 from forewarn.agent.sinks.port import SinkError
 from forewarn.agent.wire.http import HttpError, Lookup
+from forewarn.agent.wire.timeouts import TIMEOUTS
 from forewarn.agent.wire.urls import Url
 from forewarn.clock import Clock
 
@@ -50,7 +52,7 @@ class Line:
         self._wire: socket.socket | None = None
         self._unread = bytearray()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Line:  # noqa: PYI034 - Python 3.9 has no Self
         """Connect; raises SinkError."""
         try:
             addresses = self._lookup.addresses(self.left)
@@ -103,8 +105,10 @@ class Line:
         # Six megabytes, which whoever needs no TLS does without.
         import ssl  # noqa: PLC0415 - see above
 
+        from forewarn.agent.wire import tls  # noqa: PLC0415
+
         try:
-            context = ssl.create_default_context(cafile=ca_file or None)
+            context = tls.trusting(ca_file=ca_file)
         except (OSError, ValueError) as error:
             raise SinkError(f"cannot read {ca_file}: {error}") from error
         wire = self._at_hand()
@@ -153,7 +157,7 @@ class Line:
             _shut(wire)
             while wire.recv(PIECE_BYTES) and self._clock.monotonic() < ends:
                 pass
-        except TimeoutError:
+        except TIMEOUTS:
             return
         except OSError as error:
             raise self._told(error, "ending") from error
@@ -164,7 +168,7 @@ class Line:
         wire.settimeout(min(self.left(), seconds))
         try:
             wire.recv(1)
-        except TimeoutError:
+        except TIMEOUTS:
             return False
         except ConnectionRefusedError:
             return True
@@ -178,7 +182,7 @@ class Line:
         return self._wire
 
     def _told(self, error: OSError, doing: str) -> SinkError:
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TIMEOUTS):
             return SinkError(f"{self.where}: no time left while {doing}")
         if isinstance(error, ConnectionRefusedError):
             return SinkError(f"{self.where}: nobody listens there")

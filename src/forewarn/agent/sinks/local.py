@@ -1,5 +1,7 @@
 """Datagrams to a daemon of this machine, by the socket that it has in a folder."""
 
+from __future__ import annotations
+
 import socket
 
 from forewarn.agent.sinks.port import SinkError

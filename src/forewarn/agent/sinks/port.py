@@ -5,18 +5,20 @@ take waits in the journal and is handed to it again, or is dropped where that wo
 help. It may be handed the same one twice, with the same number.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from forewarn.agent import forms
 from forewarn.agent.core.model import Note, NoteKind
 from forewarn.agent.journal import codec
 from forewarn.instants import Micros, format_instant
+from forewarn.protocol.frozen import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Told:
     """What happened, and in which VM."""
 
@@ -24,7 +26,7 @@ class Told:
     note: Note
 
     @classmethod
-    def read(cls, body: str) -> "Told":
+    def read(cls, body: str) -> Told:
         """Return it from the queue; raises JournalError."""
         members = json.loads(body)
         return cls(vm=members["vm"], note=codec.load(Note, members["note"]))

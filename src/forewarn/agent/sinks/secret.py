@@ -1,5 +1,7 @@
 """Secrets of receivers: the first line of a file, read anew for each notification."""
 
+from __future__ import annotations
+
 from forewarn.agent.handlers.secret import SecretError, exposure, read_secret
 from forewarn.agent.sinks.port import SinkError
 

@@ -4,6 +4,8 @@ Everything that was said by others is in fields of plain text, in which Slack lo
 no mark-up; so nobody can mention a channel by the description of an event.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from forewarn.agent.integrations.kind import SinkKind

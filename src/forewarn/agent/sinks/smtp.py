@@ -7,6 +7,8 @@ said before TLS is not believed after it (RFC 3207, 6). What a server refuses is
 they are left out.
 """
 
+from __future__ import annotations
+
 import binascii
 import re
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ _READY, _LOGGED_IN, _OK, _GO_ON, _DATA = 220, 235, 250, 334, 354
 _PERMANENT = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Reply:
     code: int
     lines: tuple[str, ...]

@@ -6,11 +6,12 @@ TLS carried to a daemon that ended the connection in order is taken to be there,
 UDP nobody knows.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Form, Option
@@ -22,6 +23,7 @@ from forewarn.agent.sinks.wording import cut_bytes, plain, sentence, severity, t
 from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
 from forewarn.instants import format_instant
+from forewarn.protocol.frozen import frozen_dataclass
 
 LOCAL_SOCKET = "/dev/log"
 SD_ID = "forewarn@32473"
@@ -83,7 +85,7 @@ KEYS: Mapping[str, Option] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Address:
     """Where the daemon is."""
 
@@ -120,7 +122,7 @@ def faults(entry: Entry) -> Faults:
         yield "sd_id", f"must be a name with an enterprise number, such as {SD_ID}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SyslogSink:
     """Sends each notification as one message."""
 

@@ -4,6 +4,8 @@ Everything is in text runs, in which no Markdown is looked for; so nobody can pl
 link by the description of an event.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from forewarn.agent.integrations.kind import SinkKind

@@ -1,5 +1,7 @@
 """Notifications as requests: an answer of 2xx takes one."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 

@@ -5,11 +5,14 @@ or a handler said is part of them, on one line and cut; to quote it for where it
 is each receiver's own work. Pure.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.core.names import is_named
 from forewarn.agent.sinks.port import Told
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 from forewarn.protocol.notices import Notice
@@ -32,7 +35,7 @@ class Severity(enum.IntEnum):
     INFO = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Words:
     """How one kind of note is told."""
 
@@ -67,6 +70,7 @@ _WORDS: Mapping[NoteKind, _Words] = {
     NoteKind.RECOVERING: _Words("recovering", "Recovery begins", Severity.INFO),
     NoteKind.RECOVERED: _Words("recovered", "All has recovered", Severity.NOTICE),
     NoteKind.FAILED: _Words("failure", "Something went wrong", Severity.ERROR),
+    NoteKind.LOCK: _Words("lock", "The lock that limits approvals", Severity.INFO),
 }
 
 _BAD_ENDS = frozenset({"failed", "lost"})
@@ -148,7 +152,7 @@ def _event(told: Told) -> str:
     if notice is None:
         return "event"
     kind = notice.event_type or "event"
-    if not notice.resources or told.vm in notice.resources:
+    if not notice.resources or is_named(notice, told.vm):
         return kind
     return f"{kind} of {names(notice)}"
 

@@ -4,12 +4,16 @@
 names of handlers, never names of events or VMs: the number of series does not grow.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+
+from forewarn.agent.core.lock import LockAnswer, LockState
 from forewarn.agent.core.model import NoteKind, Phase, Stage, StepState
 from forewarn.agent.wire.endpoint import Result
 from forewarn.protocol.events import EventStatus, EventType
+from forewarn.protocol.frozen import frozen_dataclass
 
 OTHER = "other"
 """The label of what this version does not know."""
@@ -24,7 +28,7 @@ HANDLER_SECONDS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 NOTICE_SECONDS = (1, 5, 10, 20, 30, 60, 300, 600, 900, 3600, 86_400, 604_800)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Meter:
     """One metric."""
 
@@ -100,6 +104,12 @@ EVENTS = _meter(
     type=TYPES,
     status=STATUSES,
 )
+NOT_BEFORE = _meter(
+    "forewarn_agent_not_before_timestamp_seconds",
+    "gauge",
+    "When the next event of this VM may begin, in seconds since 1970; 0: none is due.",
+    type=TYPES,
+)
 STAGES = _meter(
     "forewarn_agent_tasks",
     "gauge",
@@ -160,8 +170,30 @@ OWED = _meter(
     "gauge",
     "Events that are gone and from which recovery is not done.",
 )
+LOCK = _meter(
+    "forewarn_agent_lock",
+    "gauge",
+    "1 for the state of the lock that limits approvals, where there is one.",
+    state=(state.value for state in LockState),
+)
+LOCK_REQUESTS = _meter(
+    "forewarn_agent_lock_requests",
+    "counter",
+    "Requests about the lock, by their answer.",
+    result=(answer.value for answer in LockAnswer),
+)
+LOCK_FAULT = _meter(
+    "forewarn_agent_lock_fault",
+    "gauge",
+    "1 while what keeps the lock gives no usable answer.",
+)
 JOURNAL_FAULT = _meter(
     "forewarn_agent_journal_fault", "gauge", "1 while the journal cannot be written."
+)
+SETTINGS_FAULT = _meter(
+    "forewarn_agent_settings_fault",
+    "gauge",
+    "1 while older settings are in force, since those of the file are refused.",
 )
 NOTIFICATIONS_DROPPED = _meter(
     "forewarn_agent_notifications_dropped",
@@ -189,6 +221,7 @@ METERS = (
     INCARNATION,
     DOCUMENT_EVENTS,
     EVENTS,
+    NOT_BEFORE,
     STAGES,
     SEEN,
     NOTICE,
@@ -199,7 +232,11 @@ METERS = (
     APPROVED,
     WITHHELD,
     OWED,
+    LOCK,
+    LOCK_REQUESTS,
+    LOCK_FAULT,
     JOURNAL_FAULT,
+    SETTINGS_FAULT,
     NOTIFICATIONS_DROPPED,
     LINES_DROPPED,
     START,

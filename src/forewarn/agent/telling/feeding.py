@@ -4,6 +4,8 @@ The main loop does it after its turns: an agent whose loop stands still, or whic
 not watch any more, is killed and started anew on what is durable.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 

@@ -4,6 +4,8 @@ The text is Prometheus' own form, written by hand: its library is larger than th
 agent. The main loop counts, the server's thread writes.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 from bisect import bisect_left
@@ -54,9 +56,9 @@ class Metrics:
         for meter in catalog.METERS:
             for labels in product(*(each or names for each in meter.labels.values())):
                 if meter.buckets:
-                    self._histograms[meter.name, *labels] = Histogram(meter.buckets)
+                    self._histograms[(meter.name, *labels)] = Histogram(meter.buckets)
                 elif meter.kind == "counter":
-                    self._counts[meter.name, *labels] = 0
+                    self._counts[(meter.name, *labels)] = 0
 
     def decided(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
         """Count what a decision changed."""
@@ -71,6 +73,10 @@ class Metrics:
                 if known is not task:
                     self._look_at(known, task)
             self._look_at_steps(self._memory.restored, memory.restored)
+            lock = memory.lock
+            is_new = lock.answered not in {0, self._memory.lock.answered}
+            if lock.last is not None and is_new:
+                self._count(catalog.LOCK_REQUESTS, lock.last.value)
             self._memory = memory
 
     def _look_at(self, before: Task | None, task: Task) -> None:
@@ -125,6 +131,8 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
         (catalog.EVENTS.name, *labels): 0
         for labels in product(*catalog.EVENTS.labels.values())
     }
+    for kind in catalog.TYPES:
+        found[catalog.NOT_BEFORE.name, kind] = 0
     for stage in catalog.STAGES.labels["stage"]:
         found[catalog.STAGES.name, stage] = 0
     running = owed = withheld = 0
@@ -134,8 +142,17 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
         owed += task.stage.value == "owed"
         withheld += task.stage.value == "withheld"
         if task.mine and task.is_live:
+            kind = _known(task.notice.event_type)
             status = catalog.STATUSES[task.notice.has_started]
-            found[catalog.EVENTS.name, _known(task.notice.event_type), status] += 1
+            found[catalog.EVENTS.name, kind, status] += 1
+            due = task.notice.not_before
+            if due is not None and not task.notice.has_started:
+                series = (catalog.NOT_BEFORE.name, kind)
+                found[series] = min(found[series] or due / SECOND, due / SECOND)
+    for state in catalog.LOCK.labels["state"]:
+        is_so = bool(memory.lock.label) and state == memory.lock.state.value
+        found[catalog.LOCK.name, state] = is_so
+    found[catalog.LOCK_FAULT.name,] = bool(memory.lock.trouble)
     running += sum(step.state is StepState.RUNNING for step in memory.restored)
     found[catalog.RUNNING.name,] = running
     found[catalog.OWED.name,] = owed
@@ -170,7 +187,7 @@ def _lines(
         yield f"# HELP {meter.name} {meter.text}"
         yield f"# TYPE {meter.name} {meter.kind}"
         for series in found:
-            labels = dict(zip(meter.labels, series[1:], strict=True))
+            labels = dict(zip(meter.labels, series[1:]))
             if meter.buckets:
                 yield from _histogram(meter, labels, histograms[series])
             else:
@@ -182,7 +199,7 @@ def _histogram(
 ) -> Iterator[str]:
     total = 0
     ends = (*(f"{bucket:g}" for bucket in meter.buckets), "+Inf")
-    for end, count in zip(ends, histogram.counts, strict=True):
+    for end, count in zip(ends, histogram.counts):
         total += count
         yield f"{meter.name}_bucket{_labels({**labels, 'le': end})} {total}"
     yield f"{meter.name}_sum{_labels(labels)} {_number(histogram.sum)}"

@@ -8,6 +8,8 @@ of too many that wait, the oldest are dropped. Nor do many wait for one that the
 receiver never takes.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import threading

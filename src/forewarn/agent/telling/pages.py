@@ -5,10 +5,11 @@ would not bring back an endpoint that is down. `/readyz` says whether it could a
 an event now, and else why not.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn import __version__
@@ -22,6 +23,7 @@ from forewarn.agent.watcher import Watched
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.texts import json_text
 
 LOOP_GRACE_SECONDS = 30.0
@@ -34,7 +36,7 @@ READY_AGE: Micros = 30 * SECOND
 _PEERS = "/v1/events/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Sources:
     """Where the pages look; each may be called from any thread."""
 
@@ -54,6 +56,8 @@ class Sources:
     """`normal`, `dry run` or `observe`."""
     problems: Callable[[], Sequence[str]] = tuple
     """What else a person should know."""
+    has_old_settings: Callable[[], bool] = bool
+    """Whether the file's settings are refused, and older ones in force."""
     notifications_dropped: Callable[[], int] = int
     lines_dropped: Callable[[], int] = int
 
@@ -67,20 +71,18 @@ class Pages:
 
     def answer(self, request: Request) -> Reply:
         """Return the answer to a request."""
-        match request.path:
-            case "/healthz":
-                return self._verdict(self.why_not_alive())
-            case "/readyz":
-                return self._verdict(self.why_not_ready())
-            case "/metrics":
-                return Reply(body=self._metrics(), content_type=metrics.CONTENT_TYPE)
-            case "/status":
-                text = json_text(self.document())
-                return Reply(body=f"{text}\n", content_type=JSON)
-            case "/":
-                return Reply(body="/healthz\n/metrics\n/readyz\n/status\n")
-            case _:
-                return Reply(status=404, body="there is no such page\n")
+        if request.path == "/healthz":
+            return self._verdict(self.why_not_alive())
+        if request.path == "/readyz":
+            return self._verdict(self.why_not_ready())
+        if request.path == "/metrics":
+            return Reply(body=self._metrics(), content_type=metrics.CONTENT_TYPE)
+        if request.path == "/status":
+            text = json_text(self.document())
+            return Reply(body=f"{text}\n", content_type=JSON)
+        if request.path == "/":
+            return Reply(body="/healthz\n/metrics\n/readyz\n/status\n")
+        return Reply(status=404, body="there is no such page\n")
 
     def is_alive(self) -> bool:
         """Tell whether the agent does its work, for systemd's watchdog."""
@@ -165,7 +167,11 @@ class Pages:
             },
         }
         return status.document_of(
-            standing.memory, waits=standing.waits, history=history, about=about
+            standing.memory,
+            waits=standing.waits,
+            doubts=standing.doubts,
+            history=history,
+            about=about,
         )
 
     def _verdict(self, reason: str) -> Reply:
@@ -195,6 +201,7 @@ class Pages:
             (catalog.DOCUMENT_EVENTS.name,): watched.events,
             **metrics.now_of(standing.memory),
             (catalog.JOURNAL_FAULT.name,): bool(standing.journal_fault),
+            (catalog.SETTINGS_FAULT.name,): sources.has_old_settings(),
             (catalog.NOTIFICATIONS_DROPPED.name,): sources.notifications_dropped(),
             (catalog.LINES_DROPPED.name,): sources.lines_dropped(),
             (catalog.START.name,): sources.began / SECOND,

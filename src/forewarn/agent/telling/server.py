@@ -5,6 +5,8 @@ connections and seconds are bounded, and the oldest connection makes room for a 
 one. It must not know what is asked for: each listener has a function for that.
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import os
@@ -13,11 +15,12 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from forewarn.agent.wire.urls import split_listener
 from forewarn.clock import Clock
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
 
 logger = logging.getLogger("forewarn.agent")
 
@@ -56,7 +59,7 @@ class ListenError(ForewarnError):
     """An address cannot be listened at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Request:
     """What was asked."""
 
@@ -66,7 +69,7 @@ class Request:
     """By their names in lower case; of several with one name, the last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Reply:
     """What is answered."""
 
@@ -75,11 +78,11 @@ class Reply:
     content_type: str = TEXT
 
 
-Answerer: TypeAlias = Callable[[Request], Reply]
+Answerer = Callable[[Request], Reply]
 """Answers one request; it is called in the server's thread, and should be quick."""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Peer:
     """One connection."""
 

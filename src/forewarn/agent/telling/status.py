@@ -4,16 +4,21 @@ Both say the same; the words are made of the JSON, which may come from a running
 agent or from the journal of one that does not answer.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from forewarn.agent.core.model import Consent, Memory, Note, Step, Task
+from forewarn.agent.core.lock import Lock
+from forewarn.agent.core.model import Consent, Memory, Note, Stage, Step, Task
 from forewarn.instants import (
     Micros,
     describe_duration,
     instant_or_none,
     parse_instant,
 )
+
+_GONE = frozenset({Stage.OWED.value, Stage.OVER.value})
 
 DRY = "dry run"
 """The mode in which nothing is done."""
@@ -29,11 +34,12 @@ def document_of(
     memory: Memory,
     *,
     waits: Sequence[tuple[str, str]] = (),
+    doubts: Sequence[tuple[str, str]] = (),
     history: Sequence[Note] = (),
     about: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the document; `about` has what is known of the running agent."""
-    reasons = dict(waits)
+    reasons, doubted = dict(waits), dict(doubts)
     live = [task for task in memory.tasks if task.stage.value != "over"]
     over = [task for task in memory.tasks if task.stage.value == "over"]
     shown = [*live, *over[-OVER_SHOWN_MAX:]]
@@ -41,18 +47,24 @@ def document_of(
         "vm": memory.name,
         **(about or {}),
         "events": [
-            event_of(task, waits=reasons.get(task.event_id, "")) for task in shown
+            event_of(
+                task,
+                waits=reasons.get(task.event_id, ""),
+                doubt=doubted.get(task.event_id, ""),
+            )
+            for task in shown
         ],
         "restored": [_step(step) for step in memory.restored],
+        "lock": lock_of(memory.lock) if memory.lock.label else None,
         "history": [note_of(note) for note in history],
     }
 
 
-def event_of(task: Task, *, waits: str = "") -> dict[str, Any]:
+def event_of(task: Task, *, waits: str = "", doubt: str = "") -> dict[str, Any]:
     """Return one event: its members under their wire names, and what was done."""
     notice = task.notice
     return {
-        "EventId": task.event_id,
+        "EventId": notice.wire_id or task.event_id,
         "EventType": notice.event_type,
         "EventStatus": notice.status,
         "EventSource": notice.source,
@@ -62,6 +74,8 @@ def event_of(task: Task, *, waits: str = "") -> dict[str, Any]:
         "Description": notice.description,
         "mine": task.mine,
         "rule": task.rule,
+        "presence": task.presence.value,
+        "doubt": doubt,
         "stage": task.stage.value,
         "approval": task.consent.value,
         "waits_for": waits,
@@ -72,6 +86,19 @@ def event_of(task: Task, *, waits: str = "") -> dict[str, Any]:
         "gone": instant_or_none(task.gone),
         "over": instant_or_none(task.over),
         "runs": [_step(step) for step in task.steps],
+    }
+
+
+def lock_of(lock: Lock) -> dict[str, Any]:
+    """Return how it stands with the lock that limits approvals."""
+    return {
+        "lock": lock.label,
+        "id": lock.holder,
+        "state": lock.state.value,
+        "since": instant_or_none(lock.since),
+        "expires": instant_or_none(lock.until),
+        "refusal": lock.refusal,
+        "trouble": lock.trouble,
     }
 
 
@@ -104,17 +131,31 @@ def _step(step: Step) -> dict[str, Any]:
 # In words
 
 
+def _lock(document: Mapping[str, Any]) -> Iterator[str]:
+    # An agent of an earlier version says nothing of it.
+    lock = document.get("lock")
+    if not lock:
+        return
+    since = f" since {_short(lock['since'])}" if lock["since"] else ""
+    why = lock["trouble"] or lock["refusal"]
+    reason = f"; {why}" if why else ""
+    yield f"lock      {lock['state']}{since}: {lock['lock']}{reason}"
+
+
 def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
     """Yield the lines that a person reads."""
     yield from _head(document)
+    yield from _lock(document)
     live = [event for event in document["events"] if event["stage"] != "over"]
     yield ""
     if not live:
         yield "no events"
     has_name = bool(document["vm"])
     is_dry = document.get("mode") == DRY
+    is_silent = bool(document.get("poll", {}).get("failures"))
     for event in live:
         yield from _event(event, now, has_name=has_name, is_dry=is_dry)
+        yield from _belief(event, is_silent=is_silent)
     history: Sequence[Mapping[str, Any]] = document["history"][:HISTORY_LINES]
     if history:
         yield ""
@@ -178,6 +219,17 @@ def _event(
         yield f"  approval    not yet: {event['waits_for']}"
     elif event["approval"] != Consent.NONE.value:
         yield f"  approval    {event['approval']}"
+
+
+def _belief(event: Mapping[str, Any], *, is_silent: bool) -> Iterator[str]:
+    """Yield why an event that no document shows now is still believed to be there."""
+    if event["stage"] in _GONE:
+        return
+    if event["doubt"]:
+        later = "; no time counts while the endpoint is silent" if is_silent else ""
+        yield f"  presence    {event['doubt']}{later}"
+    elif is_silent:
+        yield "  presence    as in the last document: silence does not end an event"
 
 
 def _short(time: str) -> str:

@@ -5,11 +5,13 @@ folded header or a bare line feed are no answer, since two readers of them may s
 two different ones.
 """
 
+from __future__ import annotations
+
 import enum
 import re
-from dataclasses import dataclass
 
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
 
 HEAD_BYTES_MAX = 16_384
 """Of the lines before the body, those of interim answers too: the usual head has
@@ -67,7 +69,7 @@ class HttpError(ForewarnError):
         self.trouble = trouble
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Answer:
     """One whole answer."""
 

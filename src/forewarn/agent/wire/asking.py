@@ -5,16 +5,19 @@ its lease are not touched. Every wait is bounded. Linux only; elsewhere, and wit
 right to it, a sentence says that it cannot be done.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from forewarn.agent.wire import dhcp
+from forewarn.agent.wire.timeouts import TIMEOUTS
 from forewarn.clock import Clock
+from forewarn.protocol.frozen import frozen_dataclass
 
 CARDS = "/sys/class/net"
 ROUTES = "/proc/net/route"
@@ -35,7 +38,7 @@ _UP = 1
 _DEFAULT_ROUTE = "00000000"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Card:
     """A network card of this machine."""
 
@@ -43,7 +46,7 @@ class Card:
     mac: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Heard:
     """What came of the questions."""
 
@@ -169,7 +172,7 @@ def _replies(
         wire.settimeout(left)
         try:
             packet, where = wire.recvfrom(dhcp.PACKET_BYTES_MAX + 1)
-        except TimeoutError:
+        except TIMEOUTS:
             return
         if where[1] != dhcp.SERVER_PORT:
             continue

@@ -5,8 +5,11 @@ no packet, and of what a good one says only an address that an endpoint may have
 believed (clause 8.2).
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from forewarn.protocol.frozen import frozen_dataclass
 
 ENDPOINT = 245
 """The option that names the endpoint: four bytes of an address."""
@@ -59,7 +62,7 @@ class DhcpError(ValueError):
     """These bytes are no answer; the sentence says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Reply:
     """A sound packet of a server."""
 

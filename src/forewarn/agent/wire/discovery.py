@@ -6,6 +6,8 @@ is known, NetworkManager is asked, and then the servers. That is done beside pol
 which goes on and delays nothing.
 """
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence

@@ -5,10 +5,11 @@ what belongs to the conversation (version, tag, the last document) and no task. 
 thread asks; `approve` and `interrupt` may be called from others.
 """
 
+from __future__ import annotations
+
 import enum
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn.agent.core.model import Answered, Consent
@@ -19,7 +20,8 @@ from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_u
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol import versions
-from forewarn.protocol.decoder import UnreadableError, decode
+from forewarn.protocol.decoder import UnreadableError, decode, is_empty
+from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import Reading
 
 EVENTS_PATH = "/metadata/scheduledevents"
@@ -42,6 +44,8 @@ _TOO_MANY = 429
 _SERVER = "forewarn"
 """Who offers to wait for a change; nobody else is asked to (docs/push.md)."""
 
+_EMPTY = Reading(incarnation=None, notices=(), is_empty=True)
+
 _KNOWN = tuple(version.name for version in versions.VERSIONS)
 _UNDERSCORED = frozenset(each.name for each in versions.VERSIONS if each.underscore)
 
@@ -53,6 +57,8 @@ class Result(enum.Enum):
     """A document, in full."""
     UNCHANGED = "unchanged"
     """304: the document is the one before."""
+    EMPTY = "empty"
+    """200 with an empty body, as Azure has answered where there are no events."""
     UNREADABLE = "unreadable"
     """200, and no document."""
     REDIRECT = "http_3xx"
@@ -76,7 +82,7 @@ class Result(enum.Enum):
     """A fault of the agent's own; the log has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Asked:
     """What one poll gave."""
 
@@ -259,6 +265,8 @@ class Endpoint:
                 detail=refusals.sentence_of(answer),
                 retry_after=refusals.retry_after(answer),
             )
+        if is_empty(answer.body):
+            return self._take_empty()
         is_changed = answer.body != self._body
         if is_changed:
             try:
@@ -266,10 +274,18 @@ class Endpoint:
             except UnreadableError as error:
                 return Asked(result=Result.UNREADABLE, detail=error.message)
             self._body, self._reading = answer.body, reading
-            self._spelled = dict(reading.spelled)
+            self._spelled = {each.event_id: each.id_on_wire for each in reading.notices}
         self._take_tag(answer)
         self._hear_offer(answer)
         return Asked(result=Result.OK, reading=self._reading, is_changed=is_changed)
+
+    def _take_empty(self) -> Asked:
+        """Return what an empty body says: no events, and no tag to ask with next."""
+        was_empty = self._reading is not None and self._reading.is_empty
+        self._tag = self._tagged = self._body = None
+        self._longest_wait = 0
+        self._reading = _EMPTY
+        return Asked(result=Result.EMPTY, reading=_EMPTY, is_changed=not was_empty)
 
     def _take_tag(self, answer: Answer) -> None:
         """Keep the tag to ask with next, if this endpoint's tags can be trusted.

@@ -6,13 +6,14 @@ All that goes wrong is an `HttpError`. TLS is imported where a URL needs it. A
 `Client` belongs to one thread; only `interrupt` may be called from another.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forewarn.agent.wire.answers import (
@@ -22,9 +23,11 @@ from forewarn.agent.wire.answers import (
     Reader,
     Trouble,
 )
+from forewarn.agent.wire.timeouts import TIMEOUTS
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 if TYPE_CHECKING:
     import ssl
@@ -60,7 +63,7 @@ _UNREACHABLE = frozenset(
 Address = tuple[socket.AddressFamily, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Request:
     """What to send."""
 
@@ -270,11 +273,11 @@ class Client:
     def _secure(self, wire: socket.socket) -> socket.socket:
         if self._context is None:
             # Six megabytes, which whoever needs no TLS does without.
-            import ssl  # noqa: PLC0415 - see above
+            from forewarn.agent.wire import tls  # noqa: PLC0415 - see above
 
             try:
-                self._context = ssl.create_default_context(
-                    cafile=self._ca_file or None, cadata=self._ca_text or None
+                self._context = tls.trusting(
+                    ca_file=self._ca_file, ca_text=self._ca_text
                 )
             except (OSError, ValueError) as error:
                 what = self._ca_file or "the authorities to trust"
@@ -286,7 +289,7 @@ class Client:
         except UnicodeError:
             raise HttpError(Trouble.TLS, f"{name!r} is no name of a host") from None
 
-    def _show_certificate(self, context: "ssl.SSLContext") -> None:
+    def _show_certificate(self, context: ssl.SSLContext) -> None:
         if not self._cert_file:
             return
         try:
@@ -304,7 +307,7 @@ class Client:
         where = self.url.base
         if self._is_stopped:
             return HttpError(Trouble.STOPPED, "the exchange was ended by ourselves")
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TIMEOUTS):
             return HttpError(Trouble.TIMEOUT, f"{where}: no time left while {doing}")
         if isinstance(error, ConnectionRefusedError):
             return HttpError(Trouble.REFUSED, f"{where}: nobody listens there")
@@ -404,7 +407,7 @@ def _tune(wire: socket.socket) -> None:
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
-    for name, value in zip(names, KEEPALIVE_SECONDS, strict=True):
+    for name, value in zip(names, KEEPALIVE_SECONDS):
         # Not every system has them; the deadline holds without them.
         option = getattr(socket, name, None)
         if option is not None:

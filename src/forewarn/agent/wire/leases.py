@@ -7,6 +7,8 @@ network, in an image that was cloned. Nothing is sent. On Windows and macOS ther
 nothing to read.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re

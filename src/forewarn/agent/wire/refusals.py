@@ -4,6 +4,8 @@ Only an answer that says something of the approval itself refuses it; every othe
 failure leaves it open, and it is sent again.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Sequence

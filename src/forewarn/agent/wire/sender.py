@@ -4,6 +4,8 @@ A crash before an answer came leaves an approval that may have been taken: it is
 again, which does no harm (clause 3.2). It must not know what is approved, and why.
 """
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Callable

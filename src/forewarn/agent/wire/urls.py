@@ -1,7 +1,10 @@
 """URLs and addresses, as far as the agent needs them: text in, parts out. Pure."""
 
+from __future__ import annotations
+
 import re
-from dataclasses import dataclass
+
+from forewarn.protocol.frozen import frozen_dataclass
 
 _URL = re.compile(
     r"(?P<scheme>https?)://"
@@ -14,7 +17,7 @@ _PORTS = {"http": 80, "https": 443}
 _PORT_MAX = 65_535
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Url:
     """Where to connect, and what to ask for there."""
 

@@ -11,7 +11,7 @@ SIMULATE = Command(
     summary="serve simulated VMs, and play scenarios to them",
     text="Serve the metadata endpoint of a few VMs, each at its own address, with no "
     "configuration, and play scenarios to them: one after the other, or at once where "
-    "a + stands between them. Each begins with the first request of a VM. It ends when "
+    "a + stands between them. Each begins when a VM has asked for its events. It ends when "
     "the last is over; the status is 1 if an expectation was not met, or if --profile "
     "strict has found a deviation. Without a scenario it serves, and waits for orders: "
     "all commands of the service work, and those of `forewarn sim`.",
@@ -65,8 +65,8 @@ SIMULATE = Command(
             metavar="N",
             help="What divides every notice, impact and recovery; NotBefore stays true "
             "to the clock. If it is not given, 60: a minute takes a second; or what "
-            "the name of a scenario says, as the names of Microsoft's mock do; 1 "
-            "for a recording.",
+            "a scenario's file says, or its name, as the names of Microsoft's mock do; 1 "
+            "for a recording. No notice becomes shorter than 5 s, no impact than 2 s.",
         ),
         Option(
             name="--profile",
@@ -101,10 +101,20 @@ SIMULATE = Command(
             name="--stay", is_flag=True, help="Go on serving when the last is over."
         ),
         Option(
+            name="--expect",
+            choices=("scenario", "asked", "approved", "none"),
+            default="scenario",
+            help="How much is demanded of your program. scenario, if it is not given: "
+            "what the scenario says. asked: only that it asks for its events. approved: "
+            "that it asks, and approves each event that names its VM before NotBefore. "
+            "none: nothing is judged, and the output says so. A scenario that no client "
+            "asked has never passed. Of a --replay, scenario is asked.",
+        ),
+        Option(
             name="--wait",
             metavar="DURATION",
             default="1m",
-            help="How long a scenario waits for the first request of a VM; 1m if it is "
+            help="How long a scenario waits for a VM to ask for its events; 1m if it is "
             "not given, 0s begins at once.",
         ),
         Option(

@@ -7,8 +7,10 @@ CONFORM = Command(
     path=("conform",),
     summary="check any endpoint against the protocol",
     text="Ask the endpoint at URL as a VM would, clause by clause, and report what was "
-    "expected, what was seen, and what could not be tried. Nothing is approved unless "
-    "--approve is given. The status is 1 if a clause is broken.",
+    "expected and what was seen. A clause is kept, or broken, only by what was seen of "
+    "it; otherwise it is not tried, and the report says what it needs. Nothing is "
+    "approved unless --approve is given. The status is 1 if a clause is broken, or if "
+    "no document was seen.",
     run="forewarn.cli.conform:conform",
     options=(
         Option(
@@ -25,8 +27,28 @@ CONFORM = Command(
             name="--watch",
             metavar="DURATION",
             default="0s",
-            help="Go on reading the document for so long, once a second, and judge "
-            "how it changes; 0s if it is not given.",
+            help="Go on reading the document for so long, once a second, judge each "
+            "document and how they change, and try what needs an event when there is "
+            "one. Ctrl-C ends the watch and makes the report. 0s if it is not given.",
+        ),
+        Option(
+            name="--others-approve",
+            is_flag=True,
+            help="Others approve events meanwhile, such as an agent in this VM: what "
+            "starts before its NotBefore is then no fault.",
+        ),
+        Option(
+            name="--speed",
+            metavar="NUMBER",
+            default="1",
+            help="What the endpoint divides its notices by, as `simulate --speed` "
+            "does; 1 if it is not given.",
+        ),
+        Option(
+            name="--evidence",
+            is_flag=True,
+            help="Show the requests and answers that each verdict rests on, with their "
+            "times; JSON always has them.",
         ),
         Option(
             name="--report",
@@ -38,6 +60,7 @@ CONFORM = Command(
     examples=(
         "forewarn conform http://127.0.0.1:8301",
         "forewarn conform http://127.0.0.1:8301 --approve --watch 30s --report r.md",
+        "forewarn conform http://169.254.169.254 --watch 20m --others-approve",
     ),
 )
 

@@ -117,6 +117,7 @@ def maintain(
             action=action,
             description=description,
             duration_seconds=duration_seconds,
+            ordered=work.now,
             earliest=not_before,
             is_timed=wishes.not_before is not None,
         )

@@ -45,16 +45,18 @@ def either(said: T | None, usual: T) -> T:
 def not_before_of(
     work: Work, wishes: Wishes, notice: Micros, event_type: EventType
 ) -> Micros:
-    """Return the NotBefore of an order whose least notice is `notice` (5.1).
+    """Return when the notice of an order ends whose least notice is `notice` (5.1).
+
+    NotBefore is the whole second after that.
 
     Raises RefusedError where the operator wishes for less.
     """
-    earliest = round_up_to_second(work.now + notice)
+    earliest = work.now + notice
     if wishes.not_before is None:
         return earliest
     # A wish for the very second of the least notice is fine, though the clock may
     # have passed its beginning: it becomes the first second with enough notice.
-    if wishes.not_before < work.now + notice - SECOND:
+    if wishes.not_before < earliest - SECOND:
         raise RefusedError(
             f"{event_type.value} needs a notice of at least "
             f"{describe_duration(notice)} (5.1)",

@@ -168,7 +168,7 @@ def renew_image(work: Work, vms: Sequence[str], verb: Verb, wishes: Wishes) -> R
         if vm.state is VmState.DOWN:
             raise RefusedError(f"vm {vm.name} is down")
         if admission.is_announced(verb, scope, vm):
-            notice = max(notice, work.policy.sped_up(scope.os_image_notice or 0))
+            notice = max(notice, work.policy.notice_of(scope.os_image_notice or 0))
     not_before = not_before_of(work, wishes, notice, EventType.REBOOT)
     request = admission.open_request(work, verb, is_rollout=True)
     drafts = [

@@ -17,6 +17,7 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import Operation, Request, Verb
 from forewarn.protocol.views import View
 from forewarn.sim import staged
+from forewarn.sim.scenario.demands import Named
 from forewarn.sim.scenario.model import (
     Act,
     Approve,
@@ -50,6 +51,8 @@ class Hand:
         self._engine = stage.engine
         self._reason = reason
         self._requests: dict[str, str] = {}
+        self._named: list[Named] = []
+        self._read_at = (-1, -1)
 
     @property
     def now(self) -> Micros:
@@ -58,15 +61,19 @@ class Hand:
 
     def scaled(self, duration: Micros) -> Micros:
         """Return how long a duration of the file takes at this speed."""
-        return round(duration / self._engine.policy.speed)
+        return self._engine.policy.sped_up(duration)
+
+    def notice(self, duration: Micros) -> Micros:
+        """Return how long a notice of the file is at this speed."""
+        return self._engine.policy.notice_of(duration)
 
     def do(self, act: Act, *, name: str) -> None:
         """Do it; what it makes is called `name`. Raises ForewarnError."""
         match act:
             case Order():
-                self._requests[name] = self._order(_decision(act, self.scaled))
+                self._requests[name] = self._order(_decision(act, self.notice))
             case Publish(wanted=wanted):
-                soon = replace(wanted, notice=self.scaled(wanted.notice))
+                soon = replace(wanted, notice=self.notice(wanted.notice))
                 self._requests[name] = self._stage.stage(soon).request_id
             case MoveOn():
                 self._move(act)
@@ -114,6 +121,23 @@ class Hand:
             ]
 
         return self._engine.read(ask)
+
+    def named_events(self) -> list[Named]:
+        """Return the events of everything that was made, with the names of steps.
+
+        They are as documents last showed them: an approval that changes nothing else
+        may be missing.
+        """
+        published = self._stage.publications, len(self._requests)
+        if published != self._read_at:
+            # A look comes fifty times a second, and there may be a thousand events.
+            self._read_at = published
+            self._named = [
+                Named(name=name, event=event)
+                for name in self._requests
+                for event in self.events(name)
+            ]
+        return self._named
 
     # The steps
 
@@ -186,7 +210,7 @@ class Hand:
 
 
 def _decision(
-    order: Order, scaled: Callable[[Micros], Micros]
+    order: Order, notice_of: Callable[[Micros], Micros]
 ) -> Callable[[Work], object]:
     """Return the decision of the service that an order asks for."""
     targets = order.targets
@@ -195,7 +219,7 @@ def _decision(
         ahead = order.not_before
         return verbs.Wishes(
             duration_seconds=order.duration_seconds,
-            not_before=None if ahead is None else work.now + scaled(ahead),
+            not_before=None if ahead is None else work.now + notice_of(ahead),
             description=order.description,
             emergency=order.emergency,
             at_once=order.at_once,
@@ -208,7 +232,7 @@ def _decision(
     def predict_failure(work: Work) -> object:
         notice = work.policy.failure_notice
         if order.notice is not None:
-            notice = scaled(order.notice)
+            notice = notice_of(order.notice)
         return verbs.predict_failure(work, targets[0], notice, wishes(work))
 
     def fail(work: Work) -> object:

@@ -9,26 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from forewarn.fleet.model import Vm, VmState
-from forewarn.instants import SECOND, Micros, describe_duration
+from forewarn.instants import Micros
 from forewarn.problems import listed
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.views import View, sees
 from forewarn.sim.scenario.model import Expectation, Stand, Wanted
 from forewarn.sim.scenario.telling import counted, why_at_once
+from forewarn.sim.scenario.verdicts import Verdict, bad, good, length
 from forewarn.sim.scenario.witness import Witness
 from forewarn.store.port import Reader
-
-EXACT_BELOW: Micros = 10 * SECOND
-"""Shorter times are told to a tenth of a second."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """How an expectation was decided."""
-
-    passed: bool
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +41,8 @@ class Facts:
 def judge(wanted: Expectation, facts: Facts) -> Verdict | None:
     """Return how the expectation is decided, or None while it is open."""
     if wanted.event and not facts.events:
-        return Verdict(passed=False, sentence=f"{wanted.event} has no event")
+        return bad(f"{wanted.event} has no event")
     return _JUDGES[wanted.wanted](wanted, facts)
-
-
-def length(duration: Micros) -> str:
-    """Return a length of time for a sentence: `12 s`, `0.4 s`, `7 m 12 s`."""
-    if 0 <= duration < EXACT_BELOW and duration % SECOND:
-        return f"{duration / SECOND:.1f} s"
-    return describe_duration(duration)
-
-
-def _good(sentence: str) -> Verdict:
-    return Verdict(passed=True, sentence=sentence)
-
-
-def _bad(sentence: str) -> Verdict:
-    return Verdict(passed=False, sentence=sentence)
 
 
 def _within(wanted: Expectation) -> str:
@@ -80,17 +55,17 @@ def _within(wanted: Expectation) -> str:
 def _approved(wanted: Expectation, facts: Facts) -> Verdict | None:
     open_events = [event for event in facts.events if not event.is_approved]
     if not open_events:
-        return _good(_who_approved(wanted.event, facts.events))
+        return good(_who_approved(wanted.event, facts.events))
     if all(event.awaits_approval for event in open_events) and not facts.is_over:
         return None
-    return _bad(_unapproved("nobody", wanted, open_events))
+    return bad(_unapproved("nobody", wanted, open_events))
 
 
 def _approved_by(wanted: Expectation, facts: Facts) -> Verdict | None:
     by = {event.approved_by: event for event in facts.events if event.is_approved}
     missing = [vm for vm in wanted.vms if vm not in by]
     if not missing:
-        return _good(_who_approved(wanted.event, [by[vm] for vm in wanted.vms]))
+        return good(_who_approved(wanted.event, [by[vm] for vm in wanted.vms]))
     waiting = [event for event in facts.events if event.awaits_approval]
     if waiting and not facts.is_over:
         return None
@@ -99,10 +74,8 @@ def _approved_by(wanted: Expectation, facts: Facts) -> Verdict | None:
     if others and not waiting:
         told = _who_approved(wanted.event, others)
         by_vms = all(map(_by_a_vm, others))
-        return _bad(
-            f"{told}; expected {names if by_vms else f'an approval by {names}'}"
-        )
-    return _bad(_unapproved(names, wanted, facts.events))
+        return bad(f"{told}; expected {names if by_vms else f'an approval by {names}'}")
+    return bad(_unapproved(names, wanted, facts.events))
 
 
 def _not_approved(wanted: Expectation, facts: Facts) -> Verdict | None:
@@ -114,11 +87,11 @@ def _not_approved(wanted: Expectation, facts: Facts) -> Verdict | None:
     ]
     if wrong:
         told = _who_approved(wanted.event, wrong)
-        return _bad(f"{told}; expected {'that it would not' if wanted.vms else 'none'}")
+        return bad(f"{told}; expected {'that it would not' if wanted.vms else 'none'}")
     if any(event.awaits_approval for event in facts.events) and not facts.is_over:
         return None
     who = f"{listed(wanted.vms)} did not approve" if wanted.vms else "nobody approved"
-    return _good(f"{who} {wanted.event}")
+    return good(f"{who} {wanted.event}")
 
 
 def _by_a_vm(event: Event) -> bool:
@@ -164,10 +137,10 @@ def _polled_by(wanted: Expectation, facts: Facts) -> Verdict | None:
             for vm, at in first.items()
             if at is not None
         ]
-        return _good(", ".join(parts))
+        return good(", ".join(parts))
     if not facts.is_over:
         return None
-    return _bad(f"{listed(missing)} did not ask {_within(wanted)}")
+    return bad(f"{listed(missing)} did not ask {_within(wanted)}")
 
 
 def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
@@ -181,12 +154,12 @@ def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
         else:
             may_come = may_come and _may_be_seen(wanted, facts)
     if len(parts) == len(wanted.vms):
-        return _good(", ".join(parts))
+        return good(", ".join(parts))
     if may_come and not facts.is_over:
         return None
     missing = [vm for vm in wanted.vms if _first_sight(vm, wanted, facts) is None]
     why = _within(wanted) if facts.is_over else "while it was shown"
-    return _bad(f"{listed(missing)} did not see {what} {why}")
+    return bad(f"{listed(missing)} did not see {what} {why}")
 
 
 def _first_sight(vm: str, wanted: Expectation, facts: Facts) -> Micros | None:
@@ -223,8 +196,8 @@ def _no_deviation(wanted: Expectation, facts: Facts) -> Verdict | None:
     ]
     if found:
         number = counted(len(found), "deviation")
-        return _bad(f"{number} from the protocol: {found[0]}")
-    return _good("no deviation from the protocol was seen") if facts.is_over else None
+        return bad(f"{number} from the protocol: {found[0]}")
+    return good("no deviation from the protocol was seen") if facts.is_over else None
 
 
 # What the platform shows
@@ -236,17 +209,17 @@ def _status(wanted: Expectation, facts: Facts) -> Verdict | None:
     name, stand = wanted.event, wanted.stand.value
     if all(reached):
         first = min(event.created for event in facts.events)
-        return _good(f"{name} was {stand} after {length(max(reached) - first)}")
+        return good(f"{name} was {stand} after {length(max(reached) - first)}")
     never = [event for event in facts.events if _never(event, wanted.stand)]
     if never:
         ended = "was cancelled" if _is_cancelled(never[0]) else "started"
-        return _bad(f"{name} {ended}; expected it to be {stand}")
+        return bad(f"{name} {ended}; expected it to be {stand}")
     if not facts.is_over:
         return None
     late = next(
         event for event, at in zip(facts.events, reached, strict=True) if not at
     )
-    return _bad(f"{name} is {late.status.value}, not {stand}, {_within(wanted)}")
+    return bad(f"{name} is {late.status.value}, not {stand}, {_within(wanted)}")
 
 
 def _reached(event: Event, stand: Stand) -> Micros:
@@ -287,36 +260,36 @@ def _recovered(wanted: Expectation, facts: Facts) -> Verdict | None:
     for name in vms:
         vm = facts.reader.get(Vm, name)
         if vm is None or vm.state is VmState.DELETED:
-            return _bad(f"{name} was deleted; expected it to run again")
+            return bad(f"{name} was deleted; expected it to run again")
         if vm.state is not VmState.RUNNING or vm.started:
             down.append(name)
     live = [event for event in facts.events if event.is_live]
     if not down and not live:
         ended = max(event.removed_at for event in facts.events)
         first = min(event.created for event in facts.events)
-        return _good(f"{listed(vms)} runs again after {length(ended - first)}")
+        return good(f"{listed(vms)} runs again after {length(ended - first)}")
     if not facts.is_over:
         return None
     why = f"{listed(down)} does not run" if down else f"{wanted.event} is still shown"
-    return _bad(f"{why} {_within(wanted)}")
+    return bad(f"{why} {_within(wanted)}")
 
 
 def _shown_to(wanted: Expectation, facts: Facts) -> Verdict | None:
     blind = [vm for vm in wanted.vms if not _sees(facts, vm)]
     if not blind:
-        return _good(f"{wanted.event} is shown to {listed(wanted.vms)}")
+        return good(f"{wanted.event} is shown to {listed(wanted.vms)}")
     if not facts.is_over:
         return None
-    return _bad(f"{wanted.event} is not shown to {listed(blind)}")
+    return bad(f"{wanted.event} is not shown to {listed(blind)}")
 
 
 def _hidden_from(wanted: Expectation, facts: Facts) -> Verdict | None:
     seeing = [vm for vm in wanted.vms if _sees(facts, vm)]
     if seeing:
-        return _bad(f"{wanted.event} is shown to {listed(seeing)}; expected not")
+        return bad(f"{wanted.event} is shown to {listed(seeing)}; expected not")
     if not facts.is_over:
         return None
-    return _good(f"{wanted.event} is hidden from {listed(wanted.vms)}")
+    return good(f"{wanted.event} is hidden from {listed(wanted.vms)}")
 
 
 def _sees(facts: Facts, name: str) -> bool:

@@ -5,7 +5,7 @@ is found by `steps`, with the fleet by `fleets`; settings are those of the servi
 read by its own reader. All problems are told together, with line and key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -14,8 +14,8 @@ from forewarn import toml
 from forewarn.problems import Problem, did_you_mean, not_toml, unreadable
 from forewarn.service import options
 from forewarn.service.options import OPTIONS, Option
-from forewarn.sim.scenario import fleets, values
-from forewarn.sim.scenario.model import Alias, Fleet, Scenario, Step
+from forewarn.sim.scenario import clients, fleets, values
+from forewarn.sim.scenario.model import Alias, Client, Fleet, Scenario, Step
 from forewarn.sim.scenario.problems import ScenarioError, Spots
 from forewarn.sim.scenario.steps import Known, StepReader
 from forewarn.sim.scenario.values import Keys
@@ -112,14 +112,17 @@ class _Reader:
         keys = Keys(self._tables, self._blame_root)
         usual = Path(self._file).stem or "scenario"
         fleet = self._fleet(keys)
+        known = self._known(fleet)
         scenario = Scenario(
             name=keys.take("name", values.name, usual),
             file=self._file,
             description=keys.take("description", values.text, ""),
             aliases=keys.take("aliases", _aliases, ()),
+            own_speed=keys.take("speed", _SPEED, None),
             fleet=fleet,
             settings=self._settings(keys),
-            steps=self._steps(keys, fleet),
+            steps=self._steps(keys, known),
+            clients=self._clients(keys, known),
         )
         keys.close()
         return scenario
@@ -142,7 +145,7 @@ class _Reader:
             if not name:
                 meant = did_you_mean(key, SETTINGS)
                 if f"timing.{key}" in _UNHEEDED:
-                    meant = ": whoever runs a scenario says how fast"
+                    meant = ": `speed` is a key of the scenario itself"
                 self._blame_inner("settings", key, f"there is no such setting{meant}")
                 continue
             option = OPTIONS[name]
@@ -152,12 +155,23 @@ class _Reader:
                 self._blame_inner("settings", key, str(error))
         return found
 
-    def _steps(self, keys: Keys, fleet: Fleet) -> tuple[Step, ...]:
-        tables = keys.need("step", _tables, [])
-        known = Known()
-        if not self.problems:
-            wanted = fleets.wanted(fleet)
-            known = Known(vms=frozenset(wanted.vms), hosts=frozenset(wanted.hosts))
+    def _known(self, fleet: Fleet) -> Known:
+        """Return the names of the fleet; none, if there is a problem with it."""
+        if self.problems:
+            return Known()
+        wanted = fleets.wanted(fleet)
+        return Known(vms=frozenset(wanted.vms), hosts=frozenset(wanted.hosts))
+
+    def _clients(self, keys: Keys, known: Known) -> tuple[Client, ...]:
+        return clients.read(
+            keys.take("client", _tables("client", clients.CLIENTS_MAX), []),
+            known=known,
+            line_of=partial(self._spots.entry, "client"),
+            blame=self._blame_client,
+        )
+
+    def _steps(self, keys: Keys, known: Known) -> tuple[Step, ...]:
+        tables = keys.need("step", _tables("step", STEPS_MAX), [])
         steps: list[Step] = []
         for index, table in enumerate(tables):
             reader = StepReader(
@@ -165,7 +179,7 @@ class _Reader:
                 known=known,
                 blame=partial(self._blame_step, index),
             )
-            step = reader.read(self._spots.step(index))
+            step = reader.read(self._spots.entry("step", index))
             if step is not None:
                 steps.append(step)
         return tuple(steps)
@@ -178,9 +192,13 @@ class _Reader:
         self._blame(self._spots.inner(table, key), f"{table}.{key}", message)
 
     def _blame_step(self, index: int, key: str, inner: str, message: str) -> None:
-        line = self._spots.step(index, key, inner)
+        line = self._spots.entry("step", index, key, inner)
         whole = ".".join(part for part in ("step", key, inner) if part)
         self._blame(line, whole, message)
+
+    def _blame_client(self, index: int, key: str, message: str) -> None:
+        line = self._spots.entry("client", index, key)
+        self._blame(line, f"client.{key}", message)
 
     def _blame(self, line: int, key: str, message: str) -> None:
         self.problems.append(
@@ -188,13 +206,18 @@ class _Reader:
         )
 
 
-def _tables(value: object) -> list[Mapping[str, object]]:
-    found = cast("list[object]", value) if isinstance(value, list) else []
-    if not found or not all(isinstance(each, dict) for each in found):
-        raise ValueError("is written as [[step]], once for each")
-    if len(found) > STEPS_MAX:
-        raise ValueError(f"a scenario has at most {STEPS_MAX} steps")
-    return cast("list[Mapping[str, object]]", found)
+def _tables(name: str, most: int) -> Callable[[object], Sequence[Mapping[str, object]]]:
+    """Return a reader of the tables `[[name]]`."""
+
+    def read(value: object) -> Sequence[Mapping[str, object]]:
+        found = cast("list[object]", value) if isinstance(value, list) else []
+        if not found or not all(isinstance(each, dict) for each in found):
+            raise ValueError(f"is written as [[{name}]], once for each")
+        if len(found) > most:
+            raise ValueError(f"a scenario has at most {most} {name}s")
+        return cast("list[Mapping[str, object]]", found)
+
+    return read
 
 
 def _aliases(value: object) -> tuple[Alias, ...]:

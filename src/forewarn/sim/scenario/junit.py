@@ -1,17 +1,21 @@
 """The results of scenarios as JUnit XML, which every build server reads.
 
-A scenario is a test suite, an expectation or a refused step a test case. One
-without either is a case that passes by coming to its end.
+A scenario is a test suite; an expectation, what is demanded of a client, or a refused
+step is a test case. A scenario without any of these passes if a client asked. What
+could not be tried is an error, and what was not judged is skipped.
 """
 
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Sequence
 
 from forewarn.instants import SECOND, Micros
+from forewarn.sim.scenario.judging import NO_CLIENT
 from forewarn.sim.scenario.run import Finding, Result
+from forewarn.sim.scenario.verdicts import Outcome
 
-_RAN = Finding(line=0, what="runs to its end", passed=True, sentence="")
-"""The case of a scenario that expects nothing."""
+_RAN = Finding(line=0, what=NO_CLIENT, outcome=Outcome.PASSED, sentence="")
+"""The case of a scenario that expects nothing more."""
 
 
 def report(results: Sequence[Result]) -> str:
@@ -46,13 +50,17 @@ def _suite(root: ET.Element, result: Result) -> None:
             time=_seconds(finding.took),
         )
         sentence = _printable(finding.sentence)
-        if finding.passed:
-            if sentence:
-                ET.SubElement(case, "system-out").text = sentence
-            continue
-        kind = "error" if finding.is_refusal else "failure"
-        what = ET.SubElement(case, kind, message=sentence)
-        what.text = f"{result.scenario.file}:{finding.line}: {sentence}"
+        match finding.outcome:
+            case Outcome.PASSED:
+                if sentence:
+                    ET.SubElement(case, "system-out").text = sentence
+            case Outcome.SKIPPED:
+                ET.SubElement(case, "skipped", message=sentence)
+            case Outcome.FAILED | Outcome.ERROR as outcome:
+                kind = "error" if outcome is Outcome.ERROR else "failure"
+                what = ET.SubElement(case, kind, message=sentence)
+                place = f"{result.scenario.file}:{finding.line}: " * bool(finding.line)
+                what.text = place + sentence
 
 
 def _cases(result: Result) -> Sequence[Finding]:
@@ -61,11 +69,11 @@ def _cases(result: Result) -> Sequence[Finding]:
 
 def _count(element: ET.Element, suites: Sequence[Sequence[Finding]]) -> None:
     cases = [finding for suite in suites for finding in suite]
-    bad = [finding for finding in cases if not finding.passed]
-    errors = sum(finding.is_refusal for finding in bad)
+    counts = Counter(finding.outcome for finding in cases)
     element.set("tests", str(len(cases)))
-    element.set("failures", str(len(bad) - errors))
-    element.set("errors", str(errors))
+    element.set("failures", str(counts[Outcome.FAILED]))
+    element.set("errors", str(counts[Outcome.ERROR]))
+    element.set("skipped", str(counts[Outcome.SKIPPED]))
 
 
 def _seconds(duration: Micros) -> str:

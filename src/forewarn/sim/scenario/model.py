@@ -145,6 +145,56 @@ OF_CLIENTS = frozenset(
 """What a client must do: it lives by its own clock, so no speed hastens it."""
 
 
+class Expected(enum.Enum):
+    """How much is demanded of clients; the values are those of `--expect`."""
+
+    SCENARIO = "scenario"
+    """What the scenario itself expects."""
+    ASKED = "asked"
+    """That they asked for their events."""
+    APPROVED = "approved"
+    """That they asked, and approved in time every event that named them."""
+    NONE = "none"
+    """Nothing: no expectation is judged."""
+
+
+class Demand(enum.Enum):
+    """What may be demanded of a client for a whole scenario; the values are keys."""
+
+    ASKS = "asks"
+    APPROVES = "approves"
+    SEES = "sees"
+    IGNORES_OTHERS = "ignores_others"
+    COMES_BACK = "comes_back"
+
+
+OTHERS = "*"
+"""In the place of a client's VM: each VM that has no client of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """What a program that runs in a VM must do while a scenario lasts.
+
+    It must always ask for its events.
+    """
+
+    vm: str
+    """Its name, or OTHERS; those are optional."""
+    line: int = 0
+    """Of the file, counted from 1; 0: the file does not mention it."""
+    is_optional: bool = False
+    """It is judged only if it asks, and only by events that are made after that."""
+    approves: bool = False
+    """Each event that names its VM, before NotBefore."""
+    sees: EventStatus | None = None
+    """An event that names its VM, in this status."""
+    ignores_others: bool = False
+    """It approves no event that does not name its VM."""
+    comes_back: Micros = 0
+    """How soon it asks again after its last event is gone; 0: it need not."""
+
+
 class Stand(enum.Enum):
     """How far an event has come."""
 
@@ -242,9 +292,14 @@ class Scenario:
     """Where it was read, for messages."""
     description: str
     steps: tuple[Step, ...]
+    clients: tuple[Client, ...] = ()
+    """Empty: it is enough if any VM that an event names is asked for."""
     aliases: tuple[Alias, ...] = ()
     fleet: Fleet = field(default_factory=Fleet)
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """By their whole names such as `timing.recovery`, as a flag writes them."""
     speed: float | None = None
     """How fast the name means it under which it was asked for; None: as any other."""
+    own_speed: float | None = None
+    """How fast its file has it run on the machine's clock, unless somebody says
+    otherwise; None: as any other."""

@@ -46,9 +46,9 @@ class Spots:
         """Return the line of a key of a table of the file."""
         return self._below(self._lines.root(table), key)
 
-    def step(self, index: int, key: str = "", inner: str = "") -> int:
-        """Return the line of a step, of its key, or of a key in that one's table."""
-        line = self._lines.key("step", index, key)
+    def entry(self, table: str, index: int, key: str = "", inner: str = "") -> int:
+        """Return the line of an entry of `[[table]]`, of its key, or of a key in that."""
+        line = self._lines.key(table, index, key)
         return self._below(line, inner) if inner else line
 
     def _below(self, line: int, key: str) -> int:

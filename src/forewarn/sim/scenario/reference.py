@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from forewarn.sim.scenario import catalog, timeline
+from forewarn.sim.scenario import catalog, demands, timeline
 from forewarn.sim.scenario.model import Scenario
 
 HEADING = "## Those that come with forewarn"
@@ -44,6 +44,16 @@ def _section(scenario: Scenario) -> Iterator[str]:
     if aliases:
         yield ""
         yield f"Also called {', '.join(aliases)}."
+    if scenario.own_speed is not None:
+        yield ""
+        yield f"`forewarn simulate` plays it at speed {scenario.own_speed:g}."
+    yield ""
+    yield "Expected:"
+    yield ""
+    for client in scenario.clients:
+        yield f"- {demands.summary(client)}"
+    yield ""
+    yield "Timeline:"
     yield ""
     for line in timeline.told(timeline.play(scenario)):
         yield f"- {line}"

@@ -6,18 +6,29 @@ not end it: what follows may show more.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from forewarn.instants import DAY, SECOND, Micros
+from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import ENDED_STATES, CallState
+from forewarn.sim.scenario.client_log import ClientLog
 from forewarn.sim.scenario.doing import Hand
-from forewarn.sim.scenario.expect import Facts, Verdict, judge, length
-from forewarn.sim.scenario.model import OF_CLIENTS, Expect, Expectation, Scenario, Step
+from forewarn.sim.scenario.expect import Facts, judge
+from forewarn.sim.scenario.judging import ClientJudge, Judged, may_begin
+from forewarn.sim.scenario.model import (
+    OF_CLIENTS,
+    Expect,
+    Expectation,
+    Expected,
+    Scenario,
+    Step,
+)
 from forewarn.sim.scenario.telling import counted, telling
-from forewarn.sim.scenario.time import Time
+from forewarn.sim.scenario.time import LOOK_SECONDS, Time
+from forewarn.sim.scenario.verdicts import Outcome, Verdict, length, skipped
 from forewarn.sim.scenario.witness import Witness
 from forewarn.sim.stage import Stage
 
@@ -27,17 +38,27 @@ class Finding:
     """What became of an expectation, or a step that was refused."""
 
     line: int
-    """Of the step, in the scenario's file."""
+    """Of the step or client, in the scenario's file; 0: the file does not have it."""
     what: str
-    """The step in words."""
-    passed: bool
+    """The step, or what is demanded of a client, in words."""
+    outcome: Outcome
     sentence: str
-    is_refusal: bool = False
-    """The step itself could not be done."""
+    is_of_client: bool = False
+    """Only a client can have it pass or fail."""
     at: Micros = 0
     """From the start of the scenario."""
     took: Micros = 0
     """How long it was waited for."""
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether it was seen to be as expected."""
+        return self.outcome is Outcome.PASSED
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether the scenario fails by it."""
+        return self.outcome in {Outcome.FAILED, Outcome.ERROR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +69,26 @@ class Result:
     findings: tuple[Finding, ...]
     took: Micros
 
+    expected: Expected = Expected.SCENARIO
+    """How much was demanded of clients."""
+
     @property
     def passed(self) -> bool:
-        """Tell whether every step was done, and everything was as expected."""
-        return all(finding.passed for finding in self.findings)
+        """Tell whether every step was done, and everything was seen to be as expected.
+
+        A scenario for which nothing is judged does not pass, and does not fail.
+        """
+        return self.expected is not Expected.NONE and not self.failures
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """Return what was refused or not as expected."""
-        return tuple(finding for finding in self.findings if not finding.passed)
+        """Return what was refused, not as expected, or could not be tried."""
+        return tuple(finding for finding in self.findings if finding.failed)
 
 
 ROUNDING: Micros = SECOND
-"""What the platform may take longer than its time divided by speed: NotBefore is on a
-whole second (2.7), however fast a simulation is."""
+"""How much longer an operation may take than its time divided by speed: NotBefore is on
+a whole second (2.7), however fast a simulation is."""
 
 
 REST_MAX: Micros = 8 * DAY
@@ -77,18 +104,76 @@ class Runner:
     """Runs scenarios on one stage."""
 
     def __init__(
-        self, stage: Stage, time: Time, *, tell: Callable[[str], None] = _nobody
+        self,
+        stage: Stage,
+        time: Time,
+        *,
+        tell: Callable[[str], None] = _nobody,
+        expected: Expected = Expected.SCENARIO,
+        since: Micros = 0,
+        addresses: Callable[[], Mapping[str, Address]] | None = None,
     ) -> None:
         """Run on `stage`, which has the scenario's fleet and settings.
 
-        Each step and finding is told to `tell`, in one line.
+        Each step and finding is told to `tell`, in one line. `expected` is how much is
+        demanded of clients; what they did before `since` does not count. `addresses`
+        returns where VMs are served, if it is not the stage that listens for them.
         """
         self._stage = stage
         self._time = time
         self._witness = Witness(stage.journal)
         self._tell = tell
-        self.findings: list[Finding] = []
-        """What was found so far, of everything that this runner has begun."""
+        self.expected = expected
+        """How much is demanded of clients."""
+        self._since = since
+        self._addresses = addresses or stage.server.addresses
+        self._runs: list[_Run] = []
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Return what was found so far, of everything that this runner has begun."""
+        return [finding for run in self._runs for finding in run.findings]
+
+    def look(self) -> None:
+        """Judge what can be decided of clients by now."""
+        for run in self._runs:
+            run.look()
+
+    @property
+    def undecided(self) -> Sequence[str]:
+        """Return what of clients is open in everything that this runner has begun."""
+        return [what for run in self._runs for what in run.undecided()]
+
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether a scenario has begun."""
+        return bool(self._runs)
+
+    async def wait_for_clients(
+        self, scenarios: Sequence[Scenario], *, seconds: float
+    ) -> bool:
+        """Wait until clients have asked who are to be told; tell whether they have.
+
+        Before that nobody would be told of anything. It takes at most so many seconds
+        of the machine's time, whatever the stage's clock does.
+        """
+        log = ClientLog(self._stage, since=self._since)
+        try:
+            async with asyncio.timeout(seconds):
+                # Polls that repeat others ring no bell.
+                while not all(may_begin(each, log) for each in scenarios):  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError:
+            return False
+        finally:
+            log.close()
+        return True
+
+    def may_begin(self, scenarios: Sequence[Scenario]) -> bool:
+        """Tell whether clients have asked who are to be told."""
+        log = ClientLog(self._stage, since=self._since)
+        log.close()
+        return all(may_begin(each, log) for each in scenarios)
 
     async def run(self, scenario: Scenario) -> Result:
         """Run a scenario to its end: the last step, and all that follows from it.
@@ -114,47 +199,79 @@ class Runner:
 
     async def _play(self, scenario: Scenario) -> Result:
         hand = Hand(self._stage, reason=scenario.name)
-        run = _Run(self._time, hand, scenario, self._tell)
-        run.on_finding = self.findings.append
-        for step in scenario.steps:
-            await run.wait_for(step)
-            if isinstance(step.act, Expect):
-                await self._expect(run, step, step.act.expectation)
-            else:
-                run.do(step)
-        end = self._time.now() + hand.scaled(REST_MAX)
-        while _goes_on(hand):
-            if self._time.now() >= end:
-                self._tell("what goes on still is not waited for any longer")
-                break
-            await self._time.pass_until(end)
+        log = ClientLog(self._stage, since=self._since)
+        judge = ClientJudge(
+            self._stage,
+            scenario,
+            expected=self.expected,
+            log=log,
+            addresses=dict(self._addresses()),
+        )
+        run = _Run(self._time, hand, scenario, self._tell, judge)
+        self._runs.append(run)
+        try:
+            for step in scenario.steps:
+                await run.wait_for(step)
+                if isinstance(step.act, Expect):
+                    await self._expect(run, step, step.act.expectation)
+                else:
+                    run.do(step)
+            end = self._time.now() + self._platform_takes(
+                hand, REST_MAX, operations=len(hand.all_operations())
+            )
+            while _goes_on(hand):
+                if self._time.now() >= end:
+                    self._tell("what goes on still is not waited for any longer")
+                    break
+                await run.pass_until(end)
+            await run.conclude()
+        finally:
+            log.close()
         return Result(
             scenario=scenario,
             findings=tuple(run.findings),
             took=self._time.now() - run.start,
+            expected=self.expected,
         )
 
     async def _expect(self, run: "_Run", step: Step, wanted: Expectation) -> None:
         time, hand = self._time, run.hand
-        within = wanted.within
         of_clients = wanted.wanted in OF_CLIENTS
-        if not of_clients:
-            within = hand.scaled(within) + (ROUNDING if within else 0)
+        within = wanted.within
+        if within and not of_clients:
+            made = hand.operations(wanted.event)
+            within = self._platform_takes(hand, within, operations=max(len(made), 1))
         since = self._stage.engine.now
         begin = time.now()
         while True:
             verdict = self._judge(run, wanted, since, is_over=False)
             if verdict is not None or time.now() >= begin + within:
                 break
-            await time.pass_until(begin + within, closely=of_clients)
+            await run.pass_until(begin + within, closely=of_clients)
         verdict = verdict or self._judge(run, wanted, since, is_over=True)
         assert verdict is not None, wanted
+        is_judged = self.expected is Expected.SCENARIO or (
+            not of_clients and self.expected is not Expected.NONE
+        )
+        if not is_judged:
+            verdict = skipped(f"not judged: {verdict.sentence}")
         run.found(
-            step,
-            sentence=verdict.sentence,
-            passed=verdict.passed,
+            Judged(line=step.line, what=telling(step), verdict=verdict),
+            is_of_client=of_clients,
             took=time.now() - begin,
         )
+
+    def _platform_takes(
+        self, hand: Hand, duration: Micros, *, operations: int
+    ) -> Micros:
+        """Return how long it may take at this speed what a file gives a duration.
+
+        Each operation is rounded. Floors of notices and impacts make nothing longer
+        than it is without a speed.
+        """
+        sped_up = hand.scaled(duration)
+        floors = self._stage.floors.lengthen() * operations
+        return sped_up + min(floors, max(duration - sped_up, 0)) + ROUNDING * operations
 
     def _judge(
         self, run: "_Run", wanted: Expectation, since: Micros, *, is_over: bool
@@ -181,16 +298,21 @@ class _Run:
     """One run of one scenario."""
 
     def __init__(
-        self, time: Time, hand: Hand, scenario: Scenario, tell: Callable[[str], None]
+        self,
+        time: Time,
+        hand: Hand,
+        scenario: Scenario,
+        tell: Callable[[str], None],
+        judge: ClientJudge,
     ) -> None:
         self.hand = hand
         self.start = time.now()
         self.began = hand.now
         self.findings: list[Finding] = []
-        self.on_finding: Callable[[Finding], None] = lambda _finding: None
         self._time = time
         self._scenario = scenario
         self._tell = tell
+        self._judge = judge
 
     async def wait_for(self, step: Step) -> None:
         """Wait until the step's time; it may have come long ago."""
@@ -198,7 +320,37 @@ class _Run:
         begin = self._time.now() if step.at is None else self.start
         target = begin + scaled(step.after if step.at is None else step.at)
         while self._time.now() < target:
-            await self._time.pass_until(target)
+            await self.pass_until(target)
+
+    async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
+        """Let time pass as `Time` does, and see what clients have done meanwhile."""
+        events = self.hand.named_events()
+        closely = closely or self._judge.is_waited_for(events, now=self.hand.now)
+        await self._time.pass_until(target, closely=closely)
+        self.look()
+
+    def look(self) -> None:
+        """Judge what can be decided of clients by now."""
+        for judged in self._judge.look(self.hand.named_events()):
+            self.found(judged, is_of_client=True)
+
+    def undecided(self) -> Sequence[str]:
+        """Return what is demanded of clients and is open yet, in words."""
+        return self._judge.undecided(self.hand.named_events())
+
+    async def conclude(self) -> None:
+        """Judge what is left of clients, after the time that they may take for it."""
+        events = self.hand.named_events()
+        while (until := self._judge.awaits(events)) > self.hand.now:
+            await self.pass_until(
+                self._time.now() + until - self.hand.now, closely=True
+            )
+        events = self.hand.named_events()
+        if self._judge.nobody_asked(events):
+            # It is one error, and nobody's failures.
+            self.findings = [_unjudged(each) for each in self.findings]
+        for judged in self._judge.conclude(events):
+            self.found(judged, is_of_client=True)
 
     def do(self, step: Step) -> None:
         """Do a step; a refusal is a finding."""
@@ -209,38 +361,48 @@ class _Run:
             if step.may_be_refused:
                 self._tell(f"refused, as it may be: {error.message}")
                 return
-            self.found(
-                step,
-                sentence=f"{telling(step)} was refused: {error.message}",
-                passed=False,
-                is_refusal=True,
-            )
+            sentence = f"{telling(step)} was refused: {error.message}"
+            verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
+            self.found(Judged(line=step.line, what=telling(step), verdict=verdict))
 
     def found(
-        self,
-        step: Step,
-        *,
-        sentence: str,
-        passed: bool,
-        took: Micros = 0,
-        is_refusal: bool = False,
+        self, judged: Judged, *, is_of_client: bool = False, took: Micros = 0
     ) -> None:
         """Note and tell what was found."""
         finding = Finding(
-            line=step.line,
-            what=telling(step),
-            passed=passed,
-            sentence=sentence,
-            is_refusal=is_refusal,
+            line=judged.line,
+            what=judged.what,
+            outcome=judged.verdict.outcome,
+            sentence=judged.verdict.sentence,
+            is_of_client=is_of_client,
             at=self._time.now() - self.start,
             took=took,
         )
         self.findings.append(finding)
-        self.on_finding(finding)
-        where = f" ({self._scenario.file}:{step.line})"
-        self._tell(
-            f"as expected: {sentence}" if passed else f"FAILED: {sentence}{where}"
-        )
+        self._tell(_WORDS[finding.outcome] + _sentence_of(self._scenario, finding))
+
+
+_WORDS: Mapping[Outcome, str] = {
+    Outcome.PASSED: "as expected: ",
+    Outcome.FAILED: "FAILED: ",
+    Outcome.ERROR: "FAILED: ",
+    Outcome.SKIPPED: "NOT JUDGED: ",
+}
+
+
+def _sentence_of(scenario: Scenario, finding: Finding) -> str:
+    """Return the sentence of a finding, with its place if the scenario fails by it."""
+    if not finding.failed or not finding.line:
+        return finding.sentence
+    return f"{finding.sentence} ({scenario.file}:{finding.line})"
+
+
+def _unjudged(finding: Finding) -> Finding:
+    """Return a finding of a client that was not there."""
+    if not (finding.is_of_client and finding.failed):
+        return finding
+    sentence = f"not judged: {finding.sentence}"
+    return replace(finding, outcome=Outcome.SKIPPED, sentence=sentence)
 
 
 def _goes_on(hand: Hand) -> bool:
@@ -254,12 +416,12 @@ def _goes_on(hand: Hand) -> bool:
 
 def summary(result: Result) -> str:
     """Return the result in a sentence."""
-    expected = [each for each in result.findings if not each.is_refusal]
-    took = length(result.took)
-    if not result.failures:
-        met = f"{counted(len(expected), 'expectation')} met"
-        told = met if expected else "done"
-        return f"{result.scenario.name}: {told}, in {took}"
-    return (
-        f"{result.scenario.name}: {counted(len(result.failures), 'failure')}, in {took}"
-    )
+    name, took = result.scenario.name, length(result.took)
+    if result.failures:
+        return f"{name}: {counted(len(result.failures), 'failure')}, in {took}"
+    if result.expected is Expected.NONE:
+        return f"{name}: NOT JUDGED, as nothing was expected of a client, in {took}"
+    met = sum(each.passed for each in result.findings)
+    left = sum(each.outcome is Outcome.SKIPPED for each in result.findings)
+    told = f"{counted(met, 'expectation')} met" if met else "a client asked"
+    return f"{name}: {told}{f', {left} not judged' if left else ''}, in {took}"

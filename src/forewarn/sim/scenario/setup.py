@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forewarn.clock import Clock, SystemClock
+from forewarn.drivers.faults import parse_fault
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.ids import RandomIds
-from forewarn.instants import parse_duration
+from forewarn.instants import Micros, parse_duration
 from forewarn.protocol.errors import RefusedError
 from forewarn.service.settings import load_settings
 from forewarn.service.values import Settings, impacts, policy
 from forewarn.sim.engine import Engine
+from forewarn.sim.floors import CLIENTS
 from forewarn.sim.scenario import fleets
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.stage import Stage
@@ -47,15 +49,23 @@ def setup_for(
     *,
     vms: int | None = None,
     speed: float | None = None,
-    usual_speed: float = 1.0,
+    usual_speed: float | None = None,
 ) -> Setup:
     """Return what these scenarios need to run at once; `vms` of the usual fleet.
 
-    `speed` is what somebody has asked for; without it, the one that a scenario was
-    named with counts, and else the usual one. Of different durations the shorter
-    counts. Raises RefusedError where they need different fleets, settings or speeds.
+    The speed is the first of these: `speed`; that of the name by which a scenario was
+    asked for; that of its file; `usual_speed`. None for `usual_speed` means a virtual
+    clock, on which nobody has to wait: the file's does not count, and 1 is usual. Of
+    different durations the shorter counts.
+
+    Raises RefusedError where they need different fleets, settings or speeds.
     """
     assert scenarios, "nothing to run"
+
+    def wanted_speed(scenario: Scenario) -> float | None:
+        own_counts = usual_speed is not None
+        return scenario.speed or (scenario.own_speed if own_counts else None)
+
     first = scenarios[0]
     number = vms or max((scenario.fleet.vms or 0 for scenario in scenarios), default=0)
     fleet = fleets.usual_text(first.fleet, vms=number or None)
@@ -64,7 +74,7 @@ def setup_for(
         what = ""
         if fleets.usual_text(scenario.fleet, vms=number or None) != fleet:
             what = "another fleet"
-        elif speed is None and scenario.speed != first.speed:
+        elif speed is None and wanted_speed(scenario) != wanted_speed(first):
             what = "another speed"
         for name, value in scenario.settings.items():
             other = settings.setdefault(name, value)
@@ -72,13 +82,15 @@ def setup_for(
             if not shorter:
                 what = f"another {name}"
         if what:
+            hint = "run them one after the other"
+            if what == "another speed":
+                hint += ", or name one speed for both"
             raise RefusedError(
                 f"{scenario.name} cannot run at once with {first.name}: "
                 f"it needs {what}",
-                hint="run them one after the other",
+                hint=hint,
             )
-    if speed is None:
-        speed = first.speed or usual_speed
+    speed = speed or wanted_speed(first) or usual_speed or 1.0
     return Setup(fleet=fleet, settings=settings, speed=speed)
 
 
@@ -104,7 +116,7 @@ def virtual_stage(
     `limited`: requests are, as settings say, for each second of that clock.
     """
     settings = setup.load()
-    driver = SimulatedDriver(impacts=impacts(settings))
+    driver = _driver(settings)
     store = LastingStore()
     world = World(
         store=lambda: store,
@@ -120,17 +132,30 @@ def virtual_stage(
 def running_stage(
     setup: Setup, *, clock: Clock | None = None, seed: int | None = None
 ) -> Stage:
-    """Return a stage on the machine's clock; it listens nowhere, nothing runs yet."""
+    """Return a stage on the machine's clock; it listens nowhere, nothing runs yet.
+
+    However fast it is, a client that polls once a second can meet each notice.
+    """
     settings = setup.load()
-    driver = SimulatedDriver(impacts=impacts(settings))
+    driver = _driver(settings, floor=CLIENTS.impact)
     store = LastingStore()
     engine = Engine(
         clock=clock or SystemClock(),
         store=lambda: store,
         driver=driver,
         ids=RandomIds(seed),
-        policy=replace(policy(settings), ended_max=ENDED_MAX),
+        policy=replace(
+            policy(settings, notice_floor=CLIENTS.notice), ended_max=ENDED_MAX
+        ),
         rate_limit=settings.metadata.rate_limit,
     )
     engine.apply_fleet(setup.fleet)
-    return Stage(engine, driver)
+    return Stage(engine, driver, floors=CLIENTS)
+
+
+def _driver(settings: Settings, *, floor: Micros = 0) -> SimulatedDriver:
+    """Return the driver of a simulation, with the faults that settings name."""
+    driver = SimulatedDriver(impacts=impacts(settings, floor=floor))
+    for text in settings.simulated.faults:
+        driver.inject(parse_fault(text))
+    return driver

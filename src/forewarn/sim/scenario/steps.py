@@ -71,6 +71,20 @@ class Known:
     """The names of the steps so far that make events."""
 
 
+def check_names(
+    keys: Keys,
+    key: str,
+    found: tuple[str, ...],
+    known: frozenset[str] | None,
+    what: str,
+) -> None:
+    """Tell of the names that the fleet does not have; `what` is what they should be."""
+    for name in found:
+        if known is not None and name not in known:
+            meant = did_you_mean(name, sorted(known))
+            keys.blame(key, f"there is no {what} {quoted(name)}{meant}")
+
+
 class StepReader:
     """The reading of one step."""
 
@@ -157,12 +171,12 @@ class StepReader:
 
     def vms(self, keys: Keys, key: str, found: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names as they are; tell of those that are no VMs."""
-        self._check(keys, key, found, self.known.vms, "vm")
+        check_names(keys, key, found, self.known.vms, "vm")
         return found
 
     def hosts(self, keys: Keys, key: str, found: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names as they are; tell of those that are no hosts."""
-        self._check(keys, key, found, self.known.hosts, "host")
+        check_names(keys, key, found, self.known.hosts, "host")
         return found
 
     def target(self, key: str, found: tuple[str, ...]) -> tuple[str, ...]:
@@ -172,21 +186,8 @@ class StepReader:
             self.keys.blame(key, "takes one name")
         elif known.vms is not None and known.hosts is not None:
             both = known.vms | known.hosts
-            self._check(self.keys, key, found, both, "host or vm")
+            check_names(self.keys, key, found, both, "host or vm")
         return found
-
-    @staticmethod
-    def _check(
-        keys: Keys,
-        key: str,
-        found: tuple[str, ...],
-        known: frozenset[str] | None,
-        what: str,
-    ) -> None:
-        for name in found:
-            if known is not None and name not in known:
-                meant = did_you_mean(name, sorted(known))
-                keys.blame(key, f"there is no {what} {quoted(name)}{meant}")
 
     def event(self, keys: Keys, key: str) -> str:
         """Return the name of the event that `key` has, or the latest without it."""

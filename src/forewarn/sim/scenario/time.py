@@ -128,14 +128,14 @@ class TurnedTime:
             return
         stage = self._stage
         # What was asked and approved at this instant counts before time goes on.
-        stage.advance(0)
+        stage.turn(0)
         for actor in self._actors:
             actor.act()
         instants = [*self._waiting.values()]
         due = stage.engine.plane.next_due()
         instants += [] if due is None else [due]
         instants += [at for actor in self._actors if (at := actor.next_at())]
-        stage.advance(max(min(instants) - self.now(), 0))
+        stage.turn(max(min(instants) - self.now(), 0))
         for actor in self._actors:
             actor.act()
         for turned in self._waiting:

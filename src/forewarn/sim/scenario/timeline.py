@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from forewarn.instants import HOUR, SECOND, Micros, describe_duration
 from forewarn.protocol.events import DURATION_UNKNOWN, Event, EventStatus
-from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import Setup, setup_for, virtual_stage
 from forewarn.sim.scenario.time import TurnedTime
 from forewarn.sim.stage import Stage
+from forewarn.sim.virtual_client import VirtualClient
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import every
@@ -53,7 +54,8 @@ async def _play(scenario: Scenario, setup: Setup) -> tuple[tuple[Moment, ...], M
         listener = _Listener(stage)
         listener.act()
         time = TurnedTime(stage, actors=[listener])
-        result = await Runner(stage, time).run(scenario)
+        runner = Runner(stage, time, expected=Expected.NONE)
+        result = await runner.run(scenario)
         return tuple(listener.moments), result.took
     finally:
         await stage.end()
@@ -64,6 +66,7 @@ class _Listener:
 
     def __init__(self, stage: Stage) -> None:
         assert isinstance(stage.engine, World)
+        self._stage = stage
         self._world = stage.engine
         self._began = self._world.now
         self._asked_at = self._began
@@ -85,7 +88,7 @@ class _Listener:
         for vm in world.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
             if is_time or vm.view in silent:
                 # Who was deleted is told so, and does no harm.
-                answer = world.vm(vm.name).get()
+                answer = VirtualClient(self._stage, vm.name).get()
                 if vm.view in silent and world.now > self._began:
                     self._note(
                         f"{vm.name} asks again, incarnation {answer.incarnation}"

@@ -1,15 +1,12 @@
 """A stage's journal as the witness of what clients did."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 
 from forewarn.instants import Micros
 from forewarn.sim.journal import Journal, Seen
 
 _HARMLESS = frozenset({"", "ok", "delay", "slow"})
 """Faults with which an answer arrives as it was, if late."""
-
-_GOOD = frozenset({HTTPStatus.OK, HTTPStatus.NOT_MODIFIED})
 
 
 class Witness:
@@ -22,7 +19,7 @@ class Witness:
     def polls(self, vm: str, *, since: Micros) -> Sequence[Micros]:
         """Return when the VM was given its document as it is, in order."""
         found = self._journal.find(vm=vm, method="GET", from_time=since)
-        return [seen.at for seen in found if _was_given(seen)]
+        return [seen.at for seen in found if was_given(seen)]
 
     def deviations(self, vm: str, *, since: Micros) -> Sequence[str]:
         """Return what the VM did against the protocol; empty: any VM."""
@@ -35,9 +32,6 @@ class Witness:
         ]
 
 
-def _was_given(seen: Seen) -> bool:
-    return (
-        seen.status in _GOOD
-        and "/scheduledevents" in seen.request.path.lower()
-        and seen.fault.partition(" ")[0] in _HARMLESS
-    )
+def was_given(seen: Seen) -> bool:
+    """Tell whether a VM was given its document as it is."""
+    return seen.is_answered_poll and seen.fault.partition(" ")[0] in _HARMLESS

@@ -1,33 +1,29 @@
-"""What the handles of one world share: its stage, its loop, and how to wait on it.
+"""A world whose VMs are told what is ordered: the service itself, on a stage."""
 
-Tests run in threads and loops of their own. Everything that touches a world runs on
-the shared loop; from outside, a call takes a fraction of a millisecond.
-"""
-
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Future
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from forewarn.control import reports
 from forewarn.control.work import Who, Work
 from forewarn.fleet.model import Vm as StoredVm
 from forewarn.instants import Micros
+from forewarn.metadata.http import Request as HttpRequest
+from forewarn.metadata.identity import Source
+from forewarn.metadata.server import Address
 from forewarn.protocol.actors import operator
-from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.operations import Operation, Request
-from forewarn.sim.journal import Seen
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.stage import Stage
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.testing.kit.durations import moment_of
+from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.ending import Ending
+from forewarn.testing.kit.names import unknown
 from forewarn.testing.kit.setup import Wanted, listen, set_up, vms_of
-from forewarn.testing.kit.waits import Bell, until
 
 T = TypeVar("T")
 
@@ -35,32 +31,32 @@ TEST = Who(actor=operator("test"))
 """Who gives the orders, as the history tells it."""
 
 
-class Core:
-    """A stage on the shared loop, as its handles use it."""
+class Core(AnyCore):
+    """A stage on the shared loop."""
 
     def __init__(self, loop: LoopThread, stage: Stage, setup: Setup) -> None:
         """Stand on `stage`, which lives on `loop`. Made on that loop."""
-        self._loop = loop
+        super().__init__(
+            loop,
+            journal=stage.journal,
+            faults=stage.faults,
+            ending=Ending(lambda: _end(stage)),
+        )
         self.setup = setup
         """The fleet and settings that the world began with."""
         self.stage = stage
         self.engine = stage.engine
-        self.bell = Bell()
-        self._running: set[Future[Any]] = set()
-        self._has_ended = False
-        self.on_end: list[Callable[[], Awaitable[None]]] = []
-        """What must end before the stage does."""
-        stage.on_publish = lambda _publication: self.bell.ring()
-        stage.withheld.on_keep = lambda _approval: self.bell.ring()
-        stage.journal.on_seen = lambda _seen: self.bell.ring()
-        stage.journal.on_again = self.bell.ring
-        tell = self.engine.ears.on_change
+        ring = self.bell.ring
+        stage.on_publish = lambda _publication: ring()
+        stage.withheld.on_keep = lambda _approval: ring()
+        ears = stage.engine.ears
+        tell = ears.on_change
 
         def changed(operations: Sequence[str]) -> None:
             tell(operations)
-            self.bell.ring()
+            ring()
 
-        self.engine.ears.on_change = changed
+        ears.on_change = changed
 
     @classmethod
     def begin(cls, loop: LoopThread, wanted: Wanted, played: Scenario | None) -> "Core":
@@ -74,79 +70,6 @@ class Core:
 
     # From outside
 
-    def call(self, act: Callable[[], T]) -> T:
-        """Run a function on the loop; return its result or raise its exception.
-
-        Raises RefusedError once the world has ended.
-        """
-        __tracebackhide__ = True
-        self._refuse_if_ended()
-        try:
-            return self._loop.call(act)
-        except ForewarnError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop; an interrupt of the test ends it.
-
-        Raises RefusedError once the world has ended.
-        """
-        __tracebackhide__ = True
-        running = self.begin_running(work)
-        try:
-            return running.result()
-        except ForewarnError as error:
-            # What the loop's thread did to find out is of no use to a test's author.
-            raise error.with_traceback(None) from error.__cause__
-        finally:
-            running.cancel()
-
-    def begin_running(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop, until it is over or the world ends."""
-        __tracebackhide__ = True
-        try:
-            self._refuse_if_ended()
-        except RefusedError:
-            work.close()
-            raise
-        running = self._loop.submit(work)
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
-        return running
-
-    async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop, for a test on an asyncio loop of its own."""
-        __tracebackhide__ = True
-        try:
-            return await asyncio.wrap_future(self.begin_running(work))
-        except ForewarnError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    def end(self) -> None:
-        """End the world: nothing of it listens, waits or runs any more."""
-        self._has_ended = True
-        for running in [*self._running]:
-            running.cancel()
-        self._loop.wait(self._end())
-
-    def _refuse_if_ended(self) -> None:
-        """Refuse: nothing happens in a world that has ended, so no wait would end."""
-        __tracebackhide__ = True
-        if self._has_ended:
-            raise RefusedError(
-                "this world is closed", hint="ask before its `with` or its test ends"
-            )
-
-    async def _end(self) -> None:
-        for end in reversed(self.on_end):
-            await end()
-        ticker = self.stage.ticker
-        broken = ticker is not None and ticker.done()
-        await self.stage.end()
-        if broken and ticker is not None:
-            # Only a fault of ours ends it: no test may pass beside one.
-            ticker.result()
-
     def read(self, ask: Callable[[Reader], T]) -> T:
         """Read what is durable."""
         return self.call(lambda: self.engine.read(ask))
@@ -155,11 +78,68 @@ class Core:
         """Give an order, as an operator does; raises what the verb raises."""
         return self.call(lambda: self.ordered(decide))
 
-    def now(self) -> datetime:
-        """Return the world's time."""
-        moment = moment_of(self.engine.now)
-        assert moment is not None, "worlds do not begin in 1970"
-        return moment
+    # What kind of world it is
+
+    @property
+    def instant(self) -> Micros:
+        """Return the world's time as an instant."""
+        return self.engine.now
+
+    def addresses(self) -> Mapping[str, Address]:
+        """Return where each VM is served, on the loop."""
+        return self.stage.server.addresses()
+
+    def find_event(self, event_id: str) -> StoredEvent | None:
+        """Return an event by its id, on the loop."""
+        return self.engine.read(lambda reader: reader.get(StoredEvent, event_id))
+
+    def live_events(self) -> list[StoredEvent]:
+        """Return the events that documents show, the oldest first, on the loop."""
+        found = self.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
+        return sorted(found, key=lambda event: (event.created, event.event_id))
+
+    def reasons(self, operation_id: str) -> list[str]:
+        """Return every reason that holds an operation, in sentences, on the loop."""
+
+        def ask(reader: Reader) -> list[str]:
+            operation = reader.get(Operation, operation_id)
+            if operation is None:
+                return []
+            said = reports.explanation(reader, operation, now=self.engine.now)
+            return list(said["blocked_by"])
+
+        return self.engine.read(ask)
+
+    def kept_back(self, event_id: str) -> tuple[str, Micros]:
+        """Return who approved an event and was kept back, and when, or ""."""
+        return self.stage.withheld.kept(event_id)
+
+    def glance(self, vm: str, request: HttpRequest) -> object:
+        """Return what a VM would be answered at once, on the loop; nobody notes it."""
+        engine = self.engine
+        return engine.endpoint.handle(
+            request,
+            Source(address="", vm=vm),
+            now=engine.now,
+            monotonic=engine.clock.monotonic(),
+        )
+
+    def advance(self, by: Micros) -> None:
+        """Let time pass at once, on the loop; see `Stage.advance`."""
+        self.stage.advance(by)
+        self.bell.ring()
+
+    def step(self) -> Micros:
+        """Let time pass until something is due, on the loop; return how much did."""
+        return self.stage.step()
+
+    def pause(self) -> None:
+        """Have nothing fall due until `resume`, on the loop."""
+        self.stage.pause()
+
+    def resume(self) -> None:
+        """Go on after a pause, on the loop."""
+        self.stage.resume()
 
     # On the loop
 
@@ -169,18 +149,11 @@ class Core:
         self.stage.wake()
         return result
 
-    def event(self, event_id: str) -> StoredEvent:
-        """Return an event, on the loop; refuse one that is not known any more."""
-        found = self.engine.read(lambda reader: reader.get(StoredEvent, event_id))
-        if found is None:
-            raise RefusedError(f"the world knows no event {event_id}")
-        return found
-
     def vm(self, name: str) -> StoredVm:
         """Return a VM, on the loop; refuse one that is not in the fleet."""
         found = self.engine.read(lambda reader: reader.get(StoredVm, name))
         if found is None:
-            raise RefusedError(f"there is no vm {name} in this world")
+            raise unknown("VM", name, vms_of(self.engine))
         return found
 
     def events_of(self, made: Request | Operation) -> list[StoredEvent]:
@@ -202,39 +175,28 @@ class Core:
 
         return self.engine.read(ask)
 
-    def live_events(self) -> list[StoredEvent]:
-        """Return the events that documents show, the oldest first, on the loop."""
-        found = self.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
-        return sorted(found, key=lambda event: (event.created, event.event_id))
-
-    def requests(self, vms: Sequence[str]) -> list[Seen]:
-        """Return what is remembered of the requests of VMs, or of all, on the loop."""
-        return [seen for seen in self.stage.journal if not vms or seen.vm in vms]
-
-    def reasons(self, operation_id: str) -> list[str]:
-        """Return every reason that holds an operation, in sentences, on the loop."""
-
-        def ask(reader: Reader) -> list[str]:
-            operation = reader.get(Operation, operation_id)
-            if operation is None:
-                return []
-            said = reports.explanation(reader, operation, now=self.engine.now)
-            return list(said["blocked_by"])
-
-        return self.engine.read(ask)
-
-    async def until(self, ask: Callable[[], T | None], *, seconds: float) -> T | None:
-        """Wait on the loop until `ask` returns something; None: it never did."""
-        return await until(self.bell, ask, seconds=seconds)
-
     async def open_all(self) -> None:
         """Listen for VMs that have come, on the loop; raises StartError."""
-        bound = self.stage.server.addresses()
+        bound = self.addresses()
         for vm in vms_of(self.engine):
             if vm not in bound:
                 await listen(self.stage, vm)
 
-    def advance(self, by: Micros) -> None:
-        """Let time pass at once, on the loop; see `Stage.advance`."""
-        self.stage.advance(by)
-        self.bell.ring()
+
+def live(core: AnyCore) -> Core:
+    """Return a world as one that takes orders; raises RefusedError for any other."""
+    if not isinstance(core, Core):
+        raise RefusedError(
+            "this world replays a recording, and what comes in it cannot be changed",
+            hint="begin a world without `replay` for that",
+        )
+    return core
+
+
+async def _end(stage: Stage) -> None:
+    ticker = stage.ticker
+    broken = ticker is not None and ticker.done()
+    await stage.end()
+    if broken and ticker is not None:
+        # Only a fault of ours ends it: no test may pass beside one.
+        ticker.result()

@@ -1,5 +1,6 @@
 """Lengths of time as a test writes them: `"15m"`, 2.5 or a timedelta."""
 
+import reprlib
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -24,7 +25,7 @@ def micros_of(length: Length) -> Micros:
     # A number that is none compares to nothing, so it is refused too.
     if not (is_number(seconds) and 0 <= seconds <= DURATION_MAX / SECOND):
         raise RefusedError(
-            f"{length} is no length",
+            f"{reprlib.repr(length)} is no length",
             hint='a text such as "15m", a timedelta, or seconds up to ten years',
         )
     return round(seconds * SECOND)

@@ -6,6 +6,7 @@ What a file means, others know.
 import os
 from pathlib import Path
 
+from forewarn.problems import quoted
 from forewarn.protocol.errors import RefusedError
 
 
@@ -14,8 +15,29 @@ def text_of(file: Path) -> str:
     check_name(file)
     try:
         return file.read_text(encoding="utf-8")
+    except OSError as error:
+        if not file.is_absolute():
+            error.add_note(f"hint: {str(file)!r} is looked for in {Path.cwd()}")
+        raise
     except UnicodeDecodeError as error:
         raise RefusedError(f"{file} is not UTF-8", hint="save it as UTF-8") from error
+
+
+def fleet_text(fleet: str | Path) -> str:
+    """Return the text of a fleet file, or the text that it is; raises as `text_of`."""
+    if isinstance(fleet, Path):
+        return text_of(fleet)
+    refuse_name(fleet, "a fleet file's text")
+    return fleet
+
+
+def refuse_name(text: str, wanted: str) -> None:
+    """Raise RefusedError for a text that is the name of a file."""
+    if text.endswith(".toml") and "\n" not in text:
+        raise RefusedError(
+            f"{quoted(text)} is the name of a file, and not {wanted}",
+            hint=f"use pathlib.Path({text!r})",
+        )
 
 
 def check_name(file: Path) -> None:

@@ -1,33 +1,89 @@
-"""The forms of what a test says of its world, so that a slip is told in a sentence.
+"""The forms of the values that a test gives, so that a slip is told in a sentence.
 
-Only the form is known here: which numbers and names there are, others know.
+A parameter of the kit has the form that its annotation says, or one of its own by its
+name. Only forms are known here: which VMs and events there are, others know.
 """
 
 import reprlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import cast
+from types import NoneType, UnionType
+from typing import Any, Literal, cast, get_args, get_origin
 
+from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import RefusedError
-from forewarn.testing.kit.durations import is_number
+from forewarn.testing.kit.durations import is_number, micros_of
 
 
-def check(said: Mapping[str, object]) -> None:
-    """Raise RefusedError for the first value that has not the form of its name."""
-    for name, value in said.items():
-        is_right, form = _FORMS[name]
-        if not is_right(value):
-            raise RefusedError(f"{name} must be {form}, not {reprlib.repr(value)}")
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a value may be."""
+
+    is_right: Callable[[Any], bool]
+    told: str
+    """What it must be, for a sentence."""
+    known: tuple[str, ...] = ()
+    """The names among which it chooses; empty: any."""
+    may_be_none: bool = False
+
+    def check(self, name: str, value: object) -> None:
+        """Raise RefusedError, with what is expected, if `value` is not of this form."""
+        if (value is None and self.may_be_none) or self.is_right(value):
+            return
+        meant = did_you_mean(value, self.known) if isinstance(value, str) else ""
+        raise RefusedError(f"{name} must be {self.told}, not {shown(value)}{meant}")
+
+
+def form_of(name: str, annotation: Any) -> Form:
+    """Return the form of a parameter by its name and its annotation."""
+    is_union = isinstance(annotation, UnionType)
+    members = frozenset(get_args(annotation) if is_union else (annotation,))
+    may_be_none = NoneType in members
+    if get_origin(annotation) is Literal:
+        form = _choice(get_args(annotation))
+    else:
+        form = _BY_NAME.get(name) or _BY_TYPE[members - {NoneType}]
+    return Form(form.is_right, form.told, form.known, may_be_none)
+
+
+def shown(value: object) -> str:
+    """Return a value for a sentence, cut where it is long."""
+    return reprlib.repr(value)
+
+
+def alternatives(names: Iterable[str]) -> str:
+    """Return names for a sentence: `"a", "b" or "c"`."""
+    quoted = [f'"{name}"' for name in names]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
+
+
+def flat(names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
+    """Return names that were given one by one, or as a list."""
+    return tuple(
+        name for each in names for name in ([each] if isinstance(each, str) else each)
+    )
+
+
+def _choice(names: tuple[str, ...]) -> Form:
+    return Form(lambda value: value in names, alternatives(names), names)
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _whole(value: object) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool))
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _count(value: object) -> bool:
+    return _whole(value) and cast("int", value) >= 1
 
 
 def _positive(value: object) -> bool:
-    if value is None:
-        return True
     # A whole number may be greater than every float, and is then no speed either.
     return is_number(value) and 0 < cast("float", value) <= sys.float_info.max
 
@@ -36,9 +92,25 @@ def _switch(value: object) -> bool:
     return isinstance(value, bool)
 
 
+def _length(value: object) -> bool:
+    try:
+        micros_of(cast("float", value))
+    except RefusedError:
+        return False
+    return True
+
+
+def _names(value: object) -> bool:
+    return _text(value) or _list_of(_text, value)
+
+
+def _list_of(is_right: Callable[[object], bool], value: object) -> bool:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection):
+        return False
+    return all(map(is_right, cast("Collection[object]", value)))
+
+
 def _texts(value: object) -> bool:
-    if value is None:
-        return True
     if not isinstance(value, Mapping):
         return False
     members = cast("Mapping[object, object]", value)
@@ -49,16 +121,45 @@ def _text_or_path(value: object) -> bool:
     return isinstance(value, str | Path)
 
 
-_FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "vms": (_whole, "a whole number"),
-    "together": (_switch, "True or False"),
-    "fleet": (_text_or_path, "the text of a fleet file, or a Path"),
-    "clock": (lambda value: isinstance(value, str), "a text"),
-    "speed": (_positive, "a number above 0"),
-    "settings": (_texts, 'a dictionary of texts, such as {"timing.recovery": "60s"}'),
-    "profile": (lambda value: isinstance(value, str), "a text"),
-    "enabled": (lambda value: value is None or _switch(value), "True or False"),
-    "seed": (_whole, "a whole number"),
-    "faults": (_text_or_path, "a line of faults, or the Path of a faults file"),
-    "scenario": (_text_or_path, "a scenario's name, or the Path of its file"),
+def _fault(value: object) -> bool:
+    return _text(value) or _whole(value)
+
+
+LENGTH = Form(_length, 'a length such as "15m", seconds, or a timedelta')
+
+NAMES = Form(_names, "a name, or a list of names")
+
+_BY_TYPE: Mapping[frozenset[object], Form] = {
+    frozenset({str}): Form(_text, "a text"),
+    frozenset({int}): Form(_whole, "a whole number"),
+    frozenset({float}): Form(_positive, "a number above 0"),
+    frozenset({bool}): Form(_switch, "True or False"),
+    frozenset({str, float, timedelta}): LENGTH,
+    frozenset({str, Path}): Form(_text_or_path, "a text, or a Path"),
+    frozenset({str, Collection[str]}): NAMES,
+    frozenset({Mapping[str, str]}): Form(
+        _texts, 'a dictionary of texts, such as {"timing.recovery": "60s"}'
+    ),
+    frozenset({str, int}): Form(_fault, 'a line of faults, such as "500 x2"'),
+    frozenset({Sequence[str | int]}): Form(
+        lambda value: _list_of(_fault, value), 'a list of faults, such as ["500", "ok"]'
+    ),
 }
+"""By the members of the annotation, but None."""
+
+_BY_NAME: Mapping[str, Form] = {
+    "fleet": Form(_text_or_path, "the text of a fleet file, or a Path"),
+    "faults": Form(
+        lambda value: _fault(value) or isinstance(value, Path),
+        "a line of faults, or the Path of a faults file",
+    ),
+    "scenario": Form(_text_or_path, "a scenario's name, or the Path of its file"),
+    "count": Form(_count, "a whole number from 1 on"),
+    "at_least": Form(_count, "a whole number from 1 on"),
+    "at_once": Form(_count, "a whole number from 1 on"),
+    "duration": Form(
+        lambda value: (_whole(value) and value == -1) or _length(value),
+        f"{LENGTH.told}, or -1, which is unknown",
+    ),
+}
+"""What an annotation does not tell."""

@@ -6,6 +6,7 @@ that it came in by. FastAPI is not imported before somebody asks for the URL.
 """
 
 import functools
+import weakref
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -22,15 +23,21 @@ from forewarn.testing.kit.core import Core
 GRACE_SECONDS = 0.0
 """For requests under way when a world ends: its test is over."""
 
-_CORE: ContextVar[Core] = ContextVar("core")
-"""The world that the request under way is about."""
+_CORE: ContextVar["weakref.ref[Core]"] = ContextVar("core")
+"""The world that the request under way is about. It is held by its test alone."""
+
+
+def _core() -> Core:
+    found = _CORE.get()()
+    assert found is not None, "a world that nobody holds is served no more"
+    return found
 
 
 class _Present:
     """The desk of the world that a request came in by."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_CORE.get().stage.desk, name)
+        return getattr(_core().stage.desk, name)
 
 
 class _World:
@@ -39,7 +46,7 @@ class _World:
     @property
     def stage(self) -> Stage:
         """Return its stage."""
-        return _CORE.get().stage
+        return _core().stage
 
     def addresses(self) -> Mapping[str, Address]:
         """Return where each VM is served."""
@@ -48,7 +55,7 @@ class _World:
     async def add_vm(self, new: NewVm, *, who: Who) -> Address:
         """Add a VM to the fleet; return where it is served."""
         await self.stage.desk.order(who, lambda work: vms.add(work, new))
-        await _CORE.get().open_all()
+        await _core().open_all()
         return self.addresses()[new.name]
 
     async def remove_vm(self, name: str, *, who: Who) -> None:
@@ -82,14 +89,14 @@ async def serve(core: Core) -> str:
     """Serve the operator API of a world, until it ends; return the URL."""
     from forewarn.service.admin import AdminServer  # noqa: PLC0415 - the same
 
-    shared = _app()
+    shared, held = _app(), weakref.ref(core)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        _CORE.set(core)
+        _CORE.set(held)
         await shared(scope, receive, send)
 
     server = AdminServer(app, grace_seconds=GRACE_SECONDS)
     await server.start(f"{HOST}:0")
-    core.on_end.append(server.stop)
+    core.on_end(server.stop)
     host, port = server.address
     return f"http://{host}:{port}"

@@ -6,7 +6,7 @@ forbid, such as a Reboot in two seconds, the world has shown all the same.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from forewarn.control import failures, verbs
 from forewarn.control.verbs import Wishes
@@ -23,7 +23,11 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, micros_of
+from forewarn.testing.kit.names import unknown
 from forewarn.testing.kit.setup import host_of
+
+Impact: TypeAlias = Literal["freeze", "live-migrate", "reboot", "redeploy"]
+"""What maintenance of a host does to its VMs."""
 
 Decide: TypeAlias = Callable[[Work], Request | Operation]
 
@@ -181,18 +185,9 @@ def type_of(action: Action) -> EventType:
     return found
 
 
-def action_of(impact: str) -> Action:
-    """Return the impact with this name; refuse what is none."""
-    try:
-        action = Action(impact)
-    except ValueError:
-        action = Action.NONE
-    if action not in _TYPES:
-        raise RefusedError(
-            f"maintenance has no impact {impact!r}",
-            hint=", ".join(each.value for each in _TYPES),
-        )
-    return action
+def action_of(impact: Impact) -> Action:
+    """Return what maintenance with this impact does."""
+    return Action(impact)
 
 
 def event_type_of(name: str) -> EventType:
@@ -200,10 +195,12 @@ def event_type_of(name: str) -> EventType:
     for each in EventType:
         if each.value.lower() == name.lower():
             return each
-    raise RefusedError(
-        f"there is no event type {name!r}",
-        hint=", ".join(each.value for each in EventType),
-    )
+    raise unknown("event type", name, [each.value for each in EventType])
+
+
+def type_or_any(name: str) -> EventType | None:
+    """Return the event type with this name; None for no name, which is any."""
+    return event_type_of(name) if name else None
 
 
 def source_of(name: str | None, event_type: EventType) -> EventSource:
@@ -214,4 +211,4 @@ def source_of(name: str | None, event_type: EventType) -> EventSource:
     for each in EventSource:
         if each.value.lower() == name.lower():
             return each
-    raise RefusedError(f"there is no source {name!r}", hint="Platform or User")
+    raise unknown("source", name, [each.value for each in EventSource])

@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from forewarn.instants import SECOND
+from forewarn.instants import SECOND, Micros
 from forewarn.sim.scenario import catalog, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
-from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.judging import NO_CLIENT
+from forewarn.sim.scenario.model import Expected, Order, Scenario
 from forewarn.sim.scenario.run import Finding, Result, Runner
 from forewarn.sim.scenario.time import RunningTime, TurnedTime
 from forewarn.sim.stage import Stage
 from forewarn.sim.world import World
-from forewarn.testing.kit import forms, telling
+from forewarn.testing.kit import telling
 from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, seconds_of
 from forewarn.testing.kit.files import check_name
-from forewarn.testing.kit.waits import SCENARIO_SECONDS
+from forewarn.testing.kit.setup import ExpectName
+from forewarn.testing.kit.waits import CLIENT_SECONDS, SCENARIO_SECONDS
 
 REST_SECONDS = 0.02
 """Of the machine's time after each turn of a virtual clock: programs under test live
@@ -29,7 +31,6 @@ def find_scenario(name: str | Path) -> Scenario:
 
     Raises RefusedError, NotFoundError or ScenarioError.
     """
-    forms.check({"scenario": name})
     if isinstance(name, Path) or is_file(name):
         file = Path(name)
         check_name(file)
@@ -37,25 +38,38 @@ def find_scenario(name: str | Path) -> Scenario:
     return catalog.find(name)
 
 
-def runner(stage: Stage) -> Runner:
-    """Return who runs scenarios on a stage."""
+def runner(stage: Stage, expect: ExpectName, *, since: Micros = 0) -> Runner:
+    """Return who runs scenarios on a stage.
+
+    What clients did before `since` does not count.
+    """
     time = (
         TurnedTime(stage, rest_seconds=REST_SECONDS)
         if isinstance(stage.engine, World)
         else RunningTime(stage)
     )
-    return Runner(stage, time)
+    return Runner(stage, time, expected=Expected(expect), since=since)
+
+
+async def play(runner: Runner, scenario: Scenario) -> Result:
+    """Run a scenario, when a client has asked for its events.
+
+    Where nothing is expected of clients, it begins at once.
+    """
+    if runner.expected is not Expected.NONE:
+        await runner.wait_for_clients([scenario], seconds=CLIENT_SECONDS)
+    return await runner.run(scenario)
 
 
 class Playing:
     """The scenario that a world began with: on its way, or over."""
 
-    def __init__(self, core: Core, scenario: Scenario) -> None:
-        """Begin it."""
+    def __init__(self, core: Core, scenario: Scenario, expect: ExpectName) -> None:
+        """Begin it when a client has asked; `expect`: see `ExpectName`."""
         self._core = core
         self._scenario = scenario
-        self._runner = runner(core.stage)
-        self._begun: Future[Result] = core.begin_running(self._runner.run(scenario))
+        self._runner = runner(core.stage, expect)
+        self._begun: Future[Result] = core.begin_running(play(self._runner, scenario))
 
     async def end(self, timeout: Length | None) -> Result:
         """Wait on the loop for its end; raise NotSeenError if it fails."""
@@ -69,19 +83,55 @@ class Playing:
     def judge(self) -> None:
         """Raise NotSeenError for what has failed so far, on the loop.
 
-        What is undecided yet is nobody's failure. Raises what ended it otherwise.
+        It also fails for what a client has yet to do: nobody has seen it do so. Where
+        only approvals are expected, later events do not count. Raises what ended it
+        otherwise.
         """
         __tracebackhide__ = True
-        if self._begun.done():
+        is_over = self._begun.done()
+        if is_over:
             self._begun.result()
-        failures = [each for each in self._runner.findings if not each.passed]
-        _judge(self._core, self._scenario, failures, is_over=self._begun.done())
+        else:
+            self._runner.look()
+        failures = [each for each in self._runner.findings if each.failed]
+        if failures or is_over:
+            _judge(self._core, self._scenario, failures, is_over=is_over)
+            return
+        unseen, hint = self._unseen()
+        if not unseen:
+            return
+        name = self._scenario.name
+        lines = [f"scenario {name} was not over, and this was not seen yet:"]
+        lines += [f"  {each}" for each in unseen]
+        lines.append(f"hint: {hint}")
+        raise telling.failure(self._core, "\n".join(lines), vms=[])
+
+    def _unseen(self) -> tuple[Sequence[str], str]:
+        """Return what is expected of clients and was not seen, and what helps."""
+        runner, scenario = self._runner, self._scenario
+        expected = runner.expected
+        if expected is Expected.NONE:
+            return [], ""
+        if not (runner.has_begun or runner.may_begin([scenario])):
+            return [NO_CLIENT], "give the client its VM's address, or say expect='none'"
+        unseen = runner.undecided
+        if not runner.has_begun and expected is not Expected.ASKED:
+            # It begins in a moment.
+            unseen = ["its events"]
+        hint = "world.wait_for_scenario() waits for its end"
+        if expected is Expected.SCENARIO:
+            unseen = unseen or ["its end"]
+            hint += ", and expect='approved' or 'asked' demands less"
+        return unseen, hint
 
 
-async def run(core: Core, scenario: Scenario, timeout: Length | None) -> Result:
+async def run(
+    core: Core, scenario: Scenario, timeout: Length | None, expect: ExpectName
+) -> Result:
     """Run a scenario to its end, on the loop; raise NotSeenError if it fails."""
     __tracebackhide__ = True
-    playing = asyncio.ensure_future(runner(core.stage).run(scenario))
+    running = runner(core.stage, expect, since=core.engine.now)
+    playing = asyncio.ensure_future(play(running, scenario))
     try:
         await _over(core, scenario, playing, timeout)
     finally:
@@ -117,7 +167,12 @@ async def _length(core: Core, scenario: Scenario) -> float:
     """Return how many seconds a scenario takes by itself, in a world such as this."""
     if isinstance(core.stage.engine, World):
         return 0.0  # Its clock waits for nobody.
-    return await timeline.length(scenario, core.setup) / SECOND
+    # A virtual clock knows no floors of notices and impacts.
+    orders = [
+        step.act.targets for step in scenario.steps if isinstance(step.act, Order)
+    ]
+    floors = core.stage.floors.lengthen() * sum(map(len, orders))
+    return (await timeline.length(scenario, core.setup) + floors) / SECOND
 
 
 def _judge(

@@ -3,32 +3,35 @@
 from collections.abc import Collection, Coroutine
 from typing import Any
 
+from forewarn.protocol.errors import RefusedError
+from forewarn.sim.deviations import RULES
 from forewarn.sim.journal import Seen
 from forewarn.testing.kit import telling
-from forewarn.testing.kit.core import Core
+from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.names import unknown
 
 DEVIATIONS_TOLD = 8
 """Deviations in one failure: a poller repeats its own with each request."""
 
 
 def visits(
-    core: Core, vm: str, count: int, seconds: float
+    core: AnyCore, vm: str, count: int, seconds: float
 ) -> Coroutine[Any, Any, list[Seen]]:
     """Return the wait for so many more requests of a VM; empty: of any.
 
     More than there are when this is called, from whatever thread: the wait itself
     begins a moment later, and what came in between counts. Raises NotSeenError.
     """
-    return _visits(core, vm, count, seconds, last=core.stage.journal.last)
+    return _visits(core, vm, count, seconds, last=core.journal.last)
 
 
 async def _visits(
-    core: Core, vm: str, count: int, seconds: float, *, last: int
+    core: AnyCore, vm: str, count: int, seconds: float, *, last: int
 ) -> list[Seen]:
     __tracebackhide__ = True
 
     def since() -> list[Seen]:
-        return core.stage.journal.find(vm=vm or None, since=last)
+        return core.journal.find(vm=vm or None, since=last)
 
     def come() -> list[Seen] | None:
         found = since()
@@ -44,7 +47,7 @@ async def _visits(
     return found
 
 
-def judge_asked(core: Core, vm: str, *, at_least: int) -> None:
+def judge_asked(core: AnyCore, vm: str, *, at_least: int) -> None:
     """Raise NotSeenError unless the VM has asked so often."""
     __tracebackhide__ = True
     had = len(core.requests([vm]))
@@ -53,29 +56,47 @@ def judge_asked(core: Core, vm: str, *, at_least: int) -> None:
         raise telling.failure(core, sentence, vms=[vm])
 
 
-def judge_no_approval(core: Core, vm: str) -> None:
+def judge_no_approval(core: AnyCore, vm: str) -> None:
     """Raise NotSeenError if the VM has approved anything."""
     __tracebackhide__ = True
-    approved = core.stage.journal.approvals(vm=vm)
+    approved = core.journal.approvals(vm=vm)
     if approved:
         ids = [each[: telling.ID_TOLD] for seen in approved for each in seen.approved]
         sentence = f"{vm} approved {', '.join(ids)}; expected nothing"
         raise telling.failure(core, sentence, vms=[vm])
 
 
-def deviations(core: Core, *, but: Collection[str] = ()) -> list[str]:
+def rules_named(but: str | Collection[str]) -> Collection[str]:
+    """Return the names of rules, one or several; refuse unknown ones."""
+    names = [but] if isinstance(but, str) else but
+    for name in names:
+        if name not in RULES:
+            raise unknown("rule", name, RULES)
+    return names
+
+
+def rules_spared(but: str | Collection[str], profile: str) -> Collection[str]:
+    """Return the names of rules that a world does not count; refuse idle ones."""
+    if but and profile != "strict":
+        raise RefusedError(
+            "but says nothing without the profile strict", hint="say profile='strict'"
+        )
+    return rules_named(but)
+
+
+def deviations(core: AnyCore, *, but: Collection[str] = ()) -> list[str]:
     """Return what clients did otherwise than the protocol says, in sentences.
 
     Rules that are named in `but` do not count.
     """
     return [
         f"{seen.vm or 'a stranger'}: {deviation}"
-        for seen, deviation in core.stage.journal.deviations()
+        for seen, deviation in core.journal.deviations()
         if deviation.name not in but
     ]
 
 
-def judge_deviations(core: Core, *, but: Collection[str] = ()) -> None:
+def judge_deviations(core: AnyCore, *, but: Collection[str] = ()) -> None:
     """Raise NotSeenError if a client did anything otherwise than it should."""
     __tracebackhide__ = True
     found = [*dict.fromkeys(deviations(core, but=but))]
@@ -85,5 +106,5 @@ def judge_deviations(core: Core, *, but: Collection[str] = ()) -> None:
     if len(found) > DEVIATIONS_TOLD:
         lines.append(f"and {len(found) - DEVIATIONS_TOLD} more")
     sentence = "\n  ".join(["the protocol was not kept:", *lines])
-    vms = [*dict.fromkeys(seen.vm for seen, _ in core.stage.journal.deviations())]
+    vms = [*dict.fromkeys(seen.vm for seen, _ in core.journal.deviations())]
     raise telling.failure(core, sentence, vms=vms)

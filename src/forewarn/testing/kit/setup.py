@@ -6,34 +6,44 @@ settings of its own; what a test says goes before them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.errors import RefusedError
-from forewarn.service import open_files
 from forewarn.service.listening import StartError
+from forewarn.service.options import OPTIONS
 from forewarn.sim import fleets, profiles
 from forewarn.sim.engine import Engine
 from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario import setup as scenario_setup
+from forewarn.sim.scenario.file import SETTINGS
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.stage import Stage
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import every
-from forewarn.testing.kit import forms
-from forewarn.testing.kit.files import text_of
+from forewarn.testing.kit.files import fleet_text
+from forewarn.testing.kit.listening import listening
 
 ClockKind: TypeAlias = Literal["machine", "virtual"]
 """`machine`: NotBefore is true to the machine's clock, and timers run by themselves.
 `virtual`: time stands still until a test lets it pass; it begins in 2030."""
 
+HEEDED = (*sorted(SETTINGS.values()), "policy.hosts_at_once", "store.retention")
+"""The settings that change something in a world."""
+
 ProfileName: TypeAlias = Literal["lenient", "real", "strict"]
 """`lenient`: answers at once, no limit. `real`: slow to begin and limited, as Azure's
 public behaviour. `strict`: lenient, and every deviation of a client is a failure."""
+
+
+ExpectName: TypeAlias = Literal["scenario", "asked", "approved", "none"]
+"""How much of clients a scenario demands. `scenario`: what it says. `asked`: that they
+ask for their events. `approved`: that they ask, and approve in time each event that names
+them. `none`: nothing is judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +55,15 @@ class Wanted:
     fleet: str | Path = ""
     clock: ClockKind = "machine"
     speed: float | None = None
-    """None: what the scenario's name says, and else 1."""
+    """None: what the scenario's name says, or on the machine's clock its file; else 1."""
     settings: Mapping[str, str] | None = None
     profile: ProfileName = "lenient"
     enabled: bool | None = None
     """None: unless the profile is the real one's."""
     seed: int | None = None
-    faults: str | Path = ""
     scenario: str | Path = ""
-
-    def check(self) -> None:
-        """Raise RefusedError for a value of another form than its type says."""
-        forms.check({each.name: getattr(self, each.name) for each in fields(self)})
+    expect: ExpectName = "scenario"
+    replay: str | Path = ""
 
     @property
     def is_enabled(self) -> bool:
@@ -72,13 +79,15 @@ class Wanted:
         self._check_fleets(scenario)
         if self.vms is not None and not 1 <= self.vms <= fleets.VMS_MAX:
             raise RefusedError(f"a world has 1 to {fleets.VMS_MAX} VMs, not {self.vms}")
-        _check(self.clock, get_args(ClockKind), "clock")
-        _check(self.profile, get_args(ProfileName), "profile")
+        check_settings(self.settings or {})
         speed = 1.0 if self.speed is None else self.speed
         setup = Setup(fleet=self._own_fleet(), speed=speed)
         if scenario is not None:
             needed = scenario_setup.setup_for(
-                [scenario], vms=self.vms, speed=self.speed
+                [scenario],
+                vms=self.vms,
+                speed=self.speed,
+                usual_speed=1.0 if self.clock == "machine" else None,
             )
             has_own = bool(self.fleet) or self.together
             setup = Setup(
@@ -111,16 +120,23 @@ class Wanted:
             )
 
     def _own_fleet(self) -> str:
-        if isinstance(self.fleet, Path):
-            return text_of(self.fleet)
-        return self.fleet or fleets.fleet_text(
-            self.vms or fleets.VMS, together=self.together
-        )
+        if self.fleet:
+            return fleet_text(self.fleet)
+        return fleets.fleet_text(self.vms or fleets.VMS, together=self.together)
 
 
-def _check(value: str, known: tuple[str, ...], what: str) -> None:
-    if value not in known:
-        raise RefusedError(f"there is no {what} {value!r}", hint=" or ".join(known))
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Refuse settings that a world does not heed: they would change nothing."""
+    for name in settings:
+        if name == "timing.speed":
+            raise RefusedError(
+                "the setting timing.speed is not for a world", hint="say speed=60"
+            )
+        if name in OPTIONS and name not in HEEDED:
+            raise RefusedError(
+                f"the setting {name} changes nothing in a world; what does: "
+                f"{', '.join(HEEDED)}"
+            )
 
 
 async def set_up(wanted: Wanted, setup: Setup) -> Stage:
@@ -151,13 +167,8 @@ async def set_up(wanted: Wanted, setup: Setup) -> Stage:
 
 async def listen(stage: Stage, vm: str) -> None:
     """Have a VM listen, on the loop; raises StartError where nothing can."""
-    try:
+    with listening(vm):
         await stage.open(vm)
-    except OSError as error:
-        raise StartError(
-            f"vm {vm} cannot listen: {error.strerror or error}",
-            hint=open_files.hint(error, "a world needs ports of 127.0.0.1"),
-        ) from error
 
 
 def vms_of(engine: Engine) -> list[str]:

@@ -5,6 +5,7 @@ a socket outlives the tests. Whoever makes many worlds one after the other keeps
 lease of its own meanwhile, as the pytest plugin does.
 """
 
+import os
 import threading
 
 from forewarn.service import open_files
@@ -24,6 +25,9 @@ class SharedLoop:
         self._lock = threading.Lock()
         self._leases = 0
         self._loop: LoopThread | None = None
+        self._parents: LoopThread | None = None
+        """The loop of the process that this one is a fork of. It is kept, since to
+        drop it would free what the parent uses."""
 
     def lease(self) -> LoopThread:
         """Return the running loop, which stays until it is given back."""
@@ -37,11 +41,24 @@ class SharedLoop:
     def give_back(self) -> None:
         """Need it no more; the last one to say so ends it."""
         with self._lock:
-            self._leases -= 1
+            self._leases = max(self._leases - 1, 0)
             if self._leases == 0 and self._loop is not None:
                 self._loop.close()
                 self._loop = None
 
+    def forget(self) -> None:
+        """Begin anew in a fork, which has no thread but the one that made it.
+
+        The loop is not closed here: its descriptors are those of the parent.
+        """
+        self._parents = self._loop
+        self._lock = threading.Lock()
+        self._leases = 0
+        self._loop = None
+
 
 SHARED_LOOP = SharedLoop()
 """The process's own. A loop has no state but its thread: worlds never meet on it."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=SHARED_LOOP.forget)

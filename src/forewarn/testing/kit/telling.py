@@ -11,7 +11,7 @@ from forewarn.instants import MINUTE, Micros, describe_duration
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.sim.journal import Seen
-from forewarn.testing.kit.core import Core
+from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.durations import told
 
 REQUESTS_TOLD = 8
@@ -32,7 +32,7 @@ class NotSeenError(ForewarnError, AssertionError):
 
 
 def failure(
-    core: Core, sentence: str, *, vms: Sequence[str], reasons: Sequence[str] = ()
+    core: AnyCore, sentence: str, *, vms: Sequence[str], reasons: Sequence[str] = ()
 ) -> NotSeenError:
     """Return the error for an expectation that was not met, on the loop."""
     lines = [sentence]
@@ -40,7 +40,7 @@ def failure(
     return NotSeenError("\n".join([*lines, *story(core, vms=vms)]))
 
 
-def story(core: Core, *, vms: Sequence[str] = ()) -> list[str]:
+def story(core: AnyCore, *, vms: Sequence[str] = ()) -> list[str]:
     """Return the events that stand and the last requests of VMs, on the loop."""
     lines = ["events:"]
     events = core.live_events()
@@ -56,7 +56,7 @@ def story(core: Core, *, vms: Sequence[str] = ()) -> list[str]:
     more = len(requests) - REQUESTS_TOLD
     before = f" ({more} before)" if more > 0 else ""
     lines.append(f"requests{whose}{before}:")
-    now = core.engine.now
+    now = core.instant
     lines += [f"  {request_line(each, now=now)}" for each in requests[-REQUESTS_TOLD:]]
     return lines
 

@@ -6,7 +6,6 @@ from typing import Any
 from forewarn.fleet.model import Vm as StoredVm
 from forewarn.fleet.model import VmState
 from forewarn.metadata.http import Request, Response
-from forewarn.metadata.identity import Source
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventSource
 from forewarn.protocol.operations import Action, Verb
@@ -14,9 +13,13 @@ from forewarn.protocol.versions import NEWEST
 from forewarn.sim.journal import Seen
 from forewarn.testing.client import EVENTS_PATH
 from forewarn.testing.kit import orders, requests
-from forewarn.testing.kit.core import Core
+from forewarn.testing.kit.aio import AioVm
+from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.calls import checked
+from forewarn.testing.kit.core import live
 from forewarn.testing.kit.durations import Length, seconds_of
 from forewarn.testing.kit.event import Event
+from forewarn.testing.kit.faults import line_of
 from forewarn.testing.kit.orders import Decide, Wishing
 from forewarn.testing.kit.setup import host_of
 from forewarn.testing.kit.waits import REQUEST_SECONDS
@@ -28,7 +31,7 @@ ENDPOINT = "FOREWARN_ENDPOINT"
 class Vm:
     """A VM of a world. Each verb returns the event that the VM is shown."""
 
-    def __init__(self, core: Core, name: str, url: str) -> None:
+    def __init__(self, core: AnyCore, name: str, url: str) -> None:
         """Stand for the VM that asks at `url`."""
         self._core = core
         self.name = name
@@ -48,21 +51,26 @@ class Vm:
         return f"{self.url}{EVENTS_PATH}?api-version={NEWEST.name}"
 
     @property
+    @checked
     def host(self) -> str:
         """Return the host that it is on now."""
-        return self._core.call(lambda: host_of(self._core.engine, self.name))
+        core = live(self._core)
+        return core.call(lambda: host_of(core.engine, self.name))
 
     @property
+    @checked
     def state(self) -> str:
         """Return how it is: `running`, `down` or `deleted`."""
-        found = self._core.read(lambda reader: reader.get(StoredVm, self.name))
+        found = live(self._core).read(lambda reader: reader.get(StoredVm, self.name))
         return (VmState.DELETED if found is None else found.state).value
 
+    @checked
     def environment(self) -> dict[str, str]:
         """Return the variables for a program that runs as if in this VM."""
         return {ENDPOINT: self.url}
 
     @property
+    @checked
     def events(self) -> list[Event]:
         """Return the events that name it and stand, the oldest first."""
         core, name = self._core, self.name
@@ -72,24 +80,20 @@ class Vm:
 
         return [Event(core, event_id) for event_id in core.call(found)]
 
+    @checked
     def document(self) -> dict[str, Any]:
         """Return the document that it would be given now; it is not a request."""
         core, name = self._core, self.name
+        request = Request(
+            method="GET",
+            path=EVENTS_PATH,
+            query=f"api-version={NEWEST.name}",
+            headers={"metadata": ("true",)},
+            body=b"",
+        )
 
         def glance() -> Any:
-            engine = core.engine
-            answer = engine.endpoint.handle(
-                Request(
-                    method="GET",
-                    path=EVENTS_PATH,
-                    query=f"api-version={NEWEST.name}",
-                    headers={"metadata": ("true",)},
-                    body=b"",
-                ),
-                Source(address="", vm=name),
-                now=engine.now,
-                monotonic=engine.clock.monotonic(),
-            )
+            answer = core.glance(name, request)
             if not isinstance(answer, Response):
                 raise RefusedError(f"vm {name} has no document yet")
             return _document_of(answer)
@@ -98,6 +102,7 @@ class Vm:
 
     # What befalls it
 
+    @checked
     def reboot(
         self,
         *,
@@ -109,6 +114,7 @@ class Vm:
         wanted = Wishing(notice=notice, duration=duration, description=description)
         return self._made(orders.restart([self.name], Verb.REBOOT, wanted))
 
+    @checked
     def redeploy(
         self,
         *,
@@ -120,16 +126,18 @@ class Vm:
         wanted = Wishing(notice=notice, duration=duration, description=description)
         return self._made(orders.restart([self.name], Verb.REDEPLOY, wanted))
 
+    @checked
     def preempt(
         self, *, notice: Length | None = None, description: str | None = None
     ) -> Event:
         """Evict it as a Spot VM (5.6), which it need not be here."""
         wanted = Wishing(notice=notice, description=description)
-        return self._made(orders.evict(self._core, [self.name], wanted))
+        return self._made(orders.evict(live(self._core), [self.name], wanted))
 
     evict = preempt
     """The operator's word for it."""
 
+    @checked
     def terminate(
         self, *, notice: Length | None = None, description: str | None = None
     ) -> Event:
@@ -137,6 +145,7 @@ class Vm:
         wanted = Wishing(notice=notice, description=description)
         return self._made(orders.terminate([self.name], wanted))
 
+    @checked
     def freeze(
         self,
         *,
@@ -148,6 +157,7 @@ class Vm:
         wanted = Wishing(notice=notice, duration=duration, description=description)
         return self._maintained(Action.FREEZE, wanted)
 
+    @checked
     def live_migrate(
         self,
         *,
@@ -159,10 +169,11 @@ class Vm:
         wanted = Wishing(notice=notice, duration=duration, description=description)
         return self._maintained(Action.LIVE_MIGRATE, wanted)
 
+    @checked
     def maintain(
         self,
+        impact: orders.Impact,
         *,
-        impact: str,
         notice: Length | None = None,
         duration: Length | None = None,
         description: str | None = None,
@@ -174,26 +185,30 @@ class Vm:
         wanted = Wishing(notice=notice, duration=duration, description=description)
         return self._maintained(orders.action_of(impact), wanted)
 
+    @checked
     def predict_failure(
-        self, *, ahead: Length | None = None, description: str | None = None
+        self, ahead: Length | None = None, *, description: str | None = None
     ) -> Event:
         """Announce that its host will fail (5.4): usually in seven days."""
         wanted = Wishing(description=description)
         host = self.host
         return self._made(orders.predict_failure(host, ahead, wanted))
 
+    @checked
     def fail(self) -> Event:
         """Have it go down without notice (5.5)."""
         return self._made(orders.fail(self.name))
 
+    @checked
     def restore(self) -> None:
         """Have it run again: the event of its failure goes."""
-        self._core.order(orders.restore(self.name))
+        live(self._core).order(orders.restore(self.name))
 
+    @checked
     def event(
         self,
-        *,
         type: str,  # noqa: A002 - the wire's own word
+        *,
         notice: Length = 0.0,
         source: str | None = None,
         duration: Length | None = None,
@@ -208,35 +223,41 @@ class Vm:
             orders.staging(event_type, origin, [self.name], wanted, migrates=migrates)
         )
 
-    def fault(self, line: str) -> None:
+    @checked
+    def fault(self, line: str | int) -> None:
         """Have its answers go wrong, and in no other way: `500 x2, timeout`."""
-        self._core.call(lambda: self._core.stage.faults.set(self.name, line))
+        words = line_of(line)
+        self._core.call(lambda: self._core.faults.set(self.name, words))
 
+    @checked
     def clear_faults(self) -> None:
         """Have its answers be good again."""
-        self._core.call(lambda: self._core.stage.faults.clear(self.name))
+        self._core.call(lambda: self._core.faults.clear(self.name))
 
+    @checked
     def withhold(self) -> None:
         """Keep its approvals back from now on, as if another tenant had yet to agree.
 
         It is answered as ever (3.4).
         """
-        self._core.call(lambda: self._core.stage.withheld.withhold(self.name))
+        withheld = live(self._core).stage.withheld
+        self._core.call(lambda: withheld.withhold(self.name))
 
+    @checked
     def release(self) -> None:
         """Let its approvals count, also those that were kept back."""
-        core, name = self._core, self.name
+        core, name = live(self._core), self.name
         if refusals := core.call(lambda: core.stage.release(name)):
             raise RefusedError("; ".join(refusals))
 
     def _maintained(self, action: Action, wanted: Wishing) -> Event:
-        core, name = self._core, self.name
+        core, name = live(self._core), self.name
         return self._made(
             core.call(lambda: orders.maintain_vm(core, name, action, wanted))
         )
 
     def _made(self, decide: Decide) -> Event:
-        core, name = self._core, self.name
+        core, name = live(self._core), self.name
 
         def make() -> str:
             found = [each for each in orders.made(core, decide) if each.names(name)]
@@ -252,55 +273,41 @@ class Vm:
     # What it asks
 
     @property
+    @checked
     def requests(self) -> list[Seen]:
         """Return the requests of this VM that are remembered, the oldest first."""
         core, name = self._core, self.name
         return core.call(lambda: core.requests([name]))
 
     @property
-    def aio(self) -> "AioVm":
+    def aio(self) -> AioVm:
         """Return the waits for tests that run on an asyncio loop."""
         if self._aio is None:
-            self._aio = AioVm(self, self._core)
+            self._aio = AioVm(self._core, self.name)
         return self._aio
 
+    @checked
     def wait_for_requests(
-        self, count: int = 1, *, timeout: Length = REQUEST_SECONDS
+        self, count: int = 1, timeout: Length = REQUEST_SECONDS
     ) -> list[Seen]:
         """Wait for so many more requests from now on; fail if they do not come."""
         __tracebackhide__ = True
         core, name = self._core, self.name
         return core.wait(requests.visits(core, name, count, seconds_of(timeout)))
 
-    def assert_asked(self, *, at_least: int = 1) -> None:
+    @checked
+    def assert_asked(self, at_least: int = 1) -> None:
         """Fail unless it has asked so often."""
         __tracebackhide__ = True
         core, name = self._core, self.name
         core.call(lambda: requests.judge_asked(core, name, at_least=at_least))
 
+    @checked
     def assert_approved_nothing(self) -> None:
         """Fail if it has approved any event."""
         __tracebackhide__ = True
         core, name = self._core, self.name
         core.call(lambda: requests.judge_no_approval(core, name))
-
-
-class AioVm:
-    """The waits of a VM for tests on an asyncio loop, which stays free."""
-
-    def __init__(self, vm: Vm, core: Core) -> None:
-        """Wait for what `vm` waits for."""
-        self._vm = vm
-        self._core = core
-
-    async def wait_for_requests(
-        self, count: int = 1, *, timeout: Length = REQUEST_SECONDS
-    ) -> list[Seen]:
-        """Wait as `Vm.wait_for_requests` does."""
-        __tracebackhide__ = True
-        core, name = self._core, self._vm.name
-        waiting = requests.visits(core, name, count, seconds_of(timeout))
-        return await core.awaited(waiting)
 
 
 def _document_of(answer: Response) -> Any:

@@ -19,6 +19,16 @@ STATUS_SECONDS = 10.0
 REQUEST_SECONDS = 10.0
 """For a request: the slowest start of a program under test."""
 
+EVENT_SECONDS = 10.0
+"""For an event that comes by itself, in a scenario or a recording."""
+
+REPLAY_SECONDS = 10.0
+"""For the first request of a replay, and for its end beside what it takes."""
+
+CLIENT_SECONDS = 60.0
+"""For a client to ask for its events, before a scenario begins without one: the same as
+`forewarn simulate --wait`."""
+
 SCENARIO_SECONDS = 600.0
 """For a whole scenario, beside what it takes where nobody approves anything: its own
 expectations are bounded much sooner."""
@@ -29,11 +39,12 @@ class Bell:
 
     def __init__(self) -> None:
         """Nobody listens yet."""
-        self._listeners: list[asyncio.Future[None]] = []
+        self.listeners: list[asyncio.Future[None]] = []
+        """Who waits for the next ring."""
 
     def ring(self) -> None:
         """Wake everybody who waits."""
-        listeners, self._listeners = self._listeners, []
+        listeners, self.listeners = self.listeners, []
         for listener in listeners:
             if not listener.done():
                 listener.set_result(None)
@@ -41,7 +52,7 @@ class Bell:
     async def rung(self) -> None:
         """Wait for the next ring."""
         listener = asyncio.get_running_loop().create_future()
-        self._listeners.append(listener)
+        self.listeners.append(listener)
         await listener
 
 

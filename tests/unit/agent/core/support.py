@@ -1,9 +1,12 @@
 """One agent's decisions on a turned clock, with hands and an endpoint that are lists."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.core import decide, steps
+from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -27,7 +30,7 @@ from forewarn.agent.core.model import (
     Task,
     Tighten,
 )
-from forewarn.agent.core.policy import Handler, Policy, Rule
+from forewarn.agent.core.policy import GoneAfter, Handler, Policy, Rule
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.notices import SCHEDULED, STARTED, Notice
 
@@ -36,6 +39,9 @@ START: Micros = 1_772_452_800 * SECOND
 
 WAKES_MAX = 2_000
 """In one `sleep`: more is a busy loop."""
+
+AT_ONCE = GoneAfter(scheduled=0, started=0, empty=0, reset=0)
+"""What most stories want: the second answer without an event is believed."""
 
 DRAIN = Handler(name="drain")
 FLUSH = Handler(name="flush")
@@ -79,20 +85,36 @@ class Life:
         name: str = "vm1",
         memory: Memory | None = None,
         now: Micros = START,
+        is_patient: bool = False,
     ) -> None:
-        self.policy = settings
+        self.is_patient = is_patient
+        """The policy's `gone_after` holds; else it is AT_ONCE."""
+        self.policy = self._hastened(settings)
         self.name = name
         self.memory = Memory() if memory is None else memory
         self.now = now
+        self.began = now
+        """When the agent began, and polls with it."""
+        self.silence: Micros = 0
+        """How long no good answer has come since."""
+        self.incarnation: int | None = None
+        """Of the documents that are read."""
         self.wake: Micros | None = None
         self.waits: dict[str, str] = {}
+        self.doubts: dict[str, str] = {}
+        self.wants_answers = False
         self.runs: list[Run] = []
         """All that were begun, in their order."""
         self.running: dict[str, Run] = {}
         self.stops: list[Stop] = []
         self.sent: list[str] = []
         self.asked: list[AskPeers] = []
+        self.lock_asked: list[TakeLock | ReleaseLock] = []
+        """All requests about the lock, in their order."""
         self.notes: list[Note] = []
+
+    def _hastened(self, settings: Policy) -> Policy:
+        return settings if self.is_patient else replace(settings, gone_after=AT_ONCE)
 
     def give(self, *inputs: Input) -> Decision:
         """Decide, carry out, and look whether deciding again is idle."""
@@ -109,42 +131,65 @@ class Life:
         self.memory = decision.memory
         self.wake = decision.wake
         self.waits = dict(decision.waits)
+        self.doubts = dict(decision.doubts)
+        self.wants_answers = decision.wants_answers
         self.notes += decision.notes
         for command in decision.commands:
             self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
-        match command:
-            case Run():
-                busy = {run.handler for run in self.running.values()}
-                assert command.is_again or command.handler not in busy
-                assert command.stop_at <= command.kill_at
-                self.running[command.run_id] = command
-                if not command.is_again:
-                    assert command.run_id not in {run.run_id for run in self.runs}
-                    self.runs.append(command)
-            case Stop():
-                assert command.run_id in self.running
-                self.stops.append(command)
-            case Tighten():
-                run = self.running[command.run_id]
-                assert command.stop_at <= command.kill_at
-                assert command.stop_at <= run.stop_at
-                assert command.kill_at <= run.kill_at
-                self.running[command.run_id] = replace(
-                    run, stop_at=command.stop_at, kill_at=command.kill_at
-                )
-            case Send():
-                self.sent.append(command.event_id)
-            case AskPeers():
-                self.asked.append(command)
+        if isinstance(command, Run):
+            busy = {run.handler for run in self.running.values()}
+            assert command.is_again or command.handler not in busy
+            assert command.stop_at <= command.kill_at
+            self.running[command.run_id] = command
+            if not command.is_again:
+                assert command.run_id not in {run.run_id for run in self.runs}
+                self.runs.append(command)
+        elif isinstance(command, Stop):
+            assert command.run_id in self.running
+            self.stops.append(command)
+        elif isinstance(command, Tighten):
+            run = self.running[command.run_id]
+            assert command.stop_at <= command.kill_at
+            assert command.stop_at <= run.stop_at
+            assert command.kill_at <= run.kill_at
+            self.running[command.run_id] = replace(
+                run, stop_at=command.stop_at, kill_at=command.kill_at
+            )
+        elif isinstance(command, Send):
+            self.sent.append(command.event_id)
+        elif isinstance(command, AskPeers):
+            self.asked.append(command)
+        else:
+            self.lock_asked.append(command)
+
+    @property
+    def heard(self) -> Micros:
+        """For how long the endpoint has answered."""
+        return self.now - self.began - self.silence
 
     def poll(self, *notices: Notice, times: int = 1) -> Decision:
         """Read a document, several times a second apart where told."""
+        return self._answered(
+            Polled(notices=notices, name=self.name, incarnation=self.incarnation),
+            times,
+        )
+
+    def poll_empty(self, *, times: int = 1) -> Decision:
+        """Read an empty body, several times a second apart where told."""
+        return self._answered(Polled(notices=(), name=self.name, is_empty=True), times)
+
+    def _answered(self, polled: Polled, times: int) -> Decision:
         for _ in range(times - 1):
-            self.give(Polled(notices=notices, name=self.name))
+            self.give(replace(polled, heard=self.heard))
             self.now += SECOND
-        return self.give(Polled(notices=notices, name=self.name))
+        return self.give(replace(polled, heard=self.heard))
+
+    def be_silent(self, duration: Micros) -> None:
+        """Let time pass without a good answer, deciding whenever it is wanted."""
+        self.silence += duration
+        self.sleep(duration)
 
     def sleep(self, duration: Micros) -> None:
         """Let time pass, deciding whenever it is wanted."""
@@ -182,10 +227,20 @@ class Life:
         said = PeerSaid(event_id=event_id, name=name, is_prepared=is_prepared)
         return self.give(said)
 
+    def lock_says(
+        self, answer: LockAnswer, *, until: Micros = 0, detail: str = ""
+    ) -> Decision:
+        """Let the lock's server answer the last request."""
+        number = self.lock_asked[-1].number
+        return self.give(
+            LockSaid(number=number, answer=answer, until=until, detail=detail)
+        )
+
     def restart(self, settings: Policy | None = None) -> Decision:
         """Start the agent anew with what it remembers; runs are adopted."""
-        self.policy = settings or self.policy
+        self.policy = self._hastened(settings or self.policy)
         self.running.clear()
+        self.began, self.silence = self.now, 0
         decision = decide.resume(self.memory, self.now)
         self._take(decision)
         return decision

@@ -1,5 +1,7 @@
 """What comes in: documents that are old, cut short, or odd."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import replace
 
@@ -12,6 +14,7 @@ from forewarn.agent.core.model import (
     Memory,
     NoteKind,
     Polled,
+    Presence,
     Stage,
     StepState,
     Task,
@@ -139,12 +142,14 @@ def test_what_is_back_is_as_if_it_had_just_come() -> None:
         retry_at=START + MINUTE,
         is_forced=True,
         peers_ready=("vm2",),
+        presence=Presence.GONE,
+        rule_sum=7,
     )
     memory = Memory(name="vm1", tasks=(before,))
     for _ in range(2):
-        memory, _ = absorb(memory, Polled(notices=(EVENT,), name="vm1"), START)
+        memory, _ = absorb(AT_ONCE, memory, Polled(notices=(EVENT,), name="vm1"), START)
     assert memory.find("E1") == Task(
-        event_id="E1", notice=EVENT, mine=True, round=2, seen=START
+        event_id="E1", notice=EVENT, mine=True, round=2, seen=START, rule_sum=7
     )
 
 

@@ -1,5 +1,7 @@
 """Consent: who approves, when, and how often."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
@@ -17,7 +19,7 @@ from forewarn.agent.core.policy import (
     Rule,
     Window,
 )
-from forewarn.instants import DAY, HOUR, SECOND
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.notices import Notice
 from tests.unit.agent.core.support import (
     DRAIN,
@@ -281,9 +283,69 @@ def test_the_others_are_asked_every_two_seconds() -> None:
     assert len(life.asked) == 1 + 5
 
 
-def test_a_leader_needs_nobody() -> None:
+@pytest.mark.clause("8.6")
+def test_a_leader_does_not_approve_over_the_heads_of_the_unprepared() -> None:
+    life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True), THREE)
+    assert life.asked[0].names == ("vm2", "vm3")
+    assert life.waits == {"E1": "not prepared yet: vm2, vm3"}
+    life.hear("vm3", is_prepared=True)
+    for _ in range(10):
+        life.hear("vm2", is_prepared=False)
+        life.sleep(PEERS_EVERY)
+    assert life.sent == []
+    assert life.waits == {"E1": "not prepared yet: vm2"}
+    life.hear("vm2", is_prepared=True)
+    assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.6")
+def test_a_leader_does_not_wait_for_those_that_say_nothing() -> None:
+    """There `all` waits for ever."""
     life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
+    life.sleep(ALIVE_FOR - 1)
+    assert life.sent == []
+    life.sleep(1)
+    assert life.sent == ["E1"]
+    life = prepared("vm1", lead_by(Approver.ALL, has_peers=True))
+    life.sleep(HOUR)
+    assert life.sent == []
+
+
+@pytest.mark.clause("8.6")
+def test_who_was_unprepared_and_falls_silent_has_the_time_of_a_takeover() -> None:
+    life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
+    life.hear("vm2", is_prepared=False)
+    life.sleep(30 * SECOND - 1)
+    assert life.sent == []
+    life.sleep(1)
+    assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.6", "8.8")
+def test_a_leader_that_was_started_again_asks_first() -> None:
+    life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
+    life.hear("vm2", is_prepared=False)
+    life.restart()
+    life.sleep(10 * MINUTE)
+    life.poll(BOTH)
+    assert life.sent == []
+    life.hear("vm2", is_prepared=True)
+    assert life.sent == ["E1"]
+
+
+def test_without_peers_a_leader_asks_nobody() -> None:
+    life = prepared("vm1", lead_by(Approver.LEADER))
     assert life.asked == []
+    assert life.sent == ["E1"]
+
+
+@pytest.mark.clause("8.6")
+@pytest.mark.parametrize("name", ["vm1", "VM1", "Vm1"])
+def test_the_case_of_names_decides_nothing(name: str) -> None:
+    event = notice(resources=("Vm1", "vM2"))
+    life = prepared(name, lead_by(Approver.ALL, has_peers=True), event)
+    assert life.asked[0].names == ("vM2",)
+    life.hear("vm2", is_prepared=True)
     assert life.sent == ["E1"]
 
 

@@ -1,5 +1,7 @@
 """What public clients do wrong, and this one does not: one test for each."""
 
+from __future__ import annotations
+
 import pytest
 
 from forewarn.agent.core import names
@@ -158,7 +160,7 @@ def test_it_does_not_act_on_the_event_of_another_vm() -> None:
 
 
 @pytest.mark.clause("8.3")
-@pytest.mark.parametrize("name", ["vm1", "vm", "m10", "vm100", "VM10"])
+@pytest.mark.parametrize("name", ["vm1", "vm", "m10", "vm100"])
 def test_a_name_within_another_is_not_that_name(name: str) -> None:
     life = Life(policy(DRAIN), name=name)
     life.poll(notice(resources=("vm10",)))

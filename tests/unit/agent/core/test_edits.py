@@ -1,5 +1,7 @@
 """Settings that are edited, and starts, in the midst of a preparation."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

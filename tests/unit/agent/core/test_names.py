@@ -1,5 +1,7 @@
 """Whose event it is."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,8 @@ DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
         (("vm10",), "vm1", False),
         (("vm1",), "vm10", False),
         (("vm0", "vm1"), "vm1", True),
-        (("VM1",), "vm1", False),
+        (("VM1",), "vm1", True),
+        (("vm1",), "Vm1", True),
         ((), "vm1", False),
         (("",), "", False),
         (("vm1",), "", False),
@@ -27,6 +30,12 @@ def test_names_are_compared_whole(
     resources: tuple[str, ...], name: str, *, wanted: bool
 ) -> None:
     assert names.is_named(notice(resources=resources), name) is wanted
+
+
+def test_the_case_of_a_name_means_nothing() -> None:
+    assert names.is_same("Web_0", "web_0")
+    assert not names.is_same("web_0", "web_1")
+    assert names.keys_of(["Web_0", "WEB_0"]) == {"web_0"}
 
 
 @pytest.mark.parametrize(

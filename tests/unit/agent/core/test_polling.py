@@ -1,5 +1,7 @@
 """When the endpoint is asked again: a Preempt's thirty seconds are the measure."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,7 @@
 """Preparation: groups, retries, what is required, and what was lost."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

@@ -1,12 +1,15 @@
 """Recovery: what prepare did is undone, once, when the last event has gone."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
 
 from forewarn.agent.core.model import Consent, NoteKind, Stage, StepState
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
-from forewarn.agent.core.recovering import GIVE_WAY_GRACE, RETRY_FIRST, RETRY_MOST
+from forewarn.agent.core.recovering import GIVE_WAY_GRACE
+from forewarn.agent.core.restoring import RETRY_FIRST, RETRY_MOST
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from tests.unit.agent.core.support import (
     DRAIN,
@@ -398,9 +401,9 @@ def test_only_what_is_needed_gives_way() -> None:
     life.end("drain")
     life.end("flush")
     gone(life)
-    assert set(life.running) == {"E1.1.recover.1.drain", "E2.1.recover.1.flush"}
+    assert set(life.running) == {"E1.1.1.recover.1.drain", "E2.2.1.recover.1.flush"}
     life.poll(notice("E3", event_type="Preempt", not_before=life.now + 30 * SECOND))
-    assert [stop.run_id for stop in life.stops] == ["E1.1.recover.1.drain"]
+    assert [stop.run_id for stop in life.stops] == ["E1.1.1.recover.1.drain"]
 
 
 def test_a_recovery_that_has_ended_is_not_stopped() -> None:
@@ -412,7 +415,7 @@ def test_a_recovery_that_has_ended_is_not_stopped() -> None:
         if event_id == "E1":
             life.end("drain")
     life.poll(notice("E3", event_type="Preempt", not_before=life.now + 30 * SECOND))
-    assert [stop.run_id for stop in life.stops] == ["E2.1.recover.1.drain"]
+    assert [stop.run_id for stop in life.stops] == ["E2.2.1.recover.1.drain"]
 
 
 def test_when_it_is_killed_is_remembered() -> None:

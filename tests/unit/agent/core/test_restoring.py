@@ -1,12 +1,14 @@
 """Recovery after a lost journal: what is `always`, once, when no event goes on."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
 
 from forewarn.agent.core.model import Memory, NoteKind, StepState
 from forewarn.agent.core.policy import Handler, Policy
-from forewarn.agent.core.recovering import RETRY_FIRST
+from forewarn.agent.core.restoring import RETRY_FIRST
 from forewarn.instants import HOUR, MINUTE, SECOND
 from tests.unit.agent.core.support import (
     DRAIN,
@@ -36,8 +38,11 @@ def lost(settings: Policy, name: str = "vm1") -> Life:
 @pytest.mark.clause("8.8")
 def test_after_a_lost_journal_what_is_always_is_recovered_once() -> None:
     life = lost(policy(ALWAYS, LAST, Handler(name="other")))
-    assert life.runs == [], "nobody knows yet whether an event goes on"
     life.poll()
+    assert life.runs == [], "nobody knows yet whether an event goes on"
+    assert life.wants_answers
+    life.poll()
+    assert not life.wants_answers
     assert life.begun() == [("", "recover", "flush")]
     life.end("flush")
     assert life.begun()[1:] == [("", "recover", "drain")]
@@ -67,15 +72,16 @@ def test_it_waits_for_the_event_in_whose_midst_it_is() -> None:
 
 def test_it_waits_while_it_may_be_its_own_event() -> None:
     life = lost(policy(ALWAYS), name="")
-    life.poll(started(FIRST))
+    life.poll(started(FIRST), times=2)
     assert life.runs == []
     gone(life)
+    life.poll()
     assert life.begun() == [("", "recover", "drain")]
 
 
 def test_it_is_tried_again_and_taken_up_again() -> None:
     life = lost(policy(ALWAYS, LAST))
-    life.poll()
+    life.poll(times=2)
     life.end("flush", StepState.FAILED, "down")
     assert life.told(NoteKind.HANDLER) == [(NoteKind.HANDLER, "failed: down")]
     assert "down" in {step.detail for step in life.memory.restored}
@@ -85,7 +91,7 @@ def test_it_is_tried_again_and_taken_up_again() -> None:
     life.restart()
     (again,) = life.running.values()
     assert again.is_again
-    life.poll()
+    life.poll(times=2)
     life.end("drain")
     assert life.begun()[2:] == [("", "recover", "flush")]
     life.end("flush")
@@ -94,7 +100,7 @@ def test_it_is_tried_again_and_taken_up_again() -> None:
 
 def test_what_is_restored_is_not_restored_again_while_another_fails() -> None:
     life = lost(policy(ALWAYS, LAST))
-    life.poll()
+    life.poll(times=2)
     life.end("flush")
     for _ in range(3):
         life.end("drain", StepState.FAILED)
@@ -102,12 +108,12 @@ def test_what_is_restored_is_not_restored_again_while_another_fails() -> None:
     assert [run.handler for run in life.runs] == ["flush", *["drain"] * 4]
     assert [run.attempt for run in life.runs] == [1, 1, 2, 3, 4]
     first = life.runs[0]
-    assert first.run_id == f"restore.{START}.1.flush"
+    assert first.run_id == f"restore.{START + SECOND}.1.flush"
 
 
 def test_the_end_of_another_run_is_not_its_own() -> None:
     life = lost(policy(FLUSH, replace(ALWAYS, prepares=False)))
-    life.poll()
+    life.poll(times=2)
     life.poll(FIRST)
     life.end("flush")
     (restored,) = life.memory.restored
@@ -122,7 +128,7 @@ def test_it_does_not_wait_for_what_is_not_in_its_way() -> None:
     later = prepare(("drain",), start_before=MINUTE)
     for shown in (started(notice(resources=("vm2",))), FIRST):
         life = lost(policy(ALWAYS, rules=(later,)))
-        life.poll(shown)
+        life.poll(shown, times=2)
         assert life.begun() == [("", "recover", "drain")]
 
 
@@ -132,7 +138,7 @@ def test_it_waits_for_an_event_of_others_that_the_handler_prepared_for() -> None
         ALWAYS, LAST, rules=(prepare(("drain",), mine=False), prepare(("drain",)))
     )
     life = lost(settings)
-    life.poll(theirs)
+    life.poll(theirs, times=2)
     assert life.begun() == [("E9", "prepare", "drain"), ("", "recover", "flush")]
     life.end("drain")
     life.end("flush")
@@ -152,13 +158,13 @@ def test_each_start_looks_first_whether_an_event_goes_on() -> None:
     life.restart()
     life.give()
     assert life.runs == []
-    life.poll()
+    life.poll(times=2)
     assert len(life.runs) == 1
 
 
 def test_it_waits_for_the_time_of_its_next_attempt() -> None:
     life = lost(policy(ALWAYS))
-    life.poll()
+    life.poll(times=2)
     life.end("drain", StepState.FAILED)
     assert life.wake == life.now + RETRY_FIRST
     life.sleep(RETRY_FIRST)
@@ -167,7 +173,7 @@ def test_it_waits_for_the_time_of_its_next_attempt() -> None:
 
 def test_it_gives_way_too() -> None:
     life = lost(policy(ALWAYS))
-    life.poll()
+    life.poll(times=2)
     life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
     (stop,) = life.stops
     assert stop.run_id in life.running
@@ -177,3 +183,55 @@ def test_who_only_observes_recovers_nothing() -> None:
     life = lost(policy(ALWAYS, is_observer=True))
     life.poll()
     assert life.runs == []
+
+
+# How long the answers must have been quiet.
+
+
+def patient(settings: Policy) -> Life:
+    """Return an agent with the usual patience, whose journal was lost."""
+    lost = Memory(lost_journal=True, journal="j2")
+    life = Life(settings, memory=lost, is_patient=True)
+    life.restart()
+    return life
+
+
+@pytest.mark.clause("7.1", "8.8")
+def test_after_a_lost_journal_it_waits_until_the_documents_were_quiet_for_a_time() -> (
+    None
+):
+    life = patient(policy(ALWAYS))
+    life.poll(times=30)
+    assert life.runs == []
+    life.sleep(SECOND)
+    life.poll()
+    (run,) = life.runs
+    assert run.run_id == f"restore.j2.{run.stop_at - ALWAYS.recover_timeout}.1.drain"
+
+
+def test_silence_is_no_time_of_quiet() -> None:
+    life = patient(policy(ALWAYS))
+    life.poll()
+    life.be_silent(HOUR)
+    life.poll()
+    assert life.runs == []
+
+
+def test_empty_answers_must_be_repeated_for_longer() -> None:
+    life = patient(policy(ALWAYS))
+    life.poll_empty(times=60)
+    assert life.runs == []
+    life.sleep(SECOND)
+    life.poll_empty()
+    assert life.begun() == [("", "recover", "drain")]
+
+
+def test_an_event_that_is_listed_late_begins_the_time_again() -> None:
+    """The service was enabled anew, and lists what is under way some time later."""
+    life = patient(policy(ALWAYS, rules=()))
+    life.poll(times=20)
+    life.poll(started(FIRST), times=20)
+    life.poll(times=31)
+    assert life.runs == [], "the event counts as gone only now"
+    life.poll(times=31)
+    assert life.begun() == [("", "recover", "drain")]

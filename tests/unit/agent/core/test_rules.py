@@ -1,5 +1,7 @@
 """The first rule whose conditions all hold decides."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

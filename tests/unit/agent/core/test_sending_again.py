@@ -1,11 +1,12 @@
 """An approval is sent once, and again only when nobody knows what became of it."""
 
-from itertools import pairwise
+from __future__ import annotations
 
 import pytest
 
 from forewarn.agent.core.absorbing import TROUBLES_MAX
 from forewarn.agent.core.approving import (
+    REFUSALS_MAX,
     RETRY_AFTER_MAX,
     RETRY_PAUSE_MAX,
     RETRY_PAUSES,
@@ -77,10 +78,10 @@ def unanswered(not_before: Micros | None) -> list[Micros]:
 
 def test_the_pauses_are_wide_only_while_not_before_is_far_away() -> None:
     sent = unanswered(START + 2 * HOUR)
-    pauses = [after - before for before, after in pairwise(sent)]
+    pauses = [after - before for before, after in zip(sent, sent[1:])]
     assert max(pauses) == RETRY_PAUSE_MAX
     assert len(sent) < 200
-    for at, pause in zip(sent, pauses, strict=False):
+    for at, pause in zip(sent, pauses):
         left = START + 2 * HOUR - at
         assert pause <= max(RETRY_PAUSES[-1], left // RETRY_SHARE)
     assert START + 2 * HOUR - sent[-1] <= RETRY_PAUSES[-1]
@@ -88,7 +89,7 @@ def test_the_pauses_are_wide_only_while_not_before_is_far_away() -> None:
 
 def test_of_an_event_that_may_come_at_any_moment_no_pause_is_wide() -> None:
     sent = unanswered(None)
-    assert max(b - a for a, b in pairwise(sent)) == RETRY_PAUSES[-1]
+    assert max(b - a for a, b in zip(sent, sent[1:])) == RETRY_PAUSES[-1]
 
 
 def test_each_reason_of_an_approval_that_is_not_taken_is_told_once() -> None:
@@ -163,17 +164,54 @@ def test_no_approval_is_sent_from_memory() -> None:
     assert life.sent == ["E1"]
 
 
-def test_a_refusal_is_final() -> None:
+@pytest.mark.clause("3.3")
+def test_one_refusal_is_not_final() -> None:
+    """One of several servers may list an event before another knows it."""
     life = Life(AT_ONCE)
     life.poll(notice())
-    life.answer(Consent.REFUSED, detail="no such event")
+    life.answer(Consent.REFUSED, detail="400: no such event")
+    assert life.task().consent is Consent.WANTED
+    assert life.waits == {"E1": "it is sent, and not confirmed; 400: no such event"}
+    told = "the approval was refused, and is sent again: 400: no such event"
+    assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, told)]
+    life.sleep(SECOND)
+    assert life.sent == ["E1", "E1"]
+    life.answer(Consent.GIVEN)
+    assert life.task().consent is Consent.GIVEN
+    assert life.told(NoteKind.REFUSED) == []
+
+
+@pytest.mark.clause("3.3")
+def test_who_is_refused_again_and_again_gives_up() -> None:
+    life = Life(AT_ONCE)
+    life.poll(notice())
+    for _ in range(REFUSALS_MAX):
+        life.answer(Consent.REFUSED, detail="no such event")
+        life.sleep(max(0, life.task().retry_at - life.now))
+    sent = len(life.sent)
+    assert sent == REFUSALS_MAX
+    assert life.now - START < 2 * MINUTE
     life.poll(notice(), times=5)
     life.sleep(HOUR)
-    assert life.sent == ["E1"]
-    assert life.told(NoteKind.REFUSED) == [(NoteKind.REFUSED, "no such event")]
-    # But an operator may insist.
+    assert len(life.sent) == sent
+    assert life.told(NoteKind.REFUSED) == [
+        (NoteKind.REFUSED, "8 times, and not sent again: no such event")
+    ]
+    assert life.waits == {"E1": "refused; no such event"}
+    # But an operator may insist, and is not given up at the first refusal either.
     life.order()
-    assert life.sent == ["E1", "E1"]
+    assert len(life.sent) == sent + 1
+    life.answer(Consent.REFUSED, detail="no such event")
+    assert life.task().consent is Consent.WANTED
+
+
+def test_the_reason_that_is_shown_is_the_last_one() -> None:
+    life = Life(AT_ONCE)
+    life.poll(notice())
+    for number in range(REFUSALS_MAX):
+        life.answer(Consent.REFUSED, detail=f"400: {number % 2}")
+        life.sleep(max(0, life.task().retry_at - life.now))
+    assert life.waits == {"E1": "refused; 400: 1"}
 
 
 def test_nothing_is_sent_again_once_it_has_started() -> None:

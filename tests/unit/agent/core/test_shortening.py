@@ -1,5 +1,7 @@
 """Preparations that get less time than they were promised, and those that give way."""
 
+from __future__ import annotations
+
 import pytest
 
 from forewarn.agent.core.model import NoteKind, StepState
@@ -76,7 +78,7 @@ def test_also_one_that_has_left_the_settings_is_given_less(settings: Policy) -> 
     life.poll(notice())
     life.restart(settings)
     life.poll(started(notice()))
-    assert life.running["E1.1.prepare.1.drain"].kill_at == life.now + 10 * SECOND
+    assert life.running["E1.1.1.prepare.1.drain"].kill_at == life.now + 10 * SECOND
 
 
 def test_a_run_keeps_its_time_while_its_deadline_stands() -> None:
@@ -113,7 +115,7 @@ def test_a_preparation_that_has_time_gives_way_to_an_eviction() -> None:
     evicted = notice("E2", event_type="Preempt", not_before=START + 30 * SECOND)
     life.poll(notice("E1"), evicted)
     (stop,) = life.stops
-    assert stop.run_id == "E1.1.prepare.1.drain"
+    assert stop.run_id == "E1.1.1.prepare.1.drain"
     assert stop.kill_at == life.now + GIVE_WAY_GRACE
     life.poll(notice("E1"), evicted)
     assert len(life.stops) == 1

@@ -1,5 +1,7 @@
 """Standing by: approving for a named VM whose own agent stays silent."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """Runs of handlers: what they are called, and what is owed after them."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest

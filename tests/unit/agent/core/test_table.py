@@ -1,14 +1,19 @@
 """The stages: every one is asked about everything that can be given."""
 
+from __future__ import annotations
+
 import itertools
 from pathlib import Path
 
 import pytest
 
 from forewarn.agent.core import diagram, table
-from forewarn.agent.core.model import Stage, Task
+from forewarn.agent.core.lock import LockState
+from forewarn.agent.core.model import Presence, Stage, Task
+from forewarn.agent.core.presence import Answer
 from forewarn.agent.core.table import Given, IllegalStageError
 from tests.unit.agent.core.support import START, notice
+from tests.unit.agent.core.test_presence import ARROWS as PRESENCES
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "agent-states.md"
 
@@ -59,13 +64,17 @@ def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
     )
 
 
-def test_every_stage_has_a_paragraph() -> None:
+def test_every_stage_and_presence_has_a_paragraph() -> None:
     assert list(diagram.TASK.states) == list(Stage) == list(diagram.TASK.table)
+    known = list(Presence)
+    assert list(diagram.PRESENCE.states) == known == list(diagram.PRESENCE.table)
+    assert list(diagram.ANSWERS) == list(Answer)
+    assert list(diagram.LOCK.states) == list(LockState) == list(diagram.LOCK.table)
 
 
 def test_every_arrow_is_drawn() -> None:
     text = diagram.page()
-    for (stage, given), target in ARROWS.items():
+    for (stage, given), target in (ARROWS | PRESENCES).items():
         (line,) = (
             line
             for line in text.splitlines()

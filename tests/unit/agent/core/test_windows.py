@@ -1,5 +1,7 @@
 """When approvals may be given, by the wall clock of a place."""
 
+from __future__ import annotations
+
 from datetime import datetime
 from zoneinfo import ZoneInfo
 

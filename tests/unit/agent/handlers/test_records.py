@@ -83,3 +83,31 @@ def test_those_that_go_on_are_kept_however_old(tmp_path: Path) -> None:
     shelf.clear(["r0"])
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {*names} - {"r1"}
+
+
+@pytest.mark.parametrize(
+    ("run_id", "wanted"),
+    [
+        ("E1.j1-2.1.prepare.3.drain", ("E1", "prepare", "drain")),
+        ("E1.2.1.recover.3.a.b", ("E1", "recover", "a.b")),
+        # As journals of older versions have them.
+        ("E1.1.prepare.1.drain", ("E1", "prepare", "drain")),
+        ("restore.j1.1772452800000000.2.drain", ("restore", "recover", "drain")),
+        ("restore.1772452800000000.2.drain", ("restore", "recover", "drain")),
+        ("something else", ("", "", "")),
+    ],
+)
+def test_a_run_is_known_by_its_name(run_id: str, wanted: tuple[str, str, str]) -> None:
+    assert records.subject_of(run_id) == wanted
+
+
+def test_the_folders_of_a_handler_are_not_those_of_one_called_alike(
+    tmp_path: Path,
+) -> None:
+    shelf = Shelf(tmp_path / "runs")
+    assert shelf.folders_of("drain") == []
+    mine, other = "E1.j1-1.1.prepare.1.drain", "E1.j1-1.1.prepare.1.x.drain"
+    for name in (mine, other):
+        shelf.folder(name).make(b"{}")
+    assert [folder.name for folder in shelf.folders_of("drain")] == [mine]
+    assert [folder.name for folder in shelf.folders_of("x.drain")] == [other]

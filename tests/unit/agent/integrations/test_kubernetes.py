@@ -222,6 +222,7 @@ def test_each_part_can_be_left_out(cluster: Cluster) -> None:
         "cordon": False,
         "taint": "",
         "condition": "",
+        "exclude": False,
         "events": False,
     }
     cluster.prepare(cluster.worker("node", **only))

@@ -47,7 +47,8 @@ def test_it_waits_until_pods_are_gone(cluster: Cluster) -> None:
     cluster.fake.add_pod("web-2")
     cluster.fake.add_pod("elsewhere", "web-1")
     assert (
-        cluster.prepare(cluster.worker()).detail == "tainted, cordoned, 2 pods evicted"
+        cluster.prepare(cluster.worker()).detail
+        == "tainted, cordoned, excluded from load balancers, 2 pods evicted"
     )
     assert cluster.fake.names() == []
     assert cluster.fake.names("web-1") == ["elsewhere"]
@@ -66,7 +67,7 @@ def test_some_pods_are_left(cluster: Cluster) -> None:
     worker = cluster.worker()
     detail = cluster.prepare(worker).detail
     assert detail == (
-        "tainted, cordoned, 1 pod evicted, "
+        "tainted, cordoned, excluded from load balancers, 1 pod evicted, "
         "5 left (2 of a DaemonSet, 1 finished, 2 static)"
     )
     assert evictions(cluster) == ["web-1"]

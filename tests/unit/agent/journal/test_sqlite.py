@@ -20,7 +20,7 @@ from forewarn.agent.journal.port import (
     Limits,
 )
 from forewarn.agent.journal.sqlite import SqliteJournal, set_aside
-from tests.support.agent_journals import START, note_of, task_of
+from tests.support.agent_journals import START, is_new, note_of, task_of
 
 MEMORY = Memory(tasks=(task_of("E1"), task_of("E2")), name="web_1")
 
@@ -171,7 +171,7 @@ def test_a_damaged_file_is_set_aside_at_the_start(
     damage(path)
     opened = open_journal(path)
     assert not opened.fault
-    assert opened.journal.load() == Memory(lost_journal=True)
+    assert is_new(opened.journal.load())
     assert path.with_name("agent.db.damaged-1").exists()
     assert "agent.db.damaged-1" in caplog.text
     opened.close()
@@ -208,7 +208,7 @@ def test_a_journal_without_its_head_is_set_aside_at_the_start(
     spoilt = spoil(path.read_bytes())
     path.write_bytes(spoilt)
     opened = open_journal(path)
-    assert opened.journal.load() == Memory(lost_journal=True)
+    assert is_new(opened.journal.load())
     assert path.with_name("agent.db.damaged-1").read_bytes() == spoilt
     assert "it was set aside as agent.db.damaged-1" in caplog.text
     opened.close()
@@ -256,7 +256,7 @@ def test_a_journal_that_is_empty_or_gone_is_told(
     if is_gone:
         path.unlink()
     opened = open_journal(path)
-    assert opened.journal.load() == Memory(lost_journal=True)
+    assert is_new(opened.journal.load())
     assert f"the journal {path} is empty or gone" in caplog.text
     opened.close()
 
@@ -288,7 +288,7 @@ def test_an_entry_that_makes_no_sense_is_damage(path: Path) -> None:
         file.execute("UPDATE tasks SET body = 'x'")
     file.close()
     opened = open_journal(path)
-    assert opened.journal.load() == Memory(lost_journal=True)
+    assert is_new(opened.journal.load())
     opened.close()
 
 

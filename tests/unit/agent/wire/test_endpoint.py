@@ -92,6 +92,33 @@ def test_names_of_the_preview_lose_their_underscore() -> None:
     assert asked.reading.notices[0].resources == ("vm_0",)
 
 
+@pytest.mark.clause("8.1")
+@pytest.mark.parametrize("body", [b"", b"\r\n", b"\xef\xbb\xbf \n"])
+def test_an_empty_body_says_that_there_are_no_events(body: bytes) -> None:
+    empty = document('"1"', body)
+    found, requests = talk(
+        document('"1"'), empty, empty, document('"1"'), document('"1"'), times=5
+    )
+    assert [asked.result.value for asked in found] == [
+        *("ok", "empty", "empty", "ok", "ok")
+    ]
+    assert [asked.is_changed for asked in found] == [True, True, False, True, False]
+    reading = found[1].reading
+    assert reading is not None
+    assert (reading.is_empty, reading.notices, reading.incarnation) == (True, (), None)
+    # A tag of an empty body is none to ask with.
+    assert ["If-None-Match" in request for request in requests] == [0, 1, 0, 0, 1]
+
+
+def test_an_endpoint_that_only_answers_so_is_the_one() -> None:
+    with scripted(*[document(body=b"")] * 2) as first, scripted(document()) as second:
+        endpoint = endpoint_of(first, second)
+        assert [ask(endpoint).result for _ in range(2)] == [Result.EMPTY] * 2
+        assert endpoint.url == first.url
+        assert second.requests == []
+        endpoint._client.close()
+
+
 class TestTags:
     def test_are_sent_back_as_they_came(self) -> None:
         found, requests = talk(document('W/"1"'), UNCHANGED, UNCHANGED, times=3)

@@ -6,8 +6,9 @@ leaves a memory of more than was done, which does no harm. Docker and podman dif
 only in their `Flavour`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,7 @@ from forewarn.agent.integrations.waiting import telling
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
+from forewarn.protocol.frozen import frozen_dataclass
 
 CHECK_SECONDS = 10.0
 """For all questions of a check: a person waits for it."""
@@ -55,7 +57,7 @@ STOPPED, PAUSED, GONE = "stopped", "paused", "gone"
 """What the memo has: groups of containers, and the names of those that vanished."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Plan:
     """Which containers, and what is done with them, in the words of the settings."""
 

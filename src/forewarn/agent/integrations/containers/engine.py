@@ -5,14 +5,16 @@ away is asked again while there is time. This module must not know what is prepa
 nor what is remembered of it.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.integrations.commands import Commands, Output, shown
+from forewarn.protocol.frozen import frozen_dataclass
 
 LOOK_SECONDS = 10.0
 """For a question, where more is left: an engine that hangs is asked again."""
@@ -53,7 +55,7 @@ _OWNERS = {
 """Labels of containers that somebody else looks after."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Flavour:
     """What is otherwise with each of the programs."""
 
@@ -63,7 +65,7 @@ class Flavour:
     """Of containers that run, as its list knows them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Container:
     """A container at one moment."""
 

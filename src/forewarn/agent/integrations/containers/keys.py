@@ -1,5 +1,7 @@
 """The words of the settings that name containers, for docker and for podman."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 

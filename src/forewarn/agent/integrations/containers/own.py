@@ -4,6 +4,8 @@ There may be several ids: those of containers around it, and of one that shares 
 files with it (Kubernetes' sandbox). To stop any of them would stop the agent too.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 Here are its keys and what must hold between them; `worker` does the work.
 """
 
+from __future__ import annotations
+
 import re
 
 from forewarn.agent import forms

@@ -5,17 +5,20 @@ their state. At the socket of a master process it talks to the workers, and coun
 sessions of those that a reload has left behind. It decides nothing.
 """
 
+from __future__ import annotations
+
 import contextlib
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.integrations.waiting import over
 from forewarn.agent.wire.http import HttpError, Lookup, parse_url
+from forewarn.agent.wire.timeouts import TIMEOUTS
 from forewarn.agent.wire.urls import split_listener
+from forewarn.protocol.frozen import frozen_dataclass
 
 EXCHANGE_SECONDS = 4.0
 """For one command, where more is left: HAProxy answers in milliseconds, or hangs."""
@@ -48,7 +51,7 @@ class AwayError(HandlerError):
     """Nobody answered at the socket, or not wholly: as while HAProxy restarts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Server:
     """One server of a backend, in one process."""
 
@@ -142,7 +145,7 @@ class Runtime:
         said = b""
         try:
             said = self._exchange(command, leash, leash.timer(seconds))
-        except TimeoutError:
+        except TIMEOUTS:
             why = f"no answer within {seconds:.0f} s"
         except HttpError as error:
             # It was about the name alone, and says which.
@@ -223,7 +226,7 @@ class Runtime:
             if line.startswith("# "):
                 names = line[2:].split(comma)
             elif names and line.strip():
-                rows.append(dict(zip(names, line.split(comma), strict=False)))
+                rows.append(dict(zip(names, line.split(comma))))
         if not names:
             why = last_line(said)
             if not why:

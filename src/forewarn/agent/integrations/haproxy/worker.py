@@ -6,6 +6,8 @@ was set when it is reloaded, so that is looked at again as long as sessions are 
 for. How HAProxy is spoken to is for `runtime`.
 """
 
+from __future__ import annotations
+
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +36,7 @@ from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.waiting import over, telling
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros, describe_duration
+from forewarn.protocol.frozen import frozen_dataclass
 
 SESSIONS_MAX = 0
 """How many sessions may be left, if the settings do not say."""
@@ -58,7 +61,7 @@ DRAIN, MAINT = "drain", "maint"
 _MAGIC = re.compile(r"([*?[])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Wishes:
     """The settings of one handler."""
 
@@ -73,7 +76,7 @@ class Wishes:
     """Whether they are put into maintenance once they are drained."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass
 class _Seen:
     """One look at all proxies."""
 

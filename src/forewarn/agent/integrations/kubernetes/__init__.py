@@ -4,6 +4,8 @@ It taints, cordons and drains this VM's node, sets a condition and emits Events
 (`worker`).
 """
 
+from __future__ import annotations
+
 import socket
 from collections.abc import Mapping
 from typing import Any
@@ -11,19 +13,27 @@ from typing import Any
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
 from forewarn.agent.integrations.kubernetes.access import find
+from forewarn.agent.integrations.kubernetes.conditions import (
+    ANY_EVENT,
+    PREEMPTION,
+    is_condition,
+)
 from forewarn.agent.integrations.kubernetes.drain import Plan
-from forewarn.agent.integrations.kubernetes.node import is_condition, parse_taint
+from forewarn.agent.integrations.kubernetes.node import EXCLUDED, parse_taint
 from forewarn.agent.integrations.kubernetes.pods import CARES, Care
 from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker, Terms
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
-from forewarn.instants import HOUR, SECOND, Micros
+from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 
 TAINT = "forewarn/maintenance:NoSchedule"
 CONDITION = "ForewarnMaintenance"
 
 FORCE_LEAD: Micros = 30 * SECOND
 """The usual grace of a pod: who is deleted then may end as it is used to."""
+
+EXCLUSION_WAIT_MAX: Micros = 10 * MINUTE
+"""More than the probes of a cloud's load balancer take to believe that a node is out."""
 
 GRACE_MAX: Micros = 24 * HOUR
 """Of a setting: more than any notice leaves."""
@@ -53,11 +63,30 @@ _KEYS: Mapping[str, Option] = {
         form=Form.SWITCH,
         text="Whether its pods are evicted, and waited for. Default: `true`.",
     ),
+    "exclude": Option(
+        form=Form.SWITCH,
+        text=f"Whether the node gets the label `{EXCLUDED}`, so that load balancers of "
+        "the cloud send nothing to it. Default: as `drain`.",
+    ),
+    "exclude_wait": Option(
+        form=Form.DURATION,
+        least=SECOND,
+        most=EXCLUSION_WAIT_MAX,
+        text="So long after that label before pods are evicted, at most a fifth of the "
+        "time: load balancers take it in slowly. Default: no wait.",
+    ),
     "condition": Option(
         form=Form.TEXT,
         may_be_empty=True,
         text="The type of the node's condition that is set. Empty: none. Default: "
         f"`{CONDITION}`.",
+    ),
+    "aks_conditions": Option(
+        form=Form.SWITCH,
+        text=f"Whether it also sets `{ANY_EVENT}`, and for a Preempt `{PREEMPTION}`, as "
+        "the node-problem-detector of AKS does, with NotBefore in the message, for "
+        "Karpenter and others that read them. Not where that program runs. Default: "
+        "`false`.",
     ),
     "events": Option(
         form=Form.SWITCH,
@@ -104,14 +133,17 @@ _KEYS: Mapping[str, Option] = {
 
 def _make(settings: HandlerSettings, ground: Ground) -> KubernetesWorker:
     more, environment = settings.more, ground.environment
-    taint = more.get("taint", TAINT)
+    taint, drains = more.get("taint", TAINT), more.get("drain", True)
     terms = Terms(
         node=more.get("node", ""),
         kubeconfig=more.get("kubeconfig", ""),
         cordon=more.get("cordon", True),
         taint=parse_taint(taint) if taint else None,
-        drain=_plan(more) if more.get("drain", True) else None,
+        drain=_plan(more) if drains else None,
+        excludes=more.get("exclude", drains),
+        exclusion_wait=more.get("exclude_wait", 0),
         condition=more.get("condition", CONDITION),
+        aks_conditions=more.get("aks_conditions", False),
         events=more.get("events", True),
     )
     name = terms.node or environment.get("NODE_NAME", "")
@@ -149,9 +181,13 @@ def _faults(entry: Entry) -> Faults:
     for key in ("force", "grace", "empty_dir", "bare_pods", "selector"):
         if not drains and key in entry:
             yield key, "is for a handler that drains, and this one has drain = false"
+    excludes = entry.get("exclude", drains)
+    if "exclude_wait" in entry and not excludes:
+        yield "exclude_wait", "is for a handler with exclude = true"
     if "force_lead" in entry and not (drains and entry.get("force", False)):
         yield "force_lead", "is for a handler with force = true"
-    if not (drains or taint or condition or entry.get("cordon", True)):
+    marks = taint or condition or excludes or entry.get("aks_conditions", False)
+    if not (drains or marks or entry.get("cordon", True)):
         yield "", "it would do nothing: leave cordon, taint, drain or condition on"
 
 

@@ -6,12 +6,13 @@ kubeconfig asks for and is not known here, such as an exec plugin, is refused in
 sentence. It knows no node and no pod.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn.agent.foreign import members, objects
@@ -22,6 +23,7 @@ from forewarn.agent.integrations.kubernetes.yaml import YAML_CHARACTERS_MAX, Yam
 from forewarn.agent.integrations.kubernetes.yaml import read as read_yaml
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
+from forewarn.protocol.frozen import frozen_dataclass
 
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where each pod finds its service account."""
@@ -44,7 +46,7 @@ _USER_KEYS = frozenset(
 _HINT = "make a token for the agent (docs/integrations/kubernetes.md) and name its file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Access:
     """The way to one API server."""
 

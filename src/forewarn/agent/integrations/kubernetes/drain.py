@@ -6,9 +6,10 @@ and only if so set, pods are deleted shortly before the deadline. Gone is who is
 in the list by UID: a successor of the same name is another pod.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn.agent import forms
@@ -31,6 +32,7 @@ from forewarn.agent.integrations.api import (
 from forewarn.agent.integrations.kubernetes.pods import Care, Fate, Pod, pod_of
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 LOOK_SECONDS = 1.0
 """Between two looks at the list, which the server answers from its memory."""
@@ -63,7 +65,7 @@ _BUDGET = "DisruptionBudget"
 logger = logging.getLogger("forewarn.agent.handlers")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Plan:
     """What the settings say of draining."""
 

@@ -5,32 +5,25 @@ undone, also after the VM's disk is lost. It changes in the same request as the 
 and the cordon, under the node's resourceVersion: either all of it is there, or nothing.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from forewarn.agent.foreign import items, members, objects
-from forewarn.instants import SECOND, Micros, format_instant
-from forewarn.protocol.notices import Notice
+from forewarn.protocol.frozen import frozen_dataclass
 
 ANNOTATION = "forewarn/maintenance"
 """On the node: what each handler did to it, as JSON."""
 
-COMPONENT = "forewarn-agent"
-"""Who it is that emits Events."""
-
-MESSAGE_CHARACTERS_MAX = 1024
-"""Of an Event, as the API has it; of a condition it is enough."""
-
-REASON_CHARACTERS_MAX = 100
-"""Of an event's type in a reason, which may have 128 with its ending."""
+EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
+"""The label of a node that load balancers of the cloud send nothing to. That it is
+there counts, whatever its value is."""
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-QUIET = "NoMaintenance"
-"""The reason of a condition that is False."""
 
 _TAINT = re.compile(
     r"(?P<key>(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)"
@@ -38,14 +31,10 @@ _TAINT = re.compile(
     rf":(?P<effect>{'|'.join(EFFECTS)})",
     re.ASCII,
 )
-_CONDITION = re.compile(
-    r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", re.ASCII
-)
 _NO_LABEL = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
-_NO_REASON = re.compile(r"[^A-Za-z0-9]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Taint:
     """A taint as the settings have it."""
 
@@ -77,47 +66,15 @@ def parse_taint(text: str) -> Taint:
     )
 
 
-def is_condition(text: str) -> bool:
-    """Tell whether a text may be the type of a condition."""
-    return _CONDITION.fullmatch(text) is not None
-
-
 def label(text: str) -> str:
     """Return an event's type as the value of a taint may be written."""
     return _NO_LABEL.sub("-", text)[:63].strip("-._")
 
 
-def reason(notice: Notice | None, *, is_over: bool = False) -> str:
-    """Return the reason of an event: `RebootScheduled`, `RebootOver`."""
-    words = "" if notice is None else _NO_REASON.sub("", notice.event_type)
-    kind = words[:REASON_CHARACTERS_MAX] or "Event"
-    if is_over:
-        return f"{kind}Over"
-    has_started = notice is not None and notice.has_started
-    return f"{kind}Started" if has_started else f"{kind}Scheduled"
-
-
-def sentence(notice: Notice | None, *, is_over: bool = False) -> str:
-    """Return what is told of an event."""
-    kind = (notice.event_type if notice is not None else "") or "Event"
-    if is_over:
-        return f"{kind} of this VM is over"[:MESSAGE_CHARACTERS_MAX]
-    due = None if notice is None else notice.not_before
-    when = "may begin at any moment"
-    if notice is not None and notice.has_started:
-        when = "has started"
-    elif due is not None:
-        when = f"not before {format_instant(due)}"
-    text = f"{kind} of this VM, {when}"
-    if notice is not None and notice.description:
-        text = f"{text}: {notice.description}"
-    return text[:MESSAGE_CHARACTERS_MAX]
-
-
 # What was done, by whom
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Deed:
     """What one handler wants of the node while it is prepared."""
 
@@ -127,14 +84,16 @@ class Deed:
     changed in the middle of an event."""
     conditions: tuple[str, ...] = ()
     """Their types."""
+    excludes: bool = False
+    """Whether load balancers shall send nothing to it."""
 
     @property
     def is_any(self) -> bool:
         """Tell whether there is anything to remember."""
-        return self.cordon or bool(self.taints) or bool(self.conditions)
+        return self.cordon or self.excludes or bool(self.taints or self.conditions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Record:
     """What the annotation says."""
 
@@ -142,6 +101,8 @@ class Record:
     """By handler."""
     cordoned: bool = False
     """Whether it was forewarn that made the node unschedulable."""
+    excluded: bool = False
+    """Whether it was forewarn that set the label for load balancers."""
 
     def written(self) -> str | None:
         """Return the annotation; None: there is nothing to say."""
@@ -154,12 +115,16 @@ class Record:
                     ("cordon", deed.cordon),
                     ("taints", deed.taints),
                     ("conditions", deed.conditions),
+                    ("excludes", deed.excludes),
                 )
                 if value
             }
             for name, deed in sorted(self.deeds.items())
         }
-        return json.dumps({"cordoned": self.cordoned, "handlers": handlers})
+        whole = {"cordoned": self.cordoned, "handlers": handlers}
+        if self.excluded:
+            whole["excluded"] = True
+        return json.dumps(whole)
 
     def others(self, handler: str) -> tuple[Deed, ...]:
         """Return what handlers but this one want."""
@@ -180,51 +145,64 @@ def read_record(node: Mapping[str, Any]) -> Record:
             cordon=each.get("cordon") is True,
             taints=tuple(map(str, items(each.get("taints")))),
             conditions=tuple(map(str, items(each.get("conditions")))),
+            excludes=each.get("excludes") is True,
         )
-    return Record(deeds=deeds, cordoned=whole.get("cordoned") is True)
+    return Record(
+        deeds=deeds,
+        cordoned=whole.get("cordoned") is True,
+        excluded=whole.get("excluded") is True,
+    )
 
 
 # What is sent
 
 
+@frozen_dataclass
+class Wish:
+    """How a handler wants the node to be while it is prepared."""
+
+    taint: Taint | None
+    cordon: bool
+    excludes: bool
+    """Whether load balancers shall send nothing to it."""
+    conditions: tuple[str, ...]
+    event_type: str
+
+
 def prepare_patch(
-    node: Mapping[str, Any],
-    handler: str,
-    *,
-    taint: Taint | None,
-    cordon: bool,
-    condition: str,
-    event_type: str,
+    node: Mapping[str, Any], handler: str, wish: Wish
 ) -> dict[str, Any] | None:
     """Return the merge patch that closes a node; None: it is closed already."""
     record, spec = read_record(node), _at(node, "spec")
     changes: dict[str, Any] = {}
-    is_cordoned = spec.get("unschedulable") is True
-    if cordon and not is_cordoned:
+    labels: dict[str, str | None] = {}
+    if wish.cordon and spec.get("unschedulable") is not True:
         changes["unschedulable"] = True
         record = replace(record, cordoned=True)
+    if wish.excludes and not _is_excluded(node):
+        labels[EXCLUDED] = "true"
+        record = replace(record, excluded=True)
     before = record.deeds.get(handler, Deed())
     marks = dict.fromkeys(before.taints)
+    taint = wish.taint
     if taint is not None:
         ours = {each for deed in record.deeds.values() for each in deed.taints}
-        value = label(event_type) if taint.value is None else taint.value
+        value = label(wish.event_type) if taint.value is None else taint.value
         taints, is_ours = _tainted(spec, taint, value, ours)
         if is_ours:
             marks[taint.identity] = None
         if taints is not None:
             changes["taints"] = taints
-    types = dict.fromkeys(before.conditions)
-    if condition:
-        types[condition] = None
-    # Where an operator had cordoned it, there is nothing that could be undone.
+    # Where an operator had done it before, there is nothing that could be undone.
     deed = Deed(
-        cordon=(cordon or before.cordon) and record.cordoned,
+        cordon=(wish.cordon or before.cordon) and record.cordoned,
         taints=tuple(marks),
-        conditions=tuple(types),
+        conditions=tuple(dict.fromkeys([*before.conditions, *wish.conditions])),
+        excludes=(wish.excludes or before.excludes) and record.excluded,
     )
     if deed.is_any:
         record = replace(record, deeds={**record.deeds, handler: deed})
-    return _patch(node, changes, record)
+    return _patch(node, changes, labels, record)
 
 
 def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | None:
@@ -235,17 +213,23 @@ def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | Non
         return None
     others = record.others(handler)
     changes: dict[str, Any] = {}
-    cordoned = record.cordoned
+    labels: dict[str, str | None] = {}
+    cordoned, excluded = record.cordoned, record.excluded
     if deed.cordon and cordoned and not any(each.cordon for each in others):
         cordoned = False
         if spec.get("unschedulable") is True:
             changes["unschedulable"] = None
+    if deed.excludes and excluded and not any(each.excludes for each in others):
+        excluded = False
+        if _is_excluded(node):
+            labels[EXCLUDED] = None
     gone = set(deed.taints).difference(*(each.taints for each in others))
     kept = [each for each in _taints(spec) if _identity(each) not in gone]
     if len(kept) < len(_taints(spec)):
         changes["taints"] = kept or None
     left = {name: each for name, each in record.deeds.items() if name != handler}
-    return _patch(node, changes, Record(deeds=left, cordoned=cordoned))
+    record = Record(deeds=left, cordoned=cordoned, excluded=excluded)
+    return _patch(node, changes, labels, record)
 
 
 def _tainted(
@@ -262,12 +246,15 @@ def _tainted(
 
 
 def _patch(
-    node: Mapping[str, Any], changes: Mapping[str, Any], record: Record
+    node: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    labels: Mapping[str, str | None],
+    record: Record,
 ) -> dict[str, Any] | None:
     metadata = _at(node, "metadata")
     written = record.written()
     has = _at(node, "metadata", "annotations").get(ANNOTATION)
-    if not changes and written == has:
+    if not (changes or labels) and written == has:
         return None
     patch: dict[str, Any] = {
         "metadata": {
@@ -276,84 +263,15 @@ def _patch(
             "annotations": {ANNOTATION: written},
         }
     }
+    if labels:
+        patch["metadata"]["labels"] = dict(labels)
     if changes:
         patch["spec"] = dict(changes)
     return patch
 
 
-def condition_patch(
-    node: Mapping[str, Any],
-    kind: str,
-    notice: Notice | None,
-    *,
-    is_on: bool,
-    now: Micros,
-) -> dict[str, Any]:
-    """Return the strategic merge patch of a node's status for one condition."""
-    status = "True" if is_on else "False"
-    moment = _second(now)
-    since = moment
-    for each in objects(_at(node, "status").get("conditions")):
-        if _is(each, kind, status):
-            since = str(each.get("lastTransitionTime") or moment)
-    told = {
-        "type": kind,
-        "status": status,
-        "reason": reason(notice) if is_on else QUIET,
-        "message": sentence(notice) if is_on else "No maintenance is prepared for",
-        "lastHeartbeatTime": moment,
-        "lastTransitionTime": since,
-    }
-    return {"status": {"conditions": [told]}}
-
-
-def condition_is_on(node: Mapping[str, Any], kind: str) -> bool:
-    """Tell whether a condition of this type says True."""
-    found = objects(_at(node, "status").get("conditions"))
-    return any(_is(each, kind, "True") for each in found)
-
-
-def event(
-    node: Mapping[str, Any],
-    *,
-    reason: str,
-    message: str,
-    mark: str,
-    is_warning: bool,
-    now: Micros,
-) -> dict[str, Any]:
-    """Return a core/v1 Event about a node; the same `mark` is the same Event."""
-    metadata = _at(node, "metadata")
-    name, moment = str(metadata.get("name")), _second(now)
-    place = re.sub(r"[^a-z0-9-]+", "-", mark.lower()).strip("-")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{name}.{place}"[:253], "namespace": "default"},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "name": name,
-            "uid": metadata.get("uid"),
-        },
-        "reason": reason,
-        "message": message[:MESSAGE_CHARACTERS_MAX],
-        "type": "Warning" if is_warning else "Normal",
-        "source": {"component": COMPONENT, "host": name},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": name,
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
-    }
-
-
-def _is(condition: Mapping[str, Any], kind: str, status: str) -> bool:
-    return condition.get("type") == kind and condition.get("status") == status
-
-
-def _second(now: Micros) -> str:
-    return format_instant(now - now % SECOND)
+def _is_excluded(node: Mapping[str, Any]) -> bool:
+    return EXCLUDED in _at(node, "metadata", "labels")
 
 
 def _identity(taint: Mapping[str, Any]) -> str:

@@ -5,13 +5,15 @@ or cannot go, finished ones are no work. Pods with data in an emptyDir, and thos
 nobody would make anew, are for the settings.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn.agent.foreign import members, objects
 from forewarn.instants import Micros, parse_instant
+from forewarn.protocol.frozen import frozen_dataclass
 
 GRACE_SECONDS = 30
 """Of a pod that tells none, as the API server has it."""
@@ -46,7 +48,7 @@ class Fate(enum.Enum):
     BARE = "without a controller"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Pod:
     """One pod of the node."""
 

@@ -5,8 +5,9 @@ asks the API server alone, and bears that it is away for a while. It knows no ru
 no document.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from forewarn.agent import forms
@@ -30,20 +31,26 @@ from forewarn.agent.integrations.api import (
     Ask,
 )
 from forewarn.agent.integrations.kubernetes.access import Access, warnings
+from forewarn.agent.integrations.kubernetes.conditions import (
+    event_body,
+    event_reason,
+    event_sentence,
+    is_on_at,
+    status_patch,
+    wanted_types,
+)
 from forewarn.agent.integrations.kubernetes.drain import Drain, Plan
 from forewarn.agent.integrations.kubernetes.node import (
     Taint,
-    condition_is_on,
-    condition_patch,
+    Wish,
     prepare_patch,
     read_record,
     recover_patch,
 )
-from forewarn.agent.integrations.kubernetes.node import event as event_body
-from forewarn.agent.integrations.kubernetes.node import reason as reason_of
-from forewarn.agent.integrations.kubernetes.node import sentence as sentence_of
 from forewarn.agent.integrations.waiting import over
 from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 T = TypeVar("T")
 
@@ -56,13 +63,17 @@ NOTE_SECONDS = 3.0
 CONFLICT_SECONDS = 0.1
 """Before a node is read again that somebody else has changed meanwhile."""
 
+WAIT_PART = 5
+"""The wait for load balancers takes at most one part in so many of the time that is
+left: the pods need the rest."""
+
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _EVENTS = "/api/v1/namespaces/default/events"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Terms:
     """What the settings say."""
 
@@ -72,15 +83,26 @@ class Terms:
     cordon: bool
     taint: Taint | None
     drain: Plan | None
+    excludes: bool
+    """Whether load balancers shall send nothing to it."""
+    exclusion_wait: Micros
+    """So long after the label, before anything else is done."""
     condition: str
+    """The type of our own condition; empty: none."""
+    aks_conditions: bool
     events: bool
+
+    @property
+    def has_conditions(self) -> bool:
+        """Tell whether it sets any."""
+        return bool(self.condition) or self.aks_conditions
 
     def rights(self, node: str) -> list[dict[str, str]]:
         """Return what the API server must allow, as an access review asks for it."""
         wanted = [{"verb": "get", "resource": "nodes", "name": node}]
-        if self.cordon or self.taint or self.condition:
+        if self.cordon or self.taint or self.excludes or self.has_conditions:
             wanted.append({"verb": "patch", "resource": "nodes", "name": node})
-        if self.condition:
+        if self.has_conditions:
             status = {"resource": "nodes", "subresource": "status", "name": node}
             wanted.append({"verb": "patch", **status})
         if self.drain is not None:
@@ -115,6 +137,7 @@ class KubernetesWorker(Forgetful):
             raise HandlerError(f"the cluster has no node {self._node}")
         fault = self._tell_condition(api, node, job, leash, is_on=True)
         said = self._emit(api, node, job, leash)
+        self._wait_for_balancers(leash)
         done = [word for word, is_so in self._closing() if is_so]
         if terms.drain is not None:
             done.append(Drain(api, self._node, terms.drain, self._clock).run(leash))
@@ -183,18 +206,31 @@ class KubernetesWorker(Forgetful):
 
     def _closed(self, api: Api, job: Job, leash: Leash) -> Mapping[str, Any] | None:
         terms = self._terms
-        return self._changed(
-            api,
-            leash,
-            lambda node: prepare_patch(
-                node,
-                job.handler,
-                taint=terms.taint,
-                cordon=terms.cordon,
-                condition=terms.condition,
-                event_type=job.notice.event_type if job.notice else "",
-            ),
+        wish = Wish(
+            taint=terms.taint,
+            cordon=terms.cordon,
+            excludes=terms.excludes,
+            conditions=self._types(job),
+            event_type=job.notice.event_type if job.notice else "",
         )
+        return self._changed(
+            api, leash, lambda node: prepare_patch(node, job.handler, wish)
+        )
+
+    def _types(self, job: Job) -> tuple[str, ...]:
+        """Return the conditions that are set for a run's event."""
+        terms = self._terms
+        return wanted_types(terms.condition, job.notice, has_aks=terms.aks_conditions)
+
+    def _wait_for_balancers(self, leash: Leash) -> None:
+        """Give load balancers time to take the label in; raises HandlerError."""
+        wait = self._terms.exclusion_wait / SECOND
+        if not wait:
+            return
+        rest = leash.timer(min(wait, leash.seconds() / WAIT_PART))
+        while (left := rest()) > 0:
+            if not leash.pause(left):
+                raise over(leash, f"waiting for load balancers to leave {self._node}")
 
     def _changed(
         self,
@@ -224,6 +260,7 @@ class KubernetesWorker(Forgetful):
         return [
             ("tainted", self._terms.taint is not None),
             ("cordoned", self._terms.cordon),
+            ("excluded from load balancers", self._terms.excludes),
         ]
 
     # What others read
@@ -237,40 +274,39 @@ class KubernetesWorker(Forgetful):
         *,
         is_on: bool,
     ) -> str:
-        """Set the condition; return why that could not be, empty: it is set.
+        """Set the conditions; return why that could not be, empty: they are set.
 
         It is asked for once, so that a status that cannot be had holds up no drain.
         """
-        record = read_record(node)
-        if is_on:
-            kinds = [self._terms.condition] if self._terms.condition else []
-        else:
-            mine = record.deeds[job.handler].conditions
+        kinds = self._types(job)
+        if not is_on:
+            record = read_record(node)
             used = {
                 kind for each in record.others(job.handler) for kind in each.conditions
             }
-            kinds = [
-                kind
-                for kind in mine
-                if kind not in used and condition_is_on(node, kind)
-            ]
-        for kind in kinds:
-            patch = condition_patch(
-                node, kind, job.notice, is_on=is_on, now=self._clock.now()
+            mine = record.deeds[job.handler].conditions
+            kinds = tuple(
+                kind for kind in mine if kind not in used and is_on_at(node, kind)
             )
-            ask = Ask(
-                method="PATCH",
-                path=f"{self._path}/status",
-                json=patch,
-                content_type=_STRATEGIC,
-                again=False,
-            )
-            try:
-                _unless_gone(lambda ask=ask: api.ask(ask, leash))
-            except OverError:
-                raise
-            except HandlerError as error:
-                return f"the condition {kind} could not be set: {error.message}"
+        if not kinds:
+            return ""
+        patch = status_patch(
+            node, kinds, job.notice, is_on=is_on, now=self._clock.now()
+        )
+        ask = Ask(
+            method="PATCH",
+            path=f"{self._path}/status",
+            json=patch,
+            content_type=_STRATEGIC,
+            again=False,
+        )
+        try:
+            _unless_gone(lambda: api.ask(ask, leash))
+        except OverError:
+            raise
+        except HandlerError as error:
+            named = " and ".join(kinds)
+            return f"the condition {named} could not be set: {error.message}"
         return ""
 
     def _emit(
@@ -287,8 +323,8 @@ class KubernetesWorker(Forgetful):
         event_id = notice.event_id if notice is not None else job.run_id
         body = event_body(
             node,
-            reason=reason_of(notice, is_over=is_over),
-            message=sentence_of(notice, is_over=is_over),
+            reason=event_reason(notice, is_over=is_over),
+            message=event_sentence(notice, is_over=is_over),
             mark=f"{event_id}.{job.phase.value}.{job.handler}",
             is_warning=not is_over,
             now=self._clock.now(),

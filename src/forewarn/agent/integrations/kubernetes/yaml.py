@@ -5,6 +5,8 @@ nothing else: what it does not know is refused with its line, and never guessed.
 knows nothing of kubeconfigs.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping
@@ -33,7 +35,7 @@ class YamlError(ValueError):
     """The text is no YAML, or more of it than is known here."""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Line:
     number: int
     indent: int

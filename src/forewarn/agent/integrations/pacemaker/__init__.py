@@ -10,8 +10,10 @@ A crash leaves: the attribute without a standby, which is taken back without har
 both, and the next attempt waits on.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.handlers.ground import Ground
@@ -42,6 +44,7 @@ from forewarn.agent.integrations.waiting import Aim
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock
+from forewarn.protocol.frozen import frozen_dataclass
 
 STANDBY, HEALTH = "standby", "health"
 """Modes; the first is also the name of Pacemaker's own attribute."""
@@ -60,7 +63,7 @@ CHECK_SECONDS = 5.0
 """For `agent check`, in all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Plan:
     """The settings of one such handler."""
 
@@ -71,7 +74,7 @@ class Plan:
     health_attribute: str = HEALTH_ATTRIBUTE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _Mark:
     """What the attribute of that name says: what was set, and why."""
 
@@ -86,7 +89,7 @@ class _Mark:
         return f"{held.name} {held.lifetime} {self.event} {self.before}".rstrip()
 
     @staticmethod
-    def read(text: str) -> "_Mark | None":
+    def read(text: str) -> _Mark | None:
         """Return what a mark says; one that somebody wrote by hand: a standby."""
         if not text:
             return None
@@ -179,7 +182,7 @@ class PacemakerWorker(Forgetful):
     # Sending away
 
     def _hold(
-        self, name: str, mark: "_Mark", aim: Aim, leash: Leash
+        self, name: str, mark: _Mark, aim: Aim, leash: Leash
     ) -> tuple[tuple[Resource, ...], bool]:
         """Keep resources off this node; return what was there, and if nobody takes it.
 
@@ -250,7 +253,7 @@ class PacemakerWorker(Forgetful):
             else:
                 aim.look_again(f"for {', '.join(lacking)} to run on another node")
 
-    def _take_back(self, name: str, mark: "_Mark", leash: Leash) -> None:
+    def _take_back(self, name: str, mark: _Mark, leash: Leash) -> None:
         if mark.before:
             # A rule may need the attribute to be there.
             self._pacemaker.update(name, replace(mark.held, value=mark.before), leash)
@@ -278,7 +281,7 @@ class PacemakerWorker(Forgetful):
             if id_ not in self._plan.leave
         }
 
-    def _held(self, mark: "_Mark | None", leash: Leash) -> Attribute:
+    def _held(self, mark: _Mark | None, leash: Leash) -> Attribute:
         """Return what is to be set; raises HandlerError where that has no effect.
 
         What was begun in one way goes on in that way, though the settings have changed.

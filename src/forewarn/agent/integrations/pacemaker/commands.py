@@ -4,15 +4,18 @@ It promises to ask again while the cluster does not answer and there is time, an
 say in a sentence what was refused. It decides nothing.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.agent.integrations.pacemaker.status import Cluster, cluster_of
+from forewarn.protocol.frozen import frozen_dataclass
 
 PROGRAMS = ("crm_node", "crm_mon", "crm_attribute")
 
@@ -28,7 +31,7 @@ _AWAY = "ould not connect"
 _ERROR = re.compile(r"<error>(.*?)</error>", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Attribute:
     """An attribute of a node."""
 

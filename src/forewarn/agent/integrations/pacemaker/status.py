@@ -4,10 +4,12 @@ It promises to understand the output of Pacemaker 2.0.3 and newer, and to say so
 it does not. It runs nothing, and knows nothing of events.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.protocol.frozen import frozen_dataclass
 
 NAMED_MAX = 8
 """Resources named in one sentence; of more, the number is told."""
@@ -20,7 +22,7 @@ RUNNING = PROMOTED | {"Started", "Unpromoted", "Slave"}
 """Roles of what runs; Pacemaker 2.0 has the old words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ClusterNode:
     """A node of the cluster."""
 
@@ -31,7 +33,7 @@ class ClusterNode:
     """Whether a resource could be started there, as far as the node goes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Resource:
     """One resource on one node."""
 
@@ -55,7 +57,7 @@ class Resource:
         return (self.id, is_promoted) if is_promoted or not self.is_cloned else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Cluster:
     """The cluster at one moment, as this node sees it."""
 

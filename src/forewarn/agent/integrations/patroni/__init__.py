@@ -3,6 +3,8 @@
 Here are its keys; `worker` does the work.
 """
 
+from __future__ import annotations
+
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.integrations.kind import HandlerKind
 from forewarn.agent.integrations.memo import Memo

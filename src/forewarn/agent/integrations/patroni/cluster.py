@@ -4,13 +4,17 @@ What Patroni's REST API answers to `GET /cluster`, `/patroni` and `/config`, as 
 it matters; the words differ between its versions, and what is missing is bad news.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from forewarn.agent.core.names import keys_of
 from forewarn.agent.foreign import members, objects
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.instants import Micros, parse_instant
+from forewarn.protocol.frozen import frozen_dataclass
 
 LAG_MAX = 1_048_576
 """Bytes: Patroni's own `maximum_lag_on_failover`, where its configuration has none."""
@@ -24,7 +28,7 @@ _ON = frozenset({True, "on", "true", "yes", "1", "quorum"})
 _MEGABYTE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Member:
     """One node of the cluster."""
 
@@ -51,7 +55,7 @@ class Member:
         return rank if isinstance(rank, int) else 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Plan:
     """A switchover that somebody has scheduled."""
 
@@ -63,7 +67,7 @@ class Plan:
     target: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Cluster:
     """All members, and what is planned."""
 
@@ -81,7 +85,7 @@ class Cluster:
         return next((each for each in self.members if each.name == name), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Status:
     """What a node says of itself."""
 
@@ -95,7 +99,7 @@ class Status:
     """Whether it gets another's so, as far as it tells."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Demands:
     """What a candidate must fulfil."""
 
@@ -155,7 +159,8 @@ def hindrance(member: Member, cluster: Cluster, asked: Demands) -> str:
     leader = cluster.leader
     if member.tags.get("nofailover") is True or member.rank <= 0:
         return "its tags forbid it"
-    if {member.name, member.host} & set(asked.avoided) - {""}:
+    called = keys_of(filter(None, (member.name, member.host)))
+    if called & keys_of(asked.avoided):
         return "the event is about it too"
     if member.state not in UP:
         return f"it is {member.state or 'in no state'}"

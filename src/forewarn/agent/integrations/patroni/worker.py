@@ -7,9 +7,11 @@ comes back if the settings say so and it was handed over by us. Who is fit is fo
 `cluster`.
 """
 
+from __future__ import annotations
+
 import binascii
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
@@ -37,6 +39,7 @@ from forewarn.agent.integrations.patroni.cluster import (
 from forewarn.agent.integrations.waiting import over, telling
 from forewarn.clock import Clock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 URL = "http://127.0.0.1:8008"
 """Where Patroni is, if the settings do not say: its own default, in this VM."""
@@ -69,7 +72,7 @@ _NO_CONFIG = frozenset({404, 502})
 """What versions of Patroni answer where the cluster has none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Wishes:
     """The settings of one handler."""
 
@@ -90,7 +93,7 @@ class _NotYetError(HandlerError):
     """Patroni could not be asked for something, and may be in a moment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _Step:
     """How it stands after one look at the cluster."""
 

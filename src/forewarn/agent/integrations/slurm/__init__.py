@@ -9,9 +9,10 @@ A crash leaves: before `scontrol update`, a memory of a drain that did not happe
 only means that the node is looked at; after it, a drained node with our reason.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from forewarn.agent.handlers.ground import Ground
@@ -41,6 +42,7 @@ from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 WAIT, REQUEUE, LATE = "wait", "requeue", "wait then requeue"
 
@@ -54,7 +56,7 @@ CHECK_SECONDS = 5.0
 _UNSPOKEN = re.compile(r"[^A-Za-z0-9 ._:-]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Plan:
     """The settings of one such handler."""
 

@@ -4,6 +4,8 @@ It promises to ask again while the controller is away and there is time, and to 
 a sentence what Slurm refused. It decides nothing.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Mapping, Sequence

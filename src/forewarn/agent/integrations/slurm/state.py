@@ -5,12 +5,14 @@ It promises to understand a node's states as versions from 18 on write them, wit
 nothing, and knows nothing of what is done about a state.
 """
 
+from __future__ import annotations
+
 import enum
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.protocol.frozen import frozen_dataclass
 
 MARK = "forewarn:"
 """How the reason of a node begins that this handler has drained. Slurm keeps it with
@@ -63,7 +65,7 @@ _REASON = re.compile(r" Reason=(.*?) \[[^\s@\[\]]*@[^\s\[\]]*\]")
 _JOB = re.compile(r"([0-9][0-9A-Za-z_+\[\],%-]*)\|([^|]+)\|([A-Z_]+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Node:
     """A node, as the controller sees it."""
 
@@ -96,7 +98,7 @@ class Node:
         return self.reason.startswith(MARK)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SlurmJob:
     """A job that has something on the node."""
 

@@ -3,6 +3,8 @@
 What is done with them is in `worker`; here are the words of the settings.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -3,17 +3,19 @@
 Nothing is changed here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.integrations.systemd.units import Manager, Unit
+from forewarn.protocol.frozen import frozen_dataclass
 
 Groups = tuple[tuple[str, ...], ...]
 """Names of units: one group after the other, those of a group side by side."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Plan:
     """What is to be done, in the words of the settings."""
 

@@ -5,15 +5,17 @@ ended. A manager that does not answer for the moment is asked again while there 
 time. This module must not know what is prepared for, nor what is remembered of it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.agent.integrations.waiting import over
+from forewarn.protocol.frozen import frozen_dataclass
 
 PROGRAM = "systemctl"
 
@@ -61,7 +63,7 @@ _REFUSED = ("Access denied", "authentication required", "Permission denied")
 _QUOTED = re.compile(r'"(.*)"')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Unit:
     """A unit at one moment."""
 

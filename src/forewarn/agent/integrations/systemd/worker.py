@@ -6,6 +6,8 @@ what it started, it stops. A crash in between leaves a memory of more than was d
 start what runs, and to stop what does not, changes nothing.
 """
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 

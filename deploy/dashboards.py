@@ -1,0 +1,463 @@
+"""Makes the Grafana dashboards of service and agent, deploy/grafana/*.json.
+
+The panels stand in tables here, a line or two for each; what Grafana wants around them
+is the same for all. A test compares the files with this (`pytest --rewrite` renews
+them), and the queries with the metrics that there are.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent / "grafana"
+
+CHART = Path(__file__).resolve().parent / "helm" / "forewarn-agent"
+
+SCHEMA = 39
+"""Of the dashboard's JSON: that of Grafana 11, which newer ones read."""
+
+COLUMNS = 24
+"""Of Grafana's grid."""
+
+HEIGHT = 8
+"""Of a panel with a graph, in rows of the grid."""
+
+STAT_HEIGHT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One PromQL expression, and how its series are called."""
+
+    text: str
+    legend: str = ""
+    """With `{{label}}`; empty: as Prometheus has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One panel: a graph over time, a number, or a table of what is so now."""
+
+    title: str
+    about: str
+    queries: tuple[Query, ...]
+    kind: str = "timeseries"
+    """`timeseries`, `stat` or `table`."""
+    unit: str = "short"
+    width: int = 8
+    bad_from: float | None = None
+    """A number is red from this value on; None: no value is bad."""
+
+    @property
+    def height(self) -> int:
+        """Return how many rows of the grid it takes."""
+        return STAT_HEIGHT if self.kind == "stat" else HEIGHT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboard:
+    """One file."""
+
+    name: str
+    """Of the file, and within Grafana's links."""
+    title: str
+    about: str
+    job: str
+    """The metric whose `job` and `instance` can be chosen."""
+    panels: tuple[Panel, ...]
+
+
+def _panel(
+    title: str, about: str, *queries: str | tuple[str, str], **more: Any
+) -> Panel:
+    made = [
+        Query(text=each)
+        if isinstance(each, str)
+        else Query(text=each[0], legend=each[1])
+        for each in queries
+    ]
+    return Panel(title=title, about=about, queries=tuple(made), **more)
+
+
+CHOSEN = 'job=~"$job",instance=~"$instance"'
+"""What every query is narrowed to."""
+
+EVERY = "$__rate_interval"
+
+
+def _rate(metric: str, *labels: str, by: str = "") -> str:
+    inner = ",".join([*labels, CHOSEN])
+    total = f"sum by ({by})" if by else "sum"
+    return f"{total} (rate({metric}{{{inner}}}[{EVERY}]))"
+
+
+def _hourly(metric: str, *labels: str, by: str) -> str:
+    inner = ",".join([*labels, CHOSEN])
+    return f"sum by ({by}) (increase({metric}{{{inner}}}[1h]))"
+
+
+def _quantile(part: str, metric: str, by: str = "") -> str:
+    kept = f"le, {by}" if by else "le"
+    return (
+        f"histogram_quantile({part}, "
+        f"sum by ({kept}) (rate({metric}_bucket{{{CHOSEN}}}[{EVERY}])))"
+    )
+
+
+def _now(metric: str, *labels: str, how: str = "sum", by: str = "") -> str:
+    inner = ",".join([*labels, CHOSEN])
+    total = f"{how} by ({by})" if by else how
+    return f"{total} ({metric}{{{inner}}})"
+
+
+SERVICE = Dashboard(
+    name="forewarn",
+    title="forewarn: the service",
+    about="What is planned and under way, what waits and why, and how the service is.",
+    job="forewarn_build_info",
+    panels=(
+        _panel(
+            "Takes orders",
+            "1 while the service is ready. GET /readyz tells why it is not.",
+            _now("forewarn_ready", how="min"),
+            kind="stat",
+            width=4,
+        ),
+        _panel(
+            "VMs", "VMs that are served.", _now("forewarn_vms"), kind="stat", width=4
+        ),
+        _panel(
+            "VMs down",
+            "VMs that a failure has taken down.",
+            _now("forewarn_vms_down"),
+            kind="stat",
+            width=4,
+            bad_from=1,
+        ),
+        _panel(
+            "Late approvals",
+            "Events that nobody has approved, with less than a fifth of the notice left.",
+            _now("forewarn_approvals_late"),
+            kind="stat",
+            width=4,
+            bad_from=1,
+        ),
+        _panel(
+            "Timers overdue",
+            "How long the next timer has been due and not been done.",
+            _now("forewarn_timer_overdue_seconds", how="max"),
+            kind="stat",
+            width=4,
+            unit="s",
+            bad_from=5,
+        ),
+        _panel(
+            "Store failures in an hour",
+            "Transactions that the store failed to do.",
+            f"sum (increase(forewarn_store_failures_total{{{CHOSEN}}}[1h]))",
+            kind="stat",
+            width=4,
+            bad_from=1,
+        ),
+        _panel(
+            "Operations under way",
+            "Operations that have not ended, by state.",
+            (_now("forewarn_operations", by="state"), "{{state}}"),
+        ),
+        _panel(
+            "Operations that wait, and why",
+            "An operation counts once for each kind of reason.",
+            (_now("forewarn_operations_held", by="reason"), "{{reason}}"),
+        ),
+        _panel(
+            "Operations that ended",
+            "In an hour, by how they ended.",
+            (
+                _hourly("forewarn_operations_ended_total", by="state"),
+                "{{state}}",
+            ),
+        ),
+        _panel(
+            "Events that VMs see",
+            "By type and status.",
+            (_now("forewarn_events", by="type, status"), "{{type}} {{status}}"),
+        ),
+        _panel(
+            "Until an approval",
+            "Time from an event's publication to its approval.",
+            (_quantile("0.5", "forewarn_event_approval_seconds"), "half"),
+            (_quantile("0.95", "forewarn_event_approval_seconds"), "95 %"),
+            unit="s",
+        ),
+        _panel(
+            "How events began",
+            "In an hour: approved, or at their NotBefore without an approval.",
+            (
+                _hourly("forewarn_event_steps_total", 'step=~"started.*"', by="step"),
+                "{{step}}",
+            ),
+        ),
+        _panel(
+            "Oldest operation",
+            "By what it is and how far it is.",
+            (
+                _now("forewarn_operation_age_seconds", how="max", by="verb, state"),
+                "{{verb}} {{state}}",
+            ),
+            unit="s",
+        ),
+        _panel(
+            "Driver calls",
+            "A second, by what came of them.",
+            (
+                _rate("forewarn_driver_results_total", by="action, verdict"),
+                "{{action}} {{verdict}}",
+            ),
+            unit="cps",
+        ),
+        _panel(
+            "Answers to VMs",
+            "A second, by HTTP status.",
+            (_rate("forewarn_metadata_responses_total", by="status"), "{{status}}"),
+            unit="reqps",
+        ),
+        _panel(
+            "Answers of the operator API",
+            "A second, by HTTP status.",
+            (_rate("forewarn_admin_responses_total", by="status"), "{{status}}"),
+            unit="reqps",
+        ),
+        _panel(
+            "Turns and transactions",
+            "The slowest of a hundred: what an approval may wait for.",
+            (_quantile("0.99", "forewarn_control_turn_seconds"), "turn"),
+            (_quantile("0.99", "forewarn_store_transaction_seconds"), "transaction"),
+            (_quantile("0.99", "forewarn_timer_late_seconds"), "timer late"),
+            unit="s",
+        ),
+        _panel(
+            "Webhooks",
+            "Messages that wait for each receiver.",
+            (_now("forewarn_webhook_pending", by="receiver"), "{{receiver}}"),
+        ),
+    ),
+)
+
+AGENT = Dashboard(
+    name="forewarn-agent",
+    title="forewarn: the agents in VMs",
+    about="What events the VMs have, when they are due, and whether agents do their work.",
+    job="forewarn_agent_build_info",
+    panels=(
+        _panel(
+            "Agents",
+            "Agents that work.",
+            _now("forewarn_agent_alive"),
+            kind="stat",
+            width=4,
+        ),
+        _panel(
+            "Not ready",
+            "Agents that could not act on an event; GET /readyz of each tells why.",
+            f"count (forewarn_agent_ready{{{CHOSEN}}} == 0) or vector(0)",
+            kind="stat",
+            width=4,
+            bad_from=1,
+        ),
+        _panel(
+            "Withheld",
+            "Events that are not approved, since their preparation failed.",
+            _now("forewarn_agent_withheld"),
+            kind="stat",
+            width=4,
+            bad_from=1,
+        ),
+        _panel(
+            "Recoveries owed",
+            "Events that are gone and from which recovery is not done.",
+            _now("forewarn_agent_recoveries_owed"),
+            kind="stat",
+            width=4,
+            bad_from=1,
+        ),
+        _panel(
+            "Next event",
+            "The time until the next NotBefore of any VM.",
+            f"min (forewarn_agent_not_before_timestamp_seconds{{{CHOSEN}}} > 0) - time()",
+            kind="stat",
+            width=4,
+            unit="s",
+        ),
+        _panel(
+            "Oldest answer of the endpoint",
+            "How long an agent has had no document.",
+            _now("forewarn_agent_good_poll_age_seconds", how="max"),
+            kind="stat",
+            width=4,
+            unit="s",
+            bad_from=180,
+        ),
+        _panel(
+            "What is due, and when",
+            "Events of VMs that have not begun, with their NotBefore.",
+            (
+                f"forewarn_agent_not_before_timestamp_seconds{{{CHOSEN}}} * 1000 > 0",
+                "{{instance}} {{type}}",
+            ),
+            kind="table",
+            unit="dateTimeAsIso",
+            width=12,
+        ),
+        _panel(
+            "Events that are there",
+            "By type and status.",
+            (_now("forewarn_agent_events", by="type, status"), "{{type}} {{status}}"),
+            width=12,
+        ),
+        _panel(
+            "Notice",
+            "From seeing an event to its NotBefore: one in ten has less than this.",
+            (_quantile("0.1", "forewarn_agent_notice_seconds", by="type"), "{{type}}"),
+            unit="s",
+        ),
+        _panel(
+            "Runs of handlers",
+            "In an hour, by handler and how they ended.",
+            (
+                _hourly("forewarn_agent_handler_runs_total", by="handler, result"),
+                "{{handler}} {{result}}",
+            ),
+        ),
+        _panel(
+            "How long handlers take",
+            "95 of a hundred take less.",
+            (
+                _quantile(
+                    "0.95", "forewarn_agent_handler_seconds", by="handler, phase"
+                ),
+                "{{handler}} {{phase}}",
+            ),
+            unit="s",
+        ),
+        _panel(
+            "Approvals",
+            "In an hour, by what the endpoint made of them.",
+            (
+                _hourly("forewarn_agent_approvals_total", by="result"),
+                "{{result}}",
+            ),
+        ),
+        _panel(
+            "Polls",
+            "A second, by how they ended.",
+            (_rate("forewarn_agent_polls_total", by="result"), "{{result}}"),
+            unit="reqps",
+        ),
+        _panel(
+            "How far the work is",
+            "Events that agents remember, by stage.",
+            (_now("forewarn_agent_tasks", by="stage"), "{{stage}}"),
+        ),
+    ),
+)
+
+DASHBOARDS = (SERVICE, AGENT)
+
+
+def text(dashboard: Dashboard) -> str:
+    """Return the JSON of a dashboard, as Grafana imports it."""
+    whole = {
+        "uid": dashboard.name,
+        "title": dashboard.title,
+        "description": dashboard.about,
+        "tags": ["forewarn"],
+        "schemaVersion": SCHEMA,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": _variables(dashboard)},
+        "panels": _placed(dashboard.panels),
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _variables(dashboard: Dashboard) -> list[dict[str, Any]]:
+    source = {
+        "name": "datasource",
+        "label": "Data source",
+        "type": "datasource",
+        "query": "prometheus",
+    }
+    return [
+        source,
+        _choice("job", f"label_values({dashboard.job}, job)"),
+        _choice("instance", f'label_values({dashboard.job}{{job=~"$job"}}, instance)'),
+    ]
+
+
+def _choice(name: str, query: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "type": "query",
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "query": query,
+        "refresh": 2,
+        "sort": 1,
+        "includeAll": True,
+        "multi": True,
+        "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+    }
+
+
+def _placed(panels: Sequence[Panel]) -> list[dict[str, Any]]:
+    """Return the panels, from left to right and down."""
+    found: list[dict[str, Any]] = []
+    x = y = height = 0
+    for number, panel in enumerate(panels, start=1):
+        if x + panel.width > COLUMNS:
+            x, y, height = 0, y + height, 0
+        place = {"x": x, "y": y, "w": panel.width, "h": panel.height}
+        found.append(_json(panel, number, place))
+        x, height = x + panel.width, max(height, panel.height)
+    return found
+
+
+def _json(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
+    if panel.bad_from is not None:
+        steps.append({"color": "red", "value": panel.bad_from})
+    targets = [
+        {
+            "refId": chr(ord("A") + index),
+            "datasource": source,
+            "expr": query.text,
+            "legendFormat": query.legend or "__auto",
+            **(
+                {"instant": True, "format": "table"}
+                if panel.kind == "table"
+                else {"range": True}
+            ),
+        }
+        for index, query in enumerate(panel.queries)
+    ]
+    return {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.about,
+        "gridPos": place,
+        "datasource": source,
+        "fieldConfig": {
+            "defaults": {
+                "unit": panel.unit,
+                "thresholds": {"mode": "absolute", "steps": steps},
+            },
+            "overrides": [],
+        },
+        "targets": targets,
+    }

@@ -1,0 +1,228 @@
+"""What one answer of the endpoint changes in the memory: new, started, gone, back.
+
+What is new is believed at once, since a Preempt leaves no time. That an event has gone,
+or is back, is believed as `presence` says. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from forewarn.agent.core import names, presence, restoring, steps, table
+from forewarn.agent.core.model import (
+    Consent,
+    Memory,
+    Note,
+    NoteKind,
+    Phase,
+    Polled,
+    Presence,
+    Stage,
+    StepState,
+    Task,
+)
+from forewarn.agent.core.policy import GoneAfter
+from forewarn.agent.core.presence import Answer
+from forewarn.agent.core.table import Given
+from forewarn.instants import SECOND, Micros, describe_duration
+from forewarn.protocol.notices import STARTED, Notice
+
+EARLY: Micros = SECOND
+"""An event that starts so long before NotBefore was approved by somebody."""
+
+Noted = tuple[Memory, list[Note]]
+
+
+def read(gone_after: GoneAfter, memory: Memory, polled: Polled, now: Micros) -> Noted:
+    """Return the memory after one answer, and what is to be told of it."""
+    memory = replace(memory, name=polled.name or memory.name, has_polled=True)
+    listed = {notice.event_id: notice for notice in polled.notices}
+    known = {task.event_id for task in memory.tasks}
+    renamed = presence.Renamed(
+        notice for event_id, notice in listed.items() if event_id not in known
+    )
+    tasks: list[Task] = []
+    notes: list[Note] = []
+    for before in memory.tasks:
+        notice = _entry(before, listed, memory.name)
+        answer = presence.classify(before, notice, polled)
+        task = before
+        if answer is not Answer.LISTED and before.is_live:
+            notice = renamed.take(before)
+            if notice is not None:
+                answer = Answer.RENAMED
+                known.add(notice.event_id)
+                task = _under_another_id(before, notice)
+                detail = f"the same maintenance as {before.event_id}"
+                notes.append(_note(task, NoteKind.SEEN, now, detail))
+        task = presence.judged(task, answer, gone_after, heard=polled.heard, now=now)
+        if task.presence is Presence.LISTED and notice is not None:
+            if not before.is_live:
+                task = _returned(task, now)
+            task, told = _shown(task, notice, memory.name, now)
+            task = replace(task, incarnation=polled.incarnation)
+            notes += told
+        elif task.presence is Presence.GONE and before.is_live:
+            task, note = _left(before, task, gone_after, now)
+            notes.append(note)
+        tasks.append(task)
+    for event_id, notice in listed.items():
+        if event_id in known:
+            continue
+        memory, task = _made(memory, notice, polled, now)
+        tasks.append(task)
+        notes.append(_note(task, NoteKind.SEEN, now))
+        if task.started:
+            notes.append(_note(task, NoteKind.STARTED, now, "when it was first seen"))
+    memory = replace(memory, tasks=tuple(tasks))
+    return restoring.listened(memory, polled, gone_after), notes
+
+
+def _entry(task: Task, listed: Mapping[str, Notice], name: str) -> Notice | None:
+    """Return what a document says of the event, as far as it is this VM's still."""
+    notice = listed.get(task.event_id)
+    if notice is None or not task.mine or not name:
+        return notice
+    # A VM that is no longer named has left the event (clause 4.6).
+    return notice if names.is_named(notice, name) else None
+
+
+def _made(
+    memory: Memory, notice: Notice, polled: Polled, now: Micros
+) -> tuple[Memory, Task]:
+    number = memory.tasks_made + 1
+    task = Task(
+        event_id=notice.event_id,
+        runs=steps.name_runs(notice.event_id, memory.journal, number),
+        notice=notice,
+        mine=names.is_named(notice, memory.name),
+        incarnation=polled.incarnation,
+        seen=now,
+        started=now if notice.has_started else 0,
+    )
+    return replace(memory, tasks_made=number), task
+
+
+def _under_another_id(task: Task, notice: Notice) -> Task:
+    """Return the task that goes on under the ID of a notice."""
+    task = replace(
+        task,
+        event_id=notice.event_id,
+        notice=notice,
+        peers_asked=0,
+        peers_ready=(),
+    )
+    if notice.has_started or task.consent is Consent.NONE:
+        return task
+    # Nobody has approved this ID yet.
+    return replace(
+        task, consent=Consent.NONE, tries=0, refusals=0, retry_at=0, troubles=()
+    )
+
+
+def _left(
+    before: Task, task: Task, gone_after: GoneAfter, now: Micros
+) -> tuple[Task, Note]:
+    """Return the task of an event that has gone, and how it went."""
+    task = replace(table.step(task, Given.LEAVE), gone=now)
+    why = _EVIDENCE.get(before.presence, "")
+    if why:
+        long = presence.patience(before, gone_after, now)
+        why = f"{why} for {describe_duration(long)}"
+    if task.started:
+        return task, _note(task, NoteKind.GONE, now, why)
+    not_before = task.notice.not_before
+    is_given = task.consent is Consent.GIVEN
+    if not_before is not None and now < not_before and not is_given:
+        return task, _note(task, NoteKind.CANCELLED, now, why)
+    detail = "; ".join(filter(None, ("it was never seen Started", why)))
+    return task, _note(task, NoteKind.GONE, now, detail)
+
+
+_EVIDENCE: Mapping[Presence, str] = {
+    Presence.EMPTY: "the endpoint answered with an empty body",
+    Presence.RESET: "the incarnation was reset, and no document listed the event",
+}
+"""Why an event counts as gone, where documents did not say so."""
+
+
+def _shown(
+    task: Task, notice: Notice, name: str, now: Micros
+) -> tuple[Task, list[Note]]:
+    if task.started and not notice.has_started:
+        # Started does not fall back: that document is an old one.
+        notice = replace(notice, status=STARTED)
+    is_named = names.is_named(notice, name)
+    if is_named and not task.mine and task.stage is not Stage.SEEN:
+        task = _new_round(task, Given.CONCERN)
+    begins = notice.has_started and not task.started
+    told = _by_whom(task, now)
+    task = replace(
+        task,
+        notice=notice,
+        is_confirmed=True,
+        mine=task.mine or is_named,
+        started=now if begins else task.started,
+    )
+    return task, [_note(task, NoteKind.STARTED, now, told)] * begins
+
+
+def _by_whom(task: Task, now: Micros) -> str:
+    """Tell of a start that neither this agent nor NotBefore explains."""
+    not_before = task.notice.not_before
+    is_ours = task.consent in {Consent.WANTED, Consent.GIVEN}
+    if not is_ours and not_before is not None:
+        return "somebody else approved it" if now + EARLY < not_before else ""
+    return ""
+
+
+def _returned(task: Task, now: Micros) -> Task:
+    """Return a task whose event is there again, though it was taken for gone."""
+    phases = {step.phase for step in task.steps if step.round == task.round}
+    if task.stage is Stage.OWED and phases == {Phase.PREPARE}:
+        return replace(table.step(task, Given.REAPPEAR), gone=0)
+    # What was approved stays so (clause 3.2).
+    is_given = task.consent is Consent.GIVEN
+    return replace(
+        _new_round(task, Given.COME_BACK),
+        # Where it has started meanwhile, it is prepared for by the same rule.
+        rule_sum=task.rule_sum,
+        seen=now,
+        started=0,
+        gone=0,
+        over=0,
+        consent=Consent.GIVEN if is_given else Consent.NONE,
+        retry_at=0,
+        refusals=0,
+        troubles=(),
+        is_forced=False,
+    )
+
+
+def _new_round(task: Task, given: Given) -> Task:
+    """Return the task as if nothing had been prepared, but for what is still owed."""
+    owed = steps.owed(task)
+    return replace(
+        table.step(task, given),
+        round=task.round + 1,
+        rule="",
+        rule_sum=0,
+        required=(),
+        steps=tuple(
+            step
+            for step in task.steps
+            if step.state is StepState.RUNNING
+            or (step.phase is Phase.PREPARE and step.handler in owed)
+        ),
+        begun=0,
+        prepared=0,
+        withheld="",
+        peers_ready=(),
+    )
+
+
+def _note(task: Task, kind: NoteKind, now: Micros, detail: str = "") -> Note:
+    return Note(
+        at=now, kind=kind, event_id=task.event_id, detail=detail, notice=task.notice
+    )

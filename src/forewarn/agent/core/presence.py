@@ -1,0 +1,224 @@
+"""Whether an event is still there, judged by every answer of the endpoint.
+
+An event that is gone is recovered from, and a recovery in the middle of an impact does
+harm. So an answer without the event has to be repeated for some time. How long depends
+on what the answer is worth and on how far the event had come.
+
+Only time in which the endpoint answers counts. An error, a timeout and an answer that
+cannot be read say nothing: they are no input here, and no time passes during them.
+
+`TABLE` has every step. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from forewarn.agent.core import names
+from forewarn.agent.core.model import Consent, Polled, Presence, Task
+from forewarn.agent.core.policy import GoneAfter
+from forewarn.instants import Micros, cut_to_second, describe_duration, format_instant
+from forewarn.protocol.notices import STARTED, Notice
+
+
+class Answer(enum.Enum):
+    """What one answer of the endpoint says about one event."""
+
+    LISTED = "listed"
+    """A document lists the event, and it names this VM if it did before."""
+    MISSING = "not listed"
+    """A document with a higher incarnation than the last that listed the event does
+    not list it. Only such a document can follow that one (clause 2.10)."""
+    RESET = "not listed after a reset"
+    """A document does not list the event, and its incarnation is not higher: the
+    metadata server was restarted, or another one answers."""
+    EMPTY = "empty"
+    """Status 200 with an empty body: no events, and no incarnation to judge it by."""
+    RENAMED = "another ID"
+    """A document lists the same maintenance under an EventId that it did not have."""
+    LONG_ENOUGH = "long enough"
+    """The answer before this one said the same, and has been repeated long enough."""
+
+
+TABLE: Mapping[tuple[Presence, Answer], Presence] = {
+    (Presence.LISTED, Answer.LISTED): Presence.LISTED,
+    (Presence.LISTED, Answer.MISSING): Presence.MISSING,
+    (Presence.LISTED, Answer.RESET): Presence.RESET,
+    (Presence.LISTED, Answer.EMPTY): Presence.EMPTY,
+    (Presence.LISTED, Answer.RENAMED): Presence.LISTED,
+    (Presence.MISSING, Answer.LISTED): Presence.LISTED,
+    (Presence.MISSING, Answer.MISSING): Presence.MISSING,
+    (Presence.MISSING, Answer.RESET): Presence.RESET,
+    # A document has said more than an empty body can.
+    (Presence.MISSING, Answer.EMPTY): Presence.MISSING,
+    (Presence.MISSING, Answer.RENAMED): Presence.LISTED,
+    (Presence.MISSING, Answer.LONG_ENOUGH): Presence.GONE,
+    (Presence.EMPTY, Answer.LISTED): Presence.LISTED,
+    (Presence.EMPTY, Answer.MISSING): Presence.MISSING,
+    (Presence.EMPTY, Answer.RESET): Presence.RESET,
+    (Presence.EMPTY, Answer.EMPTY): Presence.EMPTY,
+    (Presence.EMPTY, Answer.RENAMED): Presence.LISTED,
+    (Presence.EMPTY, Answer.LONG_ENOUGH): Presence.GONE,
+    # After a reset a higher number proves nothing: it counts from the beginning.
+    (Presence.RESET, Answer.LISTED): Presence.LISTED,
+    (Presence.RESET, Answer.MISSING): Presence.RESET,
+    (Presence.RESET, Answer.RESET): Presence.RESET,
+    (Presence.RESET, Answer.EMPTY): Presence.RESET,
+    (Presence.RESET, Answer.RENAMED): Presence.LISTED,
+    (Presence.RESET, Answer.LONG_ENOUGH): Presence.GONE,
+    # One document may be an old one that somebody has kept.
+    (Presence.GONE, Answer.LISTED): Presence.RETURNING,
+    (Presence.GONE, Answer.MISSING): Presence.GONE,
+    (Presence.GONE, Answer.RESET): Presence.GONE,
+    (Presence.GONE, Answer.EMPTY): Presence.GONE,
+    (Presence.RETURNING, Answer.LISTED): Presence.LISTED,
+    (Presence.RETURNING, Answer.MISSING): Presence.GONE,
+    (Presence.RETURNING, Answer.RESET): Presence.GONE,
+    (Presence.RETURNING, Answer.EMPTY): Presence.GONE,
+}
+
+_ABSENT = frozenset({Presence.MISSING, Presence.EMPTY, Presence.RESET})
+
+
+class IllegalPresenceError(Exception):
+    """A presence met an answer that cannot come in it: a bug of ours."""
+
+
+def step(presence: Presence, answer: Answer) -> Presence:
+    """Return the presence after an answer; raises IllegalPresenceError."""
+    try:
+        return TABLE[presence, answer]
+    except KeyError:
+        raise IllegalPresenceError(
+            f"an event that is {presence.value} cannot be {answer.value}"
+        ) from None
+
+
+def is_absent(presence: Presence) -> bool:
+    """Tell whether the last answer was without the event, and not yet believed."""
+    return presence in _ABSENT
+
+
+def classify(task: Task, notice: Notice | None, polled: Polled) -> Answer:
+    """Return what an answer says about a task's event; `notice` is its entry."""
+    if polled.is_empty:
+        return Answer.EMPTY
+    if notice is not None:
+        return Answer.LISTED
+    if task.incarnation is None:
+        return Answer.MISSING
+    is_newer = (polled.incarnation or 0) > task.incarnation
+    return Answer.MISSING if is_newer else Answer.RESET
+
+
+def judged(
+    task: Task, answer: Answer, gone_after: GoneAfter, *, heard: Micros, now: Micros
+) -> Task:
+    """Return the task after an answer; nothing but its presence and times changes.
+
+    `heard` is for how long the endpoint has answered in all (`Polled.heard`).
+    """
+    presence = step(task.presence, answer)
+    if presence is not task.presence:
+        is_doubted = is_absent(presence)
+        return replace(
+            task,
+            presence=presence,
+            absent_at=now if is_doubted else 0,
+            absent_from=heard if is_doubted else 0,
+        )
+    if not is_absent(presence):
+        return task
+    if heard - task.absent_from < patience(task, gone_after, now):
+        return task
+    presence = step(presence, Answer.LONG_ENOUGH)
+    return replace(task, presence=presence, absent_at=0, absent_from=0)
+
+
+def patience(task: Task, gone_after: GoneAfter, now: Micros) -> Micros:
+    """Return for how long answers must be without the event to be believed."""
+    by_status = gone_after.scheduled
+    if may_have_started(task, now):
+        by_status = max(by_status, gone_after.started)
+    if task.presence is Presence.EMPTY:
+        return max(by_status, gone_after.empty)
+    if task.presence is Presence.RESET:
+        return max(by_status, gone_after.reset)
+    return by_status
+
+
+def may_have_started(task: Task, now: Micros) -> bool:
+    """Tell whether the impact may be under way, whatever the last document said."""
+    not_before = task.notice.not_before
+    return (
+        task.notice.has_started
+        or task.consent in {Consent.WANTED, Consent.GIVEN}
+        or (not_before is not None and not_before <= now)
+    )
+
+
+class Renamed:
+    """Finds events that a document lists under another EventId than the one before.
+
+    The protocol forbids it (clause 2.3), and servers do it: an event that starts under
+    a new ID would be unknown, and the old one recovered from while the impact lasts.
+    """
+
+    def __init__(self, unknown: Iterable[Notice]) -> None:
+        """Look among the events that no task is about."""
+        self._found: dict[object, deque[Notice]] = {}
+        for notice in unknown:
+            self._found.setdefault(_maintenance(notice), deque()).append(notice)
+
+    def take(self, task: Task) -> Notice | None:
+        """Return the notice that the event of a task goes on under; None: none.
+
+        The type, source and resources are the same. It has started, which is never
+        taken back, or both wait and are due at the same time.
+        """
+        before = task.notice
+        if not before.resources:
+            return None
+        for as_before in (before, replace(before, status=STARTED)):
+            same = self._found.get(_maintenance(as_before))
+            if same:
+                return same.popleft()
+        return None
+
+
+def _maintenance(notice: Notice) -> object:
+    """Return what two notices of the same maintenance have in common."""
+    return (
+        notice.event_type,
+        notice.source,
+        names.keys_of(notice.resources),
+        notice.has_started,
+        None if notice.has_started else notice.not_before,
+    )
+
+
+def explain(task: Task, gone_after: GoneAfter, now: Micros) -> str:
+    """Return why it is not certain that the event is there, for a person; or empty."""
+    if task.presence is Presence.RETURNING:
+        return "the last document lists it again; the next one decides"
+    if not is_absent(task.presence):
+        return ""
+    long = patience(task, gone_after, now)
+    since, until = (
+        format_instant(cut_to_second(at))
+        for at in (task.absent_at, task.absent_at + long)
+    )
+    return (
+        f"{_ABOUT[task.presence]} since {since}; taken as gone after "
+        f"{describe_duration(long)} of such answers, at {until} at the earliest"
+    )
+
+
+_ABOUT: Mapping[Presence, str] = {
+    Presence.MISSING: "no document lists it",
+    Presence.EMPTY: "the endpoint answers with an empty body",
+    Presence.RESET: "the incarnation was reset and no document lists it",
+}

@@ -1,0 +1,225 @@
+"""What a node's conditions and Events say of an event. Pure.
+
+The handler sets one condition of its own. With `aks_conditions` it also sets those that
+the node-problem-detector of AKS sets there, in that program's words, for who reads
+them: autoscalers and drain programs take the type of the event and its NotBefore out of
+the message `Preempt Scheduled: Sat, 01 Aug 2026 05:41:02 GMT. …`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from forewarn.agent.foreign import members, objects
+from forewarn.instants import SECOND, Micros, format_http_date, format_instant
+from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.notices import SCHEDULED, STARTED, Notice
+
+MESSAGE_CHARACTERS_MAX = 1024
+"""Of an Event, as the API has it; of a condition it is enough."""
+
+REASON_CHARACTERS_MAX = 100
+"""Of an event's type in a reason, which may have 128 with its ending."""
+
+COMPONENT = "forewarn-agent"
+"""Who it is that emits Events."""
+
+QUIET = "NoMaintenance"
+"""The reason of our condition while it is False."""
+
+ANY_EVENT = "VMEventScheduled"
+"""The condition of AKS for each type of event. Its reason is the same word."""
+
+PREEMPTION = "PreemptionScheduled"
+"""The condition of AKS for a Preempt, which Karpenter's provider for Azure reads."""
+
+PREEMPTION_REASON = "SpotEvictionIncoming"
+
+PREEMPT = "Preempt"
+
+_CONDITION = re.compile(
+    r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", re.ASCII
+)
+_NO_REASON = re.compile(r"[^A-Za-z0-9]+", re.ASCII)
+
+
+def is_condition(text: str) -> bool:
+    """Tell whether a text may be the type of a condition."""
+    return _CONDITION.fullmatch(text) is not None
+
+
+def wanted_types(own: str, notice: Notice | None, *, has_aks: bool) -> tuple[str, ...]:
+    """Return the types of the conditions that are set for an event.
+
+    `own` is the handler's, empty: none.
+    """
+    types = [own] if own else []
+    if has_aks:
+        types.append(ANY_EVENT)
+        if notice is not None and notice.event_type == PREEMPT:
+            types.append(PREEMPTION)
+    return tuple(types)
+
+
+def event_reason(notice: Notice | None, *, is_over: bool = False) -> str:
+    """Return the reason of an event: `RebootScheduled`, `RebootOver`."""
+    words = "" if notice is None else _NO_REASON.sub("", notice.event_type)
+    kind = words[:REASON_CHARACTERS_MAX] or "Event"
+    if is_over:
+        return f"{kind}Over"
+    has_started = notice is not None and notice.has_started
+    return f"{kind}Started" if has_started else f"{kind}Scheduled"
+
+
+def event_sentence(notice: Notice | None, *, is_over: bool = False) -> str:
+    """Return what is told of an event."""
+    kind = (notice.event_type if notice is not None else "") or "Event"
+    if is_over:
+        return f"{kind} of this VM is over"[:MESSAGE_CHARACTERS_MAX]
+    due = None if notice is None else notice.not_before
+    when = "may begin at any moment"
+    if notice is not None and notice.has_started:
+        when = "has started"
+    elif due is not None:
+        when = f"not before {format_instant(due)}"
+    text = f"{kind} of this VM, {when}"
+    if notice is not None and notice.description:
+        text = f"{text}: {notice.description}"
+    return text[:MESSAGE_CHARACTERS_MAX]
+
+
+def status_patch(
+    node: Mapping[str, Any],
+    types: Sequence[str],
+    notice: Notice | None,
+    *,
+    is_on: bool,
+    now: Micros,
+) -> dict[str, Any]:
+    """Return the strategic merge patch of a node's status for these conditions."""
+    told = [_condition(node, each, notice, is_on=is_on, now=now) for each in types]
+    return {"status": {"conditions": told}}
+
+
+def is_on_at(node: Mapping[str, Any], kind: str) -> bool:
+    """Tell whether a condition of this type says True."""
+    found = objects(members(node.get("status")).get("conditions"))
+    return any(_is(each, kind, "True") for each in found)
+
+
+def event_body(
+    node: Mapping[str, Any],
+    *,
+    reason: str,
+    message: str,
+    mark: str,
+    is_warning: bool,
+    now: Micros,
+) -> dict[str, Any]:
+    """Return a core/v1 Event about a node; the same `mark` is the same Event."""
+    metadata = members(node.get("metadata"))
+    name, moment = str(metadata.get("name")), _second(now)
+    place = re.sub(r"[^a-z0-9-]+", "-", mark.lower()).strip("-")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{place}"[:253], "namespace": "default"},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": name,
+            "uid": metadata.get("uid"),
+        },
+        "reason": reason,
+        "message": message[:MESSAGE_CHARACTERS_MAX],
+        "type": "Warning" if is_warning else "Normal",
+        "source": {"component": COMPONENT, "host": name},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": name,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+
+
+@frozen_dataclass
+class _Words:
+    """What a condition of one type says, while it is on and while it is off."""
+
+    reason: str
+    message: str
+    quiet_reason: str
+    quiet_message: str
+
+
+def _words(kind: str, notice: Notice | None) -> _Words:
+    if kind == ANY_EVENT:
+        return _Words(
+            reason=ANY_EVENT,
+            message=_aks_message(notice),
+            quiet_reason=f"No{ANY_EVENT}",
+            quiet_message="VM has no scheduled event",
+        )
+    if kind == PREEMPTION:
+        return _Words(
+            reason=PREEMPTION_REASON,
+            message=_aks_message(notice),
+            quiet_reason=f"No{PREEMPTION}",
+            quiet_message="VM has no scheduled preemption",
+        )
+    return _Words(
+        reason=event_reason(notice),
+        message=event_sentence(notice),
+        quiet_reason=QUIET,
+        quiet_message="No maintenance is prepared for",
+    )
+
+
+def _condition(
+    node: Mapping[str, Any],
+    kind: str,
+    notice: Notice | None,
+    *,
+    is_on: bool,
+    now: Micros,
+) -> dict[str, Any]:
+    status = "True" if is_on else "False"
+    moment = _second(now)
+    since = moment
+    for each in objects(members(node.get("status")).get("conditions")):
+        if _is(each, kind, status):
+            since = str(each.get("lastTransitionTime") or moment)
+    words = _words(kind, notice)
+    return {
+        "type": kind,
+        "status": status,
+        "reason": words.reason if is_on else words.quiet_reason,
+        "message": words.message if is_on else words.quiet_message,
+        "lastHeartbeatTime": moment,
+        "lastTransitionTime": since,
+    }
+
+
+def _aks_message(notice: Notice | None) -> str:
+    """Return the message in the form of AKS: type, status, NotBefore, id.
+
+    Without a NotBefore there is none, and no colon: whoever reads a moment that nobody
+    named drains against it.
+    """
+    if notice is None:
+        return "Event Scheduled."
+    text = f"{notice.event_type} {STARTED if notice.has_started else SCHEDULED}"
+    if notice.not_before is not None and not notice.has_started:
+        text = f"{text}: {format_http_date(notice.not_before)}"
+    text = f"{text}. DurationInSeconds: {notice.duration_seconds}."
+    return f"{text} EventId: {notice.event_id}"[:MESSAGE_CHARACTERS_MAX]
+
+
+def _is(condition: Mapping[str, Any], kind: str, status: str) -> bool:
+    return condition.get("type") == kind and condition.get("status") == status
+
+
+def _second(now: Micros) -> str:
+    return format_instant(now - now % SECOND)

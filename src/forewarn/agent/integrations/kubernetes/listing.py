@@ -1,0 +1,71 @@
+"""Names the pods of this VM's node, for a webhook that tells of them.
+
+The list is a note for people. Who cannot have it is told why, and the request that it
+was for is sent all the same.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+
+from forewarn.agent import forms
+from forewarn.agent.foreign import members, objects
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.integrations.api import Ask
+from forewarn.agent.integrations.kubernetes.access import find, warnings
+from forewarn.agent.integrations.kubernetes.pods import Care, Fate, pod_of
+from forewarn.clock import Clock
+
+LIST_SECONDS = 3.0
+"""For the list: what it is for is worth more than it. A Preempt leaves 30 s."""
+
+PODS_MAX = 500
+"""Pods that are named; the kubelet's own limit is 110, or 250 in most clouds."""
+
+
+class PodList:
+    """Asks the API server for the pods of one node."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        kubeconfig: str,
+        environment: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        """Ask nobody yet; empty: NODE_NAME or the host's name, and the pod's account."""
+        # As the kubelet does: a node's name has no capitals.
+        usual = environment.get("NODE_NAME", "") or socket.gethostname().lower()
+        self._node = node or usual
+        self._kubeconfig = kubeconfig
+        self._environment = environment
+        self._clock = clock
+
+    def names(self, leash: Leash) -> Sequence[str]:
+        """Return `namespace/name` of each pod that work runs in; raises HandlerError.
+
+        Those of a DaemonSet, static ones and finished ones are left out.
+        """
+        limited = leash_for(min(LIST_SECONDS, leash.seconds()), self._clock)
+        with leash.ringing(lambda: limited.stop(self._clock.now())):
+            return self._listed(limited)
+
+    def faults(self, leash: Leash) -> Sequence[str]:
+        """Return what is careless; raises HandlerError where no list can be had."""
+        found = warnings(self._kubeconfig)
+        self._listed(leash)
+        return found
+
+    def _listed(self, leash: Leash) -> Sequence[str]:
+        api = find(self._kubeconfig, self._environment).api(self._clock)
+        selector = forms.percent_quoted(f"spec.nodeName={self._node}")
+        path = f"/api/v1/pods?fieldSelector={selector}"
+        found = api.ask(Ask(method="GET", path=path, again=False), leash)
+        pods = [
+            pod_of(each, empty_dir=Care.EVICT, bare=Care.EVICT)
+            for each in objects(members(found).get("items"))
+        ]
+        names = sorted(str(pod) for pod in pods if pod.fate is Fate.EVICT)
+        return names[:PODS_MAX]

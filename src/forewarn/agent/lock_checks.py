@@ -1,0 +1,84 @@
+"""What must hold between the settings of `[lock]`, and the terms that they make.
+
+A fault is the whole name of a key and a sentence, as in `checks`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from forewarn.agent.core.policy import LockTerms
+from forewarn.agent.values import AUTO, LockSettings
+from forewarn.problems import quoted
+
+_GROUP = re.compile(r"[a-zA-Z0-9.-]{1,200}", re.ASCII)
+"""As the FleetLock protocol has it, and no longer than names of files."""
+
+_LEASE = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
+"""What may be the end of a Lease's name."""
+
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+
+_KINDS: Mapping[str, tuple[str, ...]] = {
+    "url": ("fleetlock", "consul"),
+    "path": ("directory",),
+    "namespace": ("kubernetes",),
+    "kubeconfig": ("kubernetes",),
+    "holders": ("kubernetes", "consul", "directory"),
+    "ttl": ("kubernetes", "consul", "directory"),
+    "token_file": ("fleetlock", "consul"),
+    "ca_file": ("fleetlock", "consul"),
+    "cert_file": ("fleetlock", "consul"),
+    "key_file": ("fleetlock", "consul"),
+}
+"""The kinds for which a key is; the others are for all."""
+
+_WHY = {
+    "holders": ": a FleetLock server counts by itself, set its number of slots there",
+    "ttl": ": FleetLock has no expiry",
+}
+
+_NEEDED = {"fleetlock": "url", "directory": "path"}
+
+
+def lock_terms(settings: LockSettings) -> LockTerms:
+    """Return what decisions need to know of the lock."""
+    return LockTerms(
+        label=settings.label,
+        holder="" if settings.id == AUTO else settings.id,
+        pause=settings.pause,
+        margin=settings.margin,
+        withholds=settings.at_deadline == "withhold",
+        ttl=0 if settings.kind == "fleetlock" else settings.ttl,
+        timeout=settings.timeout,
+    )
+
+
+def lock_faults(settings: LockSettings) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the lock."""
+    usual = LockSettings()
+    kind = settings.kind
+    if not kind:
+        if settings != usual:
+            yield "lock.kind", "is missing: without it there is no lock"
+        return
+    for key, kinds in _KINDS.items():
+        if kind not in kinds and getattr(settings, key) != getattr(usual, key):
+            why = _WHY.get(key, "")
+            *first, last = kinds
+            named = f"{', '.join(first)} or {last}" if first else last
+            yield f"lock.{key}", f"is for a lock of kind {named}{why}"
+    needed = _NEEDED.get(kind)
+    if needed and not getattr(settings, needed):
+        yield f"lock.{needed}", f"is missing: a lock of kind {kind} needs it"
+    if settings.path and not os.path.isabs(settings.path):
+        yield "lock.path", f"{quoted(settings.path)} must be an absolute path"
+    if not _GROUP.fullmatch(settings.group):
+        yield "lock.group", "must be letters, digits, - and full stops"
+    elif kind == "kubernetes" and not _LEASE.fullmatch(settings.group):
+        why = "must be small letters, digits, - and full stops, as names of Leases"
+        yield "lock.group", why
+    if settings.namespace and not _NAMESPACE.fullmatch(settings.namespace):
+        yield "lock.namespace", f"{quoted(settings.namespace)} is no namespace's name"

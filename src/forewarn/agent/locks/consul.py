@@ -1,0 +1,115 @@
+"""A lock in a key of Consul: its holders are the key's value.
+
+The key is changed under its ModifyIndex. Consul's sessions are not used: a session ends
+with the agent of Consul on this VM, so the lock would be free while the VM reboots.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from forewarn.agent.foreign import members, objects
+from forewarn.agent.forms import percent_quoted
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.secret import read_secret
+from forewarn.agent.integrations.api import FORBIDDEN, NOT_FOUND, Api, ApiError, Ask
+from forewarn.agent.locks.port import LockError
+from forewarn.agent.locks.register import Page, RegisterLock
+from forewarn.agent.locks.times import server_time
+from forewarn.agent.values import LockSettings
+from forewarn.agent.wire.answers import Answer
+from forewarn.clock import Clock
+from forewarn.instants import SECOND
+
+URL = "http://127.0.0.1:8500"
+"""Where Consul's agent listens unless somebody says otherwise."""
+
+PREFIX = "forewarn/locks/"
+"""Of the keys."""
+
+
+class KeyRegister:
+    """A key as a text that several agents share."""
+
+    def __init__(self, settings: LockSettings, *, clock: Clock) -> None:
+        """Ask nobody yet."""
+        file = settings.token_file
+
+        def headers() -> Sequence[tuple[str, str]]:
+            return (("X-Consul-Token", read_secret(file)),) if file else ()
+
+        self._key = f"{PREFIX}{settings.group}"
+        self._path = f"/v1/kv/{PREFIX}{percent_quoted(settings.group)}"
+        self._seconds = settings.timeout / SECOND
+        self._clock = clock
+        self._api = Api(
+            settings.url or URL,
+            clock=clock,
+            headers=headers,
+            ca_file=settings.ca_file,
+            cert_file=settings.cert_file,
+            key_file=settings.key_file,
+        )
+
+    def read(self, leash: Leash) -> Page:
+        """Return the key's value; raises HandlerError."""
+        now = self._clock.now()
+        try:
+            answer, found = self._asked("GET", f"{self._path}?consistent", leash)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return Page(text="", version=0, now=server_time(error.answer, now))
+        text, version = _entry(found)
+        return Page(text=text, version=version, now=server_time(answer, now))
+
+    def write(self, text: str, page: Page, leash: Leash) -> bool:
+        """Write the key's value, if it is as it was read; raises HandlerError."""
+        path = f"{self._path}?cas={page.version}"
+        _, said = self._asked("PUT", path, leash, json.loads(text))
+        if not isinstance(said, bool):
+            raise LockError(f"PUT {self._path} was answered neither true nor false")
+        return said
+
+    def _asked(
+        self, method: str, path: str, leash: Leash, body: Any = None
+    ) -> tuple[Answer, Any]:
+        # Once: who wants the lock asks again by itself.
+        ask = Ask(
+            method=method, path=path, json=body, again=False, seconds=self._seconds
+        )
+        try:
+            return self._api.answered(ask, leash)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            right = f'key "{self._key}" {{ policy = "write" }}'
+            raise HandlerError(f"{error.message}; its token needs {right}") from error
+
+
+def _entry(found: Any) -> tuple[str, int]:
+    """Return the value of a key and its ModifyIndex; raises LockError."""
+    entries = objects(found)
+    entry = members(entries[0]) if len(entries) == 1 else {}
+    version, value = entry.get("ModifyIndex"), entry.get("Value")
+    # Of a key without a value, Consul says null.
+    if isinstance(version, int) and isinstance(value, (str, type(None))):
+        try:
+            data = base64.b64decode(value or "", validate=True)
+            return data.decode("utf-8"), version
+        except ValueError:
+            pass
+    raise LockError("GET of the key was answered with no entry of Consul")
+
+
+def make(
+    settings: LockSettings, environment: Mapping[str, str], clock: Clock
+) -> RegisterLock:
+    """Return the lock that the settings want."""
+    del environment
+    register = KeyRegister(settings, clock=clock)
+    return RegisterLock(register, slots=settings.holders, ttl=settings.ttl, clock=clock)

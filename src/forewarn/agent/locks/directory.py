@@ -1,0 +1,214 @@
+"""A lock in a directory that the VMs share, such as a mount of NFS.
+
+Each state of the list of holders is a file of its own, `GROUP.000000000017`. The next
+state is written under another name and then linked to its own: `link` succeeds for one
+of those who try, on NFS too, and whoever reads a file reads all of it. So nothing is
+ever locked that could stay locked. Files of the past are removed later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Generator, Mapping
+
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.locks import roster
+from forewarn.agent.locks.port import LockError
+from forewarn.agent.locks.register import Page, RegisterLock
+from forewarn.agent.values import LockSettings
+from forewarn.clock import Clock
+from forewarn.instants import MINUTE, Micros
+
+DIGITS = 12
+"""Of a state's number: names sort as numbers do."""
+
+KEPT_MIN = 8
+"""States that are kept, whatever their age."""
+
+KEPT_FOR: Micros = 10 * MINUTE
+"""So long a state is kept: by then every machine sees the newer ones. What a machine
+remembers of a directory of NFS is a minute old at most."""
+
+READS = 5
+"""Attempts to read the last state: others may remove it in the same moment."""
+
+_MODE = 0o644
+"""Of a state: the agents of the VMs may be of several users."""
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+"""What file systems without hard links say."""
+
+
+class DirectoryRegister:
+    """A directory as a text that several agents share."""
+
+    def __init__(self, settings: LockSettings) -> None:
+        """Read nothing yet."""
+        self._path = settings.path
+        self._group = settings.group
+        pattern = rf"{re.escape(settings.group)}\.([0-9]{{{DIGITS}}})"
+        self._state = re.compile(pattern, re.ASCII)
+        self._draft = re.compile(rf"\.{re.escape(settings.group)}\..*\.draft", re.ASCII)
+
+    def read(self, leash: Leash) -> Page:
+        """Return the last state; raises LockError."""
+        del leash
+        # First, since a change of the directory makes a machine look at it again.
+        now = self._now()
+        for _ in range(READS):
+            number = max(self._numbers(), default=0)
+            text = self._text_of(number) if number else ""
+            if text is not None:
+                return Page(text=text, version=number, now=now)
+        raise LockError(f"{self._path} changes faster than it can be read")
+
+    def write(self, text: str, page: Page, leash: Leash) -> bool:
+        """Add the next state, if there is no newer one; raises LockError."""
+        del leash
+        name = self._name_of(page.version + 1)
+        with self._drafted(text) as draft:
+            if not self._linked(draft, name):
+                return False
+        newest = max(self._numbers(), default=0)
+        if newest > page.version + 1:
+            # What was read was older than all that are kept: this state is of the past.
+            return False
+        self._clear(newest)
+        return True
+
+    def try_link(self) -> None:
+        """Give a file another name, and remove both; raises LockError."""
+        with self._drafted("") as draft:
+            other = draft.replace(".draft", ".link.draft")
+            try:
+                self._linked(draft, other)
+            finally:
+                self._remove(other)
+
+    # Files
+
+    def _numbers(self) -> list[int]:
+        try:
+            names = os.listdir(self._path)
+        except OSError as error:
+            raise _told(error, self._path) from error
+        found = (self._state.fullmatch(name) for name in names)
+        return [int(match[1]) for match in found if match is not None]
+
+    def _name_of(self, number: int) -> str:
+        return os.path.join(self._path, f"{self._group}.{number:0{DIGITS}d}")
+
+    def _text_of(self, number: int) -> str | None:
+        """Return a state; None: it was removed meanwhile."""
+        name = self._name_of(number)
+        try:
+            with open(name, "rb") as file:
+                data = file.read(roster.TEXT_CHARACTERS_MAX + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _told(error, name) from error
+        return data.decode("utf-8", "replace")
+
+    def _now(self) -> Micros:
+        """Return what time it is for the machine that keeps the files."""
+        with self._drafted("") as draft:
+            return self._time_of(draft)
+
+    def _time_of(self, name: str) -> Micros:
+        try:
+            return os.stat(name).st_mtime_ns // 1_000
+        except OSError as error:
+            raise _told(error, name) from error
+
+    @contextlib.contextmanager
+    def _drafted(self, text: str) -> Generator[str, None, None]:
+        """Yield the name of a new file with a text, and remove that name at the end."""
+        unique = f"{os.getpid()}-{os.urandom(8).hex()}"
+        name = os.path.join(self._path, f".{self._group}.{unique}.draft")
+        try:
+            with open(name, "xb") as file:
+                file.write(text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, _MODE)
+        except OSError as error:
+            self._remove(name)
+            raise _told(error, name) from error
+        try:
+            yield name
+        finally:
+            self._remove(name)
+
+    def _linked(self, draft: str, name: str) -> bool:
+        """Give a draft its name; False: there is such a file. Raises LockError."""
+        try:
+            os.link(draft, name)
+        except OSError as error:
+            if self._has_two_names(draft):
+                # It was done, and the answer of the file server was lost.
+                return True
+            if isinstance(error, FileExistsError):
+                return False
+            if error.errno in _NO_LINKS:
+                raise LockError(
+                    f"the file system of {self._path} has no hard links, and a lock "
+                    f"needs them: {error.strerror}"
+                ) from error
+            raise _told(error, name) from error
+        return True
+
+    def _has_two_names(self, draft: str) -> bool:
+        try:
+            return os.stat(draft).st_nlink == len(("draft", "state"))
+        except OSError:
+            return False
+
+    def _clear(self, newest: int) -> None:
+        """Remove states and drafts of the past, as far as that can be."""
+        with contextlib.suppress(LockError, OSError):
+            until = self._time_of(self._name_of(newest)) - KEPT_FOR
+            for name in os.listdir(self._path):
+                state = self._state.fullmatch(name)
+                is_past = state is not None and int(state[1]) <= newest - KEPT_MIN
+                if not is_past and self._draft.fullmatch(name) is None:
+                    continue
+                whole = os.path.join(self._path, name)
+                with contextlib.suppress(LockError):
+                    if self._time_of(whole) < until:
+                        self._remove(whole)
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+
+
+def _told(error: OSError, name: str) -> LockError:
+    return LockError(f"{name}: {error.strerror}")
+
+
+class DirectoryLock(RegisterLock):
+    """A lock in a directory."""
+
+    def __init__(self, settings: LockSettings, *, clock: Clock) -> None:
+        """Read nothing yet."""
+        self._files = DirectoryRegister(settings)
+        super().__init__(
+            self._files, slots=settings.holders, ttl=settings.ttl, clock=clock
+        )
+
+    def look(self, leash: Leash) -> str:
+        """Return who holds it, where it could be taken; raises ForewarnError."""
+        self._files.try_link()
+        return super().look(leash)
+
+
+def make(
+    settings: LockSettings, environment: Mapping[str, str], clock: Clock
+) -> DirectoryLock:
+    """Return the lock that the settings want."""
+    del environment
+    return DirectoryLock(settings, clock=clock)

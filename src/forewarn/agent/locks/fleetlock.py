@@ -1,0 +1,180 @@
+"""The FleetLock protocol, as Zincati speaks it to airlock and to other servers.
+
+A POST for each request, with a body and a header that are written down in the protocol;
+the server counts the holders. 200 means done, everything else is a refusal or a failure
+with a kind and a sentence. The protocol has no expiry, and no way to ask who holds it.
+https://coreos.github.io/zincati/development/fleetlock/protocol/
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from forewarn.agent.foreign import members
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.secret import read_token
+from forewarn.agent.locks.port import Grant, LockError
+from forewarn.agent.values import LockSettings
+from forewarn.agent.wire.http import Answer, Client, parse_url
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros
+
+TAKE, RELEASE = "/v1/pre-reboot", "/v1/steady-state"
+
+HEADER = ("fleet-lock-protocol", "true")
+"""It shows that the request was meant, and not redirected."""
+
+ANSWER_BYTES_MAX = 64 * 1024
+"""Of an answer: a kind and a sentence."""
+
+REACH_TIMEOUT: Micros = 3 * SECOND
+"""To connect, while a person waits."""
+
+_DONE = 200
+_REDIRECTS = range(300, 400)
+_HELD_STATUSES = frozenset({409, 423})
+"""With which some servers say that others hold the lock."""
+
+_HELD_KIND = "lock_held"
+_FULL_KINDS = "failed_lock"
+"""How the kinds begin with which the others say so."""
+
+
+class FleetLock:
+    """One group of a FleetLock server."""
+
+    def __init__(self, settings: LockSettings, *, clock: Clock) -> None:
+        """Connect nowhere yet."""
+        self._settings = settings
+        self._url = parse_url(settings.url)
+        self._clock = clock
+
+    def take(self, holder: str, leash: Leash) -> Grant:
+        """Take a slot, or confirm it; raises ForewarnError."""
+        answer = self._post(TAKE, holder, leash)
+        if answer.status == _DONE:
+            return Grant(is_held=True)
+        kind, value = _error_of(answer)
+        if _says_held(answer, kind) or kind.startswith(_FULL_KINDS):
+            return Grant(is_held=False, detail=value or f"{kind or answer.status}")
+        raise _refused(TAKE, answer)
+
+    def release(self, holder: str, leash: Leash) -> None:
+        """Give a slot back; raises ForewarnError."""
+        answer = self._post(RELEASE, holder, leash)
+        if answer.status == _DONE:
+            return
+        kind, _ = _error_of(answer)
+        # Another holds it, so this one does not: there is nothing to give back.
+        if not _says_held(answer, kind):
+            raise _refused(RELEASE, answer)
+
+    def look(self, leash: Leash) -> str:
+        """Return that the server takes connections; raises ForewarnError."""
+        client = self._client()
+        try:
+            self._headers()
+            client.reach(timeout=min(REACH_TIMEOUT, round(leash.seconds() * SECOND)))
+        finally:
+            client.close()
+        return (
+            f"{self._url.base} takes connections; who holds it, FleetLock tells nobody"
+        )
+
+    def _post(self, path: str, holder: str, leash: Leash) -> Answer:
+        client = self._client()
+        try:
+            with leash.ringing(client.interrupt):
+                answer = client.send(
+                    "POST",
+                    f"{self._url.target.rstrip('/')}{path}",
+                    body_of(holder, self._settings.group),
+                    headers=self._headers(),
+                    timeout=max(round(leash.seconds() * SECOND), 1),
+                )
+        finally:
+            client.close()
+        if answer.status == _DONE and (why := _oddity(answer)):
+            raise LockError(f"POST {path} was answered 200 with {why}")
+        return answer
+
+    def _client(self) -> Client:
+        settings = self._settings
+        return Client(
+            self._url,
+            clock=self._clock,
+            ca_file=settings.ca_file,
+            cert_file=settings.cert_file,
+            key_file=settings.key_file,
+            body_max=ANSWER_BYTES_MAX,
+        )
+
+    def _headers(self) -> list[tuple[str, str]]:
+        file = self._settings.token_file
+        if not file:
+            return [HEADER]
+        return [HEADER, ("Authorization", f"Bearer {read_token(file)}")]
+
+
+def body_of(holder: str, group: str) -> bytes:
+    """Return the body of a request, to the byte as Zincati writes it."""
+    # Its serializer indents by two spaces and leaves letters of all alphabets as they are.
+    plain = {"client_params": {"id": holder, "group": group}}
+    return json.dumps(plain, indent=2, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _error_of(answer: Answer) -> tuple[str, str]:
+    """Return the kind and the sentence of a refusal; empty where it has none."""
+    found = members(_json(answer))
+    kind, value = found.get("kind"), found.get("value")
+    if not isinstance(kind, str) or not isinstance(value, str):
+        return "", ""
+    return last_line(kind), last_line(value)
+
+
+def _says_held(answer: Answer, kind: str) -> bool:
+    return kind == _HELD_KIND or answer.status in _HELD_STATUSES
+
+
+def _refused(path: str, answer: Answer) -> LockError:
+    kind, value = _error_of(answer)
+    said = ": ".join(filter(None, (kind, value)))
+    if answer.status in _REDIRECTS:
+        said = f"a redirect to {last_line(answer.header('location') or 'nowhere')}"
+        said += ", which is not followed: write the server's own URL"
+    elif not said:
+        said = last_line(answer.body[:4096].decode("utf-8", "replace"))
+    message = f"POST {path} was answered {answer.status}"
+    return LockError(f"{message}: {said}" if said else message)
+
+
+def _oddity(answer: Answer) -> str:
+    """Return what a 200 has that no FleetLock server sends; empty: nothing.
+
+    The protocol says nothing of its body, and servers write a word or nothing.
+    """
+    kind, value = _error_of(answer)
+    if kind or value:
+        return f"an error: {kind}: {value}"
+    content_type = answer.header("content-type") or ""
+    if content_type.startswith("text/html") or answer.body.lstrip()[:1] == b"<":
+        return "a web page: is that a proxy or a login, and no FleetLock server?"
+    return ""
+
+
+def _json(answer: Answer) -> Any:
+    try:
+        return json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def make(
+    settings: LockSettings, environment: Mapping[str, str], clock: Clock
+) -> FleetLock:
+    """Return the lock that the settings want."""
+    del environment
+    return FleetLock(settings, clock=clock)

@@ -1,0 +1,167 @@
+"""A lock in a Lease of Kubernetes: its holders are in an annotation.
+
+One Lease for all slots, changed under its resourceVersion, so that no two agents count
+at the same time. The Lease's own fields say the same for `kubectl get lease`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from forewarn.agent.foreign import members
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.integrations.api import (
+    CONFLICT,
+    FORBIDDEN,
+    NOT_FOUND,
+    Api,
+    ApiError,
+    Ask,
+)
+from forewarn.agent.integrations.kubernetes.access import ACCOUNT_FOLDER, find
+from forewarn.agent.locks import roster
+from forewarn.agent.locks.port import LockError
+from forewarn.agent.locks.register import Page, RegisterLock
+from forewarn.agent.locks.times import server_time
+from forewarn.agent.values import LockSettings
+from forewarn.agent.wire.answers import Answer
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros, format_instant
+
+ANNOTATION = "forewarn/holders"
+"""On the Lease: who holds the lock, as JSON."""
+
+NAMESPACE = "default"
+"""Of the Lease, outside of a pod."""
+
+NAMESPACE_BYTES_MAX = 253
+"""Of the file with the pod's namespace; a name has 63."""
+
+
+class LeaseRegister:
+    """A Lease as a text that several agents share."""
+
+    def __init__(
+        self,
+        settings: LockSettings,
+        environment: Mapping[str, str],
+        *,
+        clock: Clock,
+        folder: str = ACCOUNT_FOLDER,
+    ) -> None:
+        """Ask nobody yet; `folder` has the service account of this pod."""
+        self._settings = settings
+        self._environment = environment
+        self._clock = clock
+        self._folder = folder
+        self._name = f"forewarn-{settings.group}"
+        self._api: Api | None = None
+
+    def read(self, leash: Leash) -> Page:
+        """Return the holders as the Lease has them; raises HandlerError."""
+        now = self._clock.now()
+        path = self._path(self._name)
+        try:
+            answer, lease = self._asked("GET", path, leash)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return Page(text="", version=None, now=server_time(error.answer, now))
+        metadata = members(lease.get("metadata"))
+        if not metadata.get("resourceVersion"):
+            raise LockError(f"GET {path} was answered, and with no Lease")
+        text = members(metadata.get("annotations")).get(ANNOTATION, "")
+        return Page(text=str(text), version=lease, now=server_time(answer, now))
+
+    def write(self, text: str, page: Page, leash: Leash) -> bool:
+        """Write the holders, if the Lease is as it was read; raises HandlerError."""
+        lease = self._changed(page, text)
+        is_new = page.version is None
+        try:
+            if is_new:
+                self._asked("POST", self._path(), leash, lease)
+            else:
+                self._asked("PUT", self._path(self._name), leash, lease)
+        except ApiError as error:
+            # One that was deleted meanwhile is to be read again, too.
+            if error.status == CONFLICT or (error.status == NOT_FOUND and not is_new):
+                return False
+            raise
+        return True
+
+    def _changed(self, page: Page, text: str) -> dict[str, Any]:
+        """Return the Lease as it is to be, with all that others have put there."""
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            **members(page.version),
+        }
+        metadata = {"name": self._name, **members(lease.get("metadata"))}
+        annotations = members(metadata.get("annotations"))
+        metadata["annotations"] = {**annotations, ANNOTATION: text}
+        holders = roster.parse(text)
+        spec = {**members(lease.get("spec")), "renewTime": _micro_time(page.now)}
+        spec.pop("holderIdentity", None)
+        if holders:
+            spec["holderIdentity"] = ", ".join(sorted(each.name for each in holders))
+            spec["acquireTime"] = _micro_time(max(each.since for each in holders))
+            spec["leaseDurationSeconds"] = max(self._settings.ttl // SECOND, 1)
+        return {**lease, "metadata": metadata, "spec": spec}
+
+    # The API
+
+    def _path(self, name: str = "") -> str:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace()}/leases"
+        return f"{path}/{name}" if name else path
+
+    def _namespace(self) -> str:
+        if self._settings.namespace:
+            return self._settings.namespace
+        if self._settings.kubeconfig:
+            return NAMESPACE
+        try:
+            with open(os.path.join(self._folder, "namespace"), "rb") as file:
+                found = file.read(NAMESPACE_BYTES_MAX).decode("ascii", "replace")
+        except OSError:
+            return NAMESPACE
+        return found.strip() or NAMESPACE
+
+    def _asked(
+        self, method: str, path: str, leash: Leash, body: Any = None
+    ) -> tuple[Answer, dict[str, Any]]:
+        if self._api is None:
+            access = find(
+                self._settings.kubeconfig, self._environment, folder=self._folder
+            )
+            self._api = access.api(self._clock)
+        seconds = self._settings.timeout / SECOND
+        # Once: who wants the lock asks again by itself.
+        ask = Ask(method=method, path=path, json=body, again=False, seconds=seconds)
+        try:
+            answer, found = self._api.answered(ask, leash)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            raise HandlerError(
+                f"{error.message}; its account needs get, create and update of leases "
+                f"in namespace {self._namespace()}"
+            ) from error
+        return answer, members(found)
+
+
+def _micro_time(instant: Micros) -> str:
+    """Return an instant as the API's MicroTime, which has six digits always."""
+    seconds, micros = divmod(instant, SECOND)
+    whole = format_instant(seconds * SECOND).rstrip("Z")
+    return f"{whole}.{micros:06d}Z"
+
+
+def make(
+    settings: LockSettings, environment: Mapping[str, str], clock: Clock
+) -> RegisterLock:
+    """Return the lock that the settings want."""
+    register = LeaseRegister(settings, environment, clock=clock)
+    return RegisterLock(register, slots=settings.holders, ttl=settings.ttl, clock=clock)

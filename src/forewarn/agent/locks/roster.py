@@ -1,0 +1,110 @@
+"""Who holds a lock that keeps a list, as a text that several agents share. Pure.
+
+The text is JSON: `{"holders": {"web_1": {"since": "…Z", "until": "…Z"}}}`. All times in
+it are of the clock of whoever keeps the text, never of an agent's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+from forewarn.agent.foreign import members
+from forewarn.instants import Micros, format_instant, parse_instant
+from forewarn.protocol.frozen import frozen_dataclass
+
+TEXT_CHARACTERS_MAX = 256 * 1024
+"""Of a roster: a thousand holders have 90,000."""
+
+SHOWN_MAX = 5
+"""Holders that a sentence names."""
+
+
+@frozen_dataclass
+class Holder:
+    """One that holds the lock."""
+
+    name: str
+    since: Micros
+    until: Micros
+    """When it expires, unless it is confirmed before."""
+
+
+Roster = tuple[Holder, ...]
+
+
+def parse(text: str) -> Roster:
+    """Return who is in a roster; an empty text has nobody.
+
+    Raises ValueError with a sentence: nothing is guessed of one that cannot be read.
+    """
+    if not text.strip():
+        return ()
+    if len(text) > TEXT_CHARACTERS_MAX:
+        raise ValueError(f"it has more than {TEXT_CHARACTERS_MAX} characters")
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    holders: object = members(found).get("holders")
+    if not isinstance(holders, dict):
+        raise ValueError("it has no object `holders`")  # noqa: TRY004
+    named = cast("dict[str, object]", holders)
+    return tuple(_holder(name, each) for name, each in named.items())
+
+
+def _holder(name: str, value: object) -> Holder:
+    times = members(value)
+    try:
+        return Holder(
+            name=name,
+            since=parse_instant(str(times["since"])),
+            until=parse_instant(str(times["until"])),
+        )
+    except (KeyError, ValueError):
+        raise ValueError(f"the holder {name!r} has no times that can be read") from None
+
+
+def text_of(roster: Roster) -> str:
+    """Return the text of a roster."""
+    holders = {
+        each.name: {
+            "since": format_instant(each.since),
+            "until": format_instant(each.until),
+        }
+        for each in roster
+    }
+    return json.dumps({"holders": holders})
+
+
+def taken(
+    roster: Roster, name: str, *, slots: int, ttl: Micros, now: Micros
+) -> Roster | None:
+    """Return the roster in which `name` holds the lock; None: others have all slots.
+
+    Who holds it keeps its slot, also where there are fewer of them now. Those that have
+    expired are left out.
+    """
+    others = [each for each in roster if each.name != name and now < each.until]
+    mine = [each for each in roster if each.name == name and now < each.until]
+    if not mine and len(others) >= slots:
+        return None
+    since = mine[0].since if mine else now
+    return (*others, Holder(name=name, since=since, until=now + ttl))
+
+
+def without(roster: Roster, name: str) -> Roster:
+    """Return the roster in which `name` does not hold the lock."""
+    return tuple(each for each in roster if each.name != name)
+
+
+def described(roster: Sequence[Holder], *, now: Micros) -> str:
+    """Return who holds the lock, for a sentence; empty: nobody does."""
+    valid = [each for each in roster if now < each.until]
+    shown = ", ".join(
+        f"{each.name} since {format_instant(each.since // 1_000_000 * 1_000_000)}"
+        for each in valid[:SHOWN_MAX]
+    )
+    more = len(valid) - SHOWN_MAX
+    return f"{shown} and {more} more" if more > 0 else shown

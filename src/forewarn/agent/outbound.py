@@ -1,0 +1,106 @@
+"""What the main loop sends: approvals, questions to other agents, requests for the lock.
+
+Each goes to a thread, and its answer comes back as an input of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from forewarn.agent.core.lock import ReleaseLock, TakeLock
+from forewarn.agent.core.model import AskPeers, Input, Send
+from forewarn.agent.core.names import key_of
+from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.peers import Peers
+from forewarn.agent.values import Settings
+from forewarn.agent.wire.sender import Sender
+from forewarn.clock import Clock
+
+if TYPE_CHECKING:
+    from forewarn.agent.locks.locker import Locker
+
+LOOK_SECONDS = 5.0
+"""For a look at the lock: a person waits."""
+
+
+class Outbound:
+    """Sends what the main loop decides to send."""
+
+    def __init__(
+        self, sender: Sender, *, peers: Peers | None, locker: Locker | None
+    ) -> None:
+        """Send by these; without peers nobody is asked, without a locker no lock."""
+        self._sender = sender
+        self._peers = peers
+        self._locker = locker
+
+    def approve(self, send: Send) -> None:
+        """Send an approval; never waits."""
+        self._sender.approve(send.event_id)
+
+    def ask(self, asked: AskPeers) -> None:
+        """Ask other agents; never waits."""
+        if self._peers is not None:
+            self._peers.ask(asked)
+
+    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
+        """Ask for the lock, or give it back; never waits."""
+        if self._locker is not None:
+            self._locker.ask(asked)
+
+
+def has_peers(settings: Settings) -> bool:
+    """Tell whether the settings say where the other agents are."""
+    return bool(settings.peers.url or settings.peers.urls)
+
+
+def peers_of(
+    settings: Settings, token: str, clock: Clock, tell: Callable[[Input], None]
+) -> Peers:
+    """Return who asks the other agents, with the token that they share."""
+    peers = settings.peers
+    urls = {key_of(name): url for name, url in peers.urls}
+
+    def url_of(name: str) -> str:
+        if urls:
+            return urls.get(key_of(name), "")
+        return peers.url.replace("{name}", name)
+
+    return Peers(
+        url_of,
+        token=token,
+        timeout=peers.timeout,
+        clock=clock,
+        tell=tell,
+        ca_file=peers.ca_file,
+    )
+
+
+def locker_of(
+    settings: Settings,
+    environ: Mapping[str, str],
+    clock: Clock,
+    tell: Callable[[Input], None],
+) -> Locker | None:
+    """Return who asks for the lock; None: the settings have none."""
+    if not settings.lock.kind:
+        return None
+    # Whoever has no lock does without its memory.
+    from forewarn.agent.locks.locker import Locker  # noqa: PLC0415 - see above
+    from forewarn.agent.locks.making import make_lock  # noqa: PLC0415 - see above
+
+    return Locker(
+        lambda: make_lock(settings.lock, environ, clock),
+        tell=tell,
+        timeout=settings.lock.timeout,
+        clock=clock,
+    )
+
+
+def look_at_lock(settings: Settings, environ: Mapping[str, str], clock: Clock) -> str:
+    """Return a sentence about who holds the lock, for `check`; raises ForewarnError."""
+    from forewarn.agent.locks.making import make_lock  # noqa: PLC0415 - as above
+
+    lock = make_lock(settings.lock, environ, clock)
+    return lock.look(leash_for(LOOK_SECONDS, clock))

@@ -1,0 +1,83 @@
+"""The decorator of `protocol.frozen` for Python 3.9, whose dataclasses lack half of it.
+
+Python 3.10 added slots and keyword-only fields to dataclasses. What comes out here
+is the same in all that can be seen: construction, `repr`, `==`, `hash`, `fields`,
+`replace`, and that no field can be set. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def frozen_dataclass(kind: type[T]) -> type[T]:
+    """Return `kind` as a frozen dataclass with slots and keyword-only arguments."""
+    guarded = dataclass(frozen=True, init=False)(kind)
+    names = [field.name for field in fields(guarded)]  # pyright: ignore[reportArgumentType]
+    members = {
+        name: member
+        for name, member in vars(guarded).items()
+        if name not in {*names, "__dict__", "__weakref__"}
+    }
+    inherited = {
+        name for base in kind.__mro__[1:] for name in getattr(base, "__slots__", ())
+    }
+    members["__slots__"] = tuple(name for name in names if name not in inherited)
+    members["__init__"] = _init_of(guarded)
+    members["__getstate__"] = _state
+    members["__setstate__"] = _restore
+    made = type(kind)(kind.__name__, kind.__bases__, members)
+    made.__qualname__ = kind.__qualname__
+    return made
+
+
+def _init_of(kind: type[Any]) -> Any:
+    """Return an `__init__` that takes each field by its name.
+
+    It is compiled, as that of any dataclass is: a loop takes twice as long.
+    """
+    space: dict[str, Any] = {"guardless": object.__setattr__, "MISSING": MISSING}
+    parameters = "self"
+    lines = ""
+    for field in fields(kind):
+        if not field.init:
+            # `__post_init__` sets it.
+            assert (field.default, field.default_factory) == (MISSING, MISSING)
+            continue
+        parameters += f", {field.name}{_default_of(field, space)}"
+        value = field.name
+        if field.default_factory is not MISSING:
+            value += f" if {value} is not MISSING else default_{value}()"
+        lines += f"    guardless(self, {field.name!r}, {value})\n"
+    if hasattr(kind, "__post_init__"):
+        lines += "    self.__post_init__()\n"
+    head = parameters.replace("self, ", "self, *, ", 1)
+    exec(f"def __init__({head}):\n{lines or '    pass'}", space)  # noqa: S102
+    made = space["__init__"]
+    made.__qualname__ = f"{kind.__qualname__}.__init__"
+    made.__module__ = kind.__module__
+    return made
+
+
+def _default_of(field: Field[Any], space: dict[str, Any]) -> str:
+    """Return what stands behind a parameter, and put what it names into `space`."""
+    if field.default_factory is not MISSING:
+        space[f"default_{field.name}"] = field.default_factory
+        return "=MISSING"
+    if field.default is MISSING:
+        return ""
+    space[f"default_{field.name}"] = field.default
+    return f"=default_{field.name}"
+
+
+def _state(self: Any) -> list[Any]:
+    """Return what a copy of a frozen value, or a pickle, is made of."""
+    return [getattr(self, field.name) for field in fields(self)]
+
+
+def _restore(self: Any, state: list[Any]) -> None:
+    for field, value in zip(fields(self), state):
+        object.__setattr__(self, field.name, value)

@@ -1,0 +1,134 @@
+"""What is demanded of the clients of a recording, and what was found of them.
+
+A recording says nothing of what a client should do, so no more is demanded by itself
+than that somebody asked: what nobody asked has tested nothing. Whoever wants more
+demands approvals. Values in, findings out.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.sim.recording import Recording
+from forewarn.sim.replay import Replay
+from forewarn.sim.scenario.model import Expected, Scenario
+from forewarn.sim.scenario.run import Finding, Result
+from forewarn.sim.scenario.verdicts import Outcome, Verdict, bad, good, length, skipped
+
+ID_TOLD = 8
+"""Characters of an EventId: the first group, which people tell them apart by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What clients of a recording are judged by, at one instant."""
+
+    recording: Recording
+    events: Sequence[Event]
+    """Those that were shown, in the order in which they came."""
+    vms: Sequence[str]
+    """Those that are served; the first one is the one that was recorded."""
+    asked: Collection[str]
+    """Those that were answered with their events."""
+    is_over: bool
+    """Nothing more comes, so it must be decided."""
+
+
+def findings(facts: Facts, expected: Expected) -> list[Finding]:
+    """Return what is decided of the clients; what is open is left out."""
+    if expected is Expected.NONE:
+        return []
+    first = facts.vms[0]
+    found: list[Finding] = []
+    if first in facts.asked:
+        found.append(_finding(f"client {first} asks for its events", good("")))
+    elif facts.is_over:
+        sentence = f"no client asked for the events of {first}"
+        verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
+        found.append(_finding(f"client {first} asks for its events", verdict))
+    if expected is Expected.APPROVED:
+        for vm in facts.vms:
+            if vm == first or vm in facts.asked:
+                found += _approvals(facts, vm)
+    return found
+
+
+def _approvals(facts: Facts, vm: str) -> list[Finding]:
+    # Without the VM's own name, nobody knows which events name it.
+    is_known = bool(facts.recording.header.vm)
+    events = [
+        event
+        for event in facts.events
+        if _was_scheduled(event) and (event.names(vm) or not is_known)
+    ]
+    found: list[Finding] = []
+    for event in events:
+        verdict = _approval(event, vm, is_over=facts.is_over)
+        if verdict is not None:
+            found.append(_finding(f"client {vm} approves {_told(event)}", verdict))
+    if not events and facts.is_over and vm == facts.vms[0]:
+        sentence = f"the recording shows no event that {vm} could approve"
+        verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
+        found.append(_finding(f"client {vm} approves its events", verdict))
+    return found
+
+
+def _approval(event: Event, vm: str, *, is_over: bool) -> Verdict | None:
+    told = _told(event)
+    if event.is_approved:
+        after = length(event.approved_at - event.created)
+        return good(f"{event.approved_by} approved {told} after {after}")
+    if event.status is EventStatus.SCHEDULED:
+        sentence = f"{told} was still Scheduled at the end of the recording"
+        return skipped(sentence) if is_over else None
+    ended = event.started_at or event.removed_at
+    what = "Started" if event.started_at else "gone"
+    return bad(
+        f"{vm} did not approve {told} in the {length(ended - event.created)} until the "
+        f"recording shows it {what}"
+    )
+
+
+def _was_scheduled(event: Event) -> bool:
+    """Tell whether there was a time in which an approval counted."""
+    return not event.started_at or event.started_at > event.created
+
+
+def _told(event: Event) -> str:
+    names = ", ".join(resource.name for resource in event.resources)
+    return f"{event.event_type.value} {event.event_id[:ID_TOLD]} of {names}"
+
+
+def _finding(what: str, verdict: Verdict) -> Finding:
+    return Finding(
+        line=0,
+        what=what,
+        outcome=verdict.outcome,
+        sentence=verdict.sentence,
+        is_of_client=True,
+    )
+
+
+def judge(
+    replay: Replay, *, name: str, file: str, expected: Expected, is_over: bool
+) -> Result:
+    """Return what was found of the clients of a replay, as of a scenario."""
+    facts = Facts(
+        recording=replay.recording,
+        events=replay.events.all,
+        vms=replay.vms,
+        asked=replay.asked,
+        is_over=is_over,
+    )
+    found = findings(facts, expected)
+    if not found:
+        why = "nothing is expected of clients"
+        if expected is not Expected.NONE:
+            why = "the recording was cut short"
+        found = [_finding("clients", skipped(f"not judged: {why}"))]
+    return Result(
+        scenario=Scenario(name=name, file=file, description="", steps=()),
+        findings=tuple(found),
+        took=round(replay.elapsed / replay.speed),
+        expected=expected,
+    )

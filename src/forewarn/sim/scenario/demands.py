@@ -1,0 +1,392 @@
+"""What is demanded of a client for a whole scenario: whether it is met, and why not.
+
+Values in, a verdict out. A verdict says which VM and event it is about, what was
+expected, and what was seen and when. What was given no chance to go wrong is not
+judged: a client that was shown no event of others has ignored none.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.instants import MINUTE, Micros
+from forewarn.problems import listed
+from forewarn.protocol.actors import DOWN_ALREADY, NO_NOTICE, POLICY, ActorKind
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.views import View, sees
+from forewarn.sim.moments import to_the_millisecond
+from forewarn.sim.scenario.client_log import Deeds
+from forewarn.sim.scenario.model import OTHERS, Client, Demand, Expected
+from forewarn.sim.scenario.telling import why_at_once
+from forewarn.sim.scenario.verdicts import Verdict, bad, good, length, skipped
+
+_NOT_TO_BE_APPROVED = frozenset({DOWN_ALREADY, POLICY, NO_NOTICE})
+"""Who approves instead of a client, whatever the client does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """An event of a scenario, with the name of the step that made it."""
+
+    name: str
+    event: Event
+
+    def __str__(self) -> str:
+        """Return it for a sentence: `e1 (Freeze of web_0)`."""
+        return f"{self.name} ({self._about})"
+
+    @property
+    def exactly(self) -> str:
+        """Return it for a failure, so that it is found elsewhere, by its EventId."""
+        return f"{self.name} ({self._about}, EventId {self.event.event_id})"
+
+    @property
+    def _about(self) -> str:
+        names = listed([resource.vm for resource in self.event.resources])
+        return f"{self.event.event_type.value} of {names}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a client is judged by, at one instant."""
+
+    client: Client
+    events: Sequence[Named]
+    """All of the scenario, in the order of their beginnings."""
+    deeds_of: Callable[[str], Deeds]
+    """What the program in a VM has done."""
+    view: View | None
+    """Of the client's VM; None: there is none any more."""
+    is_deleted: bool
+    """The client's VM is gone."""
+    is_over: bool
+    """Nothing more comes, so it must be decided."""
+
+    @property
+    def deeds(self) -> Deeds:
+        """Return what the client has done."""
+        return self.deeds_of(self.client.vm)
+
+    @property
+    def own(self) -> Sequence[Named]:
+        """Return the events that name the client's VM and that it is judged by."""
+        since = self.deeds.asked_first if self.client.is_optional else 0
+        return [
+            each
+            for each in self.events
+            if each.event.names(self.client.vm) and each.event.created >= since
+        ]
+
+
+def demanded(client: Client, expected: Expected) -> tuple[Demand, ...]:
+    """Return what is demanded of a client."""
+    match expected:
+        case Expected.NONE:
+            return ()
+        case Expected.ASKED:
+            return (Demand.ASKS,)
+        case Expected.APPROVED:
+            return (Demand.ASKS, Demand.APPROVES)
+        case Expected.SCENARIO:
+            wanted = {
+                Demand.ASKS: True,
+                Demand.APPROVES: client.approves,
+                Demand.SEES: client.sees is not None,
+                Demand.IGNORES_OTHERS: client.ignores_others,
+                Demand.COMES_BACK: client.comes_back != 0,
+            }
+            return tuple(demand for demand, is_wanted in wanted.items() if is_wanted)
+
+
+def told(demand: Demand, client: Client) -> str:
+    """Return what is demanded in words."""
+    return f"client {client.vm} {_words(demand, client)}"
+
+
+def summary(client: Client) -> str:
+    """Return everything that a scenario demands of a client, in a sentence.
+
+    `web_0 asks for its events, approves each event that names it before NotBefore`.
+    """
+    parts = [_words(each, client) for each in demanded(client, Expected.SCENARIO)]
+    who = "each other VM" if client.vm == OTHERS else client.vm
+    return f"{who}{', if it asks,' if client.is_optional else ''} " + ", ".join(
+        # That it asks goes without saying where it need not.
+        parts[1:] if client.is_optional and len(parts) > 1 else parts
+    )
+
+
+def _words(demand: Demand, client: Client) -> str:
+    if demand is Demand.SEES and client.sees is not None:
+        return f"sees an event that names it while it is {client.sees.value}"
+    return _WORDS[demand]
+
+
+_WORDS: Mapping[Demand, str] = {
+    Demand.ASKS: "asks for its events",
+    Demand.APPROVES: "approves each event that names it before NotBefore",
+    Demand.IGNORES_OTHERS: "approves no event that does not name it",
+    Demand.COMES_BACK: "asks again after its events",
+}
+
+
+def judge(demand: Demand, facts: Facts, *, is_explicit: bool = True) -> Verdict | None:
+    """Return how a demand is decided, or None while it is open.
+
+    `is_explicit`: the scenario's own words demand it, so there must be an event to
+    meet it with.
+    """
+    if demand is not Demand.ASKS and not facts.deeds.asked_first:
+        # That it has not asked is told by itself.
+        return skipped(f"{facts.client.vm} did not ask") if facts.is_over else None
+    match demand:
+        case Demand.ASKS:
+            return _asks(facts)
+        case Demand.APPROVES:
+            return _approves(facts, is_explicit=is_explicit)
+        case Demand.SEES:
+            return _sees(facts)
+        case Demand.IGNORES_OTHERS:
+            return _ignores_others(facts)
+        case Demand.COMES_BACK:
+            return _comes_back(facts)
+
+
+def _asks(facts: Facts) -> Verdict | None:
+    vm, first = facts.client.vm, facts.deeds.asked_first
+    if first:
+        return good(f"{vm} asked first at {to_the_millisecond(first)}")
+    return bad(f"{vm} did not ask") if facts.is_over else None
+
+
+def turned_away(deeds: Deeds) -> str:
+    """Return which request was not answered with events; empty: there was none."""
+    seen = deeds.turned_away
+    if seen is None:
+        return ""
+    got = f"got {seen.status}" if seen.status else "got no answer"
+    fault = f" (fault: {seen.fault})" if seen.fault else ""
+    return (
+        f"its last request, {seen.method} {seen.target} "
+        f"at {to_the_millisecond(seen.at)}, {got}{fault}"
+    )
+
+
+# Approvals
+
+
+def _approves(facts: Facts, *, is_explicit: bool) -> Verdict | None:
+    vm = facts.client.vm
+    approved: list[str] = []
+    is_open = False
+    for named in facts.own:
+        if not _is_to_be_approved(named.event):
+            continue
+        timely = _in_time(facts, named.event)
+        if timely is not None:
+            at, by = timely
+            after = length(at - named.event.created)
+            approved.append(f"{by} approved {named} after {after}")
+        elif named.event.status is EventStatus.SCHEDULED and not facts.is_over:
+            is_open = True
+        else:
+            return bad(_unapproved(facts, named))
+    if is_open or not facts.is_over:
+        return None
+    if approved:
+        return good(", ".join(approved))
+    none = f"no event that names {vm} waited for an approval"
+    return bad(none) if is_explicit else good(none)
+
+
+def _is_to_be_approved(event: Event) -> bool:
+    """Tell whether the event waited for an approval, or would have had a client asked.
+
+    What begins without notice, or is approved by a policy, waits for nobody.
+    """
+    if event.approver in _NOT_TO_BE_APPROVED:
+        return False
+    return event.approver is not None or event.started_at != event.created
+
+
+def _in_time(facts: Facts, event: Event) -> tuple[Micros, str] | None:
+    """Return when and by whom the event was first approved, if it was in time.
+
+    One approval is enough for an event (3.4), by any VM that it names. One that is
+    withheld changes nothing of the event; one that has just been taken may have let it
+    start before the journal knows of the request.
+    """
+    found = [
+        (each.at, resource.vm)
+        for resource in event.resources
+        for each in facts.deeds_of(resource.vm).approvals
+        if each.event_id == event.event_id and each.in_time
+    ]
+    by_vm = event.approver is not None and event.approver.kind is ActorKind.VM
+    is_early = event.approved_at <= event.not_before
+    if by_vm and is_early and event.names(event.approved_by):
+        found.append((event.approved_at, event.approved_by))
+    return min(found, default=None)
+
+
+def _unapproved(facts: Facts, named: Named) -> str:
+    """Return that an event was not approved in time: expected, and seen."""
+    vm, event = facts.client.vm, named.event
+    if why := why_at_once(event, named.name):
+        return f"{vm} could not approve {named.exactly}: {why}"
+    begun = event.started_at or event.removed_at
+    ended = "started" if event.started_at else "was cancelled"
+    sentence = f"{vm} did not approve {named.exactly} in time: expected an approval "
+    sentence += f"before NotBefore, {to_the_millisecond(event.not_before)}"
+    if begun:
+        sentence += f"; it {ended} at {to_the_millisecond(begun)}"
+    if event.approver is not None and event.approver.kind is not ActorKind.VM:
+        sentence += f", approved by {event.approved_by}"
+    elif event.approver is not None and not event.names(event.approved_by):
+        sentence += f", approved by {event.approved_by}, which it does not name"
+    return sentence + _last_seen(facts, event)
+
+
+def _last_seen(facts: Facts, event: Event) -> str:
+    """Return what the client was last seen to do."""
+    deeds = facts.deeds
+    late = next(
+        (each.at for each in deeds.approvals if each.event_id == event.event_id), 0
+    )
+    if late:
+        return f", and {facts.client.vm} approved it at {to_the_millisecond(late)}"
+    away = deeds.turned_away
+    if away is not None and away.method == "POST" and away.at >= event.created:
+        return (
+            f", and its last approval, at {to_the_millisecond(away.at)}, got "
+            f"{away.status or 'no answer'}"
+        )
+    return f"; {facts.client.vm} asked last at {to_the_millisecond(deeds.asked_last)}"
+
+
+def _ignores_others(facts: Facts) -> Verdict | None:
+    vm = facts.client.vm
+    others = [each for each in facts.events if not each.event.names(vm)]
+    by_id = {each.event.event_id: each for each in others}
+    for approval in facts.deeds.approvals:
+        named = by_id.get(approval.event_id)
+        if named is not None:
+            return bad(
+                f"{vm} approved {named.exactly} at {to_the_millisecond(approval.at)}; "
+                f"expected that it would not, since the event does not name it"
+            )
+    if not facts.is_over:
+        return None
+    shown = [str(each) for each in others if _was_shown(facts, each.event)]
+    if not shown:
+        return skipped(f"{vm} was shown no event of another VM")
+    return good(f"{vm} did not approve {listed(shown)}")
+
+
+def _was_shown(facts: Facts, event: Event) -> bool:
+    """Tell whether the client was given an event that does not name its VM."""
+    if facts.view is None or not sees(facts.view, event):
+        return False
+    return _first_poll(facts.deeds, event.created, event.removed_at) != 0
+
+
+# What it is shown, and whether it comes back
+
+
+def _first_poll(deeds: Deeds, begin: Micros, end: Micros) -> Micros:
+    """Return when the client was first given its document in a time; 0: never.
+
+    `end` 0: until now.
+    """
+    for at in deeds.polls:
+        if at >= begin and (not end or at < end):
+            return at
+    return 0
+
+
+def _sees(facts: Facts) -> Verdict | None:
+    vm, status = facts.client.vm, facts.client.sees
+    assert status is not None, facts.client
+    for named in facts.own:
+        event = named.event
+        begin, end = event.created, event.started_at or event.removed_at
+        if status is EventStatus.STARTED:
+            begin, end = event.started_at, event.removed_at
+        if begin and (at := _first_poll(facts.deeds, begin, end)):
+            return good(f"{vm} saw {named} {status.value} after {length(at - begin)}")
+    if not facts.is_over:
+        return None
+    if not facts.own:
+        return bad(f"no event named {vm}; expected that it sees one {status.value}")
+    last = to_the_millisecond(facts.deeds.asked_last)
+    shown = listed([each.exactly for each in facts.own])
+    return bad(
+        f"{vm} did not see {shown} while it was {status.value}: expected that it asks "
+        f"at that time; it asked last at {last}"
+    )
+
+
+def _comes_back(facts: Facts) -> Verdict | None:
+    vm, deeds = facts.client.vm, facts.deeds
+    if not facts.is_over:
+        # Another event may follow, after which it has to come back too.
+        return None
+    if not facts.own:
+        return bad(f"no event named {vm}; expected that it asks again after one")
+    live = [each for each in facts.own if each.event.is_live]
+    if live:
+        return bad(
+            f"{live[0].exactly} is still shown to {vm}; expected that it asks again "
+            "after it"
+        )
+    last = max(facts.own, key=lambda each: each.event.removed_at)
+    gone = last.event.removed_at
+    if deeds.asked_last >= gone:
+        return good(f"{vm} asked again after {last} was gone")
+    deleted = ", and was deleted" if facts.is_deleted else ""
+    return bad(
+        f"{vm} did not ask again after {last.exactly} was gone at {to_the_millisecond(gone)}: "
+        f"expected it within {length(facts.client.comes_back)}; it asked last at "
+        f"{to_the_millisecond(deeds.asked_last)}{deleted}"
+    )
+
+
+PATIENCE: Micros = 5 * MINUTE
+"""How long after its beginning an event on a virtual clock is waited for closely: a
+client that polls once a second of the machine's time has six chances, and a week's
+notice does not take hours."""
+
+
+def may_act(demand: Demand, facts: Facts, *, now: Micros) -> bool:
+    """Tell whether a client may meet a demand at this very time."""
+    deeds = facts.deeds
+    if not deeds.asked_first:
+        return False
+    match demand:
+        case Demand.APPROVES:
+            return any(
+                each.event.awaits_approval and now < each.event.created + PATIENCE
+                for each in facts.own
+            )
+        case Demand.SEES:
+            return any(
+                each.event.is_live
+                and deeds.asked_last < each.event.created
+                and now < each.event.created + PATIENCE
+                for each in facts.own
+            )
+        case Demand.COMES_BACK:
+            return comes_back_yet(demand, facts)
+        case Demand.ASKS | Demand.IGNORES_OTHERS:
+            return False
+
+
+def comes_back_yet(demand: Demand, facts: Facts) -> bool:
+    """Tell whether a client has yet to come back, all its events being gone."""
+    return (
+        demand is Demand.COMES_BACK
+        and bool(facts.own)
+        and not facts.is_deleted
+        and all(not each.event.is_live for each in facts.own)
+        and bool(facts.deeds.asked_first)
+        and facts.deeds.asked_last < max(each.event.removed_at for each in facts.own)
+    )

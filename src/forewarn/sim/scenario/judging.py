@@ -1,0 +1,268 @@
+"""The judgement of clients over a whole scenario: what was found of each of them.
+
+A scenario that no client asked has tested nothing: that is an error, and names the
+addresses that nobody asked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from forewarn.fleet.model import Vm, VmState
+from forewarn.instants import Micros
+from forewarn.metadata.server import Address
+from forewarn.problems import listed
+from forewarn.protocol.views import View
+from forewarn.service.parts import url
+from forewarn.sim.scenario import demands
+from forewarn.sim.scenario.client_log import ClientLog
+from forewarn.sim.scenario.demands import Facts, Named
+from forewarn.sim.scenario.model import (
+    OF_CLIENTS,
+    OTHERS,
+    Client,
+    Demand,
+    Expect,
+    Expected,
+    Scenario,
+)
+from forewarn.sim.scenario.verdicts import Outcome, Verdict, skipped
+from forewarn.sim.stage import Stage
+from forewarn.store.port import Reader
+
+NO_CLIENT = "a client asks for its events"
+"""What is found of clients as a whole."""
+
+
+def waited_for(scenario: Scenario) -> Sequence[str]:
+    """Return the VMs whose clients must have asked before the scenario begins.
+
+    Without one that must ask, it is enough if any of those asks that may; empty: if
+    any VM is asked for.
+    """
+    return [each.vm for each in _named(scenario) if not each.is_optional]
+
+
+def _named(scenario: Scenario) -> Sequence[Client]:
+    """Return the clients whose VMs the scenario names."""
+    return [each for each in scenario.clients if each.vm != OTHERS]
+
+
+def may_begin(scenario: Scenario, log: ClientLog) -> bool:
+    """Tell whether those have asked for their events who must be told of them."""
+    if needed := waited_for(scenario):
+        return all(map(log.has_asked, needed))
+    if named := _named(scenario):
+        return any(log.has_asked(each.vm) for each in named)
+    return bool(log.asking())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What was found of a client."""
+
+    line: int
+    """Of the client in the scenario's file; 0: it is not there."""
+    what: str
+    verdict: Verdict
+
+
+class ClientJudge:
+    """Judges the clients of one run of one scenario. Used on the stage's loop."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        scenario: Scenario,
+        *,
+        expected: Expected,
+        log: ClientLog,
+        addresses: Mapping[str, Address],
+    ) -> None:
+        """Judge by `log` what is `expected` of the scenario's clients.
+
+        `addresses` are those at which VMs are served, also of such that are deleted
+        meanwhile.
+        """
+        self._stage = stage
+        self._scenario = scenario
+        self._expected = expected
+        self._log = log
+        self._addresses = addresses
+        self._open: list[tuple[Client, Demand]] = [
+            (client, demand)
+            for client in _named(scenario)
+            for demand in demands.demanded(client, expected)
+        ]
+
+    def look(self, events: Sequence[Named]) -> list[Judged]:
+        """Return what can be decided already, of the scenario's events so far."""
+        return self._decide(events, is_over=False)
+
+    def awaits(self, events: Sequence[Named]) -> Micros:
+        """Return until when a client may still meet a demand; 0: nobody has to.
+
+        It is asked when all events of the scenario are gone.
+        """
+        ends = [
+            max(each.event.removed_at for each in events) + client.comes_back
+            for client, demand in self._open
+            if demands.comes_back_yet(
+                demand, self._facts(client, events, is_over=False)
+            )
+        ]
+        return max(ends, default=0)
+
+    def is_waited_for(self, events: Sequence[Named], *, now: Micros) -> bool:
+        """Tell whether a client may meet a demand just now."""
+        return any(
+            demands.may_act(demand, self._facts(client, events, is_over=False), now=now)
+            for client, demand in self._open
+        )
+
+    def undecided(self, events: Sequence[Named]) -> Sequence[str]:
+        """Return what is open while the scenario goes on, in words.
+
+        Where it is enough that clients approve, what names them later does not count, if
+        something has named one of them by now.
+        """
+        if self.nobody_asked(events):
+            return [NO_CLIENT]
+        pairs = list(self._open)
+        if not self._scenario.clients and self._expected is Expected.APPROVED:
+            implied = self._implied(events)
+            pairs = [(each, Demand.APPROVES) for each in implied]
+        if self._expected is Expected.APPROVED:
+            own = {
+                client.vm: self._facts(client, events, is_over=False).own
+                for client, _ in pairs
+            }
+            if any(own.values()):
+                pairs = [
+                    (client, demand)
+                    for client, demand in pairs
+                    if any(each.event.awaits_approval for each in own[client.vm])
+                ]
+        return [demands.told(demand, client) for client, demand in pairs]
+
+    def conclude(self, events: Sequence[Named]) -> list[Judged]:
+        """Return everything else, when the scenario is over."""
+        if self._expected is Expected.NONE:
+            return [
+                Judged(
+                    line=0,
+                    what=NO_CLIENT,
+                    verdict=skipped("no client was judged, since none was expected"),
+                )
+            ]
+        if self.nobody_asked(events):
+            return [self._nobody(self._named(events))]
+        named = _named(self._scenario)
+        absent = [each for each in named if not self._log.has_asked(each.vm)]
+        self._open = [pair for pair in self._open if pair[0] not in absent]
+        self._open += [
+            (client, demand)
+            for client in self._unnamed(events)
+            for demand in demands.demanded(client, self._expected)
+            if demand is not Demand.ASKS and self._log.has_asked(client.vm)
+        ]
+        found = [self._absent(client) for client in absent]
+        return found + self._decide(events, is_over=True)
+
+    def nobody_asked(self, events: Sequence[Named]) -> bool:
+        """Tell whether no client of the scenario has asked, though one should have."""
+        if self._expected is Expected.NONE:
+            return False
+        clients = self._named(events)
+        return not any(self._log.has_asked(client.vm) for client in clients)
+
+    def _decide(self, events: Sequence[Named], *, is_over: bool) -> list[Judged]:
+        found: list[Judged] = []
+        still_open: list[tuple[Client, Demand]] = []
+        is_explicit = self._expected is Expected.SCENARIO
+        for client, demand in self._open:
+            facts = self._facts(client, events, is_over=is_over)
+            verdict = demands.judge(demand, facts, is_explicit=is_explicit)
+            if verdict is None:
+                still_open.append((client, demand))
+                continue
+            what = demands.told(demand, client)
+            found.append(Judged(line=client.line, what=what, verdict=verdict))
+        self._open = still_open
+        return found
+
+    def _facts(
+        self, client: Client, events: Sequence[Named], *, is_over: bool
+    ) -> Facts:
+        vm, view = self._stage.engine.read(lambda reader: _find(reader, client.vm))
+        return Facts(
+            client=client,
+            events=events,
+            deeds_of=self._log.of,
+            view=view,
+            is_deleted=vm is None or vm.state is VmState.DELETED,
+            is_over=is_over,
+        )
+
+    # Who they are
+
+    def _named(self, events: Sequence[Named]) -> Sequence[Client]:
+        """Return the clients of which one at least must have asked."""
+        return _named(self._scenario) or self._implied(events)
+
+    def _unnamed(self, events: Sequence[Named]) -> Sequence[Client]:
+        """Return the clients whose VMs the scenario does not name."""
+        if not self._scenario.clients:
+            return self._implied(events)
+        others = [each for each in self._scenario.clients if each.vm == OTHERS]
+        named = {each.vm for each in self._scenario.clients}
+        return [
+            replace(client, vm=vm)
+            for client in others
+            for vm in self._log.asking()
+            if vm not in named
+        ]
+
+    def _implied(self, events: Sequence[Named]) -> Sequence[Client]:
+        """Return the VMs that a scenario is about which says nothing of clients."""
+        names = [
+            name
+            for step in self._scenario.steps
+            if isinstance(step.act, Expect)
+            and step.act.expectation.wanted in OF_CLIENTS
+            for name in step.act.expectation.vms
+        ]
+        names += [each.vm for named in events for each in named.event.resources]
+        names = names or [*self._addresses, *self._log.asking()]
+        return [Client(vm=name, is_optional=True) for name in dict.fromkeys(names)]
+
+    # Who did not ask
+
+    def _nobody(self, clients: Sequence[Client]) -> Judged:
+        where = listed([self._where(client.vm) for client in clients]) or "any VM"
+        away = next((a for c in clients if (a := self._turned_away(c.vm))), "")
+        sentence = f"nobody asked for the events of {where}, so no client was tested"
+        verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence + away)
+        line = clients[0].line if clients else 0
+        return Judged(line=line, what=NO_CLIENT, verdict=verdict)
+
+    def _absent(self, client: Client) -> Judged:
+        where = self._where(client.vm) + self._turned_away(client.vm)
+        sentence = f"nobody asked for the events of {where}"
+        verdict = skipped(f"{sentence}; it is not judged")
+        if not client.is_optional:
+            verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
+        what = demands.told(Demand.ASKS, client)
+        return Judged(line=client.line, what=what, verdict=verdict)
+
+    def _turned_away(self, vm: str) -> str:
+        found = demands.turned_away(self._log.of(vm))
+        return f": {found}" if found else ""
+
+    def _where(self, vm: str) -> str:
+        address = self._addresses.get(vm)
+        return vm if address is None else f"{vm} ({url(address)})"
+
+
+def _find(reader: Reader, name: str) -> tuple[Vm | None, View | None]:
+    vm = reader.get(Vm, name)
+    return vm, None if vm is None else reader.get(View, vm.view)

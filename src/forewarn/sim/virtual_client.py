@@ -1,0 +1,66 @@
+"""The program in a VM on a virtual clock, without a socket.
+
+What it asks is in the stage's journal, as the requests of programs on sockets are, so a
+scenario judges it as any other.
+"""
+
+import json
+from http import HTTPStatus
+
+from forewarn.metadata.http import Request
+from forewarn.sim.desks import EngineVmDesk
+from forewarn.sim.journal import Seen
+from forewarn.sim.stage import Stage
+from forewarn.sim.world import Answer, World
+
+_PATH = "/metadata/scheduledevents"
+
+
+class VirtualClient:
+    """The program in one VM."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        """Run in the VM `name` of a stage whose clock is virtual."""
+        assert isinstance(stage.engine, World), "the clock is the machine's"
+        self.name = name
+        self._stage = stage
+        self._world = stage.engine
+        self._desk = EngineVmDesk(
+            stage.engine, withheld=stage.withheld, wake=lambda: None
+        )
+
+    def get(self) -> Answer:
+        """Ask for the document."""
+        answer = self._world.vm(self.name).get()
+        self._note("GET", int(answer.status))
+        return answer
+
+    def approve(self, *event_ids: str) -> str:
+        """Approve events; return why they were refused, or nothing."""
+        approving = self._desk.approve(self.name, list(event_ids))
+        refusal = ""
+        try:
+            approving.send(None)
+        except StopIteration as answered:
+            refusal = answered.value or ""
+        status = HTTPStatus.BAD_REQUEST if refusal else HTTPStatus.OK
+        self._note("POST", int(status), event_ids)
+        return refusal
+
+    def _note(self, method: str, status: int, approved: tuple[str, ...] = ()) -> None:
+        requests = [{"EventId": event_id} for event_id in approved]
+        body = json.dumps({"StartRequests": requests}).encode() if approved else b""
+        self._stage.journal.add(
+            Seen(
+                number=self._stage.journal.last + 1,
+                at=self._stage.engine.now,
+                vm=self.name,
+                address="127.0.0.1",
+                request=Request(method=method, path=_PATH, body=body),
+                status=status,
+                genuine=status,
+                fault="",
+                deviations=(),
+                approved=approved,
+            )
+        )

@@ -1,0 +1,77 @@
+"""Every check of an endpoint, and what no question from one VM can find out."""
+
+from forewarn.testing.conformance import (
+    answer_rules,
+    approval_questions,
+    approval_rules,
+    document_rules,
+    life_rules,
+    request_questions,
+    version_rules,
+)
+from forewarn.testing.conformance.check import Check, Question, Rule
+
+QUESTIONS: tuple[Question, ...] = (
+    *request_questions.QUESTIONS,
+    *approval_questions.QUESTIONS,
+)
+"""In the order in which they are asked: those that approve come last, since they may
+use up the only event there is."""
+
+RULES: tuple[Rule, ...] = (
+    *answer_rules.RULES,
+    *version_rules.RULES,
+    *document_rules.RULES,
+    *approval_rules.RULES,
+    *life_rules.RULES,
+)
+
+CHECKS: tuple[Check, ...] = (*QUESTIONS, *RULES)
+
+_ORDERS = "orders to the platform"
+_HYPERVISOR = "a hypervisor to look at"
+_SCOPES = "VMs of several scopes and tenants"
+_SILENCE = "VMs that never asked, or a day of silence"
+_CLIENT = "a client to judge, not an endpoint"
+_AIDS = "aids for tests to judge, not an endpoint"
+
+UNTRIED = (
+    ("3.5", "Several events of one operation", _SCOPES),
+    ("3.6", "Deletions that belong together", "several VMs that are deleted together"),
+    ("4.3", "After the removal", _HYPERVISOR),
+    ("4.5", "Rollouts that stop", _ORDERS),
+    ("4.6", "Usual times", "a rule to judge by: it tells what is usual"),
+    ("4.7", "Nothing without an event", _HYPERVISOR),
+    ("5.2", "Maintenance by the platform", _ORDERS),
+    ("5.3", "Orders of a user", _ORDERS),
+    ("5.4", "A host that will fail", _ORDERS),
+    ("5.5", "A host that has failed", _ORDERS),
+    ("5.6", "Eviction", _ORDERS),
+    ("5.7", "Deletion", _ORDERS),
+    ("5.8", "OS upgrade and reimage", _ORDERS),
+    ("6.1", "Who sees an event", _SCOPES),
+    ("6.2", "GPU scale sets", _SCOPES),
+    ("6.3", "The guard", _SCOPES),
+    ("7.1", "The first request", _SILENCE),
+    ("7.2", "What is enabled together", _SILENCE),
+    ("7.3", "Silence", _SILENCE),
+    ("7.4", "When nobody listens", _SILENCE),
+    ("8.1", "It asks, and never dies of an answer", _CLIENT),
+    ("8.2", "It finds the endpoint", _CLIENT),
+    ("8.3", "Whose event it is", _CLIENT),
+    ("8.4", "What it does unless told otherwise", _CLIENT),
+    ("8.5", "It approves when it has prepared", _CLIENT),
+    ("8.6", "One may approve for all", _CLIENT),
+    ("8.7", "It goes on watching", _CLIENT),
+    ("8.8", "It remembers", _CLIENT),
+    ("9.1", "Events by hand", _AIDS),
+    ("9.2", "Ready scenarios", _AIDS),
+    ("9.3", "Events in one place", _AIDS),
+    ("9.4", "The past", _AIDS),
+)
+"""The clause, its title, and what it needs."""
+
+
+def checks_of(clause: str) -> tuple[Check, ...]:
+    """Return the checks of a clause."""
+    return tuple(check for check in CHECKS if check.clause == clause)

@@ -1,0 +1,329 @@
+"""Asks an endpoint, and remembers everything that comes back.
+
+Nothing is sent on a schedule of its own: checks ask what they need, and a watch reads
+the document when it is told to.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from forewarn.instants import Micros
+from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
+from forewarn.testing.client import (
+    INSTANCE_PATH,
+    METADATA,
+    Answer,
+    Client,
+    Headers,
+)
+from forewarn.testing.conformance import starts
+from forewarn.testing.conformance.documents import (
+    Document,
+    Members,
+    read_document,
+)
+from forewarn.testing.conformance.exchanges import Exchange, target
+from forewarn.testing.conformance.transcript import (
+    Moment,
+    Step,
+    TagRead,
+    Transcript,
+)
+
+TRIES = 5
+"""How often two reads are repeated that must be of one document."""
+
+INSTANCE_VERSION = "2021-02-01"
+INSTANCE_TARGET = f"{INSTANCE_PATH}?api-version={INSTANCE_VERSION}"
+
+OWN_EVENTS_TARGET = "/metadata/forewarn/events?api-version=2026-11-01"
+"""forewarn's own extension, which says whether an event was approved by anybody."""
+
+FEWER_LIMITS = "an endpoint that takes so many requests: it said 429"
+
+OK = 200
+TOO_MANY_REQUESTS = 429
+
+
+class UntriedError(Exception):
+    """What a question is about is not there to be asked about."""
+
+    def __init__(self, needs: str) -> None:
+        """Say what would be needed."""
+        super().__init__(needs)
+        self.needs = needs
+
+
+class NoAnswerError(Exception):
+    """A request got no answer."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        """Keep the request."""
+        super().__init__(exchange.failure)
+        self.exchange = exchange
+
+
+def start_requests(*event_ids: object) -> bytes:
+    """Return the body that approves events."""
+    entries = [{"EventId": event_id} for event_id in event_ids]
+    return json.dumps({"StartRequests": entries}).encode()
+
+
+class Inquiry:
+    """One VM that asks its endpoint."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        now: Callable[[], Micros],
+        wait: Callable[[], object] = lambda: None,
+        others_approve: bool = False,
+        speed: float = 1.0,
+    ) -> None:
+        """Ask through `client`; nothing is asked yet.
+
+        `now` is the time of the world, and `wait` lets a poll's length of it pass.
+        """
+        self._client = client
+        self._now = now
+        self.wait = wait
+        self.seen = Transcript(others_approve=others_approve, speed=speed)
+        self._count = 0
+        self._is_patient = True
+
+    # Requests.
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Headers = METADATA,
+        body: bytes | None = None,
+        patient: bool = True,
+    ) -> Exchange:
+        """Send a request and return what came; raises NoAnswerError.
+
+        Raises UntriedError where a patient client was limited all the time.
+        """
+        exchange = self._exchange(method, target, headers, body, patient=patient)
+        self._keep(exchange)
+        return exchange
+
+    def ask_first(self, target: str, body: bytes) -> Exchange:
+        """POST with `Expect: 100-continue`; raises as `ask`."""
+        if not self._is_patient:
+            raise UntriedError(FEWER_LIMITS)
+        headers = (*METADATA, ("Expect", "100-continue"))
+
+        def send() -> tuple[bool, Answer]:
+            return self._client.ask_first(target, body)
+
+        exchange = self._send(send, "POST", target, headers, body, patient=True)
+        self._keep(exchange)
+        return exchange
+
+    def post(self, body: bytes, *, version: ApiVersion = NEWEST) -> Exchange:
+        """Return what came of an approval."""
+        return self.ask("POST", target(version.name), body=body)
+
+    def _exchange(
+        self,
+        method: str,
+        target: str,
+        headers: Headers,
+        body: bytes | None,
+        *,
+        patient: bool,
+    ) -> Exchange:
+        def send() -> tuple[bool, Answer]:
+            return False, self._client.ask(
+                method,
+                target,
+                headers=headers,
+                body=body,
+                patient=patient and self._is_patient,
+            )
+
+        return self._send(send, method, target, headers, body, patient=patient)
+
+    def _send(
+        self,
+        send: Callable[[], tuple[bool, Answer]],
+        method: str,
+        target: str,
+        headers: Headers,
+        body: bytes | None,
+        *,
+        patient: bool,
+    ) -> Exchange:
+        self._count += 1
+        at = self._now()
+        goes_on, answer, failure = False, None, ""
+        try:
+            goes_on, answer = send()
+        except OSError as error:
+            failure = str(error) or type(error).__name__
+        exchange = Exchange(
+            number=self._count,
+            at=at,
+            took=max(self._now() - at, 0),
+            method=method,
+            target=target,
+            headers=tuple(headers),
+            body=body,
+            answer=answer,
+            failure=failure,
+            goes_on=goes_on,
+        )
+        if answer is None:
+            self._keep(exchange)
+            raise NoAnswerError(exchange)
+        if patient and answer.status == TOO_MANY_REQUESTS:
+            # It was patient for long. To be so with each request would take hours.
+            self._is_patient = False
+            self._keep(exchange)
+            raise UntriedError(FEWER_LIMITS)
+        return exchange
+
+    def _keep(self, exchange: Exchange) -> None:
+        seen = self.seen
+        seen.keep(exchange)
+        if exchange.method == "POST":
+            if exchange.status == OK:
+                for event_id in _approved(exchange.body):
+                    seen.approved[event_id].append(exchange)
+            else:
+                seen.refused.append(exchange)
+        if exchange.status == OK and exchange.target == INSTANCE_TARGET:
+            seen.name = _name(exchange.payload) or seen.name
+
+    # Documents.
+
+    def read(self, version: ApiVersion = NEWEST) -> Document:
+        """Return the document of a version; raises as `ask`.
+
+        Raises UntriedError where what came is none: a rule complains of that.
+        """
+        document = self.look(version)
+        if document is None or document.fault:
+            raise UntriedError("a document that can be read")
+        return document
+
+    def look(self, version: ApiVersion = NEWEST) -> Document | None:
+        """Read a version; None: the answer was not 200. Raises as `ask`."""
+        try:
+            exchange = self._exchange(
+                "GET", target(version.name), METADATA, None, patient=True
+            )
+        except NoAnswerError as error:
+            self._note_unread(error.exchange)
+            raise
+        if exchange.status != OK:
+            self._keep(exchange)
+            self._note_unread(exchange)
+            return None
+        return self._remember(exchange, version)
+
+    def _note_unread(self, exchange: Exchange) -> None:
+        self.seen.deleted_by = self.seen.deletion(exchange)
+        if not self.seen.deleted_by:
+            self.seen.unread.append(exchange)
+
+    def _remember(self, exchange: Exchange, version: ApiVersion) -> Document:
+        shown = self.seen.shown[version.name]
+        if shown and _is_same(shown[-1].last, exchange):
+            shown[-1].last = exchange
+            shown[-1].reads += 1
+            return shown[-1].document
+        document = read_document(exchange, version)
+        self.seen.show(document)
+        return document
+
+    def events(self) -> tuple[Members, ...]:
+        """Return the events of the newest version; raises as `read`."""
+        return self.read().events
+
+    # A watch.
+
+    def look_around(self) -> None:
+        """Read each version of one document, if it stays the same meanwhile."""
+        for _ in range(TRIES):
+            before = self.read()
+            others = [
+                document
+                for version in VERSIONS
+                if version is not NEWEST
+                and (document := self.look(version)) is not None
+                and not document.fault
+            ]
+            if self.read() is before:
+                again = self.seen.newest[-1].last
+                moment = Moment(newest=before, again=again, others=tuple(others))
+                self.seen.moments.append(moment)
+                return
+
+    def watch_once(self) -> bool:
+        """Read the document, and look around if it changed; tell whether it did.
+
+        Whatever comes is remembered: a watch does not end because of an answer, nor
+        for want of one.
+        """
+        try:
+            known = self.seen.newest[-1].document if self.seen.newest else None
+            document = self.look()
+            if document is None or document.fault or document is known:
+                return False
+            if known is not None:
+                self._ask_with_old_tag(known, document)
+                self._ask_who_approved()
+            self.look_around()
+        except (NoAnswerError, UntriedError):
+            return False
+        return True
+
+    def _ask_with_old_tag(self, old: Document, new: Document) -> None:
+        tag = old.exchange.header("ETag")
+        if tag is None or old.incarnation == new.incarnation:
+            return
+        headers = (*METADATA, ("If-None-Match", tag))
+        exchange = self.ask("GET", target(), headers=headers)
+        self.seen.tag_reads.append(TagRead(exchange=exchange, old=old, new=new))
+
+    def _ask_who_approved(self) -> None:
+        before, after = self.seen.newest[-2:]
+        step = Step(before=before, after=after)
+        if starts.early(self.seen, step):
+            exchange = self.ask("GET", OWN_EVENTS_TARGET)
+            if exchange.status == OK:
+                self.seen.own_events.append(exchange)
+
+
+def _is_same(one: Exchange, other: Exchange) -> bool:
+    if one.payload != other.payload:
+        return False
+    names = ("ETag", "Content-Type")
+    return all(one.header(name) == other.header(name) for name in names)
+
+
+def _approved(body: bytes | None) -> list[str]:
+    """Return the ids of an approval; none of a body that is none.
+
+    Such bodies are sent too, and there are servers that answer them with 200.
+    """
+    try:
+        requests: Any = json.loads(body or b"")["StartRequests"]
+        return [str(request["EventId"]).upper() for request in requests]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def _name(body: bytes) -> str:
+    """Return `compute.name` of what an instance endpoint said; empty if it is none."""
+    try:
+        name: object = json.loads(body)["compute"]["name"]
+    except (ValueError, LookupError, TypeError):
+        return ""
+    return name if isinstance(name, str) else ""

@@ -1,0 +1,318 @@
+"""Rules of what only time shows: ids, numbers, statuses and times over documents.
+
+They ask nothing: they judge the documents of the newest version in their order, from
+the first question to the end of a watch.
+"""
+
+from collections.abc import Iterator
+
+from forewarn.instants import (
+    DAY,
+    MINUTE,
+    SECOND,
+    Micros,
+    describe_duration,
+    format_http_date,
+)
+from forewarn.protocol.events import EventType
+from forewarn.testing.conformance import starts
+from forewarn.testing.conformance.check import Rule
+from forewarn.testing.conformance.documents import (
+    Members,
+    brief,
+    describe,
+    event_id,
+    not_before,
+)
+from forewarn.testing.conformance.exchanges import shown
+from forewarn.testing.conformance.starts import Start
+from forewarn.testing.conformance.transcript import Step, Transcript
+from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
+
+A_CHANGE = "a document that changes while it is watched"
+A_START = "an event that is Started while it is watched"
+A_NEW_EVENT = "an event that appears while it is watched"
+
+FAILURES = (EventType.REBOOT.value, EventType.REDEPLOY.value)
+"""What a failure is shown as: Started from its beginning, it may take the place of
+another in one step (5.5)."""
+
+NOTICES: dict[str, Micros] = {
+    EventType.FREEZE.value: 15 * MINUTE,
+    EventType.REBOOT.value: 15 * MINUTE,
+    EventType.REDEPLOY.value: 10 * MINUTE,
+    EventType.TERMINATE.value: 5 * MINUTE,
+}
+"""The least notice of each type (5.1). That of Preempt is given as well as can be."""
+
+NOTICE_ROUNDING: Micros = 2 * SECOND
+"""By so much a notice may look shorter, since dates are whole seconds."""
+
+SILENCE: Micros = DAY
+"""After so long without a request the incarnation may begin anew (7.3)."""
+
+
+def _of_step(step: Step, saw: str, complaint: str = "") -> Witness:
+    return Witness(saw=saw, exchanges=step.exchanges, complaint=complaint)
+
+
+# Ids.
+
+
+def _kept_ids(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step in seen.steps():
+            old, new = step.before.document.by_id, step.after.document.by_id
+            for one, other in step.pairs():
+                if _statuses(one, other) == ("Scheduled", "Started"):
+                    yield _of_step(step, f"{event_id(one)}, Scheduled and then Started")
+            for came in new.keys() - old.keys():
+                for lost in old.keys() - new.keys():
+                    if wrong := _other_id(step, old[lost], new[came]):
+                        yield _of_step(step, wrong, wrong)
+
+    return judge(witnesses(), needs=A_START)
+
+
+def _statuses(old: Members, new: Members) -> tuple[object, object]:
+    return old.get("EventStatus"), new.get("EventStatus")
+
+
+def _other_id(step: Step, old: Members, new: Members) -> str:
+    """Return what is wrong if two events are one; empty where they may be two."""
+    may_fail = new.get("EventSource") == "Platform" and new.get("EventType") in FAILURES
+    lost, came = event_id(old), event_id(new)
+    if starts.is_begun(old, new) and not (may_fail and not new.get("Description")):
+        return f"{lost} became {came} when it was Started: one event, two ids"
+    is_doubled = _statuses(old, new) == ("Started", "Started") and not may_fail
+    if is_doubled and step.is_single and starts.is_same_cause(old, new):
+        return (
+            f"{lost} was Started, and became {came}, which is Started too: one event, "
+            "two ids"
+        )
+    return ""
+
+
+def _no_id_returns(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        gone: set[str] = set()
+        for step in seen.steps():
+            old, new = step.before.document.by_id, step.after.document.by_id
+            for back in sorted(gone & new.keys()):
+                wrong = f"{back} had been removed, and is there again"
+                yield _of_step(step, wrong, wrong)
+            if gone:
+                yield _of_step(step, f"{len(gone)} removed ids stay away")
+            gone |= old.keys() - new.keys()
+            if step.after.reads > 1 and old.keys() - new.keys():
+                yield Witness(
+                    saw=f"{min(old.keys() - new.keys())} stays away",
+                    exchanges=(step.after.document.exchange, step.after.last),
+                )
+
+    return judge(witnesses(), needs="an event that is removed while it is watched")
+
+
+# The incarnation.
+
+
+def _rises(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step in seen.steps():
+            before, after = step.before.document, step.after.document
+            one, other = before.incarnation, after.incarnation
+            if one is None or other is None:
+                continue
+            if before.events != after.events:
+                if other > one:
+                    yield _of_step(step, f"from {one} to {other} with a change")
+            elif other == one + 1:
+                wrong = f"the incarnation rose from {one} to {other}, and Events are "
+                wrong += f"as before: {shown(after.exchange.payload)}"
+                yield _of_step(step, wrong, wrong)
+
+    return judge(witnesses(), needs=A_CHANGE)
+
+
+def _never_falls(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step in seen.steps():
+            one, other = (
+                step.before.document.incarnation,
+                step.after.document.incarnation,
+            )
+            silent = step.after.document.exchange.at - step.before.last.at
+            if one is None or other is None or silent >= SILENCE:
+                continue
+            saw = f"from {one} to {other}"
+            wrong = f"the incarnation fell {saw}" if other < one else ""
+            if wrong or other > one:
+                yield _of_step(step, saw, wrong)
+
+    return judge(witnesses(), needs=A_CHANGE)
+
+
+# Statuses.
+
+
+def _forward(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step in seen.steps():
+            for old, new in step.pairs():
+                statuses = _statuses(old, new)
+                if statuses == ("Started", "Scheduled"):
+                    wrong = f"{event_id(old)} was Started, and is Scheduled"
+                    yield _of_step(step, wrong, wrong)
+                elif statuses == ("Scheduled", "Started"):
+                    yield _of_step(step, f"{event_id(old)}: Scheduled, then Started")
+            after = step.after.document.by_id
+            for key, event in step.before.document.by_id.items():
+                if key not in after:
+                    yield _of_step(step, f"{describe(event)}, then removed")
+
+    return judge(
+        witnesses(), needs="an event that is Started or removed while it is watched"
+    )
+
+
+def _new_events(seen: Transcript) -> Iterator[tuple[Step, Members]]:
+    for step in seen.steps():
+        before = step.before.document.by_id
+        for key, event in step.after.document.by_id.items():
+            if key not in before:
+                yield step, event
+
+
+def _announced(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step, event in _new_events(seen):
+            saw = f"{describe(event)} is new"
+            is_started = event.get("EventStatus") == "Started"
+            is_freeze = event.get("EventType") == EventType.FREEZE.value
+            # Of a step that is not single, a document may have been missed.
+            is_sure = step.is_single and step.after.settled
+            # An old event under a new id is for a rule of 2.3 to say.
+            is_sure = is_sure and not any(
+                starts.is_same_cause(old, event) for old in step.before.document.events
+            )
+            if is_started and is_freeze and is_sure:
+                yield _of_step(step, saw, f"{saw}: it was never Scheduled")
+            elif event.get("EventStatus") == "Scheduled":
+                yield _of_step(step, saw)
+
+    return judge(witnesses(), needs=A_NEW_EVENT)
+
+
+def _same_event(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step in seen.steps():
+            for old, new in step.pairs():
+                wrong = ""
+                for member in ("EventType", "EventSource", "ResourceType"):
+                    if old.get(member) != new.get(member):
+                        wrong = f"{member} of {event_id(old)} was "
+                        wrong += f"{brief(old.get(member))}, and is "
+                        wrong += brief(new.get(member))
+                yield _of_step(step, f"{describe(old)}, then {describe(new)}", wrong)
+
+    return judge(witnesses(), needs="an event that is in two different documents")
+
+
+# Times.
+
+
+def _kept_times(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step in seen.steps():
+            for old, new in step.pairs():
+                one, other = not_before(old), not_before(new)
+                if one is None or other is None:
+                    continue
+                saw = f"NotBefore of {event_id(old)} is {format_http_date(other)}"
+                wrong = f"{saw}, and was {format_http_date(one)}" if other < one else ""
+                yield _of_step(step, saw, wrong)
+
+    return judge(
+        witnesses(), needs="an event that is Scheduled in two different documents"
+    )
+
+
+def _timely_starts(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step in seen.steps():
+            for start in starts.of_step(step):
+                if (witness := _timely(seen, start)) is not None:
+                    yield witness
+
+    return judge(
+        witnesses(),
+        needs="an event of this VM alone that is Started, and that nobody approved, "
+        "while it is watched",
+    )
+
+
+def _timely(seen: Transcript, start: Start) -> Witness | None:
+    """Return a witness of a start that nobody is known to have approved, or None."""
+    key = event_id(start.event)
+    shown = start.step.after.document.exchange
+    if seen.is_approved(key, before=shown) or seen.refusals(key, before=shown):
+        # What an endpoint makes of a refused approval is for a rule of 3.3 to say.
+        return None
+    if not start.is_early:
+        return _of_step(start.step, f"{key} was Started {_how_late(start)}")
+    known = starts.is_known_approved(seen, key)
+    if known or (known is None and seen.others_approve):
+        return None
+    if known is None and not starts.names_only_this_vm(seen, start.event):
+        return None
+    early = describe_duration(start.early)
+    wrong = f"{key} was Started {early} before its NotBefore, and "
+    if known is False:
+        return _of_step(start.step, wrong, f"{wrong}the endpoint says: not approved")
+    wrong += "not approved from here (if an agent, another VM or an operator approved "
+    return _of_step(start.step, wrong, f"{wrong}it, use --others-approve)")
+
+
+def _how_late(start: Start) -> str:
+    if start.early > 0:
+        return f"{describe_duration(start.early)} before its NotBefore"
+    return f"{describe_duration(-start.early)} after its NotBefore"
+
+
+def _notices(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step, event in _new_events(seen):
+            due = not_before(event)
+            least = NOTICES.get(str(event.get("EventType")))
+            if due is None or least is None or not step.after.settled:
+                continue
+            after = step.after.document
+            polled = after.exchange.at - step.before.last.at
+            slack = polled + NOTICE_ROUNDING
+            slack += 0 if after.is_dated else starts.CLOCKS_APART
+            notice = due - after.at
+            wanted = round(least / seen.speed)
+            saw = f"{describe(event)} is new, {describe_duration(notice)} before "
+            saw += "its NotBefore"
+            wrong = f"{saw}: expected {describe_duration(wanted)}"
+            yield _of_step(step, saw, wrong if notice < wanted - slack else "")
+
+    return judge(
+        witnesses(),
+        needs="an event that is announced after another, or more than five minutes "
+        "after the first request",
+    )
+
+
+RULES = (
+    Rule("2.3", "an event keeps its id when it is Started", _kept_ids),
+    Rule("2.3", "no id returns", _no_id_returns),
+    Rule("2.7", "NotBefore is never moved to an earlier time", _kept_times),
+    Rule("2.10", "the incarnation rises with a change, and only then", _rises),
+    Rule("2.10", "the incarnation never falls", _never_falls),
+    Rule("4.1", "an event begins Scheduled", _announced),
+    Rule("4.1", "nothing goes backwards", _forward),
+    Rule("4.2", "nothing starts before its time", _timely_starts),
+    Rule("4.4", "an event stays what it is", _same_event),
+    Rule("5.1", "the notice is long enough", _notices),
+)

@@ -1,0 +1,258 @@
+"""The report on an endpoint: findings in order, and the exchanges they rest on.
+
+Values in, JSON values and lines out.
+"""
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forewarn.instants import MILLISECOND, format_instant
+from forewarn.testing.client import Headers
+from forewarn.testing.conformance.examination import Finding
+from forewarn.testing.conformance.exchanges import Exchange, shown
+from forewarn.testing.conformance.verdicts import (
+    Failed,
+    NotTried,
+    Passed,
+    Verdict,
+    Witness,
+)
+from forewarn.texts import printable
+
+FORMAT = 2
+"""Of the JSON. It rises when a reader of an earlier one would misunderstand it: the
+first had no number, and no evidence."""
+
+BODY_BYTES_MAX = 4096
+"""Maximum length of a body in a report, in bytes: a document with ten events. A whole
+report has some hundred kilobytes, and ten megabytes at most."""
+
+HEADERS_MAX = 30
+HEADER_CHARACTERS_MAX = 256
+"""Maximum number of headers of an answer in a report, and length of each value."""
+
+NAMES: dict[type[Verdict], str] = {
+    Passed: "pass",
+    Failed: "fail",
+    NotTried: "not tried",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What was seen of the document."""
+
+    documents: int
+    """Different ones, in the whole examination; 0: it could not be read at all."""
+    polls: int = 0
+    """Reads of the watch."""
+    ended: str = ""
+    """Why it ended before its time; empty: it did not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was found of a server."""
+
+    url: str
+    findings: tuple[Finding, ...]
+    watched: Watched
+
+    def count(self, verdict: type[Verdict]) -> int:
+        """Return how many findings have this verdict."""
+        return sum(isinstance(each.verdict, verdict) for each in self.findings)
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether nothing is broken, and the document was seen."""
+        return not self.count(Failed) and self.watched.documents > 0
+
+
+def report(url: str, findings: Sequence[Finding], watched: Watched) -> Report:
+    """Return the findings in the order of the clauses."""
+    return Report(
+        url=url, findings=tuple(sorted(findings, key=_order)), watched=watched
+    )
+
+
+def _order(finding: Finding) -> tuple[int, ...]:
+    return tuple(int(part) for part in finding.clause.split("."))
+
+
+def name_of(verdict: Verdict) -> str:
+    """Return how a verdict is written."""
+    return NAMES[type(verdict)]
+
+
+def told(verdict: Verdict) -> str:
+    """Return what came instead, or what it needs; or a remark, which is mostly empty."""
+    if isinstance(verdict, Failed):
+        return verdict.witness.complaint
+    if isinstance(verdict, NotTried):
+        return f"needs {verdict.needs}"
+    return verdict.remark
+
+
+def witnesses_of(verdict: Verdict) -> tuple[Witness, ...]:
+    """Return what a verdict rests on, as far as it is kept."""
+    if isinstance(verdict, NotTried):
+        return ()
+    return (verdict.witness,) if isinstance(verdict, Failed) else verdict.witnesses
+
+
+def summary(found: Report) -> str:
+    """Return the last line for people."""
+    counts = (
+        f"{found.count(Passed)} kept, {found.count(Failed)} broken, "
+        f"{found.count(NotTried)} not tried"
+    )
+    line = f"{found.url}: {counts}"
+    if found.watched.ended:
+        line += f"; the watch ended early: {found.watched.ended}"
+    if not found.watched.documents:
+        line += "; no document was seen, so little is known"
+    return line
+
+
+# JSON.
+
+
+def document(found: Report) -> dict[str, Any]:
+    """Return the report as JSON."""
+    used: dict[int, Exchange] = {}
+    findings = [_finding(each, used) for each in found.findings]
+    return {
+        "format": FORMAT,
+        "url": found.url,
+        "passed": found.passed,
+        "counts": {
+            "pass": found.count(Passed),
+            "fail": found.count(Failed),
+            "not tried": found.count(NotTried),
+        },
+        "watch": {
+            "polls": found.watched.polls,
+            "documents": found.watched.documents,
+            "ended_early": found.watched.ended,
+        },
+        "findings": findings,
+        "exchanges": [_exchange(used[number]) for number in sorted(used)],
+    }
+
+
+def _finding(finding: Finding, used: dict[int, Exchange]) -> dict[str, Any]:
+    verdict = finding.verdict
+    count = verdict.count if isinstance(verdict, Passed) else 1
+    evidence = witnesses_of(verdict)
+    for witness in evidence:
+        used.update((each.number, each) for each in witness.exchanges)
+    return {
+        "clause": finding.clause,
+        "expected": finding.expected,
+        "verdict": name_of(verdict),
+        "seen": "" if isinstance(verdict, NotTried) else told(verdict),
+        "needs": verdict.needs if isinstance(verdict, NotTried) else "",
+        "witnesses": 0 if isinstance(verdict, NotTried) else count,
+        "evidence": [
+            {
+                "saw": witness.saw,
+                "exchanges": [each.number for each in witness.exchanges],
+            }
+            for witness in evidence
+        ],
+    }
+
+
+def _exchange(exchange: Exchange) -> dict[str, Any]:
+    answer: dict[str, Any] | None = None
+    if exchange.answer is not None:
+        answer = {
+            "status": exchange.status,
+            "headers": _headers(exchange.answer.headers),
+            **_body(exchange.payload),
+        }
+    return {
+        "number": exchange.number,
+        "at": format_instant(exchange.at),
+        "milliseconds": round(exchange.took / MILLISECOND, 3),
+        "request": {
+            "method": exchange.method,
+            "target": exchange.target,
+            "headers": _headers(exchange.headers),
+            **_body(exchange.body or b""),
+        },
+        "answer": answer,
+        "failure": exchange.failure,
+    }
+
+
+def _headers(headers: Headers) -> list[list[str]]:
+    return [
+        [name, value[:HEADER_CHARACTERS_MAX]] for name, value in headers[:HEADERS_MAX]
+    ]
+
+
+def _body(body: bytes) -> dict[str, Any]:
+    """Return a body, as text if it is one; what is missing of it shows in its length."""
+    kept = body[:BODY_BYTES_MAX]
+    members: dict[str, Any] = {"body_bytes": len(body)}
+    try:
+        # A character that the cut went through counts as cut.
+        text = kept.decode("utf-8", "strict" if kept == body else "ignore")
+    except UnicodeDecodeError:
+        text = "\0"
+    if all(character.isprintable() or character in "\t\r\n" for character in text):
+        return members | {"body": text}
+    return members | {"body_base64": base64.b64encode(kept).decode()}
+
+
+# Text.
+
+
+def line(finding: Finding) -> str:
+    """Return a finding without its verdict, for a line."""
+    return ": ".join(filter(None, (finding.expected, told(finding.verdict))))
+
+
+def evidence(finding: Finding) -> Iterator[str]:
+    """Yield lines of what a finding rests on."""
+    kept = witnesses_of(finding.verdict)
+    for witness in kept:
+        yield f"saw {printable(witness.saw)}"
+        for exchange in witness.exchanges:
+            yield f"  {printable(_told_exchange(exchange))}"
+    if isinstance(finding.verdict, Passed) and finding.verdict.count > len(kept):
+        yield f"and {finding.verdict.count - len(kept)} more"
+
+
+def _told_exchange(exchange: Exchange) -> str:
+    sent = f"{exchange.method} {exchange.target}"
+    if exchange.body is not None:
+        sent += f" {shown(exchange.body)}"
+    at = format_instant(exchange.at)
+    return f"#{exchange.number} {at} {sent} -> {exchange.outcome}"
+
+
+def markdown(found: Report, *, with_evidence: bool) -> str:
+    """Return the report as Markdown."""
+    lines = [
+        f"# {found.url}",
+        "",
+        summary(found),
+        "",
+        "| clause | expected | verdict | seen, or needed |",
+        "|---|---|---|---|",
+    ]
+    for each in found.findings:
+        cells = (each.clause, each.expected, name_of(each.verdict), told(each.verdict))
+        escaped = (printable(cell).replace("|", "\\|") for cell in cells)
+        lines.append(f"| {' | '.join(escaped)} |")
+    if with_evidence:
+        lines += ["", "## Evidence"]
+        for each in found.findings:
+            if listed := list(evidence(each)):
+                title = f"{each.clause} {each.expected}: {name_of(each.verdict)}"
+                lines += ["", f"### {title}", "", "```text", *listed, "```"]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,463 @@
+"""Questions of section 1: address, versions, headers. None of them approves.
+
+They look at statuses, and at no more of a body than tells two refusals apart: that
+each refusal is JSON with a sentence is for a rule of 1.8 to say.
+"""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import cast
+
+from forewarn.protocol.versions import NEWEST, NEWEST_NAMES, VERSIONS
+from forewarn.testing.client import EVENTS_PATH, INSTANCE_PATH, METADATA, Headers
+from forewarn.testing.conformance.check import Question
+from forewarn.testing.conformance.documents import (
+    Members,
+    brief,
+    decode,
+    texts,
+)
+from forewarn.testing.conformance.exchanges import Exchange, target
+from forewarn.testing.conformance.inquiry import (
+    INSTANCE_TARGET,
+    INSTANCE_VERSION,
+    TRIES,
+    Inquiry,
+    UntriedError,
+)
+from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
+
+BURST = 150
+"""Requests that are sent at once to meet a limit, if there is a usual one."""
+
+HEADER_MISSING = b'{ "error": "Bad request: . Required metadata header not specified" }'
+
+MALFORMED = b"{"
+
+NOTHING = "nothing but an endpoint"
+"""What questions need that can always be asked."""
+
+VERBS = ("PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")
+
+OTHER_VERSIONS = (
+    "",
+    "?",
+    "?api-version",
+    "?api-version=",
+    "?api-version=latest",
+    "?api-version={latest}",
+    "?api-version=2020-07-15",
+    "?api-version=2020-7-1",
+    "?api-version=2020-07-01-preview",
+    "?api-version=2016-12-01",
+    f"?api-version={INSTANCE_VERSION}",
+    "?version=2020-07-01",
+    f"?api-version={NEWEST.name}&api-version={NEWEST.name}",
+    f"?api-version={VERSIONS[-2].name}&api-version={NEWEST.name}",
+)
+
+LEAVES = ("name", "vmId", "location", "resourceGroupName", "subscriptionId")
+"""Members of `compute` that are texts, so that they can be asked for one by one."""
+
+FORWARDED = ("X-Forwarded-For", "192.0.2.1")
+
+
+def has_status(exchange: Exchange, status: int, what: str) -> Witness:
+    """Return a witness of an answer, which should have a status."""
+    complaint = ""
+    if exchange.status != status:
+        complaint = f"{what}: expected {status}, got {exchange.outcome}"
+    return Witness(
+        saw=f"{what}: {exchange.status}", exchanges=(exchange,), complaint=complaint
+    )
+
+
+def _address(inquiry: Inquiry) -> Verdict:
+    exchange = inquiry.post(MALFORMED)
+    what = "a POST with a malformed body"
+    witness = has_status(exchange, exchange.status, what)
+    # What is wrong with it is the body: neither the path nor the verb.
+    if exchange.status in {404, 405, 501}:
+        witness = has_status(exchange, 400, what)
+    return judge((witness,), needs=NOTHING)
+
+
+def _paths(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for path in ("/metadata/scheduledEvents", "/METADATA/SCHEDULEDEVENTS"):
+            exchange = inquiry.ask("GET", f"{path}?api-version={NEWEST.name}")
+            yield has_status(exchange, 200, f"GET {path}")
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _unknown_paths(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for path in ("/", "/metadata", "/metadata/nothing", f"{EVENTS_PATH}/x"):
+            exchange = inquiry.ask("GET", f"{path}?api-version={NEWEST.name}")
+            yield has_status(exchange, 404, f"GET {path}")
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _verbs(inquiry: Inquiry) -> Verdict:
+    return judge(
+        (has_status(inquiry.ask(verb, target()), 405, verb) for verb in VERBS),
+        needs=NOTHING,
+    )
+
+
+def _other_versions(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for query in OTHER_VERSIONS:
+            for method in ("GET", "POST"):
+                exchange = inquiry.ask(method, EVENTS_PATH + query)
+                what = f"{method} with the query {query!r}"
+                yield has_status(exchange, 400, what)
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _other_parameters(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for query in (
+            f"format=json&api-version={NEWEST.name}",
+            f"api-version={NEWEST.name}&x=1&x=2&y",
+        ):
+            exchange = inquiry.ask("GET", f"{EVENTS_PATH}?{query}")
+            yield has_status(exchange, 200, f"GET with the query {query!r}")
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _header_wanted(inquiry: Inquiry) -> Verdict:
+    bad: tuple[Headers, ...] = (
+        (),
+        *((("Metadata", value),) for value in ("false", "", "1", "yes")),
+        (*METADATA, *METADATA),
+    )
+
+    def witnesses() -> Iterator[Witness]:
+        for headers in bad:
+            for version in VERSIONS[1:]:
+                for method in ("GET", "POST"):
+                    where = target(version.name)
+                    exchange = inquiry.ask(method, where, headers=headers)
+                    what = f"{method} at {version.name} with the headers {headers}"
+                    yield has_status(exchange, 400, what)
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _header_in_any_case(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for value in ("true", "True", "TRUE"):
+            for name in ("Metadata", "metadata", "METADATA"):
+                exchange = inquiry.ask("GET", target(), headers=((name, value),))
+                yield has_status(exchange, 200, f"GET with {name}: {value}")
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _preview_without_header(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        where = target(VERSIONS[0].name)
+        exchange = inquiry.ask("GET", where, headers=())
+        yield has_status(exchange, 200, f"GET at {VERSIONS[0].name}")
+        exchange = inquiry.ask("POST", where, headers=(), body=MALFORMED)
+        what = f"a malformed POST at {VERSIONS[0].name}"
+        yield has_status(exchange, 400, what)
+        yield from _is_first(
+            exchange,
+            inquiry.post(MALFORMED),
+            inquiry.ask("POST", target(), headers=(), body=MALFORMED),
+            f"{what} is refused because of its body",
+        )
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _is_first(
+    both: Exchange, one: Exchange, other: Exchange, what: str
+) -> Iterator[Witness]:
+    """Judge the answer to two faults by the answers to each of them.
+
+    Where these are alike, or the answer is neither, nothing can be told.
+    """
+    if one.payload == other.payload:
+        return
+    seen = (both, one, other)
+    if both.payload == one.payload:
+        yield Witness(saw=what, exchanges=seen)
+    elif both.payload == other.payload:
+        wrong = f"expected that {what}, got {both.outcome}"
+        yield Witness(saw=what, exchanges=seen, complaint=wrong)
+
+
+def _order_of_checks(inquiry: Inquiry) -> Verdict:
+    cases = (
+        ("the header before the path", "GET", "/", (), 400),
+        ("the header before the verb", "PUT", target(), (), 400),
+        ("the path before the verb", "PUT", "/metadata/nothing", METADATA, 404),
+        ("the path before the version", "GET", "/metadata/nothing", METADATA, 404),
+        ("the verb before the version", "PUT", EVENTS_PATH, METADATA, 405),
+        ("forwarding before the path", "GET", "/x", (*METADATA, FORWARDED), 400),
+        ("forwarding before the verb", "PUT", target(), (*METADATA, FORWARDED), 400),
+    )
+
+    def witnesses() -> Iterator[Witness]:
+        for what, method, where, headers, status in cases:
+            exchange = inquiry.ask(method, where, headers=headers)
+            yield has_status(exchange, status, what)
+        bare = inquiry.ask("GET", target(), headers=())
+        yield from _is_first(
+            inquiry.ask("GET", target(), headers=(FORWARDED,)),
+            inquiry.ask("GET", target(), headers=(*METADATA, FORWARDED)),
+            bare,
+            "forwarding is refused before a missing header",
+        )
+        unversioned = inquiry.ask("GET", EVENTS_PATH)
+        yield from _is_first(
+            inquiry.ask("GET", EVENTS_PATH, headers=()),
+            bare,
+            unversioned,
+            "a missing header is refused before a missing version",
+        )
+        yield from _is_first(
+            inquiry.ask("POST", EVENTS_PATH, body=MALFORMED),
+            unversioned,
+            inquiry.post(MALFORMED),
+            "a missing version is refused before a malformed body",
+        )
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _forwarded(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for value in ("192.0.2.1", ""):
+            for version in (VERSIONS[0], NEWEST):
+                for method, body in (("GET", None), ("POST", MALFORMED)):
+                    where = target(version.name)
+                    headers = (*METADATA, ("x-forwarded-for", value))
+                    exchange = inquiry.ask(method, where, headers=headers, body=body)
+                    what = f"{method} at {version.name}, X-Forwarded-For {value!r}"
+                    yield has_status(exchange, 400, what)
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _header_sentence(inquiry: Inquiry) -> Verdict:
+    exchange = inquiry.ask("GET", target(), headers=())
+    complaint = ""
+    if exchange.payload != HEADER_MISSING:
+        complaint = f"without the header: expected {HEADER_MISSING!r}, got "
+        complaint += exchange.outcome
+    saw = HEADER_MISSING.decode()
+    witness = Witness(saw=saw, exchanges=(exchange,), complaint=complaint)
+    return judge((witness,), needs=NOTHING)
+
+
+def _version_sentence(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for query in ("", "?api-version=latest"):
+            exchange = inquiry.ask("GET", EVENTS_PATH + query)
+            what = f"GET with the query {query!r}"
+            members = _members(exchange)
+            sentence = str(members.get("error"))
+            complaint = ""
+            if "api-version" not in sentence or "invalid" not in sentence:
+                complaint = f"{what}: the sentence does not say so: {exchange.outcome}"
+            elif members.get("newest-versions") != list(NEWEST_NAMES):
+                complaint = (
+                    f"{what}: expected newest-versions {list(NEWEST_NAMES)}, got "
+                    f"{exchange.outcome}"
+                )
+            yield Witness(saw=what, exchanges=(exchange,), complaint=complaint)
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _members(exchange: Exchange) -> Members:
+    try:
+        return decode(exchange.payload)
+    except ValueError:
+        return {}
+
+
+def _limit(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for _ in range(BURST):
+            exchange = inquiry.ask("GET", target(), patient=False)
+            if exchange.status == HTTPStatus.OK:
+                continue
+            what = "one request of many"
+            yield has_status(exchange, 429, what)
+            wait = exchange.header("Retry-After") or ""
+            complaint = ""
+            if not wait.isdecimal():
+                complaint = f"429 with Retry-After {wait!r}: expected seconds"
+            yield Witness(
+                saw=f"Retry-After: {wait}", exchanges=(exchange,), complaint=complaint
+            )
+            return
+
+    return judge(
+        witnesses(),
+        needs=f"a limit: {BURST} requests, one after the other, met none",
+    )
+
+
+def _equal_tags(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for form in ('"{}"', "{}", '"x", "{}"'):
+            for _ in range(TRIES):
+                before = inquiry.read()
+                tag = form.format(before.incarnation)
+                headers = (*METADATA, ("If-None-Match", tag))
+                exchange = inquiry.ask("GET", target(), headers=headers)
+                if inquiry.read() is before:
+                    break
+            else:
+                raise UntriedError("a document that does not change all the time")
+            what = f"If-None-Match: {tag}"
+            yield has_status(exchange, 304, what)
+            complaint = f"a 304 has the body {exchange.outcome}"
+            yield Witness(
+                saw=f"{what}: no body",
+                exchanges=(exchange,),
+                complaint=complaint if exchange.payload else "",
+            )
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _other_tags(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for tag in ("0", '"0"', "*", '"x"', ""):
+            headers = (*METADATA, ("If-None-Match", tag))
+            exchange = inquiry.ask("GET", target(), headers=headers)
+            yield has_status(exchange, 200, f"If-None-Match: {tag!r}")
+        tag = inquiry.read().exchange.header("ETag")
+        if tag is not None:
+            headers = (*METADATA, ("If-None-Match", tag))
+            exchange = inquiry.ask("POST", target(), headers=headers, body=MALFORMED)
+            yield has_status(exchange, 400, "a malformed POST with If-None-Match")
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _compute(exchange: Exchange) -> Members:
+    compute: object = _members(exchange).get("compute")
+    return cast("Members", compute) if isinstance(compute, dict) else {}
+
+
+def _own_name(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        whole = inquiry.ask("GET", INSTANCE_TARGET)
+        yield has_status(whole, 200, f"GET {INSTANCE_TARGET}")
+        name: object = _compute(whole).get("name")
+        complaint = f"compute.name is {brief(name)} in {whole.outcome}"
+        is_name = isinstance(name, str) and bool(name)
+        yield Witness(
+            saw=f"compute.name {brief(name)}",
+            exchanges=(whole,),
+            complaint="" if is_name else complaint,
+        )
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _own_leaves(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        whole = inquiry.ask("GET", INSTANCE_TARGET)
+        compute = _compute(whole)
+        for leaf in LEAVES:
+            value: object = compute.get(leaf)
+            if not isinstance(value, str) or not value:
+                continue
+            path = f"{INSTANCE_PATH}/compute/{leaf}"
+            query = f"?api-version={INSTANCE_VERSION}&format=text"
+            exchange = inquiry.ask("GET", path + query)
+            complaint = ""
+            if exchange.status != HTTPStatus.OK or exchange.payload != value.encode(
+                "utf-8", "surrogatepass"
+            ):
+                complaint = f"compute.{leaf} is {brief(value)}, and as text "
+                complaint += exchange.outcome
+            yield Witness(
+                saw=f"compute/{leaf}: {brief(value)}",
+                exchanges=(whole, exchange),
+                complaint=complaint,
+            )
+
+    return judge(witnesses(), needs="an endpoint that says what its VM is called")
+
+
+def _instance_versions(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        exchange = inquiry.ask("GET", "/metadata/versions")
+        what = "GET /metadata/versions"
+        yield has_status(exchange, 200, what)
+        found = texts(_members(exchange).get("apiVersions"))
+        is_listed = found is not None and INSTANCE_VERSION in found
+        yield Witness(
+            saw=f"apiVersions with {INSTANCE_VERSION}",
+            exchanges=(exchange,),
+            complaint=""
+            if is_listed
+            else f"{what}: expected a list apiVersions with {INSTANCE_VERSION}, got "
+            f"{exchange.outcome}",
+        )
+        exchange = inquiry.ask("GET", INSTANCE_PATH)
+        what = f"GET {INSTANCE_PATH} without a version"
+        yield has_status(exchange, 400, what)
+        newest = texts(_members(exchange).get("newest-versions"))
+        is_own = newest is not None and newest != list(NEWEST_NAMES)
+        yield Witness(
+            saw=f"{what}: {brief(newest)}",
+            exchanges=(exchange,),
+            complaint=""
+            if is_own
+            else f"{what}: newest-versions is {brief(newest)}, and not its own",
+        )
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+def _continues(inquiry: Inquiry) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        exchange = inquiry.ask_first(target(), MALFORMED)
+        complaint = "" if exchange.goes_on else f"no 100, but {exchange.outcome}"
+        yield Witness(
+            saw="Expect: 100-continue got its 100",
+            exchanges=(exchange,),
+            complaint=complaint,
+        )
+        yield has_status(exchange, 400, "a malformed body after the 100")
+
+    return judge(witnesses(), needs=NOTHING)
+
+
+QUESTIONS = (
+    Question("1.1", "the address answers a POST", _address),
+    Question("1.2", "paths have no case", _paths),
+    Question("1.2", "unknown paths are 404", _unknown_paths),
+    Question("1.2", "other verbs are 405", _verbs),
+    Question("1.3", "anything else is no version", _other_versions),
+    Question("1.3", "other parameters are ignored", _other_parameters),
+    Question("1.6", "the header is required", _header_wanted),
+    Question("1.6", "the header has no case", _header_in_any_case),
+    Question("1.6", "the preview needs no header", _preview_without_header),
+    Question("1.6", "the first fault decides", _order_of_checks),
+    Question("1.7", "forwarded requests are refused", _forwarded),
+    Question("1.8", "a missing header is told in fixed words", _header_sentence),
+    Question("1.8", "a wrong version is told the newest three", _version_sentence),
+    Question("1.9", "a burst meets 429 with Retry-After", _limit),
+    Question("1.10", "an equal tag gets 304", _equal_tags),
+    Question("1.10", "other tags mean nothing", _other_tags),
+    Question("1.11", "a VM learns its own name", _own_name),
+    Question("1.11", "a leaf is its bare text", _own_leaves),
+    Question("1.11", "the instance has its own versions", _instance_versions),
+    Question("1.12", "a client may ask before its body", _continues),
+)

@@ -1,0 +1,152 @@
+"""What all public calls of the kit have in common.
+
+What is wrong with a call is told in a sentence, and every error of ours tells its hint
+wherever it is shown: in `str()`, and so in a report of pytest or unittest.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
+
+from forewarn.problems import did_you_mean, quoted
+from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.testing.kit.forms import Form, form_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Have a public method refuse values of another form, and tell its hints.
+
+    A wrong call raises RefusedError: a value of another form, a name that the method
+    does not have, too many values or too few.
+    """
+    call = _Call(function)
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
+            __tracebackhide__ = True
+            try:
+                call.check(args, kwargs)
+                return await cast("Any", function)(*args, **kwargs)
+            except ForewarnError as error:
+                tell_hint(error)
+                raise
+
+        return cast("Callable[P, R]", awaited)
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        try:
+            call.check(args, kwargs)
+            return function(*args, **kwargs)
+        except ForewarnError as error:
+            tell_hint(error)
+            raise
+
+    return called
+
+
+def tell_hint(error: ForewarnError) -> None:
+    """Have `str()` of an error tell its hint; `message` and `hint` stay as they are."""
+    if error.hint and error.args == (error.message,):
+        error.args = (f"{error.message}\nhint: {error.hint}",)
+
+
+class _Call:
+    """How a function is called: its signature, and the form of each parameter."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self._function)
+
+    @functools.cached_property
+    def _forms(self) -> Mapping[str, Form]:
+        _itself, *parameters = self._signature.parameters.values()
+        return {each.name: form_of(each.name, each.annotation) for each in parameters}
+
+    @functools.cached_property
+    def _listed(self) -> frozenset[str]:
+        """The parameter that takes any number of values, if there is one."""
+        parameters = self._signature.parameters.values()
+        return frozenset(
+            each.name for each in parameters if each.kind is each.VAR_POSITIONAL
+        )
+
+    def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        """Raise RefusedError for the first thing that is wrong."""
+        if len(args) == 1 and not kwargs and not self._needed:
+            return
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:
+            self._refuse(type(args[0]), args[1:], kwargs)
+        forms, listed = self._forms, self._listed
+        for name, value in bound.arguments.items():
+            form = forms.get(name)
+            if form is None:
+                continue
+            for each in cast("Sequence[object]", value) if name in listed else [value]:
+                form.check(name, each)
+
+    @functools.cached_property
+    def _needed(self) -> tuple[str, ...]:
+        _itself, *parameters = self._signature.parameters.values()
+        return tuple(
+            each.name
+            for each in parameters
+            if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
+        )
+
+    def _refuse(
+        self, kind: type, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> NoReturn:
+        """Raise RefusedError for a call of `kind` that cannot be bound."""
+        name = f"{kind.__name__}.{self._function.__name__}".removesuffix(".__init__")
+        _itself, *parameters = self._signature.parameters.values()
+        shown = ", ".join(_shown(parameters))
+        hint = f"It is {name}({shown})."
+        known = [
+            each.name for each in parameters if each.kind is not each.VAR_POSITIONAL
+        ]
+        placed = [
+            each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD
+        ]
+        for given in kwargs:
+            if given not in known:
+                meant = did_you_mean(given, known)
+                raise RefusedError(f"{name} has no {quoted(given)}{meant}", hint=hint)
+        if len(args) > len(placed) and not self._listed:
+            told = f"{name} takes {len(placed)} values without their names at most"
+            raise RefusedError(f"{told}, not {len(args)}", hint=hint)
+        for given in placed[: len(args)]:
+            if given in kwargs:
+                raise RefusedError(f"{name} got {given} twice", hint=hint)
+        there = {*placed[: len(args)], *kwargs}
+        missing = " and ".join(each for each in self._needed if each not in there)
+        raise RefusedError(f"{name} needs {missing}", hint=hint)
+
+
+def _shown(parameters: Sequence[inspect.Parameter]) -> list[str]:
+    """Return parameters as they are written, without their types."""
+    words: list[str] = []
+    for each in parameters:
+        is_named = each.kind is each.KEYWORD_ONLY
+        if is_named and not any(word.startswith("*") for word in words):
+            words.append("*")
+        word = f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name
+        words.append(word if each.default is each.empty else f"{word}={each.default!r}")
+    return words
+
+
+def shown_signature(function: Callable[..., object]) -> str:
+    """Return how a method is called, without types: `(count=1, *, vm='')`."""
+    _itself, *parameters = inspect.signature(function).parameters.values()
+    return f"({', '.join(_shown(parameters))})"

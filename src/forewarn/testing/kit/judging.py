@@ -1,0 +1,162 @@
+"""What is expected of one event, judged on the loop of its world.
+
+Both the waits of tests in threads and those of tests on an asyncio loop run this.
+"""
+
+from datetime import timedelta
+
+from forewarn.instants import Micros
+from forewarn.protocol.actors import ActorKind
+from forewarn.protocol.events import Event as StoredEvent
+from forewarn.protocol.events import EventStatus, EventType
+from forewarn.sim.scenario.telling import why_at_once
+from forewarn.testing.kit import telling
+from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.durations import Length, micros_of, seconds_of, told
+from forewarn.testing.kit.statuses import Approved, Status, has_come, status_of
+
+
+async def approval(core: AnyCore, event_id: str, seconds: float) -> Approved:
+    """Wait for an approval, on the loop of the world."""
+    __tracebackhide__ = True
+
+    def decided() -> Approved | StoredEvent | None:
+        stored = core.event(event_id)
+        found = _approved(core, stored)
+        if found is None and stored.status is EventStatus.REMOVED:
+            return stored
+        return found
+
+    found = await core.until(decided, seconds=seconds)
+    if isinstance(found, Approved):
+        return found
+    stored = core.event(event_id)
+    line = telling.event_line(stored)
+    if found is not None:
+        sentence = f"nobody approved {line}, and it is over"
+    else:
+        sentence = f"nobody approved {line} within {seconds:g} s"
+    sentence += _why_at_once(stored)
+    raise telling.failure(core, sentence, vms=_vms(stored))
+
+
+async def arrival(core: AnyCore, event_id: str, status: Status, seconds: float) -> None:
+    """Wait for a status, on the loop of the world."""
+    __tracebackhide__ = True
+
+    def decided() -> bool | None:
+        stored = core.event(event_id)
+        if has_come(stored, status):
+            return True
+        return False if stored.status is EventStatus.REMOVED else None
+
+    reached = await core.until(decided, seconds=seconds)
+    if reached:
+        return
+    stored = core.event(event_id)
+    sentence = f"{telling.event_line(stored)}: expected {status}"
+    if reached is None:
+        sentence += f" within {seconds:g} s"
+    raise telling.failure(
+        core,
+        sentence,
+        vms=_vms(stored),
+        reasons=core.reasons(stored.operation),
+    )
+
+
+async def coming(
+    core: AnyCore, event_type: EventType | None, vm: str, seconds: float
+) -> str:
+    """Wait for an event of a type, or any, that names a VM, or any; return its id."""
+    __tracebackhide__ = True
+    if vm:
+        core.check_vm(vm)
+
+    def come() -> str | None:
+        for event in core.live_events():
+            is_meant = event_type is None or event.event_type is event_type
+            if is_meant and (not vm or event.names(vm)):
+                return event.event_id
+        return None
+
+    found = await core.until(come, seconds=seconds)
+    if found is None:
+        what = event_type.value if event_type is not None else "event"
+        whose = f" of {vm}" if vm else ""
+        sentence = f"no {what}{whose} came within {seconds:g} s"
+        raise telling.failure(core, sentence, vms=[vm] if vm else [])
+    return found
+
+
+def judge_status(core: AnyCore, event_id: str, status: Status) -> None:
+    """Judge where it stands now, on the loop of the world."""
+    __tracebackhide__ = True
+    stored = core.event(event_id)
+    if status_of(stored) != status:
+        sentence = f"{telling.event_line(stored)}: expected {status}"
+        raise telling.failure(core, sentence, vms=_vms(stored))
+
+
+async def silence(core: AnyCore, event_id: str, seconds: float) -> None:
+    """Wait for no approval, on the loop of the world."""
+    __tracebackhide__ = True
+    found = await core.until(
+        lambda: _approved(core, core.event(event_id)), seconds=seconds
+    )
+    if found is not None:
+        stored = core.event(event_id)
+        sentence = f"{telling.approval(found.by, found.after)}; expected none"
+        raise telling.failure(core, sentence, vms=_vms(stored))
+
+
+def judge_approval(
+    core: AnyCore, event_id: str, by: str, within: Length | None
+) -> None:
+    """Judge the approval as it is now, on the loop of the world."""
+    __tracebackhide__ = True
+    if by and not by.startswith("("):
+        core.check_vm(by)
+    stored = core.event(event_id)
+    found = _approved(core, stored)
+    sentence = ""
+    if found is None:
+        sentence = f"nobody has approved {telling.event_line(stored)}"
+        sentence += _why_at_once(stored)
+    elif by and found.by != by:
+        said = telling.approval(found.by, found.after)
+        sentence = f"{said}; expected it from {by}"
+    elif within is not None and found.after.total_seconds() > seconds_of(within):
+        said = telling.approval(found.by, found.after)
+        bound = told(micros_of(within))
+        sentence = f"{said}; expected it within {bound}"
+    if sentence:
+        raise telling.failure(core, sentence, vms=_vms(stored))
+
+
+def _approved(core: AnyCore, stored: StoredEvent) -> Approved | None:
+    by, at = stored.approved_by, stored.approved_at
+    if not by or _is_by_policy(stored):
+        by, at = core.kept_back(stored.event_id)
+    if not by:
+        return None
+    return Approved(by=by, after=_length(at - stored.created))
+
+
+def _is_by_policy(stored: StoredEvent) -> bool:
+    """Tell whether it was approved when it was made, by nobody: a failure is."""
+    by = stored.approver
+    return by is not None and by.kind is ActorKind.POLICY
+
+
+def _why_at_once(stored: StoredEvent) -> str:
+    why = why_at_once(stored, "it")
+    return f": {why}" if why else ""
+
+
+def _vms(stored: StoredEvent) -> list[str]:
+    return [resource.vm for resource in stored.resources]
+
+
+def _length(micros: Micros) -> timedelta:
+    return timedelta(microseconds=micros)

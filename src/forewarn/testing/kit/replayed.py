@@ -1,0 +1,233 @@
+"""A world that replays a recording: what comes is what was, whatever clients do."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from forewarn.clock import Clock, SystemClock, VirtualClock
+from forewarn.instants import SECOND, Micros
+from forewarn.metadata.http import Request
+from forewarn.metadata.identity import Source
+from forewarn.metadata.server import Address
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.events import Event as StoredEvent
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from forewarn.sim.recording import Recording
+from forewarn.sim.replay import SPEED_MAX, Replay, load, vm_names
+from forewarn.sim.replay_judging import Facts, findings
+from forewarn.sim.scenario.model import Expected
+from forewarn.sim.world import START
+from forewarn.testing.kit import telling
+from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.durations import Length, seconds_of
+from forewarn.testing.kit.ending import Ending
+from forewarn.testing.kit.files import check_name
+from forewarn.testing.kit.listening import listening
+from forewarn.testing.kit.setup import Wanted
+from forewarn.testing.kit.waits import REPLAY_SECONDS
+
+VMS = 1
+"""VMs of a recording, unless somebody says otherwise: it was made in one."""
+
+
+HINT = "give the client its VM's address, or demand less by expect='asked' or 'none'"
+
+
+def recording_of(wanted: Wanted) -> Recording:
+    """Return the recording that a test wants replayed.
+
+    Raises RefusedError for what a replay cannot have, and RecordingError.
+    """
+    for name in ("together", "fleet", "settings", "enabled", "seed", "scenario"):
+        said = getattr(wanted, name)
+        if said not in (None, "", {}) and said is not False:
+            raise RefusedError(
+                f"{name} and replay do not go together", hint="leave one of them out"
+            )
+    if wanted.profile == "real":
+        raise RefusedError(
+            "the profile real and replay do not go together",
+            hint="a recording has the delays and the 429 of its own endpoint",
+        )
+    if wanted.vms is not None and not 1 <= wanted.vms <= fleets.VMS_MAX:
+        raise RefusedError(f"a world has 1 to {fleets.VMS_MAX} VMs, not {wanted.vms}")
+    if wanted.speed is not None and wanted.speed > SPEED_MAX:
+        raise RefusedError(f"speed must be at most {SPEED_MAX:g}, not {wanted.speed:g}")
+    file = Path(wanted.replay)
+    check_name(file)
+    return load(file)
+
+
+class ReplayCore(AnyCore):
+    """A replay on the shared loop."""
+
+    def __init__(
+        self, loop: LoopThread, replay: Replay, clock: Clock, expected: Expected
+    ) -> None:
+        """Stand on `replay`, which lives on `loop` by `clock`. Made on that loop.
+
+        `expected`: how much is demanded of clients in the end.
+        """
+        super().__init__(
+            loop,
+            journal=replay.journal,
+            faults=replay.faults,
+            ending=Ending(replay.stop),
+        )
+        self.replay = replay
+        self.expected = expected
+        self._clock = clock
+        ring = self.bell.ring
+        replay.on_moment = lambda _moment: ring()
+        if isinstance(clock, VirtualClock):
+            replay.await_first()
+            return
+        replay.start(wait_seconds=None)
+        assert replay.ticker is not None, "it was started"
+        replay.ticker.add_done_callback(lambda _ticker: ring())
+
+    @classmethod
+    def begin(cls, loop: LoopThread, wanted: Wanted) -> "ReplayCore":
+        """Return the core of a new world; raises as `recording_of`, and StartError."""
+        recording = recording_of(wanted)
+        vms = vm_names(recording, wanted.vms or VMS)
+        is_virtual = wanted.clock == "virtual"
+
+        async def made() -> ReplayCore:
+            clock = VirtualClock(START) if is_virtual else SystemClock()
+            replay = Replay(recording, clock=clock, speed=wanted.speed or 1.0)
+            try:
+                for vm in vms:
+                    with listening(vm):
+                        await replay.open(vm)
+            except BaseException:
+                await replay.stop()
+                raise
+            return cls(loop, replay, clock, Expected(wanted.expect))
+
+        return loop.wait(made())
+
+    @property
+    def has_own_time(self) -> bool:
+        """Tell whether time passes only when a test lets it."""
+        return isinstance(self._clock, VirtualClock)
+
+    @property
+    def seconds_left(self) -> float:
+        """Return how long the rest of the recording takes, on the loop."""
+        replay = self.replay
+        return max(replay.recording.length - replay.elapsed, 0) / replay.speed / SECOND
+
+    # What kind of world it is
+
+    @property
+    def instant(self) -> Micros:
+        """Return the world's time as an instant."""
+        return self._clock.now()
+
+    def addresses(self) -> Mapping[str, Address]:
+        """Return where each VM is served, on the loop."""
+        return self.replay.server.addresses()
+
+    def find_event(self, event_id: str) -> StoredEvent | None:
+        """Return an event by its id, on the loop, once it has been shown."""
+        return self.replay.events.find(event_id)
+
+    def live_events(self) -> list[StoredEvent]:
+        """Return the events that documents show, the oldest first, on the loop."""
+        return [*self.replay.events.live]
+
+    def reasons(self, operation_id: str) -> list[str]:  # noqa: ARG002 - as the others
+        """Return nothing: nothing holds what has been."""
+        return []
+
+    def kept_back(self, event_id: str) -> tuple[str, Micros]:  # noqa: ARG002 - the same
+        """Return that nobody is kept back."""
+        return "", 0
+
+    def glance(self, vm: str, request: Request) -> object:
+        """Return what a VM would be answered at once, on the loop; nobody notes it."""
+        return self.replay.endpoint.handle(
+            request,
+            Source(address="", vm=vm),
+            now=self._clock.now(),
+            monotonic=self._clock.monotonic(),
+        )
+
+    def advance(self, by: Micros) -> None:
+        """Let time pass at once, on the loop; see `Replay.leap`."""
+        self.replay.leap(by)
+        self.bell.ring()
+
+    def step(self) -> Micros:
+        """Let time pass until the next moment, on the loop; return how much did."""
+        if not self.replay.has_begun:
+            self.advance(0)
+            return 0
+        due = self.replay.next_at
+        if due is None:
+            return 0
+        far = max(due - self.instant, 0)
+        self.advance(far)
+        return far
+
+    def pause(self) -> None:
+        """Have nothing new come until `resume`, on the loop."""
+        self.replay.pause()
+
+    def resume(self) -> None:
+        """Go on after a pause, on the loop."""
+        self.replay.resume()
+
+
+def replaying(core: AnyCore) -> ReplayCore:
+    """Return a world as one that replays a recording; refuse any other."""
+    if not isinstance(core, ReplayCore):
+        raise RefusedError(
+            "this world replays no recording", hint="replay='maintenance.jsonl'"
+        )
+    return core
+
+
+async def over(core: ReplayCore, timeout: Length | None) -> list[str]:
+    """Wait on the loop for the end of the recording; return the ids of its events."""
+    __tracebackhide__ = True
+    replay, loop = core.replay, asyncio.get_running_loop()
+    if core.has_own_time and not replay.is_over:
+        raise RefusedError(
+            "time stands still in this world, and so does the recording",
+            hint="let it pass by `advance` or `step`, or use the clock 'machine'",
+        )
+    seconds = REPLAY_SECONDS if timeout is None else seconds_of(timeout)
+    ends = loop.time() + seconds
+    if not await core.until(lambda: replay.has_begun or None, seconds=seconds):
+        sentence = f"nobody asked within {seconds:g} s, so the recording did not begin"
+        raise telling.failure(core, sentence, vms=[])
+    if timeout is None:
+        seconds = core.seconds_left + REPLAY_SECONDS
+        ends = loop.time() + seconds
+    if not await core.until(
+        lambda: replay.is_over or None, seconds=max(ends - loop.time(), 0.0)
+    ):
+        sentence = f"the recording was not over within {seconds:g} s"
+        raise telling.failure(core, sentence, vms=[])
+    return [event.event_id for event in replay.events.all]
+
+
+def judge(core: ReplayCore) -> None:
+    """Raise NotSeenError for what was expected of clients by now, on the loop."""
+    __tracebackhide__ = True
+    replay = core.replay
+    facts = Facts(
+        recording=replay.recording,
+        events=replay.events.all,
+        vms=replay.vms,
+        asked=replay.asked,
+        is_over=True,
+    )
+    failed = [each for each in findings(facts, core.expected) if each.failed]
+    if failed:
+        lines = [f"  {each.sentence}" for each in failed]
+        sentence = "\n".join(["the recording was not lived up to:", *lines])
+        raise telling.failure(core, f"{sentence}\n  {HINT}", vms=[])

@@ -1,0 +1,99 @@
+"""The VMs and hosts of a world, by the names that a test gives them."""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from forewarn.control import fleet_changes
+from forewarn.fleet.file import read_fleet
+from forewarn.service.listening import StartError
+from forewarn.sim import vms as fleet_vms
+from forewarn.sim.vms import NewVm
+from forewarn.testing.kit import orders
+from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.core import live
+from forewarn.testing.kit.files import fleet_text
+from forewarn.testing.kit.forms import flat
+from forewarn.testing.kit.names import unknown
+from forewarn.testing.kit.vm import Vm
+
+
+class Roster:
+    """Who is in a world."""
+
+    def __init__(self, core: AnyCore) -> None:
+        """Know those who are there now."""
+        self._core = core
+        self._vms: dict[str, Vm] = {}
+        self._refresh()
+
+    @property
+    def vms(self) -> tuple[Vm, ...]:
+        """Return all VMs, also those that were deleted meanwhile."""
+        return tuple(self._vms.values())
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the names of all hosts."""
+        return tuple(live(self._core).read(orders.host_names))
+
+    def vm(self, name: str) -> Vm:
+        """Return a VM by its name; refuse an unknown one."""
+        found = self._find(name)
+        if found is None:
+            raise unknown("VM", name, self._vms)
+        return found
+
+    def named(self, names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
+        """Return the names of VMs, one by one or in lists; refuse unknown ones."""
+        return tuple(self.vm(name).name for name in flat(names))
+
+    def hosts_named(self, names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
+        """Return the names of hosts, as `named` does."""
+        found, known = flat(names), self.hosts
+        for name in found:
+            if name not in known:
+                raise unknown("host", name, known)
+        return found
+
+    def check_target(self, name: str) -> None:
+        """Refuse what is the name neither of a host nor of a VM."""
+        hosts = self.hosts
+        if name not in hosts and self._find(name) is None:
+            raise unknown("host or VM", name, [*hosts, *self._vms])
+
+    def add(self, new: NewVm) -> Vm:
+        """Add a VM; raises RefusedError, BadRequestError and StartError."""
+        core = live(self._core)
+        if new.host:
+            self.hosts_named([new.host])
+        core.order(lambda work: fleet_vms.add(work, new))
+        try:
+            core.wait(core.open_all())
+        except StartError:
+            self.remove(new.name)
+            raise
+        return self.vm(new.name)
+
+    def remove(self, name: str) -> None:
+        """Take a VM out of the fleet; refuse an unknown one."""
+        live(self._core).order(lambda work: fleet_vms.remove(work, name))
+
+    def apply(self, fleet: str | Path) -> None:
+        """Have another fleet; raises FleetFileError, RefusedError and StartError."""
+        wanted = read_fleet(fleet_text(fleet), name="fleet")
+        core = live(self._core)
+        core.order(lambda work: fleet_changes.apply(work, wanted))
+        core.wait(core.open_all())
+        self._refresh()
+
+    def _find(self, name: str) -> Vm | None:
+        if name not in self._vms and not self._core.has_ended:
+            # Others may have added it: a scenario, or the operator API.
+            self._refresh()
+        return self._vms.get(name)
+
+    def _refresh(self) -> None:
+        core = self._core
+        for name, (host, port) in core.call(core.addresses).items():
+            if name not in self._vms:
+                self._vms[name] = Vm(core, name, f"http://{host}:{port}")

@@ -1,0 +1,116 @@
+"""What a test does to several hosts or VMs of a world in one order."""
+
+from collections.abc import Collection
+
+from forewarn.testing.kit import orders
+from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.calls import checked
+from forewarn.testing.kit.core import live
+from forewarn.testing.kit.durations import Length
+from forewarn.testing.kit.event import Event
+from forewarn.testing.kit.orders import Decide, Wishing
+from forewarn.testing.kit.roster import Roster
+
+
+class Several:
+    """The part of a world that gives orders about several at once."""
+
+    _core: AnyCore
+    _roster: Roster
+
+    @checked
+    def maintain(
+        self,
+        *hosts: str | Collection[str],
+        impact: orders.Impact,
+        duration: Length | None = None,
+        description: str | None = None,
+        at_once: int | None = None,
+    ) -> list[Event]:
+        """Maintain hosts, at most `at_once` at a time; return the first hosts' events.
+
+        The other hosts are announced when their turn comes.
+        """
+        wanted = Wishing(duration=duration, description=description, at_once=at_once)
+        action = orders.action_of(impact)
+        return self._made(
+            orders.maintain(self._roster.hosts_named(hosts), action, wanted)
+        )
+
+    @checked
+    def terminate(
+        self,
+        *vms: str | Collection[str],
+        notice: Length | None = None,
+        description: str | None = None,
+    ) -> list[Event]:
+        """Delete VMs on one order: one NotBefore, and all together (3.6)."""
+        wanted = Wishing(notice=notice, description=description)
+        return self._made(orders.terminate(self._roster.named(vms), wanted))
+
+    @checked
+    def preempt(
+        self,
+        *vms: str | Collection[str],
+        notice: Length | None = None,
+        description: str | None = None,
+    ) -> list[Event]:
+        """Evict VMs as Spot VMs, which they need not be here (5.6)."""
+        wanted = Wishing(notice=notice, description=description)
+        core = live(self._core)
+        return self._made(orders.evict(core, self._roster.named(vms), wanted))
+
+    evict = preempt
+    """The operator's word for it."""
+
+    @checked
+    def stage(
+        self,
+        *vms: str | Collection[str],
+        type: str,  # noqa: A002 - the wire's own word
+        notice: Length = 0.0,
+        source: str | None = None,
+        duration: Length | None = None,
+        description: str | None = None,
+        migrates: bool = False,
+    ) -> list[Event]:
+        """Show VMs an event of any type and notice: one for each host and scope."""
+        wanted = Wishing(notice=notice, duration=duration, description=description)
+        kind = orders.event_type_of(type)
+        origin = orders.source_of(source, kind)
+        named = self._roster.named(vms)
+        return self._made(
+            orders.staging(kind, origin, named, wanted, migrates=migrates)
+        )
+
+    @checked
+    def fail(self, name: str) -> list[Event]:
+        """Have a host or a VM go down without notice (5.5)."""
+        self._roster.check_target(name)
+        return self._made(orders.fail(name))
+
+    @checked
+    def restore(self, name: str) -> None:
+        """Have a host or a VM run again: the events of its failure go."""
+        self._roster.check_target(name)
+        live(self._core).order(orders.restore(name))
+
+    @checked
+    def withhold(self, *vms: str | Collection[str]) -> None:
+        """Keep approvals of these VMs back; see `Vm.withhold`."""
+        for name in self._roster.named(vms):
+            self._roster.vm(name).withhold()
+
+    @checked
+    def release(self, *vms: str | Collection[str]) -> None:
+        """Let approvals of these VMs count; see `Vm.release`."""
+        for name in self._roster.named(vms):
+            self._roster.vm(name).release()
+
+    def _made(self, decide: Decide) -> list[Event]:
+        core = live(self._core)
+
+        def make() -> list[str]:
+            return [event.event_id for event in orders.made(core, decide)]
+
+        return [Event(core, event_id) for event_id in core.call(make)]

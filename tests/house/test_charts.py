@@ -1,0 +1,340 @@
+"""The Helm charts: their pages, schemas and templates know the same values.
+
+helm itself is seldom there; without it nothing here draws a template.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy import dashboards
+from forewarn.agent.options import environment_name as agent_environment_name
+from forewarn.cli import parser
+from forewarn.service.options import OPTIONS, environment_name
+from tests.support import plain_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+MANIFESTS = DEPLOY / "kubernetes"
+
+SERVICE_DRAWN = {
+    "plain": (),
+    "tokens": ("--set", "admin.tokens={alice:0123456789abcdef01234567}"),
+    "secret": ("--set", "admin.existingSecret=theirs"),
+    "everything": (
+        *("--set", "fleet=[[host]]", "--set", "hostNetwork=true"),
+        *("--set", "metadata.type=LoadBalancer", "--set", "persistence.enabled=false"),
+        *("--set", "imagePullSecrets[0].name=pull", "--set", "priorityClassName=high"),
+        *("--set", "podLabels.a=b", "--set", "podAnnotations.a=b"),
+        *("--set", "serviceAccount.annotations.a=b", "--set", "nodeSelector.a=b"),
+        *("--set", "metadata.annotations.a=b", "--set", "metadata.loadBalancerIP=::1"),
+        *("--set", "tolerations[0].operator=Exists", "--set", "extraEnv[0].name=A"),
+        *("--set", "admin.existingSecret=theirs", "--set", "admin.tlsSecret=tls"),
+    ),
+    "peers": (
+        *("--set", "admin.existingSecret=theirs"),
+        *("--set", "networkPolicy.adminFrom[0].ipBlock.cidr=192.0.2.0/24"),
+    ),
+    "claim": ("--set", "persistence.existingClaim=theirs"),
+}
+
+AGENT_DRAWN = {
+    "plain": (),
+    "everything": (
+        *("--set", "settings=poll = '1s'", "--set", "rbac.deletePods=true"),
+        *("--set", "rbac.leases=true"),
+        *("--set", "podMonitor.enabled=true", "--set", "podMonitor.labels.release=a"),
+        *("--set", "dashboard.enabled=true", "--set", "extraEnv[0].name=A"),
+        *("--set", "imagePullSecrets[0].name=pull", "--set", "priorityClassName="),
+        *("--set", "podLabels.a=b", "--set", "podAnnotations.a=b"),
+        *("--set", "fullnameOverride=other", "--set", "maxUnavailable=2"),
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A chart, with its page and values that take every branch of its templates."""
+
+    name: str
+    page: str
+    drawn: Mapping[str, tuple[str, ...]]
+
+    @property
+    def folder(self) -> Path:
+        return DEPLOY / "helm" / self.name
+
+    def template(self, name: str) -> str:
+        return (self.folder / "templates" / name).read_text("utf-8")
+
+    def values(self) -> dict[str, Any]:
+        text = (self.folder / "values.yaml").read_text("utf-8")
+        return dict(flat(plain_yaml.read(text)))
+
+    def page_text(self) -> str:
+        return (ROOT / "docs" / self.page).read_text("utf-8")
+
+
+SERVICE = Chart(name="forewarn", page="helm.md", drawn=SERVICE_DRAWN)
+AGENT = Chart(name="forewarn-agent", page="helm-agent.md", drawn=AGENT_DRAWN)
+CHARTS = (SERVICE, AGENT)
+each_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
+
+
+def flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value that is none of a table, with its whole name."""
+    if isinstance(values, dict) and values:
+        for key, value in values.items():
+            yield from flat(value, f"{name}.{key}" if name else key)
+    else:
+        yield name, values
+
+
+@each_chart
+def test_the_page_has_every_value_with_its_default(chart: Chart) -> None:
+    text = chart.page_text()
+    rows = re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", text, re.MULTILINE)
+    shown = dict(rows)
+    assert len(rows) == len(shown)
+    wanted = {
+        name: value if isinstance(value, str) and value else json.dumps(value)
+        for name, value in chart.values().items()
+    }
+    assert shown == wanted
+
+
+@each_chart
+def test_the_templates_use_every_value_and_no_other(chart: Chart) -> None:
+    used: set[str] = set()
+    for file in (chart.folder / "templates").iterdir():
+        used |= set(re.findall(r"\.Values\.(\w+(?:\.\w+)*)", file.read_text("utf-8")))
+    names = chart.values()
+    for each in used:
+        assert any(f"{name}.".startswith(f"{each}.") for name in names), each
+    for name in names:
+        assert any(f"{name}.".startswith(f"{each}.") for each in used), name
+
+
+@each_chart
+def test_the_schema_knows_every_value_and_no_other(chart: Chart) -> None:
+    schema = json.loads((chart.folder / "values.schema.json").read_text("utf-8"))
+    free: set[str] = set()
+
+    def walk(part: dict[str, Any], name: str) -> Iterator[str]:
+        for key, value in part["properties"].items():
+            own = f"{name}.{key}" if name else key
+            if "properties" in value:
+                assert value["additionalProperties"] is False, own
+                yield from walk(value, own)
+            elif value == {"type": "object"}:
+                free.add(own)
+            else:
+                yield own
+
+    known = {*walk(schema, "")}
+    assert schema["additionalProperties"] is False
+    for name in chart.values():
+        inside = {each for each in free if f"{name}.".startswith(f"{each}.")}
+        assert name in known or inside, name
+    # Every chart has `global`, whether it wants it or not.
+    assert known - set(chart.values()) == set()
+    assert "global" in free
+
+
+def test_the_charts_variables_and_words_are_the_programs() -> None:
+    text = SERVICE.template("statefulset.yaml")
+    known = {environment_name(name) for name in OPTIONS}
+    used = set(re.findall(r"- name: (FOREWARN_\w+)", text))
+    assert used <= known
+    assert "FOREWARN_STORE_URL" in used
+    words = re.findall(r"^ +- (serve|--?[a-z-]+|/etc/\S+)$", text, re.MULTILINE)
+    given = [each for each in words if not each.startswith("/etc/forewarn-tokens")]
+    assert given[0] == "serve"
+    parser.build(given).parse_args(given)
+
+
+def test_the_chart_asks_for_pages_that_the_service_has() -> None:
+    text = SERVICE.template("statefulset.yaml")
+    assert set(re.findall(r'"path" "(/\w+)"', text)) == {"/healthz", "/readyz"}
+    api = (ROOT / "docs" / "api.md").read_text("utf-8")
+    assert "/healthz" in api
+    assert "/readyz" in api
+
+
+@each_chart
+def test_the_page_sets_values_that_there_are(chart: Chart) -> None:
+    text = chart.page_text()
+    keys = re.findall(r"--set(?:-file)? '?([\w.]+)=", text)
+    assert len(keys) > 4
+    assert set(keys) <= set(chart.values())
+
+
+def test_there_is_never_a_second_pod() -> None:
+    assert "\n  replicas: 1\n" in SERVICE.template("statefulset.yaml")
+    assert "replica" not in (SERVICE.folder / "values.yaml").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("chart", "drawn"),
+    [(chart, drawn) for chart in CHARTS for drawn in chart.drawn],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_helm_takes_the_chart(chart: Chart, drawn: str) -> None:
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("helm is not installed")
+    folder = str(chart.folder)
+    for words in (("lint", "--strict", folder), ("template", "forewarn", folder)):
+        done = subprocess.run(
+            [program, *words, *chart.drawn[drawn]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("setting", ["hostNetwork=true", "admin.tlsSecret=tls"])
+def test_helm_refuses_what_needs_tokens(setting: str) -> None:
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("helm is not installed")
+    done = subprocess.run(
+        [program, "template", "forewarn", str(SERVICE.folder), "--set", setting],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "admin.tokens or admin.existingSecret" in done.stderr
+
+
+# The agent's chart and the plain manifests
+
+
+def test_the_agents_chart_gives_the_rights_of_the_manifests() -> None:
+    """And more where pods may be deleted or Leases kept, which its values say."""
+    text = AGENT.template("rbac.yaml")
+    leases = "coordination.k8s.io", ("leases",), ("get", "create", "update")
+    for value, rule in (
+        ("deletePods", ("", ("pods",), ("delete",))),
+        ("leases", leases),
+    ):
+        [more] = re.findall(
+            rf"{{{{- if \.Values\.rbac\.{value} }}}}\n(.*?) *{{{{- end }}}}",
+            text,
+            re.DOTALL,
+        )
+        assert rules(more) == [rule]
+        text = text.replace(more, "")
+    wanted = [
+        rule
+        for name in ("clusterrole.yaml", "role.yaml")
+        for rule in rules((MANIFESTS / name).read_text("utf-8"))
+    ]
+    assert rules(text) == wanted
+
+
+def rules(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    found = re.findall(
+        r"- apiGroups: \[(.*?)\]\n +resources: \[(.*?)\]\n +verbs: \[(.*?)\]", text
+    )
+    return [
+        (json.loads(group), words(resources), words(verbs))
+        for group, resources, verbs in found
+    ]
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(f"[{text}]"))
+
+
+def test_the_agents_chart_starts_pods_as_the_manifest_does() -> None:
+    """Each line of the manifest's container is in the template, but what is a value."""
+    text = AGENT.template("daemonset.yaml")
+    lines = [line.strip() for line in text.splitlines()]
+    manifest = (MANIFESTS / "daemonset.yaml").read_text("utf-8")
+    container = manifest[manifest.index("      containers:") :]
+    values = {"cpu: 10m", "memory: 32Mi", "memory: 128Mi", "requests:", "limits:"}
+    for line in container.splitlines():
+        told = line.strip()
+        is_value = told in values or told.startswith(
+            ("image: ", "name: forewarn-agent")
+        )
+        if told and not told.startswith("#") and not is_value:
+            assert told in lines, told
+    shown = AGENT.values()
+    assert shown["tolerations"] == [{"operator": "Exists"}]
+    for name, told in (("requests.cpu", "10m"), ("limits.memory", "128Mi")):
+        assert shown[f"resources.{name}"] == told
+
+
+def test_the_agents_chart_has_the_files_that_it_reads() -> None:
+    used: set[str] = set()
+    for file in (AGENT.folder / "templates").iterdir():
+        used |= set(re.findall(r'\.Files\.Get "([^"]+)"', file.read_text("utf-8")))
+    assert used == {"agent.toml", "dashboard.json"}
+    for name, origin in (
+        ("agent.toml", MANIFESTS / "agent.toml"),
+        ("dashboard.json", dashboards.FOLDER / "forewarn-agent.json"),
+    ):
+        assert (AGENT.folder / name).read_bytes() == origin.read_bytes(), name
+
+
+def test_the_right_to_keep_a_lock_is_given_in_each_way_alike() -> None:
+    folder = DEPLOY / "kubernetes-lock"
+    role = plain_yaml.read((folder / "role.yaml").read_text("utf-8"))
+    binding = plain_yaml.read((folder / "rolebinding.yaml").read_text("utf-8"))
+    [rule] = role["rules"]
+    assert rule == {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "update"],
+    }
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    account = plain_yaml.read((MANIFESTS / "serviceaccount.yaml").read_text("utf-8"))
+    [subject] = binding["subjects"]
+    assert (subject["name"], subject["namespace"]) == (
+        account["metadata"]["name"],
+        account["metadata"]["namespace"],
+    )
+    # The page shows the role as it is, and the chart has the same rule.
+    text = (folder / "role.yaml").read_text("utf-8")
+    shown = text.partition("another one.\n")[2]
+    page = (ROOT / "docs" / "agent-locks.md").read_text("utf-8")
+    assert f"```yaml\n{shown}```" in page
+    assert shown.partition("rules:\n")[2] in AGENT.template("rbac.yaml")
+    whole = plain_yaml.read((folder / "kustomization.yaml").read_text("utf-8"))
+    files = {each.name for each in folder.iterdir()} - {"kustomization.yaml"}
+    assert {*whole["resources"]} == {"../kubernetes", *files}
+
+
+def test_the_agents_metrics_are_opened_in_both_ways_alike() -> None:
+    folder = DEPLOY / "kubernetes-monitoring"
+    monitor = plain_yaml.read((folder / "podmonitor.yaml").read_text("utf-8"))
+    patch = plain_yaml.read((folder / "daemonset.yaml").read_text("utf-8"))
+    [container] = patch["spec"]["template"]["spec"]["containers"]
+    [port] = container["ports"]
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] == port["name"]
+    [variable] = container["env"]
+    assert variable["name"] == agent_environment_name("listen")
+    assert variable["value"] == f"0.0.0.0:{port['containerPort']}"
+    base = plain_yaml.read((MANIFESTS / "daemonset.yaml").read_text("utf-8"))
+    labels = base["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"] == labels
+    # The job of the alerts and of the dashboard.
+    assert labels[monitor["spec"]["jobLabel"]] == "forewarn-agent"
+    text = AGENT.template("podmonitor.yaml") + AGENT.template("daemonset.yaml")
+    for told in (f"port: {port['name']}", variable["name"], endpoint["path"]):
+        assert told in text, told

@@ -1,0 +1,139 @@
+"""`forewarn conform` as a command: lines, reports, statuses, Ctrl-C."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from socketserver import BaseRequestHandler
+
+import pytest
+
+from forewarn.cli import conform, main
+from forewarn.instants import parse_instant
+from forewarn.testing.client import EVENTS_PATH
+from forewarn.testing.conformance.request_questions import BURST
+from tests.spec.mock_imitation import Mock
+from tests.spec.small_servers import Careless, listening
+
+pytestmark = pytest.mark.system
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x00\xff\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n{",
+    ],
+)
+def test_what_is_no_http_is_status_3(
+    answer: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    with listening(Broken) as url:
+        assert main(["conform", url]) == 3
+    assert "no HTTP answer" in capsys.readouterr().err
+
+
+def test_the_command_reports_and_fails(
+    mock: tuple[Mock, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, url = mock
+    file = tmp_path / "report.md"
+    assert main(["conform", url, "--report", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "fail       the header is required" in out
+    assert "1.5   not tried  Terminate is hidden before 2019-01-01: needs a Term" in out
+    assert " -> " not in out
+    assert "| 1.6 | the header is required | fail |" in file.read_text("utf-8")
+    assert main(["conform", url, "--json"]) == 1
+    value = json.loads(capsys.readouterr().out)
+    assert (value["format"], value["passed"]) == (2, False)
+
+
+def test_the_command_shows_its_evidence_on_demand(
+    mock: tuple[Mock, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, url = mock
+    file = tmp_path / "report.json"
+    main(["conform", url, "--evidence", "--report", str(file)])
+    out = capsys.readouterr().out
+    assert "GET /metadata/scheduledEvents?api-version=2020-07-01 -> 404 b'<" in out
+    value = json.loads(file.read_text("utf-8"))
+    exchanges = {each["number"]: each for each in value["exchanges"]}
+    for finding in value["findings"]:
+        assert bool(finding["evidence"]) == (finding["verdict"] != "not tried")
+        assert bool(finding["needs"]) == (finding["verdict"] == "not tried")
+        for witness in finding["evidence"]:
+            assert witness["exchanges"]
+            assert all(number in exchanges for number in witness["exchanges"])
+    [broken] = [
+        finding
+        for finding in value["findings"]
+        if finding["expected"] == "ids are GUIDs in upper case"
+    ]
+    seen = exchanges[broken["evidence"][0]["exchanges"][0]]
+    assert json.loads(seen["answer"]["body"])["Events"][0]["EventStatus"] == "Scheduled"
+    assert parse_instant(seen["at"]) > 0
+
+
+def test_ctrl_c_ends_the_watch_and_the_report_is_made(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the middle of a read, of which the burst of 1.9 has fewer in a row."""
+    reads = [0]
+
+    class Interrupting(Careless):
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server looks for
+            plain = self.path == f"{EVENTS_PATH}?api-version=2020-07-01"
+            reads[0] = reads[0] + 1 if plain else 0
+            if reads[0] == 2 * BURST:
+                os.kill(os.getpid(), signal.SIGINT)
+            super().do_GET()
+
+    monkeypatch.setattr(conform, "POLL_SECONDS", 0.0001)
+    with listening(Interrupting) as url:
+        assert main(["conform", url, "--watch", "24h"]) == 1
+    summary = capsys.readouterr().out.splitlines()[-1]
+    assert summary.endswith("; the watch ended early: it was interrupted")
+
+
+def test_a_speed_is_a_number_above_0(capsys: pytest.CaptureFixture[str]) -> None:
+    for speed in ("0", "-1", "fast", "nan", "inf"):
+        assert main(["conform", "http://127.0.0.1:9", "--speed", speed]) == 2
+        assert f"--speed: '{speed}' is not a number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["nowhere/report.md", ""])
+def test_a_report_that_cannot_be_written_is_told_of_before_anything_is_asked(
+    mock: tuple[Mock, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    place: str,
+) -> None:
+    server, url = mock
+    event = server.event
+    words = ["conform", url, "--approve", "--report", str(tmp_path / place)]
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert "cannot be written" in told.err
+    assert (told.out, server.event) == ("", event)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://x"])
+def test_what_is_no_url_is_told_with_what_to_do(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conform", url]) == 2
+    told = capsys.readouterr().err
+    assert "is not a URL such as" in told
+    assert "hint: name the host and port" in told
+
+
+def test_nobody_there_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conform", "http://127.0.0.1:9"]) == 3
+    assert "cannot be reached" in capsys.readouterr().err
+    assert main(["conform", "http://127.0.0.1:9", "--watch", "soon"]) == 2

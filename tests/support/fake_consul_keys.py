@@ -1,0 +1,59 @@
+"""A fake of Consul's keys: values, and writes that are guarded by ModifyIndex.
+
+It answers as Consul's HTTP API is documented to: values are in base64, a write with `cas`
+says true or false, and `cas=0` makes a key only where there is none.
+"""
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.json_api import Answered, Asked, JsonApi
+
+_KEYS = "/v1/kv/"
+
+
+@dataclass(slots=True)
+class FakeConsulKeys(JsonApi):
+    """One agent of Consul."""
+
+    token: str = ""
+    """The one that may do everything; empty: there are no ACLs."""
+    keys: dict[str, tuple[int, bytes]] = field(
+        default_factory=dict[str, tuple[int, bytes]], init=False
+    )
+    """The ModifyIndex and the value of each."""
+    index: int = field(default=1_000, init=False)
+
+    def answer(self, asked: Asked) -> Answered:
+        if asked.headers.get("x-consul-token", "") != self.token:
+            text = "Permission denied: token lacks permission 'key:write'"
+            return Answered(status=403, text=text)
+        key = asked.path.removeprefix(_KEYS)
+        if asked.method == "GET" and key in self.keys:
+            return Answered([self._entry(key)])
+        if asked.method == "GET":
+            return Answered(status=404, text="")
+        if asked.method == "PUT":
+            return Answered(self._put(key, asked))
+        return Answered(status=405, text="method not allowed")
+
+    def _entry(self, key: str) -> dict[str, Any]:
+        index, value = self.keys[key]
+        return {
+            "LockIndex": 0,
+            "Key": key,
+            "Flags": 0,
+            "Value": base64.b64encode(value).decode() if value else None,
+            "CreateIndex": 1_000,
+            "ModifyIndex": index,
+        }
+
+    def _put(self, key: str, asked: Asked) -> bool:
+        known, _ = self.keys.get(key, (0, b""))
+        if "cas" in asked.query and int(asked.query["cas"]) != known:
+            return False
+        self.index += 1
+        self.keys[key] = self.index, json.dumps(asked.body).encode()
+        return True

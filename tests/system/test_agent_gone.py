@@ -1,0 +1,212 @@
+"""A real agent, and an endpoint that answers empty bodies, begins anew, or changes IDs."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Stage
+from tests.support.agents import DRAIN, AgentProcess, Did
+from tests.support.processes import eventually
+from tests.support.scripted import Scripted, plain
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.1")]
+
+VM = "web_0"
+GONE_AFTER = """
+[gone_after]
+scheduled = "300ms"
+started = "600ms"
+empty = "1s"
+reset = "4s"
+"""
+
+
+class Metadata:
+    """A metadata server that says what a test wants, for as long as it wants it."""
+
+    def __init__(self) -> None:
+        self.body = b""
+        self.incarnation = 0
+        self._server = Scripted(self)
+        self.url = self._server.url
+
+    def __iter__(self) -> "Metadata":
+        return self
+
+    def __next__(self) -> bytes:
+        return plain(self.body)
+
+    def show(self, *events: dict[str, object], incarnation: int = 0) -> None:
+        """Show a document, with the next incarnation or another one."""
+        self.incarnation = incarnation or self.incarnation + 1
+        document = {"DocumentIncarnation": self.incarnation, "Events": events}
+        self.body = json.dumps(document).encode()
+
+    def be_empty(self) -> None:
+        self.body = b""
+
+    def asked(self) -> int:
+        """Return how often it was asked for the document."""
+        return sum(each.startswith(b"GET") for each in self._server.requests)
+
+    def approved(self) -> list[str]:
+        """Return the events that were approved, in their order."""
+        posts = [each for each in self._server.requests if each.startswith(b"POST")]
+        bodies = [json.loads(each.partition(b"\r\n\r\n")[2]) for each in posts]
+        return [body["StartRequests"][0]["EventId"] for body in bodies]
+
+    def close(self) -> None:
+        self._server.end()
+
+
+@pytest.fixture
+def metadata() -> Iterator[Metadata]:
+    with closing(Metadata()) as made:
+        yield made
+
+
+@pytest.fixture
+def agent(metadata: Metadata, tmp_path: Path) -> Iterator[AgentProcess]:
+    made = AgentProcess(
+        tmp_path / VM,
+        metadata.url,
+        f"{DRAIN}{GONE_AFTER}",
+        top=f'name = "{VM}"',
+        pages=True,
+    )
+    try:
+        yield made
+    finally:
+        with suppress(OSError):
+            made.process.kill()
+        made.process.wait()
+
+
+def event(event_id: str = "E1", *, is_started: bool = False) -> dict[str, object]:
+    """Return an event of this VM, as it is on the wire."""
+    return {
+        "EventId": event_id,
+        "EventStatus": "Started" if is_started else "Scheduled",
+        "EventType": "Reboot",
+        "ResourceType": "VirtualMachine",
+        "Resources": [VM],
+        "NotBefore": "" if is_started else "Fri, 01 Jan 2100 00:00:00 GMT",
+        "Description": "",
+        "EventSource": "Platform",
+        "DurationInSeconds": -1,
+    }
+
+
+def prepared_and_started(metadata: Metadata, agent: AgentProcess) -> None:
+    """Have an event prepared for, approved and started."""
+    metadata.show(event())
+    eventually(metadata.approved, bool)
+    metadata.show(event(is_started=True))
+    agent.wait(lambda agent: "started" in agent.told("E1"), "the start")
+
+
+def test_a_vm_whose_endpoint_answers_empty_is_ready_and_quick(
+    metadata: Metadata, agent: AgentProcess
+) -> None:
+    agent.wait_ready()
+    agent.wait(lambda agent: agent.sentence("/readyz")[0] == 200, "to be ready")
+    before = metadata.asked()
+    eventually(metadata.asked, lambda now: now >= before + 10)
+    # Without failures in a row there are no pauses as in an outage.
+    poll = agent.status()["poll"]
+    assert (poll["last"], poll["failures"], poll["detail"]) == ("empty", 0, "")
+    checked = agent.command("check").stdout
+    assert f"ok   endpoint: {metadata.url} answers with version" in checked
+    metadata.show(event())
+    eventually(metadata.approved, bool)
+    assert [each.what for each in agent.did()] == ["begun", "done"]
+
+
+@pytest.mark.clause("8.8")
+def test_it_recovers_where_nothing_but_empty_bodies_follows(
+    metadata: Metadata, agent: AgentProcess
+) -> None:
+    prepared_and_started(metadata, agent)
+    metadata.be_empty()
+    agent.wait(
+        lambda agent: (
+            "presence    the endpoint answers with an empty body since"
+            in agent.command("status").stdout
+        ),
+        "a reason why it is still believed",
+    )
+    agent.wait_stage("E1", Stage.OVER)
+    phases = [each.phase for each in agent.did("done")]
+    assert phases == ["prepare", "recover"]
+    assert agent.sentence("/readyz")[0] == 200
+    shown = agent.status()["history"]
+    [left] = [each for each in shown if each["kind"] == "gone"]
+    assert left["detail"] == "the endpoint answered with an empty body for 1 s"
+
+
+def test_a_metadata_server_that_begins_anew_ends_nothing(
+    metadata: Metadata, agent: AgentProcess
+) -> None:
+    prepared_and_started(metadata, agent)
+    metadata.show(incarnation=1)
+    # More than twice as long as a document with the next number would take.
+    agent.wait(lambda agent: doubt_of(agent).startswith("the incarnation was reset"))
+    before = metadata.asked()
+    eventually(metadata.asked, lambda now: now >= before + 15)
+    assert [each.phase for each in agent.did("begun")] == ["prepare"]
+    metadata.show(event(is_started=True))
+    agent.wait(lambda agent: doubt_of(agent) == "", "no more doubt")
+    metadata.show()
+    agent.wait_stage("E1", Stage.OVER)
+    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+
+
+def test_what_returns_after_its_recovery_is_prepared_for_again(
+    metadata: Metadata, agent: AgentProcess
+) -> None:
+    prepared_and_started(metadata, agent)
+    metadata.show(incarnation=1)
+    agent.wait_stage("E1", Stage.OVER)
+    metadata.show(event(is_started=True))
+    agent.wait_did("done prepare drain", "done prepare drain")
+    metadata.show()
+    agent.wait_did("done recover drain", "done recover drain")
+    agent.wait_stage("E1", Stage.OVER)
+
+
+def test_a_start_under_another_id_is_no_other_event(
+    metadata: Metadata, agent: AgentProcess
+) -> None:
+    metadata.show(event())
+    eventually(metadata.approved, bool)
+    metadata.show(event("E2", is_started=True))
+    agent.wait(lambda agent: "started" in agent.told("E2"), "the start")
+    metadata.show()
+    agent.wait_stage("E2", Stage.OVER)
+    assert agent.did("done") == [
+        Did("done", "prepare", "drain", "E1"),
+        Did("done", "recover", "drain", "E2"),
+    ]
+    assert metadata.approved() == ["E1"]
+
+
+def test_a_lost_journal_takes_no_old_run_for_its_own(
+    metadata: Metadata, agent: AgentProcess
+) -> None:
+    metadata.show(event())
+    eventually(metadata.approved, bool)
+    agent.kill()
+    for file in agent.folder.glob("agent.db*"):
+        if file.is_file():
+            file.unlink()
+    agent.again()
+    eventually(metadata.approved, lambda approved: len(approved) == 2)
+    assert [each.phase for each in agent.did("done")] == ["prepare", "prepare"]
+
+
+def doubt_of(agent: AgentProcess) -> str:
+    """Return why the event is not certain to be there; empty: it is."""
+    return agent.status()["events"][0]["doubt"]

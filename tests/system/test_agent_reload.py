@@ -1,0 +1,135 @@
+"""A running agent is given other settings, good ones and bad ones."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Stage
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import DRAIN, AgentProcess, Ground, ground, handler
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+RULE = '[[rule]]\nhandlers = ["drain"]\n'
+OTHER = '[[rule]]\nhandlers = ["flush"]\n'
+
+
+@pytest.fixture
+def place(
+    loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Ground]:
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("STATE_DIRECTORY", str(state))
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
+        yield made
+
+
+def edit(agent: AgentProcess, old: str, new: str) -> None:
+    file = agent.folder / "agent.toml"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(
+        text.replace(old, new).replace("FOLDER", str(agent.folder)), encoding="utf-8"
+    )
+
+
+def reload(agent: AgentProcess) -> None:
+    os.kill(agent.process.pid, signal.SIGHUP)
+
+
+def has_said(agent: AgentProcess, words: str) -> AgentProcess:
+    return agent.wait(lambda each: words in each.log(), words)
+
+
+def test_other_settings_are_in_force_without_a_restart(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
+    pid = agent.process.pid
+    edit(agent, RULE, handler("flush") + OTHER)
+    reload(agent)
+    has_said(agent, "the settings were read again")
+    event = place.event()
+    agent.wait_did("done prepare flush").wait_stage(event, Stage.OVER)
+    assert {each.handler for each in agent.did()} == {"flush"}
+    assert agent.status()["process"] == pid
+    assert agent.process.pid == pid
+
+
+def test_settings_that_are_refused_change_nothing(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
+    edit(agent, '["drain"]', '["drian"]')
+    reload(agent)
+    has_said(agent, "the settings are refused")
+    [problem] = agent.status()["problems"]
+    assert 'did you mean \\"drain\\"' in problem or "drian" in problem
+    assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]
+    assert agent.sentence("/readyz")[0] == 200
+    event = place.event()
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    edit(agent, '["drian"]', '["drain"]')
+    reload(agent)
+    has_said(agent, "the settings were read again")
+    assert agent.status()["problems"] == []
+
+
+def test_settings_that_fail_when_they_are_used_change_nothing(place: Ground) -> None:
+    """A token that is missing is found as the agent is put together."""
+    agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
+    peers = '[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "nowhere"\n'
+    edit(agent, DRAIN.splitlines()[0], f"{peers}[[handler]]")
+    reload(agent)
+    has_said(agent, "the settings are refused, and stay as they were")
+    event = place.event()
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    assert any("nowhere" in each for each in agent.status()["problems"])
+
+
+def test_a_reload_waits_for_a_handler_and_what_was_prepared_is_recovered(
+    place: Ground,
+) -> None:
+    agent = place.agent(settings=DRAIN + RULE).wait_ready()
+    agent.hold("drain.prepare")
+    event = place.event()
+    agent.wait_did("begun prepare drain")
+    edit(agent, RULE, handler("flush") + OTHER)
+    reload(agent)
+    has_said(agent, "read again when no handler is at work")
+    agent.release("drain.prepare")
+    has_said(agent, "the settings were read again")
+    agent.wait_stage(event, Stage.OVER)
+    done = [each[1:3] for each in agent.did("done")]
+    assert done.count(("prepare", "drain")) == 1
+    assert done.count(("recover", "drain")) == 1
+    # It was approved after all, by who had prepared it.
+    assert place.approvals(event) == ["web_0"]
+
+
+def test_many_reloads_lose_nothing(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + RULE).wait_ready()
+    for _ in range(6):
+        reload(agent)
+        event = place.event()
+        reload(agent)
+        agent.wait_did(*["done recover drain"] * (len(agent.did("done")) // 2 + 1))
+        agent.wait_stage(event, Stage.OVER)
+    done = [each[1:] for each in agent.did("done")]
+    assert len(done) == len(set(done)) == 12
+
+
+def test_a_start_with_a_bad_file_goes_by_the_last_good_one(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
+    assert agent.terminate() == 0
+    edit(agent, '["drain"]', '["drian"]')
+    agent.again()
+    has_said(agent, "the last good ones are in force")
+    event = place.event()
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    assert agent.command("settings").returncode == 2
+    edit(agent, '["drian"]', '["drain"]')
+    reload(agent)
+    has_said(agent, "the settings were read again")
+    assert agent.status()["problems"] == []

@@ -1,0 +1,163 @@
+"""The agent with nothing of POSIX at hand, as far as that can be had on Linux.
+
+`tests.support.windows_like` takes away what Windows lacks. Nothing here says that the
+agent works on Windows: docs/agent-windows.md tells what was not run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.model import Stage
+from forewarn.sim import fleets
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import WHOLE_LIFE, AgentProcess, Ground, ground
+from tests.support.processes import PATIENCE_SECONDS
+from tests.support.receivers import receiving
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = (sys.executable, "-m", "tests.support.windows_like")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+HANDLER = """
+[[handler]]
+name = "drain"
+kind = "exec"
+directory = "FOLDER"
+prepare = ["/bin/sh", "act"]
+recover = ["/bin/sh", "act"]
+timeout = "2s"
+"""
+RULE = """
+[[rule]]
+handlers = ["drain"]
+"""
+
+
+class WindowsLike(AgentProcess):
+    """An agent that believes itself to be on Windows."""
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [*PROGRAM, "--config", "agent.toml"],
+                cwd=self.folder,
+                env=ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*PROGRAM, *words, "--config", "agent.toml"],
+            cwd=self.folder,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+
+@pytest.fixture
+def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(2)) as made:
+        yield made
+
+
+def started(place: Ground, settings: str = HANDLER + RULE) -> WindowsLike:
+    folder = place.folder / "web_0"
+    made = WindowsLike(folder, place.world.url("web_0"), settings, pages=True)
+    place.agents.append(made)
+    made.wait_ready()
+    return made
+
+
+def test_it_prepares_approves_and_recovers(place: Ground) -> None:
+    with receiving() as posts:
+        told = f"""
+[[handler]]
+name = "tell"
+kind = "webhook"
+prepare = "{posts.url}"
+[[rule]]
+handlers = ["drain", "tell"]
+"""
+        agent = started(place, HANDLER + told)
+        event = place.event()
+        place.wait_approved(event, "web_0")
+        agent.wait_stage(event, Stage.OVER)
+        assert [each for each in WHOLE_LIFE if each != "handler"] == agent.told()
+        assert [each[:2] for each in agent.did("done")] == [
+            ("done", "prepare"),
+            ("done", "recover"),
+        ]
+        assert [each.method for each in posts.came] == ["POST"]
+    assert agent.status()["vm"] == "web_0"
+
+
+def test_a_handler_whose_time_is_up_is_ended(place: Ground) -> None:
+    agent = started(place)
+    agent.hold("drain.prepare")
+    event = place.event()
+    agent.wait_did("stopped prepare drain").wait_stage(event, Stage.WITHHELD)
+    task = agent.task(event)
+    assert task is not None
+    assert "its time was up" in task.withheld
+    assert place.approvals(event) == []
+
+
+def test_it_goes_on_from_its_journal_and_is_alone_with_it(place: Ground) -> None:
+    agent = started(place)
+    event = place.event()
+    place.wait_approved(event, "web_0")
+    second = agent.run()
+    assert second.returncode == 1
+    assert f"process {agent.process.pid}" in second.stderr
+    agent.kill()
+    agent.again()
+    agent.wait_stage(event, Stage.OVER)
+    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+
+
+@pytest.mark.parametrize(
+    "words", [("check",), ("status",), ("install",), ("status", "--json")]
+)
+def test_its_commands_work(place: Ground, words: tuple[str, ...]) -> None:
+    agent = started(place)
+    done = agent.run(*words)
+    assert "Traceback" not in done.stderr
+    if words == ("install",):
+        assert "Task Scheduler" in done.stdout
+    elif words == ("status", "--json"):
+        assert json.loads(done.stdout)["vm"] == "web_0"
+
+
+def test_what_is_taken_away_is_really_away() -> None:
+    """Or the stories above would show nothing."""
+    code = (
+        "from tests.support import windows_like; windows_like.become_windows()\n"
+        "from forewarn.agent.handlers import process\n"
+        "import sys\n"
+        "assert not hasattr(process.os, 'killpg') and not hasattr(process.signal,"
+        " 'SIGKILL')\n"
+        "assert process.os.getpid() and not process._HAS_GROUPS\n"
+        "try:\n    import fcntl\nexcept ImportError:\n    sys.exit(7)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (7, "")

@@ -1,0 +1,110 @@
+"""The commands of the recipes for containers and forges, without those."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import ci_jobs, testcontainers
+from tests.support.agents import free_port
+from tests.support.processes import PATIENCE_SECONDS, eventually, http
+from tests.support.programs import Program
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = ROOT / "deploy" / "simulator"
+CLIENT = ROOT / "examples" / "clients" / "watch.py"
+JAVA = RECIPES / "testcontainers" / "SpotTest.java"
+SCRIPTS = sysconfig.get_path("scripts")
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    """The environment of a machine where forewarn is installed."""
+    return {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.fixture
+def container(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
+    """What runs in the container of the recipes, and the environment inside it."""
+    operators = f"127.0.0.1:{free_port()}"
+    words = [*testcontainers.simulated(JAVA), "--admin", operators]
+    words[1] = f"127.0.0.1:{free_port()}"
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["forewarn", "simulate", *words], env=environ, stdout=log, stderr=log
+        )
+    try:
+        yield {
+            **environ,
+            "FOREWARN_URL": f"http://{operators}",
+            "FOREWARN_ENDPOINT": f"http://{words[1]}",
+        }
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+
+
+def test_the_orders_in_a_container_are_carried_out(container: dict[str, str]) -> None:
+    endpoint = container["FOREWARN_ENDPOINT"]
+
+    def status() -> int:
+        try:
+            return http(f"{endpoint}/metadata/versions")[0]
+        except OSError:
+            return 0
+
+    # What the recipes wait for.
+    eventually(status, lambda found: found == 200)
+    Program(endpoint).events()
+    preempt, listed = testcontainers.orders(JAVA)
+    _order(preempt, container)
+    assert '"approved_by": null' in _order(listed, container)
+    Program(endpoint).look()
+    assert '"approved_by": "web_0"' in _order(listed, container)
+
+
+def _order(words: list[str], environ: dict[str, str]) -> str:
+    return subprocess.run(
+        ["forewarn", *words],
+        env=environ,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "passes"),
+    [(f"{sys.executable} {CLIENT} true", True), ("sleep 600", False)],
+    ids=["a program that approves", "a program that sleeps"],
+)
+def test_the_job_of_a_forge_passes_and_fails_with_the_program(
+    environ: dict[str, str], tmp_path: Path, program: str, passes: bool
+) -> None:
+    job = ci_jobs.simulation(RECIPES / "ci" / "gitlab-ci.yml")
+    script = job.replace("./your-program", program).replace(
+        "127.0.0.1:8301", f"127.0.0.1:{free_port()}"
+    )
+    if not passes:
+        # It is waited for as long as that.
+        script = script.replace("--plain", "--plain --wait 1s")
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=tmp_path,
+        env=environ,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_SECONDS,
+    )
+    assert (done.returncode == 0) is passes, done.stdout + done.stderr
+    report = ET.parse(tmp_path / "scenario.xml").getroot()
+    assert report.findall("testsuite[@name='spot-preemption']")

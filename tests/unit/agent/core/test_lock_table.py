@@ -1,0 +1,74 @@
+"""The states of the lock: every one is asked about everything that can be given."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from forewarn.agent.core import diagram, lock_table
+from forewarn.agent.core.lock import LockState
+from forewarn.agent.core.lock_table import IllegalLockError, LockGiven
+
+ARROWS = {
+    ("unknown", "need"): "wanted",
+    ("unknown", "spare"): "releasing",
+    ("unknown", "move"): "unknown",
+    ("free", "need"): "wanted",
+    ("free", "move"): "unknown",
+    ("wanted", "taken"): "held",
+    ("wanted", "refused"): "wanted",
+    ("wanted", "trouble"): "wanted",
+    ("wanted", "released"): "wanted",
+    ("wanted", "spare"): "releasing",
+    ("wanted", "move"): "unknown",
+    ("held", "taken"): "held",
+    ("held", "refused"): "wanted",
+    ("held", "trouble"): "held",
+    ("held", "expire"): "wanted",
+    ("held", "spare"): "pausing",
+    ("held", "move"): "unknown",
+    ("pausing", "need"): "held",
+    ("pausing", "taken"): "pausing",
+    ("pausing", "refused"): "free",
+    ("pausing", "trouble"): "pausing",
+    ("pausing", "expire"): "releasing",
+    ("pausing", "due"): "releasing",
+    ("pausing", "move"): "unknown",
+    ("releasing", "need"): "wanted",
+    ("releasing", "taken"): "releasing",
+    ("releasing", "refused"): "releasing",
+    ("releasing", "trouble"): "releasing",
+    ("releasing", "released"): "free",
+    ("releasing", "move"): "unknown",
+}
+
+
+@pytest.mark.parametrize(
+    ("state", "given"),
+    list(itertools.product(LockState, LockGiven)),
+    ids=lambda value: value.value,
+)
+def test_every_state_is_asked_about_everything(
+    state: LockState, given: LockGiven
+) -> None:
+    wanted = ARROWS.get((state.value, given.value))
+    if wanted is None:
+        with pytest.raises(IllegalLockError) as refused:
+            lock_table.step(state, given)
+        assert str(refused.value) == (
+            f"a lock that is {state.value} cannot meet {given.value}"
+        )
+    else:
+        assert lock_table.step(state, given).value == wanted
+
+
+def test_every_arrow_is_drawn() -> None:
+    text = diagram.page().partition(f"## {diagram.LOCK.title}")[2]
+    for (state, given), target in ARROWS.items():
+        (line,) = (
+            line
+            for line in text.splitlines()
+            if line.startswith(f"    {state} --> {target}: ")
+        )
+        assert given in line.split(": ")[1].split(" / ")

@@ -1,0 +1,307 @@
+"""Whether an event is still there: every presence meets every answer."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from forewarn.agent.core import presence
+from forewarn.agent.core.model import Consent, Polled, Presence, Task
+from forewarn.agent.core.policy import GoneAfter
+from forewarn.agent.core.presence import Answer, IllegalPresenceError
+from forewarn.instants import MINUTE, SECOND
+from forewarn.protocol.notices import Notice
+from tests.unit.agent.core.support import START, notice, started
+
+EVENT = notice(not_before=START + MINUTE)
+USUAL = GoneAfter()
+
+ARROWS = {
+    ("listed", "listed"): "listed",
+    ("listed", "not listed"): "missing",
+    ("listed", "not listed after a reset"): "reset",
+    ("listed", "empty"): "empty",
+    ("listed", "another ID"): "listed",
+    ("missing", "listed"): "listed",
+    ("missing", "not listed"): "missing",
+    ("missing", "not listed after a reset"): "reset",
+    ("missing", "empty"): "missing",
+    ("missing", "another ID"): "listed",
+    ("missing", "long enough"): "gone",
+    ("empty", "listed"): "listed",
+    ("empty", "not listed"): "missing",
+    ("empty", "not listed after a reset"): "reset",
+    ("empty", "empty"): "empty",
+    ("empty", "another ID"): "listed",
+    ("empty", "long enough"): "gone",
+    ("reset", "listed"): "listed",
+    ("reset", "not listed"): "reset",
+    ("reset", "not listed after a reset"): "reset",
+    ("reset", "empty"): "reset",
+    ("reset", "another ID"): "listed",
+    ("reset", "long enough"): "gone",
+    ("gone", "listed"): "returning",
+    ("gone", "not listed"): "gone",
+    ("gone", "not listed after a reset"): "gone",
+    ("gone", "empty"): "gone",
+    ("returning", "listed"): "listed",
+    ("returning", "not listed"): "gone",
+    ("returning", "not listed after a reset"): "gone",
+    ("returning", "empty"): "gone",
+}
+
+
+def task(**values: object) -> Task:
+    """Return an event that was listed by the document 7."""
+    made: dict[str, object] = {
+        "event_id": "E1",
+        "notice": EVENT,
+        "mine": True,
+        "incarnation": 7,
+        **values,
+    }
+    return Task(**made)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.clause("8.1")
+@pytest.mark.parametrize(
+    ("before", "answer"),
+    list(itertools.product(Presence, Answer)),
+    ids=lambda value: value.value.replace(" ", "-"),
+)
+def test_every_presence_meets_every_answer(before: Presence, answer: Answer) -> None:
+    wanted = ARROWS.get((before.value, answer.value))
+    if wanted is None:
+        with pytest.raises(IllegalPresenceError) as refused:
+            presence.step(before, answer)
+        assert str(refused.value) == (
+            f"an event that is {before.value} cannot be {answer.value}"
+        )
+    else:
+        assert presence.step(before, answer).value == wanted
+
+
+# What an answer says.
+
+
+@pytest.mark.clause("2.10", "8.1")
+@pytest.mark.parametrize(
+    ("last", "incarnation", "wanted"),
+    [
+        (7, 8, Answer.MISSING),
+        (7, 99, Answer.MISSING),
+        (7, 7, Answer.RESET),
+        (7, 6, Answer.RESET),
+        (7, 1, Answer.RESET),
+        (7, 0, Answer.RESET),
+        (7, None, Answer.RESET),
+        (0, None, Answer.RESET),
+        # Without a number to compare with, a document says what it says.
+        (None, None, Answer.MISSING),
+        (None, 1, Answer.MISSING),
+    ],
+)
+def test_only_a_higher_incarnation_can_end_an_event(
+    last: int | None, incarnation: int | None, wanted: Answer
+) -> None:
+    polled = Polled(notices=(), incarnation=incarnation)
+    assert presence.classify(task(incarnation=last), None, polled) is wanted
+
+
+@pytest.mark.parametrize("incarnation", [None, 1, 7, 8])
+def test_an_event_that_is_listed_is_there_whatever_the_incarnation(
+    incarnation: int | None,
+) -> None:
+    polled = Polled(notices=(EVENT,), incarnation=incarnation)
+    assert presence.classify(task(), EVENT, polled) is Answer.LISTED
+
+
+def test_an_empty_body_says_nothing_but_that() -> None:
+    polled = Polled(notices=(), is_empty=True)
+    assert presence.classify(task(), None, polled) is Answer.EMPTY
+    assert presence.classify(task(incarnation=None), None, polled) is Answer.EMPTY
+
+
+# For how long it must say so.
+
+
+@pytest.mark.parametrize(
+    ("values", "how", "wanted"),
+    [
+        ({}, Presence.MISSING, 5 * SECOND),
+        ({}, Presence.EMPTY, MINUTE),
+        ({}, Presence.RESET, 5 * MINUTE),
+        ({"notice": started(EVENT)}, Presence.MISSING, 30 * SECOND),
+        ({"notice": started(EVENT)}, Presence.EMPTY, MINUTE),
+        ({"notice": started(EVENT)}, Presence.RESET, 5 * MINUTE),
+        # It may have started since the last document.
+        ({"consent": Consent.GIVEN}, Presence.MISSING, 30 * SECOND),
+        ({"consent": Consent.WANTED}, Presence.MISSING, 30 * SECOND),
+        ({"consent": Consent.REFUSED}, Presence.MISSING, 5 * SECOND),
+        ({"notice": notice(not_before=START)}, Presence.MISSING, 30 * SECOND),
+        ({"notice": notice(not_before=START + 1)}, Presence.MISSING, 5 * SECOND),
+        ({"notice": notice(not_before=None)}, Presence.MISSING, 5 * SECOND),
+    ],
+)
+def test_how_long_answers_must_be_without_it(
+    values: dict[str, object], how: Presence, wanted: int
+) -> None:
+    assert presence.patience(task(presence=how, **values), USUAL, START) == wanted
+
+
+def test_of_the_lengths_that_apply_the_longest_counts() -> None:
+    settings = GoneAfter(scheduled=9, started=7, empty=8, reset=10)
+    begun = task(notice=started(EVENT))
+    assert presence.patience(begun, settings, START) == 9
+    empty = task(notice=started(EVENT), presence=Presence.EMPTY)
+    assert presence.patience(empty, settings, START) == 9
+    reset = task(presence=Presence.RESET)
+    assert presence.patience(reset, settings, START) == 10
+
+
+@pytest.mark.clause("8.1")
+@pytest.mark.parametrize(
+    ("answer", "long"),
+    [
+        (Answer.MISSING, 5 * SECOND),
+        (Answer.EMPTY, MINUTE),
+        (Answer.RESET, 5 * MINUTE),
+    ],
+)
+def test_it_is_gone_when_answers_have_said_so_for_long_enough(
+    answer: Answer, long: int
+) -> None:
+    def after(before: Task, heard: int) -> Task:
+        return presence.judged(
+            before, answer, USUAL, heard=heard, now=START + heard - 10
+        )
+
+    doubted = after(task(), 10)
+    assert presence.is_absent(doubted.presence)
+    assert (doubted.absent_at, doubted.absent_from) == (START, 10)
+    assert after(doubted, 10 + long - 1) == doubted
+    believed = after(doubted, 10 + long)
+    assert believed.presence is Presence.GONE
+    assert (believed.absent_at, believed.absent_from) == (0, 0)
+
+
+def test_no_time_passes_while_nobody_answers() -> None:
+    doubted = presence.judged(task(), Answer.MISSING, USUAL, heard=10, now=START)
+    later = presence.judged(
+        doubted, Answer.MISSING, USUAL, heard=10 + SECOND, now=START + 50 * MINUTE
+    )
+    # By then NotBefore has passed, and more is wanted.
+    assert later == doubted
+
+
+def test_one_answer_alone_is_never_believed() -> None:
+    none = GoneAfter(scheduled=0, started=0, empty=0, reset=0)
+    for answer in (Answer.MISSING, Answer.EMPTY, Answer.RESET):
+        first = presence.judged(task(), answer, none, heard=10, now=START)
+        assert presence.is_absent(first.presence)
+        second = presence.judged(first, answer, none, heard=10, now=START)
+        assert second.presence is Presence.GONE
+
+
+@pytest.mark.parametrize(
+    ("answers", "since"),
+    [
+        # Each of these is worth less than the one before it: the time begins anew.
+        ((Answer.EMPTY, Answer.MISSING), 1),
+        ((Answer.EMPTY, Answer.RESET), 1),
+        ((Answer.MISSING, Answer.RESET), 1),
+        # These add nothing to what is known, and it goes on.
+        ((Answer.MISSING, Answer.EMPTY), 0),
+        ((Answer.RESET, Answer.MISSING), 0),
+        ((Answer.RESET, Answer.EMPTY), 0),
+        ((Answer.MISSING, Answer.LISTED, Answer.MISSING), 2),
+    ],
+)
+def test_since_when_the_time_counts(answers: tuple[Answer, ...], since: int) -> None:
+    one = task()
+    for heard, answer in enumerate(answers):
+        one = presence.judged(one, answer, USUAL, heard=heard, now=START + heard)
+    assert (one.absent_from, one.absent_at) == (since, START + since)
+
+
+# Under another ID.
+
+
+@pytest.mark.clause("2.3", "8.1")
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (EVENT, notice("E2", not_before=START + MINUTE), True),
+        (EVENT, started(notice("E2")), True),
+        (started(EVENT), started(notice("E2")), True),
+        (EVENT, notice("E2", not_before=START + MINUTE, resources=("VM1",)), True),
+        (EVENT, started(notice("E2", description="other", duration_seconds=9)), True),
+        # A start is never taken back: that is another maintenance.
+        (started(EVENT), notice("E2", not_before=START + MINUTE), False),
+        (EVENT, notice("E2", not_before=START + 2 * MINUTE), False),
+        (EVENT, started(notice("E2", event_type="Freeze")), False),
+        (EVENT, started(notice("E2", source="User")), False),
+        (EVENT, started(notice("E2", resources=("vm2",))), False),
+        (EVENT, started(notice("E2", resources=("vm1", "vm2"))), False),
+        # Nobody knows whom these are about.
+        (notice(resources=()), started(notice("E2", resources=())), False),
+    ],
+)
+def test_what_counts_as_the_same_maintenance(
+    before: Notice, after: Notice, *, wanted: bool
+) -> None:
+    found = presence.Renamed([after]).take(task(notice=before))
+    assert found == (after if wanted else None)
+
+
+def test_each_is_taken_once_those_that_wait_first() -> None:
+    waiting = notice("E2", not_before=START + MINUTE)
+    begun = started(notice("E3"))
+    renamed = presence.Renamed([begun, waiting])
+    assert renamed.take(task()) == waiting
+    assert renamed.take(task()) == begun
+    assert renamed.take(task()) is None
+
+
+# What a person is told.
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({}, ""),
+        ({"presence": Presence.GONE}, ""),
+        (
+            {"presence": Presence.RETURNING},
+            "the last document lists it again; the next one decides",
+        ),
+        (
+            {"presence": Presence.MISSING},
+            (
+                "no document lists it since 2026-03-02T12:00:00Z; "
+                "taken as gone after 5 s of such answers, at 2026-03-02T12:00:05Z at the "
+                "earliest"
+            ),
+        ),
+        (
+            {"presence": Presence.EMPTY},
+            (
+                "the endpoint answers with an empty body since 2026-03-02T12:00:00Z; "
+                "taken as gone after 1 m of such answers, at 2026-03-02T12:01:00Z at the "
+                "earliest"
+            ),
+        ),
+        (
+            {"presence": Presence.RESET},
+            (
+                "the incarnation was reset and no document lists it since "
+                "2026-03-02T12:00:00Z; taken as gone after 5 m of such answers, at "
+                "2026-03-02T12:05:00Z at the earliest"
+            ),
+        ),
+    ],
+)
+def test_why_it_is_not_certain(values: dict[str, object], wanted: str) -> None:
+    one = task(absent_at=START + 1, **values)
+    assert presence.explain(one, USUAL, START) == wanted

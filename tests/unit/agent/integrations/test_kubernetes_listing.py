@@ -1,0 +1,142 @@
+"""A webhook that tells of the pods on its node."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.core.model import Phase
+from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.handlers.making import make_workers
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.integrations.kubernetes.listing import PODS_MAX
+from forewarn.agent.settings import AgentSettingsError, load_settings
+from forewarn.agent.values import HandlerSettings
+from forewarn.clock import VirtualClock
+from tests.support.agent_journals import START
+from tests.support.fake_kubernetes import Right, serving
+from tests.support.kubernetes_workers import Cluster, kubeconfig
+from tests.support.receivers import Receiver, receiving
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    clock = VirtualClock(START)
+    with serving(clock) as fake:
+        fake.add_node("web-0")
+        yield Cluster(fake, clock, tmp_path)
+
+
+def webhook(cluster: Cluster, receiver: Receiver, **more: Any) -> Worker:
+    file = cluster.folder / "kubeconfig"
+    file.write_text(kubeconfig(cluster.fake.url), encoding="utf-8")
+    file.chmod(0o600)
+    keys: dict[str, Any] = {"pods": True, "pods_kubeconfig": str(file), **more}
+    settings = HandlerSettings(
+        name="tell", kind="webhook", prepare=(receiver.url,), **keys
+    )
+    ground = Ground(
+        shelf=Shelf(cluster.folder / "runs"),
+        environment={"NODE_NAME": "web-0"},
+        clock=cluster.clock,
+    )
+    return make_workers([settings], ground)["tell"]
+
+
+def prepare(cluster: Cluster, worker: Worker) -> str:
+    job = cluster.job(Phase.PREPARE, None, name="tell")
+    return worker.prepare(job, cluster.leash_of(job)).detail
+
+
+def test_the_usual_body_has_the_pods_that_do_work(
+    cluster: Cluster, receiver: Receiver
+) -> None:
+    fake = cluster.fake
+    fake.add_pod("web-2")
+    fake.add_pod("web-1")
+    fake.add_pod("alone", owner="")
+    fake.add_pod("proxy", owner="DaemonSet")
+    fake.add_pod("done", owner="Job", phase="Succeeded")
+    fake.add_pod("elsewhere", "web-1")
+    assert prepare(cluster, webhook(cluster, receiver)) == ""
+    [came] = receiver.came
+    assert json.loads(came.body)["pods"] == ["shop/alone", "shop/web-1", "shop/web-2"]
+    # Nothing was done to them.
+    assert {each.method for each in fake.came} == {"GET"}
+
+
+def test_a_template_has_them_as_one_text(cluster: Cluster, receiver: Receiver) -> None:
+    cluster.fake.add_pod("web-1")
+    cluster.fake.add_pod("web-2")
+    prepare(cluster, webhook(cluster, receiver, body='{"text": "{vm}: {pods}"}'))
+    [came] = receiver.came
+    assert json.loads(came.body) == {"text": "web_0: shop/web-1, shop/web-2"}
+
+
+def test_a_list_that_cannot_be_had_holds_up_no_request(
+    cluster: Cluster, receiver: Receiver
+) -> None:
+    cluster.fake.allowed = set()
+    told = prepare(cluster, webhook(cluster, receiver))
+    assert told.startswith("sent without the pods: ")
+    assert "cannot list" in told
+    [came] = receiver.came
+    assert json.loads(came.body)["pods"] is None
+
+
+def test_they_are_asked_for_once_also_when_the_receiver_is_busy(
+    cluster: Cluster, receiver: Receiver
+) -> None:
+    receiver.script = [503, 503]
+    prepare(cluster, webhook(cluster, receiver))
+    assert len(receiver.came) == 3
+    assert len(cluster.fake.came) == 1
+
+
+def test_a_node_with_very_many_pods_names_some(
+    cluster: Cluster, receiver: Receiver
+) -> None:
+    for number in range(PODS_MAX + 10):
+        cluster.fake.add_pod(f"web-{number}")
+    prepare(cluster, webhook(cluster, receiver))
+    [came] = receiver.came
+    assert len(json.loads(came.body)["pods"]) == PODS_MAX
+
+
+def test_check_says_why_there_would_be_no_list(
+    cluster: Cluster, receiver: Receiver
+) -> None:
+    worker = webhook(cluster, receiver, body='{"text": "{pods}"}')
+    assert not worker.check()
+    cluster.fake.allowed = {Right("get", "", "nodes")}
+    [fault] = worker.check()
+    assert fault.startswith("the pods: ")
+    assert "cannot list" in fault
+
+
+def test_without_pods_nothing_replaces_them(
+    cluster: Cluster, receiver: Receiver
+) -> None:
+    worker = webhook(cluster, receiver, pods=False, body='{"text": "{pods}"}')
+    assert worker.check() == ("the body has {pods}, which nothing replaces",)
+    assert not cluster.fake.came
+
+
+def test_keys_without_pods_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(
+        '[[handler]]\nname = "tell"\nkind = "webhook"\nprepare = "http://h"\n'
+        'pods_node = "web-0"\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(AgentSettingsError, match="with pods = true"):
+        load_settings(file=str(file), environ={}, flags={})

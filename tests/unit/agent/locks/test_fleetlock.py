@@ -1,0 +1,250 @@
+"""FleetLock on the wire: the bytes that Zincati sends, and servers that lie."""
+
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.locks.fleetlock import FleetLock, body_of
+from forewarn.agent.locks.port import LockError
+from forewarn.agent.values import LockSettings
+from forewarn.clock import SystemClock
+from forewarn.protocol.errors import ForewarnError
+from tests.support.certificates import certificate_in, needs_openssl
+from tests.support.fake_fleetlock import FakeFleetLock, Odd
+
+pytestmark = pytest.mark.slow
+
+ID = "e0f3745b108f471cbd4883c6fbed8cdd"
+
+
+def leash(seconds: float = 30.0) -> Leash:
+    return leash_for(seconds, SystemClock())
+
+
+@pytest.fixture(params=["airlock", "lease"])
+def server(request: pytest.FixtureRequest) -> Iterator[FakeFleetLock]:
+    with FakeFleetLock(style=request.param) as fake:
+        yield fake
+
+
+def client(server: FakeFleetLock, **more: str) -> FleetLock:
+    values: dict[str, Any] = {"url": server.url, **more}
+    settings = LockSettings(kind="fleetlock", **values)
+    return FleetLock(settings, clock=SystemClock())
+
+
+# What is sent
+
+
+ZINCATI_BODY = b"""{
+  "client_params": {
+    "id": "e0f3745b108f471cbd4883c6fbed8cdd",
+    "group": "mock-workers"
+  }
+}"""
+"""As `serde_json::to_string_pretty` writes it in Zincati, and its tests compare it."""
+
+
+def test_body_is_that_of_zincati() -> None:
+    assert body_of(ID, "mock-workers") == ZINCATI_BODY
+
+
+def test_body_has_the_members_of_the_protocol() -> None:
+    """The example of the protocol's document."""
+    assert json.loads(body_of("c988d2509fdf5cdcbed39037c56406fb", "workers")) == {
+        "client_params": {
+            "group": "workers",
+            "id": "c988d2509fdf5cdcbed39037c56406fb",
+        }
+    }
+
+
+@pytest.mark.parametrize("base", ["", "/base", "/base/"])
+def test_requests_are_those_of_the_protocol(base: str) -> None:
+    with FakeFleetLock({"mock-workers": 1}, base=base.rstrip("/")) as fake:
+        url = f"http://127.0.0.1:{fake.port}{base}"
+        lock = client(fake, url=url, group="mock-workers")
+        assert lock.take(ID, leash()).is_held
+        lock.release(ID, leash())
+    took, gave = fake.came
+    root = base.rstrip("/")
+    assert took.line == f"POST {root}/v1/pre-reboot HTTP/1.1"
+    assert gave.line == f"POST {root}/v1/steady-state HTTP/1.1"
+    for came in (took, gave):
+        assert came.body == ZINCATI_BODY
+        assert dict(came.headers) == {
+            "Host": f"127.0.0.1:{fake.port}",
+            "User-Agent": "forewarn-agent",
+            "Accept-Encoding": "identity",
+            "fleet-lock-protocol": "true",
+            "Content-Length": str(len(ZINCATI_BODY)),
+            "Connection": "close",
+        }
+
+
+def test_token_is_sent_to_whoever_stands_before_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("s3cret\n")
+    with FakeFleetLock() as fake:
+        assert client(fake, token_file=str(file)).take("web_0", leash()).is_held
+        file.unlink()
+        with pytest.raises(ForewarnError, match="cannot be read"):
+            client(fake, token_file=str(file)).take("web_0", leash())
+    assert dict(fake.came[0].headers)["Authorization"] == "Bearer s3cret"
+
+
+# What is answered
+
+WEB_PAGE = "a web page: is that a proxy or a login, and no FleetLock server?"
+UNFOLLOWED = "which is not followed: write the server's own URL"
+
+
+def test_full_semaphore_is_a_refusal_with_the_words_of_the_server(
+    server: FakeFleetLock,
+) -> None:
+    client(server).take("web_0", leash())
+    refused = client(server).take("web_1", leash())
+    assert not refused.is_held
+    assert refused.detail == (
+        "all 1 semaphore slots currently locked"
+        if server.style == "airlock"
+        else "reboot lease lock unavailable, held by web_0"
+    )
+
+
+def test_release_of_what_another_holds_is_done(server: FakeFleetLock) -> None:
+    client(server).take("web_0", leash())
+    client(server).release("web_1", leash())
+    assert server.held() == ["web_0"]
+
+
+def test_group_that_the_server_does_not_know_is_told() -> None:
+    with FakeFleetLock() as fake, pytest.raises(LockError) as refused:
+        client(fake, group="db").take("web_0", leash())
+    assert refused.value.message == (
+        'POST /v1/pre-reboot was answered 400: unknown_group: unknown group "db"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        (
+            Odd(body=b'{"kind": "failed_lock", "value": "no etcd"}'),
+            "was answered 200 with an error: failed_lock: no etcd",
+        ),
+        (
+            Odd(body=b"<!DOCTYPE html><html>Log in"),
+            f"was answered 200 with {WEB_PAGE}",
+        ),
+        (
+            Odd(body=b"welcome", content_type="text/html; charset=utf-8"),
+            f"was answered 200 with {WEB_PAGE}",
+        ),
+        (Odd(status=204), "was answered 204"),
+        (Odd(status=202, body=b"queued"), "was answered 202: queued"),
+        (
+            Odd(status=302, headers=(("Location", "https://example.com/"),)),
+            f"was answered 302: a redirect to https://example.com/, {UNFOLLOWED}",
+        ),
+        (Odd(status=307), "was answered 307: a redirect to nowhere, which is not"),
+        (Odd(status=500, body=b"\x00\xff"), "was answered 500"),
+        (Odd(status=500, body=b"[" * 60_000), "was answered 500"),
+        (Odd(status=503, body=b"\n\nUpstream is away\n"), "503: Upstream is away"),
+        (Odd(status=400, body=b'{"kind": 7, "value": []}'), "was answered 400"),
+        (
+            Odd(status=500, body=b'{"kind": "failed_sem_init", "value": "no etcd"}'),
+            "was answered 500: failed_sem_init: no etcd",
+        ),
+        (Odd(status=404, body=b"404 page not found\n"), "404: 404 page not found"),
+    ],
+)
+def test_odd_answer_is_no_lock_and_has_a_sentence(odd: Odd, told: str) -> None:
+    with FakeFleetLock() as fake:
+        fake.odd = [odd, odd]
+        with pytest.raises(LockError) as took:
+            client(fake).take("web_0", leash())
+        assert took.value.message.startswith("POST /v1/pre-reboot was answered")
+        assert told in took.value.message
+        with pytest.raises(LockError) as gave:
+            client(fake).release("web_0", leash())
+        assert gave.value.message.startswith("POST /v1/steady-state was answered")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"ok", b"obtained reboot lease", b"{}", b'{"slots": 2}', b"\xff"]
+)
+def test_200_is_the_lock_whatever_word_is_with_it(body: bytes) -> None:
+    """The protocol says nothing of its body."""
+    with FakeFleetLock() as fake:
+        fake.odd = [Odd(body=body)]
+        assert client(fake).take("web_0", leash()).is_held
+
+
+@pytest.mark.parametrize("status", [409, 423])
+def test_status_of_a_conflict_is_a_refusal_without_words(status: int) -> None:
+    with FakeFleetLock() as fake:
+        fake.odd = [Odd(status=status), Odd(status=status)]
+        refused = client(fake).take("web_0", leash())
+        assert (refused.is_held, refused.detail) == (False, str(status))
+        client(fake).release("web_0", leash())
+
+
+def test_server_that_hangs_is_left_when_time_is_up() -> None:
+    with FakeFleetLock() as fake:
+        fake.odd = [Odd(hangs_seconds=60)]
+        with pytest.raises(ForewarnError) as refused:
+            client(fake).take("web_0", leash(0.5))
+        assert "no time left while waiting for the answer" in refused.value.message
+
+
+def test_answer_without_an_end_is_too_large() -> None:
+    with FakeFleetLock() as fake:
+        fake.odd = [Odd(body=b"x" * 70_000)]
+        with pytest.raises(ForewarnError, match="more than 65536 bytes"):
+            client(fake).take("web_0", leash())
+
+
+@needs_openssl
+def test_server_whose_certificate_is_not_trusted_is_told_nothing(
+    tmp_path: Path,
+) -> None:
+    certificate = certificate_in(tmp_path)
+    with FakeFleetLock(tls=certificate.server()) as fake:
+        with pytest.raises(ForewarnError, match="no trusted connection"):
+            client(fake).take("web_0", leash())
+        assert fake.came == []
+        trusted = client(fake, ca_file=str(certificate.certificate))
+        assert trusted.take("web_0", leash()).is_held
+        assert "takes connections" in trusted.look(leash())
+
+
+@needs_openssl
+def test_server_that_wants_a_certificate_is_shown_it(tmp_path: Path) -> None:
+    certificate = certificate_in(tmp_path)
+    context = certificate.server()
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(certificate.certificate)
+    with FakeFleetLock(tls=context) as fake:
+        ca = str(certificate.certificate)
+        with pytest.raises(ForewarnError):
+            client(fake, ca_file=ca).take("web_0", leash())
+        key = str(certificate.key)
+        shown = client(fake, ca_file=ca, cert_file=ca, key_file=key)
+        assert shown.take("web_0", leash()).is_held
+
+
+def test_check_asks_nothing_that_could_change_the_lock() -> None:
+    with FakeFleetLock() as fake:
+        said = client(fake).look(leash())
+        assert said == (
+            f"{fake.url} takes connections; who holds it, FleetLock tells nobody"
+        )
+        assert fake.came == []
+    with pytest.raises(ForewarnError, match="nobody listens there"):
+        client(fake).look(leash())

@@ -1,0 +1,153 @@
+"""Requests for the lock in their thread: in their order, and each is answered."""
+
+import queue
+import threading
+
+import pytest
+
+from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.locks.locker import Locker
+from forewarn.agent.locks.port import Grant, LockError
+from forewarn.clock import SystemClock
+from forewarn.instants import SECOND
+
+PATIENCE_SECONDS = 120
+
+
+class Slow:
+    """A lock that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.did: list[tuple[str, str]] = []
+        self.may_go_on = threading.Semaphore(0)
+        self.has_begun = threading.Semaphore(0)
+        self.grant = Grant(is_held=True, until=7)
+        self.error: Exception | None = None
+
+    def take(self, holder: str, leash: Leash) -> Grant:
+        self._do("take", holder, leash)
+        return self.grant
+
+    def release(self, holder: str, leash: Leash) -> None:
+        self._do("release", holder, leash)
+
+    def look(self, leash: Leash) -> str:
+        raise AssertionError(leash)
+
+    def _do(self, what: str, holder: str, leash: Leash) -> None:
+        assert leash.seconds() > 0
+        self.has_begun.release()
+        assert self.may_go_on.acquire(timeout=PATIENCE_SECONDS)
+        self.did.append((what, holder))
+        if self.error is not None:
+            raise self.error
+
+
+class Ground:
+    def __init__(self) -> None:
+        self.lock = Slow()
+        self.said: queue.SimpleQueue[LockSaid] = queue.SimpleQueue()
+        self.locker = Locker(
+            lambda: self.lock,
+            tell=self.said.put,
+            timeout=30 * SECOND,
+            clock=SystemClock(),
+        )
+
+    def answer(self) -> LockSaid:
+        return self.said.get(timeout=PATIENCE_SECONDS)
+
+
+def test_what_is_asked_is_answered() -> None:
+    ground = Ground()
+    ground.locker.ask(TakeLock(number=3, holder="web_0"))
+    ground.lock.may_go_on.release()
+    assert ground.answer() == LockSaid(number=3, answer=LockAnswer.TAKEN, until=7)
+    ground.lock.grant = Grant(is_held=False, detail="web_1 has it")
+    ground.locker.ask(TakeLock(number=4, holder="web_0"))
+    ground.lock.may_go_on.release()
+    assert ground.answer() == LockSaid(
+        number=4, answer=LockAnswer.REFUSED, detail="web_1 has it"
+    )
+    ground.locker.ask(ReleaseLock(number=5, holder="web_0"))
+    ground.lock.may_go_on.release()
+    assert ground.answer() == LockSaid(number=5, answer=LockAnswer.RELEASED)
+    assert ground.lock.did == [
+        ("take", "web_0"),
+        ("take", "web_0"),
+        ("release", "web_0"),
+    ]
+
+
+def test_one_that_hangs_is_not_overtaken_and_only_the_last_follows_it() -> None:
+    ground = Ground()
+    ground.locker.ask(TakeLock(number=1, holder="web_0"))
+    assert ground.lock.has_begun.acquire(timeout=PATIENCE_SECONDS)
+    ground.locker.ask(ReleaseLock(number=2, holder="web_0"))
+    ground.locker.ask(TakeLock(number=3, holder="web_0"))
+    ground.locker.ask(ReleaseLock(number=4, holder="web_0"))
+    assert ground.lock.did == []
+    ground.lock.may_go_on.release(4)
+    assert ground.answer().number == 1
+    assert ground.answer().number == 4
+    assert ground.lock.did == [("take", "web_0"), ("release", "web_0")]
+
+
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        (LockError("no etcd", hint="Look at it."), "no etcd"),
+        (ZeroDivisionError(), "a fault of the agent: see its log"),
+    ],
+)
+def test_error_is_told_as_trouble(error: Exception, detail: str) -> None:
+    ground = Ground()
+    ground.lock.error = error
+    for number, asked in enumerate((TakeLock, ReleaseLock)):
+        ground.locker.ask(asked(number=number, holder="web_0"))
+        ground.lock.may_go_on.release()
+        assert ground.answer() == LockSaid(
+            number=number, answer=LockAnswer.TROUBLE, detail=detail
+        )
+
+
+def test_lock_that_cannot_be_made_is_trouble_and_made_again_later() -> None:
+    said: queue.SimpleQueue[LockSaid] = queue.SimpleQueue()
+    lock = Slow()
+    made: list[int] = []
+
+    def make() -> Slow:
+        made.append(1)
+        if len(made) == 1:
+            raise LockError("the kubeconfig cannot be read")
+        return lock
+
+    locker = Locker(make, tell=said.put, timeout=30 * SECOND, clock=SystemClock())
+    locker.ask(TakeLock(number=1, holder="web_0"))
+    assert said.get(timeout=PATIENCE_SECONDS).detail == "the kubeconfig cannot be read"
+    lock.may_go_on.release(2)
+    for number in (2, 3):
+        locker.ask(TakeLock(number=number, holder="web_0"))
+        assert said.get(timeout=PATIENCE_SECONDS).answer is LockAnswer.TAKEN
+    assert len(made) == 2
+
+
+def test_machine_without_a_thread_left_is_trouble(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    ground = Ground()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        ground.locker.ask(TakeLock(number=1, holder="web_0"))
+    assert ground.answer() == LockSaid(
+        number=1,
+        answer=LockAnswer.TROUBLE,
+        detail="no thread could be started: can't start new thread",
+    )
+    ground.locker.ask(TakeLock(number=2, holder="web_0"))
+    ground.lock.may_go_on.release()
+    assert ground.answer().answer is LockAnswer.TAKEN

@@ -1,0 +1,466 @@
+"""What is peculiar to the locks that keep a list: Leases, keys of Consul, files."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.locks import kubernetes, register
+from forewarn.agent.locks.making import make_lock
+from forewarn.agent.locks.port import LockError
+from forewarn.agent.locks.register import Page, RegisterLock
+from forewarn.agent.values import LockSettings
+from forewarn.clock import SystemClock, VirtualClock
+from forewarn.instants import HOUR
+from forewarn.protocol.errors import ForewarnError
+from tests.support.agent_journals import START
+from tests.support.fake_consul_keys import FakeConsulKeys
+from tests.support.fake_kubernetes import FakeKubernetes, Right, serving
+from tests.support.json_api import Answered
+from tests.support.kubernetes_workers import kubeconfig
+
+pytestmark = pytest.mark.slow
+
+
+def leash(seconds: float = 30.0) -> Leash:
+    return leash_for(seconds, SystemClock())
+
+
+# The list itself, with a register in memory
+
+
+class Shelf:
+    """A register in memory, which others change where a test wants it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.version = 0
+        self.faster = 0
+        """How many of the next writes come too late."""
+
+    def read(self, leash: Leash) -> Page:
+        del leash
+        return Page(text=self.text, version=self.version, now=START)
+
+    def write(self, text: str, page: Page, leash: Leash) -> bool:
+        del leash
+        if self.faster:
+            self.faster -= 1
+            self.version += 1
+        if page.version != self.version:
+            return False
+        self.text, self.version = text, self.version + 1
+        return True
+
+
+def shelved(shelf: Shelf) -> RegisterLock:
+    return RegisterLock(shelf, slots=1, ttl=HOUR, clock=VirtualClock(START))
+
+
+def test_who_is_outrun_reads_again() -> None:
+    shelf = Shelf()
+    shelf.faster = register.TRIES - 1
+    assert shelved(shelf).take("web_0", leash()).is_held
+    shelf.faster = register.TRIES - 1
+    shelved(shelf).release("web_0", leash())
+    assert json.loads(shelf.text) == {"holders": {}}
+
+
+def test_who_is_outrun_again_and_again_waits_for_the_next_time() -> None:
+    shelf = Shelf()
+    shelf.faster = register.TRIES
+    refused = shelved(shelf).take("web_0", leash())
+    assert (refused.is_held, refused.detail) == (
+        False,
+        "others asked for it at the same time",
+    )
+    assert shelved(shelf).take("web_0", leash()).is_held
+    shelf.faster = register.TRIES
+    with pytest.raises(LockError, match="others changed the list of holders 8 times"):
+        shelved(shelf).release("web_0", leash())
+
+
+def test_who_is_outrun_ends_with_its_time() -> None:
+    shelf = Shelf()
+    shelf.faster = register.TRIES
+    with pytest.raises(ForewarnError, match="its time was up while others changed"):
+        shelved(shelf).take("web_0", leash(0.01))
+
+
+# Kubernetes
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeKubernetes]:
+    with serving(VirtualClock(START)) as fake:
+        yield fake
+
+
+def lease_lock(cluster: FakeKubernetes, folder: Path, **more: Any) -> RegisterLock:
+    file = folder / "kubeconfig"
+    file.write_text(kubeconfig(cluster.url), encoding="utf-8")
+    settings = LockSettings(kind="kubernetes", kubeconfig=str(file), **more)
+    made = make_lock(settings, {}, SystemClock())
+    assert isinstance(made, RegisterLock)
+    return made
+
+
+def test_lease_shows_its_holders_to_people(
+    cluster: FakeKubernetes, tmp_path: Path
+) -> None:
+    lock = lease_lock(cluster, tmp_path, group="web", holders=2)
+    lock.take("web_1", leash())
+    lock.take("web_0", leash())
+    lease = cluster.leases.found["default", "forewarn-web"]
+    assert lease["spec"] == {
+        "renewTime": "2026-11-21T10:00:00.000000Z",
+        "acquireTime": "2026-11-21T10:00:00.000000Z",
+        "holderIdentity": "web_0, web_1",
+        "leaseDurationSeconds": 3600,
+    }
+    assert json.loads(lease["metadata"]["annotations"]["forewarn/holders"]) == {
+        "holders": {
+            name: {"since": "2026-11-21T10:00:00Z", "until": "2026-11-21T11:00:00Z"}
+            for name in ("web_1", "web_0")
+        }
+    }
+    for name in ("web_0", "web_1"):
+        lock.release(name, leash())
+    lease = cluster.leases.found["default", "forewarn-web"]
+    assert "holderIdentity" not in lease["spec"]
+
+
+def test_what_others_have_put_on_the_lease_stays(
+    cluster: FakeKubernetes, tmp_path: Path
+) -> None:
+    lock = lease_lock(cluster, tmp_path)
+    lock.take("web_0", leash())
+    lease = cluster.leases.found["default", "forewarn-default"]
+    lease["metadata"]["labels"] = {"team": "shop"}
+    lease["metadata"]["annotations"]["note"] = "see the runbook"
+    lease["spec"]["leaseTransitions"] = 7
+    lock.release("web_0", leash())
+    lease = cluster.leases.found["default", "forewarn-default"]
+    assert lease["metadata"]["labels"] == {"team": "shop"}
+    assert lease["metadata"]["annotations"]["note"] == "see the runbook"
+    assert lease["spec"]["leaseTransitions"] == 7
+
+
+def test_lease_of_somebody_else_has_nobody_in_our_list(
+    cluster: FakeKubernetes, tmp_path: Path
+) -> None:
+    cluster.leases.found["default", "forewarn-default"] = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "forewarn-default", "resourceVersion": "1"},
+    }
+    assert lease_lock(cluster, tmp_path).take("web_0", leash()).is_held
+
+
+def test_lease_that_is_deleted_meanwhile_is_made_again(
+    cluster: FakeKubernetes, tmp_path: Path
+) -> None:
+    lock = lease_lock(cluster, tmp_path)
+    lock.take("web_0", leash())
+    cluster.leases.found.clear()
+    assert lock.take("web_1", leash()).is_held
+    assert list(cluster.leases.found) == [("default", "forewarn-default")]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_lease_that_another_changes_at_the_same_time_is_read_again(
+    cluster: FakeKubernetes, tmp_path: Path, is_new: bool
+) -> None:
+    other = lease_lock(cluster, tmp_path)
+    lock = lease_lock(cluster, tmp_path)
+    if not is_new:
+        other.take("web_1", leash())
+        other.release("web_1", leash())
+    page = lock._register.read(leash())
+    other.take("web_1", leash())
+    assert not lock._register.write('{"holders": {}}', page, leash())
+    refused = lock.take("web_0", leash())
+    assert not refused.is_held
+    assert refused.detail == "held by web_1 since 2026-11-21T10:00:00Z"
+
+
+def test_account_that_may_not_is_told_what_it_needs(
+    cluster: FakeKubernetes, tmp_path: Path
+) -> None:
+    cluster.allowed = set()
+    lock = lease_lock(cluster, tmp_path, namespace="ops")
+    with pytest.raises(ForewarnError) as refused:
+        lock.take("web_0", leash())
+    assert refused.value.message.endswith(
+        "its account needs get, create and update of leases in namespace ops"
+    )
+    group = "coordination.k8s.io"
+    cluster.allowed = {
+        Right(verb, group, "leases") for verb in ("get", "create", "update")
+    }
+    assert lock.take("web_0", leash()).is_held
+    lock.release("web_0", leash())
+    assert cluster.used == cluster.allowed
+
+
+def test_answer_that_is_no_lease_is_no_lock(
+    cluster: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.leases, "answer", lambda *_: (200, ["x"]))
+    with pytest.raises(LockError, match="was answered, and with no Lease"):
+        lease_lock(cluster, tmp_path).take("web_0", leash())
+
+
+def test_errors_of_the_server_are_told(cluster: FakeKubernetes, tmp_path: Path) -> None:
+    cluster.script = [500]
+    with pytest.raises(ForewarnError, match="500: said 500"):
+        lease_lock(cluster, tmp_path).take("web_0", leash())
+    cluster.script = [None, 500]
+    with pytest.raises(ForewarnError, match="500: said 500"):
+        lease_lock(cluster, tmp_path).take("web_0", leash())
+
+
+@pytest.mark.parametrize(
+    ("written", "used"), [("shop\n", "shop"), ("", "default"), (None, "default")]
+)
+def test_pod_uses_the_namespace_that_it_runs_in(
+    written: str | None, used: str, tmp_path: Path
+) -> None:
+    if written is not None:
+        (tmp_path / "namespace").write_text(written)
+    (tmp_path / "ca.crt").write_text("")
+    (tmp_path / "token").write_text("a-token")
+    made = kubernetes.LeaseRegister(
+        LockSettings(kind="kubernetes"),
+        {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "9"},
+        clock=SystemClock(),
+        folder=str(tmp_path),
+    )
+    with pytest.raises(ForewarnError, match="nobody listens there"):
+        made.read(leash())
+    assert made._path("x").split("/")[5] == used
+
+
+# Consul
+
+
+def consul_lock(fake: FakeConsulKeys, **more: Any) -> RegisterLock:
+    settings = LockSettings(kind="consul", url=fake.url, **more)
+    made = make_lock(settings, {}, SystemClock())
+    assert isinstance(made, RegisterLock)
+    return made
+
+
+def test_key_is_written_under_its_modify_index(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    with FakeConsulKeys(token="s3cret") as fake:
+        consul_lock(fake, token_file=str(token)).take("web_0", leash())
+        asked = [(each.method, each.path, dict(each.query)) for each in fake.asked]
+        assert asked == [
+            ("GET", "/v1/kv/forewarn/locks/default", {"consistent": ""}),
+            ("PUT", "/v1/kv/forewarn/locks/default", {"cas": "0"}),
+        ]
+        with pytest.raises(ForewarnError) as refused:
+            consul_lock(fake).take("web_1", leash())
+    assert refused.value.message.endswith(
+        'its token needs key "forewarn/locks/default" { policy = "write" }'
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Answered([]),
+        Answered({"ModifyIndex": 7}),
+        Answered([{"ModifyIndex": "7", "Value": ""}]),
+        Answered([{"ModifyIndex": 7, "Value": "not base64"}]),
+        Answered([{"ModifyIndex": 7, "Value": "/w=="}]),
+        Answered([{"ModifyIndex": 7, "Value": 7}]),
+        Answered(text="<html>"),
+        Answered(text="[" * 60_000),
+    ],
+)
+def test_answer_that_is_no_entry_is_no_lock(said: Answered) -> None:
+    with FakeConsulKeys() as fake:
+        fake.refusals = [said]
+        with pytest.raises(LockError, match="with no entry of Consul"):
+            consul_lock(fake).take("web_0", leash())
+
+
+@pytest.mark.parametrize("said", [Answered(None), Answered(1), Answered(text="yes")])
+def test_write_that_is_answered_neither_true_nor_false_is_no_lock(
+    said: Answered,
+) -> None:
+    with FakeConsulKeys() as fake:
+        fake.refusals = [Answered(status=404, text=""), said]
+        with pytest.raises(LockError, match="was answered neither true nor false"):
+            consul_lock(fake).take("web_0", leash())
+
+
+def test_key_without_a_value_has_nobody() -> None:
+    with FakeConsulKeys() as fake:
+        fake.keys["forewarn/locks/default"] = 7, b""
+        assert consul_lock(fake).take("web_0", leash()).is_held
+
+
+def test_errors_of_consul_are_told() -> None:
+    with FakeConsulKeys() as fake:
+        fake.refusals = [Answered(status=500, text="No cluster leader")]
+        with pytest.raises(ForewarnError, match="500: No cluster leader"):
+            consul_lock(fake).take("web_0", leash())
+
+
+def test_clock_of_this_vm_means_nothing_to_others() -> None:
+    """The lock lasts by Consul's clock, which is a day behind that of this machine."""
+    with FakeConsulKeys() as fake:
+        fake.ahead = -86_400
+        assert consul_lock(fake).take("web_0", leash()).is_held
+        assert not consul_lock(fake).take("web_1", leash()).is_held
+        fake.ahead += 3_700
+        assert consul_lock(fake).take("web_1", leash()).is_held
+
+
+# A directory
+
+
+def directory_lock(folder: Path, **more: Any) -> RegisterLock:
+    settings = LockSettings(kind="directory", path=str(folder), **more)
+    made = make_lock(settings, {}, SystemClock())
+    assert isinstance(made, RegisterLock)
+    return made
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_each_state_is_a_file_of_its_own(tmp_path: Path) -> None:
+    lock = directory_lock(tmp_path)
+    lock.take("web_0", leash())
+    lock.release("web_0", leash())
+    assert names(tmp_path) == ["default.000000000001", "default.000000000002"]
+    assert json.loads((tmp_path / "default.000000000002").read_text()) == {
+        "holders": {}
+    }
+    assert (tmp_path / "default.000000000002").stat().st_mode & 0o777 == 0o644
+
+
+def test_states_and_drafts_of_the_past_are_removed_later(tmp_path: Path) -> None:
+    lock = directory_lock(tmp_path)
+    for _ in range(20):
+        lock.take("web_0", leash())
+    draft = tmp_path / ".default.1-ab.draft"
+    draft.touch()
+    foreign = tmp_path / "default.txt"
+    foreign.touch()
+    assert len(names(tmp_path)) == 22
+    for each in tmp_path.iterdir():
+        os.utime(each, (0, 0))
+    lock.take("web_0", leash())
+    kept = [f"default.{number:012d}" for number in range(14, 22)]
+    assert names(tmp_path) == [*kept, "default.txt"]
+
+
+def test_writer_that_has_slept_for_long_changes_nothing(tmp_path: Path) -> None:
+    """What it has read is so old that even the file of the next state is gone."""
+    lock, other = directory_lock(tmp_path), directory_lock(tmp_path)
+    read = lock._register.read
+    page = read(leash())
+    for _ in range(20):
+        other.take("web_1", leash())
+    for each in tmp_path.iterdir():
+        os.utime(each, (0, 0))
+    other.take("web_1", leash())
+    assert not (tmp_path / "default.000000000001").exists()
+    text = '{"holders": {}}'
+    assert not lock._register.write(text, page, leash())
+    assert not lock.take("web_0", leash()).is_held
+
+
+def test_link_whose_answer_was_lost_is_known_by_its_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS does: the request is sent again, and finds what the first one made."""
+    link = os.link
+
+    def lost(source: str, target: str) -> None:
+        link(source, target)
+        raise FileExistsError(17, "File exists", source)
+
+    monkeypatch.setattr(os, "link", lost)
+    assert directory_lock(tmp_path).take("web_0", leash()).is_held
+
+
+def test_file_system_without_hard_links_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise PermissionError(1, "Operation not permitted", source, None, target)
+
+    monkeypatch.setattr(os, "link", refuse)
+    for ask in (
+        lambda lock: lock.take("web_0", leash()),
+        lambda lock: lock.look(leash()),
+    ):
+        with pytest.raises(LockError, match="has no hard links, and a lock needs them"):
+            ask(directory_lock(tmp_path))
+    assert names(tmp_path) == []
+
+
+def test_look_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert directory_lock(tmp_path).look(leash()) == "nobody holds it"
+    assert names(tmp_path) == []
+
+
+def test_disk_that_is_full_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(LockError, match="No space left on device"):
+        directory_lock(tmp_path).take("web_0", leash())
+    assert names(tmp_path) == []
+
+
+def test_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LockError, match="No such file or directory"):
+        directory_lock(tmp_path / "away").take("web_0", leash())
+
+
+def test_processes_that_end_in_the_middle_leave_a_lock_that_works(
+    tmp_path: Path,
+) -> None:
+    """Killed at any moment; what they leave is a state of before or after."""
+    code = f"""
+from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.locks.making import make_lock
+from forewarn.agent.values import LockSettings
+from forewarn.clock import SystemClock
+clock = SystemClock()
+lock = make_lock(LockSettings(kind="directory", path={str(tmp_path)!r}), {{}}, clock)
+print("ready", flush=True)
+while True:
+    lock.take("victim", leash_for(30, clock))
+    lock.release("victim", leash_for(30, clock))
+"""
+    lock = directory_lock(tmp_path, holders=2)
+    for round_number in range(5):
+        with subprocess.Popen([sys.executable, "-c", code], stdout=-1) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            threading.Event().wait(0.02 * round_number)
+            process.kill()
+        assert lock.take("web_0", leash()).is_held
+        lock.release("web_0", leash())
+        lock.release("victim", leash())
+        assert lock.look(leash()) == "nobody holds it"

@@ -1,0 +1,67 @@
+"""The list of holders, as a value: whatever happens, never more than there are slots."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.agent.locks import roster
+from forewarn.agent.locks.roster import Holder
+from forewarn.instants import DAY, HOUR
+from tests.support.agent_journals import START
+
+names = st.text(min_size=1, max_size=12)
+times = st.integers(START, START + DAY)
+rosters = st.dictionaries(names, st.tuples(times, times), max_size=6).map(
+    lambda found: tuple(
+        Holder(name=name, since=since, until=until)
+        for name, (since, until) in found.items()
+    )
+)
+
+
+def valid(found: roster.Roster, now: int) -> set[str]:
+    return {each.name for each in found if now < each.until}
+
+
+@given(rosters)
+def test_text_is_read_as_it_was_written(found: roster.Roster) -> None:
+    text = roster.text_of(found)
+    assert roster.parse(text) == found
+    assert set(json.loads(text)) == {"holders"}
+
+
+@given(rosters, names, st.integers(1, 4), times)
+def test_taking_adds_one_holder_where_there_is_a_slot(
+    found: roster.Roster, name: str, slots: int, now: int
+) -> None:
+    before = valid(found, now)
+    after = roster.taken(found, name, slots=slots, ttl=HOUR, now=now)
+    if after is None:
+        assert name not in before
+        assert len(before) >= slots
+        return
+    assert valid(after, now) == before | {name}
+    assert name in before or len(before) < slots
+    [mine] = [each for each in after if each.name == name]
+    assert mine.until == now + HOUR
+    # Those that have expired are not kept for ever.
+    assert len(after) == len(before | {name})
+
+
+@given(rosters, names)
+def test_releasing_leaves_all_others(found: roster.Roster, name: str) -> None:
+    after = roster.without(found, name)
+    assert after == tuple(each for each in found if each.name != name)
+
+
+def test_many_holders_are_described_in_short() -> None:
+    found = tuple(
+        Holder(name=f"web_{number}", since=START + 7, until=START + HOUR)
+        for number in range(8)
+    )
+    assert roster.described(found[:1], now=START) == "web_0 since 2026-11-21T10:00:00Z"
+    assert roster.described(found, now=START).endswith(
+        "web_4 since 2026-11-21T10:00:00Z and 3 more"
+    )
+    assert roster.described(found, now=START + HOUR) == ""

@@ -1,0 +1,245 @@
+"""Settings that are read again: when, and what becomes of those that are refused."""
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent import lastgood, order
+from forewarn.agent.core.model import Memory, Phase, Step, StepState
+from forewarn.agent.failure import CommandFailedError
+from forewarn.agent.order import Order
+from forewarn.agent.renewing import Renewal
+from forewarn.agent.signals import Signals
+from forewarn.agent.values import Settings
+from tests.support.agent_journals import task_of
+
+STEP = Step(
+    handler="drain",
+    phase=Phase.PREPARE,
+    attempt=1,
+    state=StepState.RUNNING,
+    began=0,
+    stop_at=0,
+    kill_at=0,
+)
+
+
+# Signals
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("has_terminal", "is_ignored", "ends", "reloads"),
+    [
+        pytest.param(False, False, False, True, id="a-service"),
+        pytest.param(True, False, True, False, id="in-a-terminal"),
+        pytest.param(False, True, False, False, id="nohup"),
+        pytest.param(True, True, False, False, id="nohup-in-a-terminal"),
+    ],
+)
+def test_a_hangup_reloads_a_service_and_ends_who_is_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    has_terminal: bool,
+    is_ignored: bool,
+    ends: bool,
+    reloads: bool,
+) -> None:
+    stream = Terminal() if has_terminal else io.StringIO()
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, stream)
+    stopped: list[bool] = []
+    signals = Signals()
+    before = signal.signal(
+        signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL
+    )
+    try:
+        with signals.heard():
+            signals.while_running(
+                lambda: signal.raise_signal(signal.SIGHUP),
+                stop=lambda: stopped.append(True),
+            )
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert stopped == [True] * ends
+    assert signals.is_stopping is ends
+    assert signals.wants_settings is reloads
+
+
+def test_a_signal_before_anybody_is_at_work_is_not_lost() -> None:
+    stopped: list[bool] = []
+    signals = Signals()
+    with signals.heard():
+        signal.raise_signal(signal.SIGTERM)
+        signals.while_running(lambda: None, stop=lambda: stopped.append(True))
+    assert stopped == [True]
+
+
+# Renewal
+
+
+def reader(*given: Settings | CommandFailedError) -> Callable[[], Settings]:
+    left = list(given)
+
+    def read() -> Settings:
+        found = left.pop(0)
+        if isinstance(found, CommandFailedError):
+            raise found
+        return found
+
+    return read
+
+
+def test_nothing_is_read_unless_it_was_asked_for() -> None:
+    renewal = Renewal(reader(), Signals())
+    assert not renewal.is_due(Memory())
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [Memory(tasks=(replace(task_of("E1"), steps=(STEP,)),)), Memory(restored=(STEP,))],
+)
+def test_it_waits_until_no_handler_is_at_work(busy: Memory) -> None:
+    signals, fresh = Signals(), Settings()
+    renewal = Renewal(reader(fresh), signals)
+    signals.wants_settings = True
+    assert not renewal.is_due(busy)
+    assert not renewal.is_due(busy)
+    assert renewal.is_due(Memory())
+    assert renewal.settings is fresh
+    assert not renewal.is_due(Memory()), "it is read once"
+
+
+def test_what_is_refused_is_told_until_something_else_is_taken() -> None:
+    signals = Signals()
+    refusal = CommandFailedError(2, "agent.toml, line 3: no")
+    renewal = Renewal(reader(refusal, Settings()), signals)
+    signals.wants_settings = True
+    assert not renewal.is_due(Memory())
+    assert "agent.toml, line 3: no" in renewal.fault
+    assert not renewal.is_due(Memory())
+    signals.wants_settings = True
+    assert renewal.is_due(Memory())
+    assert renewal.fault
+    renewal.take()
+    assert renewal.fault == ""
+
+
+# The copy
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "state").mkdir()
+    return {"STATE_DIRECTORY": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "agent.toml"
+    made.write_text('poll = "7s"\n', encoding="utf-8")
+    return made
+
+
+def ordered(file: Path, environ: dict[str, str], **flags: str) -> Order:
+    return Order(say=print, environ=environ, config=str(file), flags=flags)
+
+
+def test_a_file_that_is_refused_is_replaced_by_the_last_good_one(
+    file: Path, environ: dict[str, str]
+) -> None:
+    lastgood.keep(str(file), environ)
+    file.write_text('poll = "soon"\n', encoding="utf-8")
+    found = ordered(file, environ).settings_to_run()
+    assert found.watch.poll == 7_000_000
+    assert found.is_copy
+    assert found.file == str(file)
+    assert "the last good ones are in force" in found.warnings[0]
+    assert "agent.toml" in found.warnings[0]
+
+
+def test_without_a_copy_it_is_refused(file: Path, environ: dict[str, str]) -> None:
+    file.write_text("poll = 1\n", encoding="utf-8")
+    with pytest.raises(CommandFailedError, match=r"agent\.toml"):
+        ordered(file, environ).settings_to_run()
+
+
+def test_other_commands_are_told_of_the_file_as_it_is(
+    file: Path, environ: dict[str, str]
+) -> None:
+    lastgood.keep(str(file), environ)
+    file.write_text("poll = 1\n", encoding="utf-8")
+    with pytest.raises(CommandFailedError):
+        ordered(file, environ).settings()
+
+
+def test_who_sits_before_it_is_told_at_once(
+    file: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lastgood.keep(str(file), environ)
+    file.write_text("poll = 1\n", encoding="utf-8")
+    monkeypatch.setattr(order, "has_terminal", lambda: True)
+    with pytest.raises(CommandFailedError):
+        ordered(file, environ).settings_to_run()
+
+
+def test_what_is_wrong_elsewhere_is_told_of_that(
+    file: Path, environ: dict[str, str]
+) -> None:
+    """A flag that is refused is no fault of the file's."""
+    lastgood.keep(str(file), environ)
+    with pytest.raises(CommandFailedError, match="timeout"):
+        ordered(file, environ, timeout="never").settings_to_run()
+
+
+def test_a_copy_is_the_owners_alone_and_of_one_file(
+    file: Path, environ: dict[str, str], tmp_path: Path
+) -> None:
+    lastgood.keep(str(file), environ)
+    copy = Path(lastgood.find(str(file), environ))
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert copy.read_bytes() == file.read_bytes()
+    assert lastgood.find(str(tmp_path / "other.toml"), environ) == ""
+    assert [each.name for each in copy.parent.iterdir()] == [copy.name]
+
+
+def test_a_copy_that_is_as_the_file_is_not_written_again(
+    file: Path, environ: dict[str, str]
+) -> None:
+    lastgood.keep(str(file), environ)
+    copy = Path(lastgood.find(str(file), environ))
+    before = copy.stat().st_ino
+    lastgood.keep(str(file), environ)
+    assert copy.stat().st_ino == before
+    file.write_text('poll = "8s"\n', encoding="utf-8")
+    lastgood.keep(str(file), environ)
+    assert copy.read_bytes() == file.read_bytes()
+
+
+def test_what_a_crash_left_of_a_copy_is_in_nobodys_way(
+    file: Path, environ: dict[str, str]
+) -> None:
+    place = Path(lastgood.place_of(str(file), environ))
+    place.with_name(f"{place.name}.new").write_text("half", encoding="utf-8")
+    lastgood.keep(str(file), environ)
+    assert place.read_bytes() == file.read_bytes()
+
+
+def test_a_folder_that_is_not_there_or_a_file_too_long_keep_nothing(
+    file: Path, environ: dict[str, str]
+) -> None:
+    lastgood.keep(str(file), {"STATE_DIRECTORY": f"{os.fspath(file)}/none"})
+    file.write_bytes(b"#" * (lastgood.FILE_BYTES_MAX + 1))
+    lastgood.keep(str(file), environ)
+    lastgood.keep("", environ)
+    assert lastgood.find(str(file), environ) == ""

@@ -1,0 +1,35 @@
+"""What is asked of TLS: authorities, and no version that is broken."""
+
+import ssl
+
+import pytest
+
+from forewarn.agent.wire import tls
+
+
+def test_versions_before_1_2_are_not_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_python_3_9(**_: object) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", as_python_3_9)
+    assert tls.trusting().minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_system_that_demands_more_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def strict(**_: object) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    assert tls.trusting().minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_authorities_are_checked_with_the_name() -> None:
+    context = tls.trusting()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    with pytest.raises(OSError, match="No such file"):
+        tls.trusting(ca_file="/no/such/file")

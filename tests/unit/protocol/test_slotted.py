@@ -1,0 +1,121 @@
+"""Python 3.9's way to a frozen value gives what the library's own gives."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from forewarn.protocol.slotted import frozen_dataclass
+
+Decorator = Callable[[type[Any]], type[Any]]
+
+
+def doors(make: Decorator) -> tuple[type[Any], type[Any]]:
+    """Return two kinds, one of them made of the other."""
+
+    @make
+    class Opening:
+        """A hole in a wall."""
+
+        kind: ClassVar[str] = "any"
+        width: int = 80
+        names: list[str] = field(default_factory=list[str])
+
+        def text(self) -> str:
+            return f"{self.kind} of {self.width}"
+
+    @make
+    class Door(Opening):
+        kind: ClassVar[str] = "door"
+        color: str
+        keys: tuple[str, ...] = ()
+        count: int = field(init=False, compare=False, repr=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "count", len(self.keys))
+
+    return Opening, Door
+
+
+OUR_WAY: Decorator = frozen_dataclass
+OURS = doors(OUR_WAY)
+THEIRS = doors(dataclass(frozen=True, slots=True, kw_only=True))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_class_has_the_same_fields_slots_and_texts(which: int) -> None:
+    ours, theirs = OURS[which], THEIRS[which]
+    assert [each.name for each in fields(ours)] == [
+        each.name for each in fields(theirs)
+    ]
+    assert ours.__slots__ == theirs.__slots__
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        if name != "__doc__" or which == 0:
+            assert getattr(ours, name) == getattr(theirs, name)
+    assert ours.__mro__[-2].__name__ == "Opening"
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_arguments_are_the_same_and_only_by_name(which: int) -> None:
+    ours, theirs = (inspect.signature(each[which]) for each in (OURS, THEIRS))
+    assert list(ours.parameters) == sorted(
+        theirs.parameters, key=list(ours.parameters).index
+    )
+    for parameter in ours.parameters.values():
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        other = theirs.parameters[parameter.name]
+        assert (parameter.default is parameter.empty) == (other.default is other.empty)
+
+
+def test_values_behave_the_same() -> None:
+    made = [kind(color="red", keys=("brass",), width=90) for _, kind in (OURS, THEIRS)]
+    ours, theirs = made
+    assert repr(ours) == repr(theirs)
+    assert ours.text() == theirs.text() == "door of 90"
+    assert (ours.count, ours.names) == (1, [])
+    assert ours.names is not OURS[1](color="red").names
+    assert replace(ours, color="blue") == OURS[1](
+        color="blue", keys=("brass",), width=90
+    )
+    assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
+    assert copy.copy(ours) == copy.deepcopy(ours) == ours
+    assert ours != OURS[1](color="red")
+    assert not hasattr(ours, "__dict__")
+
+
+def test_hash_is_that_of_the_fields() -> None:
+    @OUR_WAY
+    class Key:
+        number: int
+
+    made: Any = Key
+    assert hash(made(number=1)) == hash(made(number=1)) == hash((1,))
+
+
+@pytest.mark.parametrize("kind", [OURS[1], THEIRS[1]])
+def test_wrong_arguments_and_changes_are_refused(kind: type[Any]) -> None:
+    with pytest.raises(TypeError):
+        kind("red")
+    with pytest.raises(TypeError):
+        kind()
+    with pytest.raises(TypeError):
+        kind(color="red", colour="red")
+    with pytest.raises(FrozenInstanceError):
+        kind(color="red").width = 3
+    with pytest.raises(FrozenInstanceError):
+        del kind(color="red").width
+
+
+def test_class_without_fields_is_one_too() -> None:
+    @frozen_dataclass
+    class Nothing:
+        pass
+
+    assert Nothing() == Nothing()
+    assert repr(Nothing()).endswith("Nothing()")

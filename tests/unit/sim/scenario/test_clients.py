@@ -1,0 +1,235 @@
+"""What scenarios demand of clients, on a virtual clock: met, missed, never tried.
+
+Each scenario that comes with forewarn is played to a client that lives on, to one that
+asks once and sleeps, and to nobody. Only the first passes. What each demand means is
+told in `test_demands`.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from http import HTTPStatus
+
+import pytest
+
+from forewarn.instants import SECOND, Micros
+from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario.model import Expected, Scenario
+from forewarn.sim.scenario.run import Result, Runner, summary
+from forewarn.sim.scenario.setup import setup_for, virtual_stage
+from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.scenario.verdicts import Outcome
+from forewarn.sim.stage import Stage
+from forewarn.sim.virtual_client import VirtualClient
+from forewarn.store import kinds
+from forewarn.store.port import every
+from tests.support.played import approve, run, scenario, sentences
+
+POLLS_EVERY: Micros = 5 * SECOND
+
+
+class Poller:
+    """A client that polls now and then, and approves what names its VM."""
+
+    def __init__(self, stage: Stage, vm: str, *, approves_all: bool = False) -> None:
+        self._stage = stage
+        self._vm = VirtualClient(stage, vm)
+        self._approves_all = approves_all
+        self._polls_at = stage.engine.now
+
+    def next_at(self) -> Micros | None:
+        return self._polls_at
+
+    def act(self) -> None:
+        now = self._stage.engine.now
+        if now < self._polls_at:
+            return
+        self._polls_at = now + POLLS_EVERY
+        answer = self._vm.get()
+        for event in answer.events if answer.status == HTTPStatus.OK else []:
+            is_mine = self._vm.name in event["Resources"]
+            if event["EventStatus"] == "Scheduled" and (is_mine or self._approves_all):
+                self._vm.approve(event["EventId"])
+
+
+def all_vms(stage: Stage) -> list[str]:
+    found = stage.engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
+    return [vm.name for vm in found]
+
+
+def play(
+    played: Scenario,
+    *,
+    expected: Expected = Expected.SCENARIO,
+    pollers: Iterable[str] | None = (),
+    sleepers: Iterable[str] | None = (),
+    approves_all: bool = False,
+) -> Result:
+    """Play a scenario to clients in these VMs; None: in all."""
+
+    async def playing() -> Result:
+        stage = virtual_stage(setup_for([played]))
+        vms = all_vms(stage)
+        for vm in vms if sleepers is None else sleepers:
+            VirtualClient(stage, vm).get()
+        actors = [
+            Poller(stage, vm, approves_all=approves_all)
+            # Those act first whom the first event does not name.
+            for vm in (reversed(vms) if pollers is None else pollers)
+        ]
+        for actor in actors:
+            actor.act()
+        time = TurnedTime(stage, actors=actors)
+        result = await Runner(stage, time, expected=expected).run(played)
+        await stage.end()
+        return result
+
+    return asyncio.run(playing())
+
+
+def outcomes(result: Result) -> set[Outcome]:
+    return {finding.outcome for finding in result.findings}
+
+
+# Those that come with forewarn
+
+
+def shipped() -> list[object]:
+    return [pytest.param(each, id=each.name) for each in catalog.scenarios()]
+
+
+@pytest.mark.parametrize("played", shipped())
+def test_a_client_that_lives_on_passes_each_scenario(played: Scenario) -> None:
+    result = play(played, pollers=None)
+    assert result.passed, sentences(result)
+    asked = [each for each in result.findings if each.what.endswith("for its events")]
+    assert {each.outcome for each in asked} == {Outcome.PASSED}
+
+
+@pytest.mark.parametrize("played", shipped())
+def test_a_client_that_asks_once_and_sleeps_fails_each_scenario(
+    played: Scenario,
+) -> None:
+    result = play(played, sleepers=None)
+    assert Outcome.FAILED in outcomes(result), sentences(result)
+    assert not result.passed
+
+
+@pytest.mark.parametrize("played", shipped())
+def test_a_scenario_that_nobody_asked_is_an_error_and_nothing_else(
+    played: Scenario,
+) -> None:
+    for expected in (Expected.SCENARIO, Expected.ASKED, Expected.APPROVED):
+        result = play(played, expected=expected)
+        assert not result.passed
+        [failure] = result.failures
+        assert failure.outcome is Outcome.ERROR
+        assert failure.sentence.startswith("nobody asked for the events of ")
+        assert failure.sentence.endswith("so no client was tested")
+
+
+@pytest.mark.parametrize("played", shipped())
+def test_a_scenario_of_which_nothing_is_judged_neither_passes_nor_fails(
+    played: Scenario,
+) -> None:
+    result = play(played, expected=Expected.NONE)
+    assert outcomes(result) == {Outcome.SKIPPED}
+    assert not result.passed
+    assert not result.failures
+    assert "NOT JUDGED" in summary(result)
+
+
+@pytest.mark.parametrize("played", shipped())
+def test_one_client_in_the_first_vm_is_enough(played: Scenario) -> None:
+    """Whoever tries one program is not told of failures of others that are not there."""
+    first = next(client.vm for client in played.clients)
+    result = play(played, pollers=[first])
+    assert result.passed, sentences(result)
+
+
+@pytest.mark.parametrize("played", shipped())
+def test_a_client_that_approves_for_others_fails_where_it_is_told(
+    played: Scenario,
+) -> None:
+    result = play(played, pollers=None, approves_all=True)
+    heeds = any(client.ignores_others for client in played.clients)
+    assert result.passed is not heeds, sentences(result)
+
+
+# How much is demanded
+
+
+def test_who_only_asks_is_asked_no_more_of() -> None:
+    played = catalog.find("live-migration")
+    result = play(played, expected=Expected.ASKED, sleepers=["web_0"])
+    assert result.passed
+    assert [each.what for each in result.findings] == [
+        "client web_0 asks for its events"
+    ]
+
+
+def test_who_must_approve_need_not_come_back() -> None:
+    played = catalog.find("live-migration")
+    deeds = {3: approve("web_0")}
+    [result] = run(played, deeds=deeds, expected=Expected.APPROVED)
+    assert result.passed
+    [late] = run(played, expected=Expected.APPROVED)
+    assert [each.outcome for each in late.failures] == [Outcome.FAILED]
+    [strict] = run(played, deeds=deeds)
+    assert [each.sentence.partition(" (")[0] for each in strict.failures] == [
+        "web_0 did not ask again after e1"
+    ]
+
+
+def test_what_waits_for_no_approval_is_none_that_is_missing() -> None:
+    result = play(
+        catalog.find("freeze-first-started"),
+        expected=Expected.APPROVED,
+        sleepers=["web_0"],
+    )
+    assert result.passed
+    assert result.findings[-1].sentence == (
+        "no event that names web_0 waited for an approval"
+    )
+
+
+STEPS = """
+[[step]]
+maintain = "h0"
+impact = "reboot"
+[[step]]
+expect = { approved_by = "web_0", within = "1m" }
+[[step]]
+expect = { status = "Scheduled", within = "1s" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("expected", "wanted"),
+    [
+        (Expected.SCENARIO, [Outcome.FAILED, Outcome.PASSED]),
+        (Expected.ASKED, [Outcome.SKIPPED, Outcome.PASSED]),
+        (Expected.APPROVED, [Outcome.SKIPPED, Outcome.PASSED, Outcome.FAILED]),
+        (Expected.NONE, [Outcome.SKIPPED] * 3),
+    ],
+)
+def test_steps_are_judged_as_far_as_they_are_wanted(
+    expected: Expected, wanted: list[Outcome]
+) -> None:
+    """What is expected of the platform is judged unless nothing is."""
+    [result] = run(scenario(STEPS), expected=expected)
+    assert [each.outcome for each in result.findings] == wanted
+
+
+def test_a_step_that_is_refused_fails_whatever_is_expected() -> None:
+    for expected in Expected:
+        [result] = run(scenario('[[step]]\nevict = "web_0"\n'), expected=expected)
+        assert [each.outcome for each in result.failures] == [Outcome.ERROR]
+
+
+def test_where_nobody_asked_what_clients_did_not_do_is_not_told_as_failures() -> None:
+    [result] = run(scenario(STEPS), asked=())
+    assert [each.outcome for each in result.findings] == [
+        Outcome.SKIPPED,
+        Outcome.PASSED,
+        Outcome.ERROR,
+    ]

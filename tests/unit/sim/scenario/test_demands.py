@@ -1,0 +1,284 @@
+"""Each demand on a client: met, missed, and the sentence that tells it."""
+
+from forewarn.metadata.http import Request
+from forewarn.sim.journal import Seen
+from forewarn.sim.scenario.model import OTHERS
+from forewarn.sim.scenario.verdicts import Outcome
+from forewarn.sim.stage import Stage
+from forewarn.sim.virtual_client import VirtualClient
+from tests.support.played import Deed, approve, run, scenario, sentences
+
+
+def one(
+    demand: str,
+    *,
+    step: str = 'reboot = "web_0"',
+    deeds: dict[int, Deed] | None = None,
+    more: str = "",
+    asked: tuple[str, ...] = ("web_0",),
+) -> tuple[Outcome, str]:
+    """Return what became of one demand on web_0."""
+    text = f'[[client]]\nvm = "web_0"\n{demand}\n{more}\n[[step]]\n{step}\n'
+    [result] = run(scenario(text), deeds=deeds, asked=asked)
+    found = [each for each in result.findings if "for its events" not in each.what]
+    return found[-1].outcome, found[-1].sentence
+
+
+def asks(vm: str = "web_0") -> Deed:
+    return lambda stage: VirtualClient(stage, vm).get()
+
+
+ID = "7C65C1E5-82E2-4662-B728-B4FA42485E3A"
+MORNING = "2030-01-01T00:"
+
+
+def test_an_approval_in_time_is_told_with_its_time() -> None:
+    assert one("approves = true", deeds={7: approve("web_0")}) == (
+        Outcome.PASSED,
+        "web_0 approved e1 (Reboot of web_0) after 7 s",
+    )
+
+
+def test_a_missing_approval_is_told_with_event_deadline_and_last_question() -> None:
+    assert one("approves = true", deeds={5: asks()}) == (
+        Outcome.FAILED,
+        (
+            f"web_0 did not approve e1 (Reboot of web_0, EventId {ID}) in time: expected an "
+            f"approval before NotBefore, {MORNING}15:00.000Z; it started at "
+            f"{MORNING}15:00.000Z; web_0 asked last at {MORNING}00:05.000Z"
+        ),
+    )
+
+
+def test_an_approval_that_was_refused_is_told() -> None:
+    def refused(stage: Stage) -> None:
+        VirtualClient(stage, "web_0").approve("00000000-0000-4000-8000-000000000000")
+
+    _, told = one("approves = true", deeds={5: refused})
+    assert told.endswith(f"and its last approval, at {MORNING}00:05.000Z, got 400")
+
+
+def test_the_approval_of_another_vm_that_the_event_names_is_enough() -> None:
+    step = 'event = { type = "Reboot", vms = ["web_0", "web_1"], notice = "15m" }'
+    fleet = "[fleet]\ntogether = true\n"
+    outcome, told = one(
+        "approves = true", step=step, more=fleet, deeds={4: approve("web_1")}
+    )
+    assert outcome is Outcome.PASSED
+    assert told == "web_1 approved e1 (Reboot of web_0, web_1) after 4 s"
+
+
+def test_the_approval_of_a_vm_that_the_event_does_not_name_is_none() -> None:
+    outcome, told = one("approves = true", deeds={4: approve("web_1")})
+    assert outcome is Outcome.FAILED
+    assert "approved by web_1, which it does not name; web_0 asked last" in told
+
+
+def test_an_operators_approval_is_not_the_clients() -> None:
+    more = '[[step]]\nafter = "2s"\napprove = "e1"\n'
+    text = (
+        f'[[client]]\nvm = "web_0"\napproves = true\n[[step]]\nreboot = "web_0"\n{more}'
+    )
+    [result] = run(scenario(text))
+    [failure] = result.failures
+    assert f"it started at {MORNING}00:02.000Z, approved by (scenario)" in (
+        failure.sentence
+    )
+
+
+def test_who_asks_too_late_is_told_that_the_event_could_not_wait() -> None:
+    outcome, told = one("approves = true", asked=(), deeds={1: asks()})
+    assert outcome is Outcome.FAILED
+    assert told == (
+        f"web_0 could not approve e1 (Reboot of web_0, EventId {ID}): web_0 had not "
+        "asked for events, so e1 went at once (7.4)"
+    )
+
+
+def test_a_cancelled_event_is_approved_too_late() -> None:
+    text = (
+        '[[client]]\nvm = "web_0"\napproves = true\n[[step]]\nreboot = "web_0"\n'
+        '[[step]]\nafter = "1m"\ncancel = "e1"\n'
+    )
+    [result] = run(scenario(text))
+    [failure] = result.failures
+    assert f"it was cancelled at {MORNING}01:00.000Z" in failure.sentence
+
+
+def test_a_scenario_without_an_event_that_waits_demands_what_cannot_be() -> None:
+    assert one("approves = true", step='say = "nothing"') == (
+        Outcome.FAILED,
+        "no event that names web_0 waited for an approval",
+    )
+
+
+def test_an_approval_that_is_withheld_counts_for_the_client() -> None:
+    text = (
+        '[[client]]\nvm = "web_0"\napproves = true\n'
+        '[[step]]\nwithhold = "web_0"\n[[step]]\nreboot = "web_0"\n'
+    )
+    [result] = run(scenario(text), deeds={3: approve("web_0")})
+    assert result.passed
+
+
+def test_what_a_client_must_see_is_told_with_its_time() -> None:
+    demand = 'sees = "Started"'
+    assert one(demand, deeds={903: asks()}) == (
+        Outcome.PASSED,
+        "web_0 saw e1 (Reboot of web_0) Started after 3 s",
+    )
+    assert one(demand, deeds={899: asks()}) == (
+        Outcome.FAILED,
+        (
+            f"web_0 did not see e1 (Reboot of web_0, EventId {ID}) while it was Started: "
+            f"expected that it asks at that time; it asked last at {MORNING}14:59.000Z"
+        ),
+    )
+
+
+def test_a_document_that_a_fault_spoiled_was_not_seen() -> None:
+    def spoiled(stage: Stage) -> None:
+        stage.journal.add(
+            Seen(
+                number=stage.journal.last + 1,
+                at=stage.engine.now,
+                vm="web_0",
+                address="127.0.0.1",
+                request=Request(method="GET", path="/metadata/scheduledevents"),
+                status=200,
+                genuine=200,
+                fault="truncated",
+                deviations=(),
+                approved=(),
+            )
+        )
+
+    demand = 'sees = "Started"'
+    assert one(demand, deeds={903: spoiled})[0] is Outcome.FAILED
+
+
+def test_events_of_others_that_nobody_showed_were_not_ignored() -> None:
+    assert one("ignores_others = true") == (
+        Outcome.SKIPPED,
+        "web_0 was shown no event of another VM",
+    )
+    step = 'reboot = "web_1"'
+    demand = "ignores_others = true"
+    assert one(demand, step=step, deeds={5: asks()}) == (
+        Outcome.PASSED,
+        "web_0 did not approve e1 (Reboot of web_1)",
+    )
+    deeds: dict[int, Deed] = {5: asks(), 6: approve("web_0")}
+    assert one(demand, step=step, deeds=deeds) == (
+        Outcome.FAILED,
+        (
+            f"web_0 approved e1 (Reboot of web_1, EventId {ID}) at {MORNING}00:06.000Z; "
+            "expected that it would not, since the event does not name it"
+        ),
+    )
+
+
+def test_a_client_comes_back_within_its_time() -> None:
+    # It is gone after 15 m of notice, 1 m of impact and 10 m of recovery.
+    gone = (15 + 1 + 10) * 60
+    assert one("comes_back = true", deeds={gone + 14: asks()}) == (
+        Outcome.PASSED,
+        "web_0 asked again after e1 (Reboot of web_0) was gone",
+    )
+    late = (
+        Outcome.FAILED,
+        (
+            f"web_0 did not ask again after e1 (Reboot of web_0, EventId {ID}) was gone at "
+            f"{MORNING}26:00.000Z: expected it within 15 s; it asked last at "
+            f"{MORNING}00:00.000Z"
+        ),
+    )
+    assert one("comes_back = true", deeds={gone + 16: asks()}) == late
+    assert one('comes_back = "20s"', deeds={gone + 16: asks()})[0] is Outcome.PASSED
+
+
+def test_a_client_whose_vm_was_deleted_does_not_come_back() -> None:
+    outcome, told = one("comes_back = true", step='terminate = "web_0"')
+    assert outcome is Outcome.FAILED
+    assert told.endswith("and was deleted")
+
+
+def test_a_client_cannot_come_back_while_an_event_stands() -> None:
+    outcome, told = one("comes_back = true", step='fail = "h0"')
+    assert outcome is Outcome.FAILED
+    assert "is still shown to web_0" in told
+
+
+def test_an_optional_client_is_judged_from_its_first_question_on() -> None:
+    text = (
+        '[[client]]\nvm = "web_0"\n'
+        '[[client]]\nvm = "web_1"\noptional = true\napproves = true\n'
+        '[[step]]\nreboot = "web_1"\n'
+        '[[step]]\nat = "30m"\nreboot = "web_1"\n'
+    )
+    [absent] = run(scenario(text))
+    assert absent.passed
+    assert absent.findings[-1].sentence == (
+        "nobody asked for the events of web_1; it is not judged"
+    )
+    late: dict[int, Deed] = {60: asks("web_1"), 1810: approve("web_1")}
+    [joined] = run(scenario(text), deeds=late)
+    assert joined.passed, sentences(joined)
+    [sleeping] = run(scenario(text), deeds={60: asks("web_1")})
+    [failure] = sleeping.failures
+    assert failure.sentence.startswith("web_1 did not approve e2")
+
+
+def test_a_client_that_must_ask_is_missed_beside_one_that_did() -> None:
+    text = (
+        '[[client]]\nvm = "web_0"\n[[client]]\nvm = "web_1"\n'
+        '[[step]]\nreboot = "web_1"\n'
+    )
+    [result] = run(scenario(text))
+    [failure] = result.failures
+    assert failure.outcome is Outcome.ERROR
+    assert failure.sentence == "nobody asked for the events of web_1"
+
+
+def test_all_other_vms_are_judged_if_they_ask() -> None:
+    text = (
+        f'[[client]]\nvm = "web_0"\n[[client]]\nvm = "{OTHERS}"\nignores_others = true\n'
+        '[[step]]\nreboot = "web_0"\n'
+    )
+    [alone] = run(scenario(text))
+    assert [each.what for each in alone.findings] == [
+        "client web_0 asks for its events"
+    ]
+    deeds: dict[int, Deed] = {3: asks("web_2"), 4: approve("web_1")}
+    [result] = run(scenario(text), deeds=deeds, asked=("web_0", "web_1"))
+    assert [(each.outcome, each.what.split()[1]) for each in result.findings] == [
+        (Outcome.PASSED, "web_0"),
+        (Outcome.FAILED, "web_1"),
+        (Outcome.PASSED, "web_2"),
+    ]
+
+
+def test_who_is_refused_is_told_what_it_got() -> None:
+    def refused(stage: Stage) -> None:
+        stage.journal.add(
+            Seen(
+                number=stage.journal.last + 1,
+                at=stage.engine.now,
+                vm="web_0",
+                address="127.0.0.1",
+                request=Request(method="GET", path="/metadata/scheduledevents"),
+                status=400,
+                genuine=400,
+                fault="",
+                deviations=(),
+                approved=(),
+            )
+        )
+
+    text = '[[client]]\nvm = "web_0"\n[[step]]\nreboot = "web_0"\n'
+    [result] = run(scenario(text), asked=(), deeds={2: refused})
+    [failure] = result.failures
+    assert failure.sentence == (
+        "nobody asked for the events of web_0, so no client was tested: its last "
+        f"request, GET /metadata/scheduledevents at {MORNING}00:02.000Z, got 400"
+    )

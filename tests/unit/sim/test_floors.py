@@ -1,0 +1,168 @@
+"""A client that polls once a second meets every notice, however fast a simulation is."""
+
+import pytest
+
+from forewarn.clock import VirtualClock
+from forewarn.control import approvals
+from forewarn.control.policy import divided
+from forewarn.instants import MINUTE, SECOND, Micros
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.sim.scenario import model
+from forewarn.sim.scenario.doing import Hand
+from forewarn.sim.scenario.setup import running_stage, setup_for, virtual_stage
+from forewarn.sim.stage import Stage
+from forewarn.sim.world import START
+from forewarn.store import kinds
+from forewarn.store.port import every
+from tests.support.loops import in_loop
+from tests.support.played import scenario
+
+POLL: Micros = SECOND
+PREPARATION: Micros = 3 * SECOND
+
+FLEET = """
+[[fleet.host]]
+name = "h0"
+[[fleet.host]]
+name = "h1"
+[[fleet.scope]]
+name = "set"
+tenant = "shop"
+kind = "scale-set"
+terminate_notice = "5m"
+os_image_notice = "15m"
+[[fleet.tenant]]
+name = "shop"
+[[fleet.vm]]
+name = "web_0"
+host = "h0"
+scope = "set"
+fault_domain = 0
+memory_preserving = true
+[[fleet.vm]]
+name = "spot_0"
+host = "h0"
+scope = "set"
+fault_domain = 0
+spot = true
+"""
+
+STEPS = {
+    "freeze": 'maintain = "h0"\nimpact = "freeze"',
+    "live-migrate": 'maintain = "h0"\nimpact = "live-migrate"',
+    "by hand": 'maintain = "h0"\nimpact = "freeze"\nnot_before = "+20m"',
+    "reboot": 'reboot = "web_0"',
+    "redeploy": 'redeploy = "web_0"',
+    "evict": 'evict = "spot_0"',
+    "terminate": 'terminate = "web_0"',
+    "upgrade-os": 'upgrade-os = "web_0"',
+    "predict-failure": 'predict-failure = "h0"\nin = "1h"',
+    "event": 'event = { type = "Preempt", vms = "web_0", notice = "30s" }',
+}
+
+
+def live(stage: Stage) -> list[Event]:
+    return stage.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
+
+
+class Watch:
+    """The clock of a stage that is the machine's, turned by hand."""
+
+    def __init__(self, *, step: str, speed: float) -> None:
+        """Begin with every view enabled, and do one step of a scenario."""
+        self.clock = VirtualClock(START + SECOND // 3)
+        found = scenario(FLEET + f"[[step]]\n{step}\n")
+        self.stage = running_stage(setup_for([found], speed=speed), clock=self.clock)
+        engine = self.stage.engine
+        for vm in engine.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
+            engine.plane.enable(vm.name, now=engine.now)
+        hand = Hand(self.stage, reason="")
+        hand.do(found.steps[0].act, name="e1")
+
+    def wait(self, duration: Micros) -> None:
+        """Let time pass in steps of 10 ms, as a ticker does."""
+        for _ in range(duration // (10 * 1000)):
+            self.clock.advance_to(self.clock.now() + 10 * 1000)
+            self.stage.engine.settle()
+
+    def approve(self) -> None:
+        for event in live(self.stage):
+            self.stage.engine.order(
+                lambda work, name=event.event_id: approvals.approve_for(work, name)
+            )
+
+
+@pytest.mark.parametrize("speed", [60, 600, 1_000_000])
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+@in_loop
+async def test_a_poll_a_second_sees_the_event_approves_in_time_and_sees_it_started(
+    step: str, speed: float
+) -> None:
+    watch = Watch(step=step, speed=speed)
+    # The poll before came just before the order.
+    watch.wait(POLL)
+    seen = live(watch.stage)
+    assert seen
+    assert {event.status for event in seen} == {EventStatus.SCHEDULED}
+    watch.wait(PREPARATION)
+    assert {event.status for event in live(watch.stage)} == {EventStatus.SCHEDULED}
+    watch.approve()
+    watch.wait(POLL)
+    assert EventStatus.STARTED in {event.status for event in live(watch.stage)}
+    await watch.stage.end()
+
+
+@in_loop
+async def test_a_notice_that_is_short_anyway_is_neither_divided_nor_lengthened() -> (
+    None
+):
+    short = 'event = { type = "Preempt", vms = "web_0", notice = "2s" }'
+    watch = Watch(step=short, speed=60)
+    watch.wait(3 * SECOND)
+    assert {event.status for event in live(watch.stage)} == {EventStatus.STARTED}
+    await watch.stage.end()
+
+    at_once = 'event = { type = "Preempt", vms = "web_0", notice = "0s" }'
+    watch = Watch(step=at_once, speed=60)
+    assert {event.status for event in live(watch.stage)} == {EventStatus.STARTED}
+    await watch.stage.end()
+
+
+@in_loop
+async def test_a_virtual_clock_divides_exactly() -> None:
+    setup = setup_for([scenario('[[step]]\nsay = "hello"\n')], speed=60)
+    exact, floored = virtual_stage(setup), running_stage(setup)
+    assert exact.engine.policy.preempt_notice == SECOND // 2
+    assert floored.engine.policy.preempt_notice == 5 * SECOND
+    # What is long enough is divided alike.
+    assert exact.engine.policy.freeze_notice == 15 * SECOND
+    assert floored.engine.policy.freeze_notice == 15 * SECOND
+    for stage in (exact, floored):
+        await stage.end()
+
+
+@pytest.mark.parametrize(
+    ("duration", "speed", "floor", "found"),
+    [
+        (30, 60, 5, 5),
+        (600, 60, 5, 10),
+        (2, 60, 5, 2),
+        (30, 1, 5, 30),
+        (2, 0.5, 5, 4),
+        (30, 60, 0, 0.5),
+        (0, 60, 5, 0),
+    ],
+)
+def test_a_speed_divides_down_to_the_floor(
+    duration: float, speed: float, floor: float, found: float
+) -> None:
+    assert divided(round(duration * MINUTE), speed, floor=round(floor * MINUTE)) == (
+        round(found * MINUTE)
+    )
+
+
+def test_a_file_s_speed_is_kept_apart_from_a_name_s() -> None:
+    text = 'aliases = [{ name = "Quick", speed = 9 }]\nspeed = 600\n'
+    found = scenario(text + '[[step]]\nsay = "hello"\n')
+    assert (found.own_speed, found.speed) == (600, None)
+    assert found.aliases == (model.Alias(name="Quick", speed=9),)

@@ -1,0 +1,249 @@
+"""One address for each position, whatever the worlds that come and go are like."""
+
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from forewarn.metadata.connection import Connection
+from forewarn.metadata.server import Address
+from forewarn.protocol.errors import RefusedError
+from forewarn.service.listening import StartError
+from forewarn.sim.loop import LoopThread
+from forewarn.sim.news import What
+from forewarn.sim.places import Places
+from forewarn.sim.positions import Addresses, Positions
+from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario.setup import Setup, setup_for
+from forewarn.sim.simulator import Simulator
+from forewarn.sim.terms import Terms
+from tests.support.simulators import ANYWHERE, EVENTS, Simulation, simulation
+
+NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    thread = LoopThread()
+    yield thread
+    thread.close()
+
+
+def fleet(*names: str, listen: str = "") -> Terms:
+    """Return a world of these VMs; the first has a listener of its own, if so."""
+    own = f'listen = "{listen}"\n' if listen else ""
+    text = "".join(
+        f'[[host]]\nname = "{name}-host"\n'
+        f'[[vm]]\nname = "{name}"\nhost = "{name}-host"\n{own if not at else ""}'
+        for at, name in enumerate(names)
+    )
+    return Terms(setup=Setup(fleet=text))
+
+
+def played(scenario: str) -> Terms:
+    return Terms(setup=setup_for([catalog.find(scenario)]))
+
+
+def begin(found: Simulation, terms: Terms) -> dict[str, int]:
+    """Begin a world; return the port of each VM."""
+    found.loop.wait(found.simulator.begin_with(terms))
+    return ports(found)
+
+
+def ports(found: Simulation) -> dict[str, int]:
+    addresses = found.call(lambda simulator: simulator.addresses())
+    return {vm: port for vm, (_, port) in addresses.items()}
+
+
+def asked(port: int) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", EVENTS, headers={"Metadata": "true"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_vms_of_other_names_are_at_the_same_addresses_in_their_order(
+    loop: LoopThread,
+) -> None:
+    with simulation(loop, played("live-migration")) as found:
+        first = ports(found)
+        assert [*first] == ["web_0", "web_1", "web_2"]
+        other = begin(found, fleet("db_1", "db_0", "db_2"))
+        assert [*other] == ["db_0", "db_1", "db_2"]
+        assert [*other.values()] == [*first.values()]
+        spot = begin(found, played("spot-preemption"))
+        assert spot == {
+            "spot_0": first["web_0"],
+            "spot_1": first["web_1"],
+        }
+        assert begin(found, played("live-migration")) == first
+        found.sim("reset", {})
+        assert ports(found) == first
+
+
+def test_each_new_world_tells_where_its_vms_are(loop: LoopThread) -> None:
+    with simulation(loop, fleet("a", "b")) as found:
+        begin(found, fleet("c"))
+        at = ports(found)["c"]
+        told = [each for each in found.news if each.what is What.SERVING]
+        assert [each.facts["vm"] for each in told] == ["a", "b", "c", None]
+        assert told[0].facts["url"] == told[2].facts["url"] == f"http://127.0.0.1:{at}"
+        assert "position 2 at http://127.0.0.1:" in told[3].text
+        found.news.clear()
+        found.sim("vms", {"name": "late"})
+        [joined] = [each for each in found.news if each.what is What.SERVING]
+        assert joined.facts == {"vm": "late", "url": told[1].facts["url"]}
+
+
+def test_a_position_without_a_vm_says_so(loop: LoopThread) -> None:
+    with simulation(loop, fleet("a", "b")) as found:
+        vacant = ports(found)["b"]
+        begin(found, fleet("c"))
+        found.news.clear()
+        for _ in range(2):
+            status, body = asked(vacant)
+            assert status == 404
+            assert b"This world has no VM at this address" in body
+        assert [each.text for each in found.news] == [
+            "position 2: 404, since this world has no VM there"
+        ]
+        # A VM that joins finds it, and is served there at once.
+        assert found.sim("vms", {"name": "late"})["url"].endswith(f":{vacant}")
+        assert asked(vacant)[0] == 200
+
+
+def test_a_vm_that_was_removed_leaves_its_position_to_itself(loop: LoopThread) -> None:
+    with simulation(loop, fleet("a", "b")) as found:
+        before = ports(found)
+        found.sim("vms/b", method="DELETE")
+        assert asked(before["b"])[0] == 404
+        found.sim("vms", {"name": "c"})
+        assert ports(found)["c"] not in before.values()
+        found.sim("vms", {"name": "b"})
+        assert ports(found)["b"] == before["b"]
+
+
+def test_what_later_worlds_need_is_bound_at_the_start(loop: LoopThread) -> None:
+    simulator = loop.call(lambda: Simulator(fleet("a"), ANYWHERE, places=3))
+    served: list[tuple[str, int]] = []
+    simulator.on_served.append(lambda name, at: served.append((name, at[1])))
+    loop.wait(simulator.start())
+    try:
+        assert [name for name, _ in served] == ["a", "position 2", "position 3"]
+        at = [port for _, port in served]
+        assert asked(at[2])[0] == 404
+        loop.wait(simulator.begin_with(fleet("x", "y", "z")))
+        assert served[3:] == [("x", at[0]), ("y", at[1]), ("z", at[2])]
+    finally:
+        loop.wait(simulator.stop())
+
+
+def test_a_larger_world_that_nobody_told_of_gets_more_addresses(
+    loop: LoopThread,
+) -> None:
+    with simulation(loop, fleet("a")) as found:
+        first = ports(found)["a"]
+        larger = begin(found, fleet("x", "y"))
+        assert larger["x"] == first
+        assert asked(larger["y"])[0] == 200
+
+
+def test_a_world_for_which_there_is_no_room_changes_nothing(loop: LoopThread) -> None:
+    with socket.create_server(("127.0.9.3", 0)) as taken:
+        port = taken.getsockname()[1]
+        few = Addresses(vms=Places(host="127.0.9.1", port=port, hosts=2), admin=None)
+        with simulation(loop, fleet("a", "b"), few) as found:
+            with pytest.raises(RefusedError, match="no address left: 2 VMs have one"):
+                begin(found, fleet("x", "y", "z"))
+            assert [*ports(found)] == ["a", "b"]
+            assert found.document("b")["Events"] == []
+        strict = Addresses(vms=Places(host="127.0.9.1", port=port, hosts=9), admin=None)
+        with simulation(loop, fleet("a", "b"), strict) as found:
+            with pytest.raises(StartError, match=f"127.0.9.3:{port}"):
+                begin(found, fleet("x", "y", "z"))
+            assert found.document("b")["Events"] == []
+            taken.close()
+            assert [*begin(found, fleet("x", "y", "z"))] == ["x", "y", "z"]
+
+
+def test_listener_of_a_fleet_file_takes_no_position(loop: LoopThread) -> None:
+    with socket.create_server(("127.0.9.9", 0)) as chosen:
+        port = chosen.getsockname()[1]
+    own = f"127.0.9.9:{port}"
+    with simulation(loop, fleet("a", "b", listen=own)) as found:
+        first = found.call(lambda simulator: dict(simulator.addresses()))
+        assert first["a"] == ("127.0.9.9", port)
+        assert begin(found, fleet("x")) == {"x": first["b"][1]}
+        again = fleet("y", "z", listen=own)
+        assert begin(found, again) == {"y": port, "z": first["b"][1]}
+
+
+def test_a_connection_goes_on_from_one_world_to_the_next(loop: LoopThread) -> None:
+    """One that was never asked anything, and one that is kept for the next poll."""
+    with simulation(loop, fleet("a", "b")) as found:
+        port = ports(found)["a"]
+        unasked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        unasked.connect()
+        kept = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        kept.request("GET", NAME, headers={"Metadata": "true"})
+        assert kept.getresponse().read() == b"a"
+        begin(found, fleet("x", "y"))
+        for connection in (unasked, kept):
+            first = connection.sock
+            connection.request("GET", NAME, headers={"Metadata": "true"})
+            assert connection.getresponse().read() == b"x"
+            assert connection.sock is first
+            connection.close()
+
+
+def test_nobody_is_refused_while_one_world_follows_another(loop: LoopThread) -> None:
+    """The listeners stay, so a client that connects meanwhile reaches either world."""
+    with simulation(loop, fleet("a")) as found:
+        port, over = ports(found)["a"], threading.Event()
+        statuses: list[int] = []
+
+        def poll() -> None:
+            while not over.is_set():
+                statuses.append(asked(port)[0])
+
+        client = threading.Thread(target=poll)
+        client.start()
+        try:
+            for number in range(20):
+                begin(found, fleet(f"vm_{number}"))
+        finally:
+            over.set()
+            client.join()
+        assert statuses
+        assert set(statuses) == {200}
+
+
+def test_each_address_is_looked_at_once_however_many_there_are(
+    loop: LoopThread,
+) -> None:
+    looked_at: list[Address] = []
+
+    def is_taken(address: Address) -> bool:
+        looked_at.append(address)
+        return False
+
+    def connect(_name: str) -> Connection:
+        raise AssertionError("nobody connects")
+
+    async def reserve() -> None:
+        places = Addresses(vms=Places(port=0), admin=None)
+        positions = Positions(places, connect=connect, is_taken=is_taken)
+        await positions.reserve(100)
+        positions.begin([f"vm_{number}" for number in range(90)])
+        for number in range(150):
+            await positions.place(f"vm_{number}")
+        assert len(positions) == len(positions.addresses()) == 150
+        positions.close()
+
+    loop.wait(reserve())
+    assert len(looked_at) == 150

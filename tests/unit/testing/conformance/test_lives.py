@@ -1,0 +1,190 @@
+"""What may look like a fault over time and is none, and what is known of approvals."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forewarn.instants import SECOND
+from forewarn.testing.client import Answer
+from forewarn.testing.conformance.checks import RULES
+from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed, Verdict
+from tests.support.shown_documents import START, Story, event, key
+
+RULE_BY_TITLE = {rule.title: rule for rule in RULES}
+
+TIMELY = "nothing starts before its time"
+STARTED = "what is approved is shown Started"
+FREEZE: dict[str, Any] = {"kind": "Freeze"}
+
+
+def judged(title: str, story: Story) -> Verdict:
+    return RULE_BY_TITLE[title].judge(story.seen)
+
+
+def broken(story: Story) -> list[str]:
+    return [rule.title for rule in RULES if isinstance(rule.judge(story.seen), Failed)]
+
+
+def early(**options: Any) -> Story:
+    """Return an event that starts 15 minutes before its time."""
+    return Story(**options).show(event())
+
+
+def test_a_start_that_others_may_have_approved_proves_nothing() -> None:
+    shared: dict[str, Any] = {"Resources": ["vm_0", "vm_1"]}
+    for story in (
+        early(others_approve=True).show(event(status="Started")),
+        early(name="vm_7").show(event(status="Started")),
+        Story().show(event(**shared)).show(event(status="Started", **shared)),
+        early().approve(1).show(event(status="Started")),
+    ):
+        assert isinstance(judged(TIMELY, story), NotTried)
+        assert broken(story) == []
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_forewarns_own_extension_says_whether_an_event_was_approved(
+    is_approved: bool,
+) -> None:
+    shared: dict[str, Any] = {"Resources": ["vm_0", "vm_1"]}
+    story = Story(others_approve=True)
+    story.own_events = [{"EventId": key(1), "Approved": is_approved}]
+    story.show(event(**shared)).show(event(status="Started", **shared))
+    verdict = judged(TIMELY, story)
+    if is_approved:
+        assert isinstance(verdict, NotTried)
+    else:
+        assert isinstance(verdict, Failed)
+        assert "the endpoint says: not approved" in verdict.witness.complaint
+
+
+def test_two_clocks_may_differ() -> None:
+    """By ten seconds where the endpoint tells its time, else by a minute."""
+    for is_dated, seconds, is_late in (
+        (True, 9, True),
+        (True, 11, False),
+        (False, 59, True),
+        (False, 61, False),
+    ):
+        story = Story(is_dated=is_dated).show(event())
+        story.show(event(status="Started"), after=899 - seconds)
+        wanted = Passed if is_late else Failed
+        assert isinstance(judged(TIMELY, story), wanted), (is_dated, seconds)
+
+
+def test_who_started_before_the_approval_was_not_started_by_it() -> None:
+    story = Story().show(event(status="Started")).approve(1).wait()
+    verdict = judged(STARTED, story)
+    assert isinstance(verdict, NotTried)
+    assert "others may have to approve" in verdict.needs
+
+
+def test_a_started_document_that_was_missed_is_no_cancellation() -> None:
+    """A VM is often down while its event is Started: 2, and then 4."""
+    story = Story().show().show(event()).approve(1).show(number=4)
+    assert isinstance(judged(STARTED, story), NotTried)
+    assert broken(story) == []
+
+
+def test_a_cancellation_long_after_the_approval_is_the_platforms() -> None:
+    story = Story().show().show(event()).approve(1).wait(61).show()
+    assert isinstance(judged(STARTED, story), NotTried)
+
+
+def test_a_failure_may_take_the_place_of_another() -> None:
+    one, other = event(1, "Started"), event(2, "Started")
+    story = Story().show(one).show(other)
+    assert broken(story) == []
+
+
+def test_a_removed_event_is_not_the_one_that_comes_long_after() -> None:
+    story = Story().show(event(1, "Started", **FREEZE))
+    story.show(event(2, "Started", **FREEZE), number=7)
+    assert "an event keeps its id when it is Started" not in broken(story)
+
+
+def test_events_that_were_under_way_appear_within_five_minutes() -> None:
+    """With what is left of their notice, or Started (7.1)."""
+    late = Story().show().show(event(1, due=60), event(2, "Started", **FREEZE))
+    assert broken(late) == []
+    assert isinstance(judged("the notice is long enough", late), NotTried)
+    later = Story().show().wait(300).show(event(due=360))
+    assert broken(later) == ["the notice is long enough"]
+
+
+def test_the_notice_is_divided_by_the_speed() -> None:
+    def announced(due: float, speed: float = 60) -> Story:
+        story = Story(speed=speed).show(event(1, due=30_000))
+        return story.show(event(1, due=30_000), event(2, due=due))
+
+    assert isinstance(judged("the notice is long enough", announced(17)), Passed)
+    assert isinstance(judged("the notice is long enough", announced(13)), Failed)
+    assert isinstance(judged("the notice is long enough", announced(17, 1)), Failed)
+
+
+def test_a_day_of_silence_may_begin_the_incarnation_anew() -> None:
+    story = Story().show(event(), number=9).show(after=86_400, number=1)
+    assert "the incarnation never falls" not in broken(story)
+
+
+def test_a_gap_in_the_numbers_may_hide_a_change_and_its_undoing() -> None:
+    story = Story().show(event()).show(event(), number=3)
+    assert broken(story) == []
+
+
+def test_a_hiccup_of_a_watch_is_told_and_the_rest_is_judged() -> None:
+    story = Story().show()
+    story.bend = lambda _where, _answer: Answer(status=503, headers=(), body=b"")
+    story.wait()
+    story.bend = lambda _where, answer: answer
+    story.show(event()).show(event(status="Started"))
+    assert broken(story)[0] == "each GET of the document is answered"
+    assert TIMELY in broken(story)
+
+
+def test_a_watch_outlives_a_connection_that_is_cut() -> None:
+    def cut(_where: str, _answer: Answer) -> Answer:
+        raise ConnectionResetError("in the middle")
+
+    story = Story().show()
+    story.bend = cut
+    story.wait()
+    story.bend = lambda _where, answer: answer
+    story.show(event())
+    verdict = judged("each GET of the document is answered", story)
+    assert isinstance(verdict, Failed)
+    assert "no answer: in the middle" in verdict.witness.complaint
+    assert verdict.witness.exchanges[0].at == START + 2 * SECOND
+
+
+@pytest.mark.parametrize("kind", ["Preempt", "Terminate"])
+def test_nobody_answers_a_vm_that_was_deleted(kind: str) -> None:
+    story = Story().show(event(kind=kind)).show(event(status="Started", kind=kind))
+    story.bend = lambda _where, answer: replace(answer, status=404, body=b"")
+    story.wait()
+    assert kind in story.seen.deleted_by
+    assert "each GET of the document is answered" not in broken(story)
+
+
+def test_a_hiccup_long_before_a_deletion_is_a_hiccup() -> None:
+    story = Story().show(event(kind="Terminate"))
+    story.bend = lambda _where, answer: replace(answer, status=500, body=b"")
+    story.wait()
+    assert story.seen.deleted_by == ""
+    assert "each GET of the document is answered" in broken(story)
+
+
+def test_a_line_break_at_the_end_is_remarked_and_breaks_nothing() -> None:
+    story = Story(bend=lambda _, answer: replace(answer, body=answer.body + b"\n"))
+    verdict = judged("compact: no blanks outside of strings", story.show(event()))
+    assert isinstance(verdict, Passed)
+    assert "ends with a line break" in verdict.remark
+
+
+def test_escapes_as_dotnet_writes_them_are_compact() -> None:
+    def escaped(_where: str, answer: Answer) -> Answer:
+        return replace(answer, body=answer.body.replace(b"user's", b"user\\u0027s"))
+
+    story = Story(bend=escaped).show(event(Description="The user's order, at once"))
+    assert broken(story) == []

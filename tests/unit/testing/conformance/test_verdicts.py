@@ -1,0 +1,70 @@
+"""A verdict is made from witnesses, and cannot be made without."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from forewarn.testing.conformance.exchanges import Exchange
+from forewarn.testing.conformance.verdicts import (
+    WITNESSES_MAX,
+    Failed,
+    NotTried,
+    Passed,
+    Witness,
+    judge,
+)
+
+EXCHANGE = Exchange(number=1, at=0, took=0, method="GET", target="/", headers=())
+GOOD = Witness(saw="a thing", exchanges=(EXCHANGE,))
+BAD = Witness(saw="a thing", exchanges=(EXCHANGE,), complaint="it is broken")
+
+
+def test_nothing_passes_without_a_witness() -> None:
+    with pytest.raises(ValueError, match="without a witness"):
+        Passed(witnesses=(), count=0)
+    with pytest.raises(ValueError, match="without a witness"):
+        Passed(witnesses=(GOOD,), count=0)
+    with pytest.raises(ValueError, match="a witness against it"):
+        Passed(witnesses=(GOOD, BAD), count=2)
+
+
+def test_a_witness_has_an_exchange() -> None:
+    with pytest.raises(ValueError, match="needs an exchange: a thing"):
+        Witness(saw="a thing", exchanges=())
+
+
+def test_nothing_is_broken_without_a_complaint() -> None:
+    with pytest.raises(ValueError, match="without a complaint"):
+        Failed(witness=GOOD)
+
+
+def test_what_is_not_tried_says_what_it_needs() -> None:
+    with pytest.raises(ValueError, match="says what it needs"):
+        NotTried(needs="")
+    assert judge((), needs="an event") == NotTried(needs="an event")
+
+
+def test_one_complaint_decides_and_the_rest_is_not_asked_for() -> None:
+    asked: list[int] = []
+
+    def witnesses() -> Iterator[Witness]:
+        for number, witness in enumerate((GOOD, BAD, GOOD)):
+            asked.append(number)
+            yield witness
+
+    assert judge(witnesses(), needs="x") == Failed(witness=BAD)
+    assert asked == [0, 1]
+
+
+def test_the_first_witnesses_are_kept_and_all_are_counted() -> None:
+    many = [Witness(saw=str(n), exchanges=(EXCHANGE,)) for n in range(100)]
+    verdict = judge(many, needs="x")
+    assert verdict == Passed(witnesses=tuple(many[:WITNESSES_MAX]), count=100)
+
+
+def test_a_remark_is_kept_wherever_it_comes() -> None:
+    remarkable = Witness(saw="z", exchanges=(EXCHANGE,), remark="it is odd")
+    verdict = judge([*[GOOD] * 100, remarkable, GOOD], needs="x")
+    assert isinstance(verdict, Passed)
+    assert verdict.remark == "it is odd"
+    assert (len(verdict.witnesses), verdict.count) == (WITNESSES_MAX, 102)

@@ -1,0 +1,372 @@
+"""Every public call of the kit: wrong values and names are answered in a sentence."""
+
+import asyncio
+import contextlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.sim.deviations import RULES
+from forewarn.testing import Event, NotSeenError, ScheduledEvents, Vm
+from forewarn.testing.kit.aio import AioEvent, AioVm
+from forewarn.testing.kit.aio_world import AioScheduledEvents
+from forewarn.testing.kit.faults import Faults
+
+FRONTS = (ScheduledEvents, Vm, Event, Faults, AioScheduledEvents, AioVm, AioEvent)
+
+GOOD: dict[str, Any] = {
+    "name": "web_0",
+    "fleet": '[[host]]\nname = "h1"\n',
+    "by": "1s",
+    "event_id": "X",
+    "hosts": "h0",
+    "vms": "web_0",
+    "impact": "freeze",
+    "type": "Freeze",
+    "line": "500",
+    "status": "Scheduled",
+    "steps": ["500"],
+    "file": "nowhere.toml",
+}
+"""A value of the right form for each parameter that a call needs."""
+
+
+class Strange:
+    """What has no place in any call, and does not even show itself."""
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+WRONG: tuple[Any, ...] = (
+    *(None, True, 0, 1, -1, 7, 2**70, 0.5, 1e999, float("nan"), b"web_0"),
+    *("", "web_0", "x", "15m", "-3s", "Freeze", "freeze", "Started", "\ud800", "\0"),
+    *([], ["web_0"], [1], [None], {}, {"a": "b"}, {"a": 1}, {1}, object(), Strange()),
+    *(Path("nowhere.toml"), Path("\0"), "nowhere.toml", Exception, len),
+)
+
+
+def any_value(value: object) -> Any:
+    """Return what a type checker would not let pass."""
+    return value
+
+
+def calls_of(kind: type) -> Iterator[str]:
+    for name, member in inspect.getmembers(kind):
+        is_shown = name == "__init__" and kind is ScheduledEvents
+        if inspect.isfunction(member) and (is_shown or not name.startswith("_")):
+            yield name
+
+
+CALLS = [(kind, name) for kind in FRONTS for name in calls_of(kind)]
+
+PARAMETERS = [
+    (kind, name, parameter)
+    for kind, name in CALLS
+    for parameter in list(inspect.signature(getattr(kind, name)).parameters)[1:]
+]
+
+
+@pytest.fixture(scope="module")
+def fronts() -> Iterator[dict[type, Any]]:
+    with ScheduledEvents(clock="virtual") as world:
+        vm = world.vm("web_0")
+        event = vm.reboot()
+        handles = (world, vm, event, world.faults, world.aio, vm.aio, event.aio)
+        yield dict(zip(FRONTS, handles, strict=True))
+
+
+def begin(*args: Any, **kwargs: Any) -> None:
+    ScheduledEvents(*args, **{"clock": "virtual", **kwargs}).close()
+
+
+def called(front: Any, name: str) -> Callable[..., object]:
+    """Return a call of the kit, that waits for nothing."""
+    if name == "__init__":
+        return begin
+    function: Callable[..., Any] = getattr(front, name)
+
+    def call(*args: Any, **kwargs: Any) -> object:
+        if inspect.iscoroutinefunction(function):
+            return asyncio.run(function(*args, **kwargs))
+        return function(*args, **kwargs)
+
+    return call
+
+
+def given(kind: type, name: str, parameter: str, value: object) -> Any:
+    """Return the arguments of a call that is right but for one value."""
+    args: list[object] = []
+    kwargs: dict[str, object] = {}
+    for each in list(inspect.signature(getattr(kind, name)).parameters.values())[1:]:
+        is_needed = each.default is each.empty
+        if each.name in {"timeout", "during"} and each.name != parameter:
+            kwargs[each.name] = 0
+        elif each.name == parameter or is_needed:
+            good = GOOD.get(each.name, each.default)
+            if kind is Event and each.name == "by":
+                good = "web_0"
+            chosen = value if each.name == parameter else good
+            if each.kind is each.VAR_POSITIONAL:
+                args.append(chosen)
+            else:
+                kwargs[each.name] = chosen
+    return args, kwargs
+
+
+def test_no_call_is_missing_here() -> None:
+    assert len(CALLS) > 60
+    assert {name for kind, name, _ in PARAMETERS if kind is Faults} == {
+        *("set", "play", "load", "clear", "counts")
+    }
+
+
+@pytest.mark.parametrize(("kind", "name", "parameter"), PARAMETERS)
+def test_a_value_of_another_form_is_told_with_its_name(
+    fronts: dict[type, Any], kind: type, name: str, parameter: str
+) -> None:
+    call = called(fronts[kind], name)
+    for value in (object(), Strange(), b"web_0", [None], {1: 2}):
+        args, kwargs = given(kind, name, parameter, value)
+        with pytest.raises(RefusedError) as told:
+            call(*args, **kwargs)
+        assert told.value.message.startswith(f"{parameter} must be ")
+        assert ", not " in told.value.message
+
+
+@pytest.mark.parametrize(("kind", "name", "parameter"), PARAMETERS)
+def test_no_value_ends_in_an_error_of_python(
+    fronts: dict[type, Any], kind: type, name: str, parameter: str
+) -> None:
+    call = called(fronts[kind], name)
+    waits = parameter in {"timeout", "during"}
+    for value in WRONG:
+        if waits and value in (1, 7, 0.5, "15m"):
+            continue
+        args, kwargs = given(kind, name, parameter, value)
+        with contextlib.suppress(ForewarnError, OSError):
+            call(*args, **kwargs)
+
+
+@pytest.mark.parametrize(("kind", "name"), CALLS)
+def test_a_call_that_cannot_be_bound_shows_how_it_is_written(
+    fronts: dict[type, Any], kind: type, name: str
+) -> None:
+    call = called(fronts[kind], name)
+    shown = kind.__name__ if name == "__init__" else rf"{kind.__name__}\.\w+"
+    with pytest.raises(RefusedError, match=rf'^{shown} has no "nonsense"') as told:
+        call(nonsense=1)
+    assert re.search(rf"\nhint: It is {shown}\(.*\)\.$", str(told.value))
+    parameters = inspect.signature(getattr(kind, name)).parameters.values()
+    if not any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        with pytest.raises(RefusedError, match=r"values? without .* at most, not 9\n"):
+            call(*range(9))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda w: w.vm("web_9"),
+        lambda w: w.remove_vm("web_9"),
+        lambda w: w.preempt("web_0", ["web_9"]),
+        lambda w: w.terminate("web_9"),
+        lambda w: w.stage("web_9", type="Freeze"),
+        lambda w: w.withhold("web_9"),
+        lambda w: w.release("web_9"),
+        lambda w: w.faults.set("500", vm="web_9"),
+        lambda w: w.faults.clear("web_9"),
+        lambda w: w.faults.counts("web_9"),
+        lambda w: w.events[0].approve("web_9"),
+        lambda w: w.events[0].assert_approved("web_9"),
+    ],
+)
+def test_an_unknown_vm_is_told_with_those_that_there_are(
+    call: Callable[[ScheduledEvents], object],
+) -> None:
+    with ScheduledEvents(clock="virtual") as world:
+        world.vm("web_1").reboot()
+        with pytest.raises(RefusedError) as told:
+            call(world)
+    assert told.value.message.startswith('there is no VM "web_9" (did you mean "web_')
+    assert told.value.message.endswith("; known: web_0, web_1, web_2")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda w: w.maintain("h9", impact="freeze"),
+            'there is no host "h9"; known: h0, h1, h2, spare',
+        ),
+        (
+            lambda w: w.add_vm("late", host="h9"),
+            'there is no host "h9"; known: h0, h1, h2, spare',
+        ),
+        (
+            lambda w: w.fail("h9"),
+            (
+                'there is no host or VM "h9"; '
+                "known: h0, h1, h2, spare, web_0, web_1, web_2"
+            ),
+        ),
+        (lambda w: w.restore("h9"), 'there is no host or VM "h9"'),
+        (
+            lambda w: w.vm("web_0").event("Sleep"),
+            (
+                'there is no event type "Sleep"; '
+                "known: Freeze, Reboot, Redeploy, Preempt, Terminate"
+            ),
+        ),
+        (
+            lambda w: w.vm("web_0").event("Freeze", source="Me"),
+            'there is no source "Me"; known: Platform, User',
+        ),
+        (
+            lambda w: w.vm("web_0").maintain("live_migrate"),
+            (
+                'impact must be "freeze", "live-migrate", "reboot" or "redeploy", '
+                "not 'live_migrate' (did you mean \"live-migrate\"?)"
+            ),
+        ),
+        (
+            lambda w: w.events[0].assert_status("started"),
+            (
+                'status must be "Scheduled", "Started", "Gone" or "Cancelled", '
+                "not 'started' (did you mean \"Started\"?)"
+            ),
+        ),
+        (lambda w: w.event("X"), 'there is no event "X"; known: '),
+        (lambda w: w.run_scenario("user-rebot"), '(did you mean "user-reboot"?)'),
+        (
+            lambda w: w.assert_no_deviations(but="body "),
+            'there is no rule "body " (did you mean "body"?); known: http, forwarded',
+        ),
+        (lambda w: w.assert_no_deviations(but=["no"]), 'there is no rule "no"'),
+        (
+            lambda _: ScheduledEvents(settings={"timing.speed": "60"}),
+            "the setting timing.speed is not for a world\nhint: say speed=60",
+        ),
+        (
+            lambda _: ScheduledEvents(settings={"store.url": "memory://"}),
+            "the setting store.url changes nothing in a world; what does: ",
+        ),
+        (
+            lambda _: ScheduledEvents(settings={"timing.recovry": "1m"}),
+            'there is no such setting (did you mean "timing.recovery"?)',
+        ),
+        (
+            lambda _: ScheduledEvents(but="too-often"),
+            "but says nothing without the profile strict\nhint: say profile='strict'",
+        ),
+        (
+            lambda _: ScheduledEvents(profile="strict", but="often"),
+            'there is no rule "often" (did you mean "too-often"?)',
+        ),
+        (
+            lambda _: ScheduledEvents(fleet="fleet.toml"),
+            (
+                '"fleet.toml" is the name of a file, and not a fleet file\'s text\n'
+                "hint: use pathlib.Path('fleet.toml')"
+            ),
+        ),
+        (
+            lambda w: w.apply_fleet("my/fleet.toml"),
+            "hint: use pathlib.Path('my/fleet.toml')",
+        ),
+        (
+            lambda _: ScheduledEvents(faults="faults.toml"),
+            "hint: use pathlib.Path('faults.toml')",
+        ),
+        (lambda w: w.vm("web_0").fault("f.toml"), "pathlib.Path('f.toml')"),
+        (lambda w: w.vm("web_0").reboot("2s"), "takes 0 values without their names"),
+        (
+            lambda w: w.vm("web_0").reboot(notise="2s"),
+            (
+                'Vm.reboot has no "notise" (did you mean "notice"?)\n'
+                "hint: It is Vm.reboot(*, notice=None, duration=None, description=None)."
+            ),
+        ),
+        (
+            lambda w: w.maintain("h0"),
+            (
+                "ScheduledEvents.maintain needs impact\nhint: It is "
+                "ScheduledEvents.maintain(*hosts, impact, duration=None, "
+            ),
+        ),
+        (lambda w: w.vm("web_0").event("a", type="b"), "Vm.event got type twice"),
+        (lambda w: w.wait_for_requests(0), "count must be a whole number from 1 on"),
+    ],
+)
+def test_what_is_meant_is_told(call: Callable[[Any], object], message: str) -> None:
+    with ScheduledEvents(clock="virtual") as world:
+        world.vm("web_1").reboot()
+        with pytest.raises(ForewarnError) as told:
+            call(world)
+    assert message in str(told.value)
+
+
+def test_many_names_are_told_in_part() -> None:
+    with (
+        ScheduledEvents(25, clock="virtual") as world,
+        pytest.raises(RefusedError, match=r", web_4 and 5 more$"),
+    ):
+        world.vm("db_0")
+
+
+def test_what_is_obvious_is_given_without_its_name() -> None:
+    with ScheduledEvents(2, clock="virtual", faults=500) as world:
+        vm = world.vm("web_0")
+        vm.fault(404)
+        world.faults.set(503)
+        world.faults.play([500, "ok"])
+        world.faults.clear("web_0")
+        world.faults.clear()
+        assert world.faults.counts("web_0") == {}
+        event = vm.event("Freeze", notice="15m")
+        event.assert_not_approved("0s")
+        event.approve("web_0")
+        event.assert_approved("web_0")
+        event.wait_for_approval(3)
+        event.wait_until("Started", "3s")
+        event.finish()
+        vm.predict_failure("8d")
+        world.vm("web_1").maintain("freeze").finish()
+        assert len(world.preempt(["web_0", "web_1"])) == 2
+        with pytest.raises(NotSeenError, match="made 0 requests; expected 2"):
+            vm.assert_asked(2)
+        with pytest.raises(NotSeenError, match="expected 1"):
+            vm.wait_for_requests(1, 0)
+        world.withhold(["web_0"], "web_1")
+        world.release(["web_0", "web_1"])
+
+
+def test_rules_have_exact_names(fronts: dict[type, Any]) -> None:
+    world = fronts[ScheduledEvents]
+    for name in RULES:
+        world.assert_no_deviations(but=name)
+    world.assert_no_deviations(but=[*RULES])
+
+
+def test_help_shows_how_a_call_is_written() -> None:
+    shown = str(inspect.signature(Event.assert_approved))
+    assert shown.startswith("(self, by: str = '', *, within: ")
+    assert "Fail unless it is approved" in (inspect.getdoc(Event.assert_approved) or "")
+
+
+def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as told:
+        ScheduledEvents(fleet=Path("nowhere.toml"))
+    assert told.value.__notes__ == [
+        f"hint: 'nowhere.toml' is looked for in {Path.cwd()}"
+    ]
+    with pytest.raises(FileNotFoundError) as told:
+        ScheduledEvents(fleet=tmp_path / "nowhere.toml")
+    assert not hasattr(told.value, "__notes__")

@@ -1,0 +1,193 @@
+"""Worlds that end under a wait, in a fork, or because nobody holds them any more."""
+
+import asyncio
+import gc
+import os
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.protocol.errors import RefusedError
+from forewarn.testing import ScheduledEvents
+from forewarn.testing.kit.shared_loop import SharedLoop
+from tests.support.processes import PATIENCE_SECONDS, eventually
+from tests.support.programs import Program
+
+
+def test_nothing_outlives_its_world() -> None:
+    before = threading.active_count()
+    with ScheduledEvents() as one:
+        port = int(one.vm("web_0").url.rpartition(":")[2])
+        with ScheduledEvents() as other:
+            assert one.vm("web_0").url != other.vm("web_0").url
+            assert threading.active_count() <= before + 1
+        one.close()
+        one.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+    assert threading.active_count() == before
+    gc.collect()
+
+
+def test_a_closed_world_keeps_nobody_waiting() -> None:
+    with ScheduledEvents() as world:
+        event = world.vm("web_0").reboot()
+    questions: list[Callable[[], object]] = [
+        event.wait_for_approval,
+        event.start,
+        world.vm("web_1").preempt,
+        lambda: world.run_scenario("rollout"),
+        lambda: world.journal,
+    ]
+    for ask in questions:
+        with pytest.raises(RefusedError, match="this world is closed"):
+            ask()
+    assert event.id in repr(event)
+
+
+def test_the_loop_ends_with_its_last_lease() -> None:
+    shared = SharedLoop()
+    before = threading.active_count()
+    first = shared.lease()
+    assert shared.lease() is first
+    shared.give_back()
+    assert threading.active_count() == before + 1
+    shared.give_back()
+    assert threading.active_count() == before
+
+
+def test_a_world_that_is_closed_under_a_wait_says_so() -> None:
+    world = ScheduledEvents(clock="virtual")
+    event = world.vm("web_0").reboot()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(event.wait_for_approval, PATIENCE_SECONDS)
+        _until_somebody_waits(world)
+        world.close()
+        with pytest.raises(RefusedError, match=r"closed while this waited\nhint: "):
+            waiting.result(PATIENCE_SECONDS)
+
+
+def test_a_world_that_is_closed_under_an_awaited_wait_says_so() -> None:
+    async def main() -> None:
+        world = ScheduledEvents(clock="virtual")
+        event = world.vm("web_0").reboot()
+        waiting = asyncio.create_task(event.aio.wait_for_approval(PATIENCE_SECONDS))
+        await asyncio.to_thread(_until_somebody_waits, world)
+        await asyncio.to_thread(world.close)
+        with pytest.raises(RefusedError, match="closed while this waited"):
+            await waiting
+
+    asyncio.run(main())
+
+
+def test_a_test_that_waits_no_longer_is_cancelled_as_ever() -> None:
+    async def main() -> None:
+        with ScheduledEvents(clock="virtual") as world:
+            event = world.vm("web_0").reboot()
+            waiting = asyncio.create_task(event.aio.wait_for_approval(60))
+            await asyncio.to_thread(_until_somebody_waits, world)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    asyncio.run(main())
+
+
+def _until_somebody_waits(world: ScheduledEvents) -> None:
+    bell = world._core.bell
+    eventually(lambda: bell.listeners, bool)
+
+
+FORK = """
+import os, sys
+from forewarn.protocol.errors import RefusedError
+from forewarn.testing import ScheduledEvents
+from tests.support.programs import Program
+
+with ScheduledEvents(vms=1) as world:
+    event = world.vm("web_0").reboot()
+    child = os.fork()
+    if not child:
+        for ask in (lambda: event.status, event.wait_for_approval, world.vm("web_0").freeze):
+            try:
+                ask()
+            except RefusedError as error:
+                print(error, flush=True)
+        with ScheduledEvents(vms=1) as own:
+            print(own.vm("web_0").reboot().status, flush=True)
+        world.close()
+        del world, event
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(event.status, len(Program(world.vm("web_0").url).events()))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_is_told_that_the_world_is_its_parents() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) == 8, lines
+    for sentence, hint in (lines[0:2], lines[2:4], lines[4:6]):
+        assert sentence.startswith("this world belongs to process ")
+        assert sentence.endswith(", a fork of it")
+        assert hint == "hint: begin another world here, or reach its VMs by their URLs"
+    assert lines[6:] == ["Scheduled", "Scheduled 1"]
+
+
+def test_a_world_that_nobody_holds_is_told_of_and_ended() -> None:
+    gc.collect()
+    files, threads = _open_files(), threading.active_count()
+    held = [ScheduledEvents(scenario="user-reboot").vm("web_0").freeze()]
+    gc.collect()
+    # Its handles hold it.
+    assert held[0].status == "Scheduled"
+    with pytest.warns(ResourceWarning, match="^unclosed <ScheduledEvents web_0, web_1"):
+        _drop(held)
+    eventually(threading.active_count, lambda count: count <= threads)
+    eventually(_open_files, lambda count: count <= files)
+
+
+@pytest.mark.slow
+def test_a_world_with_an_operator_api_is_no_exception() -> None:
+    with ScheduledEvents(vms=1, clock="virtual") as other:
+        files = _open_files()
+        held = [ScheduledEvents(vms=1)]
+        assert held[0].api_url
+        with pytest.warns(ResourceWarning, match="^unclosed <ScheduledEvents web_0>"):
+            _drop(held)
+        eventually(_open_files, lambda count: count <= files)
+        assert Program(other.vm("web_0").url).events() == []
+
+
+def test_a_world_that_was_closed_is_not_told_of() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        ScheduledEvents(vms=1).close()
+        with pytest.raises(RefusedError):
+            ScheduledEvents(vms=0)
+        gc.collect()
+
+
+def _drop(held: list[Any]) -> None:
+    held.clear()
+    gc.collect()
+
+
+def _open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())

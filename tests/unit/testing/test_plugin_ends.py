@@ -1,0 +1,86 @@
+"""The end of a test with a world: what fails it, and what its report says."""
+
+import pytest
+
+from forewarn.testing.kit import world as _loaded
+from tests.support import processes, programs
+from tests.support.inner_runs import run
+
+# A run inside this process forgets what it imports; these are kept for the next.
+assert all((_loaded, processes, programs))
+
+STRICT = """
+pytestmark = pytest.mark.scheduled_events(profile="strict", clock="virtual")
+
+def hurry(world: ScheduledEvents) -> None:
+    for _ in range(7):
+        Program(world.vm("web_0").url).events()
+
+def test_that_hurries(scheduled_events: ScheduledEvents) -> None:
+    hurry(scheduled_events)
+
+@pytest.mark.scheduled_events(but="too-often")
+def test_that_may_hurry(scheduled_events: ScheduledEvents) -> None:
+    hurry(scheduled_events)
+
+@pytest.mark.scheduled_events(but=["too-often", "path"])
+def test_that_may_not_do_this(scheduled_events: ScheduledEvents) -> None:
+    Program(scheduled_events.vm("web_0").url)._client.ask("GET", "/metadata/x/")
+    Program(scheduled_events.vm("web_0").url)._client.ask("GET", "/METADATA/instance")
+
+def test_that_has_failed(scheduled_events: ScheduledEvents) -> None:
+    hurry(scheduled_events)
+    assert not scheduled_events.deviations
+
+@pytest.mark.xfail
+def test_that_is_known_to_fail(scheduled_events: ScheduledEvents) -> None:
+    hurry(scheduled_events)
+    raise ZeroDivisionError
+
+def test_that_is_skipped(scheduled_events: ScheduledEvents) -> None:
+    hurry(scheduled_events)
+    pytest.skip("not here")
+
+@pytest.mark.scheduled_events(but="often")
+def test_of_an_unknown_rule(scheduled_events: ScheduledEvents) -> None:
+    pass
+"""
+
+
+def test_a_strict_world_fails_only_what_has_passed(pytester: pytest.Pytester) -> None:
+    done = run(pytester, STRICT, "-p", "no:randomly", "-rA")
+    done.assert_outcomes(passed=3, failed=1, xfailed=1, skipped=1, errors=3)
+    done.stdout.fnmatch_lines(
+        [
+            "*ERROR at teardown of test_that_hurries*",
+            "the protocol was not kept:",
+            "  web_0: More than 5 requests within a second (1.9)",
+            "*ERROR at teardown of test_that_may_not_do_this*",
+            "  web_0: api-version is missing, repeated or unknown (1.3)",
+            "*ERROR at setup of test_of_an_unknown_rule*",
+            'there is no rule "often" (did you mean "too-often"[?]); known: http, *',
+        ]
+    )
+
+
+def test_a_hint_is_in_the_report(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+def test_it(scheduled_events: ScheduledEvents) -> None:
+    scheduled_events.close()
+    scheduled_events.vm("web_0").reboot()
+
+def test_a_file(scheduled_events: ScheduledEvents) -> None:
+    scheduled_events.faults.load("faults.toml")
+""",
+    )
+    done.assert_outcomes(failed=2)
+    done.stdout.fnmatch_lines(
+        [
+            "E *RefusedError: this world is closed",
+            "E *hint: ask before its `with` or its test ends",
+            "E *FileNotFoundError: * No such file or directory: 'faults.toml'",
+            "E *hint: 'faults.toml' is looked for in *",
+        ]
+    )

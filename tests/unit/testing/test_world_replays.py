@@ -1,0 +1,291 @@
+"""Recordings in a world: what comes is what was, and what clients do is judged."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.sim.recording import Failed, Failure
+from forewarn.testing import NotSeenError, ScheduledEvents
+from tests.support import recordings
+from tests.support.processes import PATIENCE_SECONDS, http
+from tests.support.programs import Program
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return recordings.write(tmp_path / "freeze.jsonl", recordings.life())
+
+
+@pytest.fixture
+def still(file: Path) -> Iterator[ScheduledEvents]:
+    with ScheduledEvents(replay=file, clock="virtual", expect="none") as world:
+        yield world
+
+
+def begin(**wanted: Any) -> None:
+    ScheduledEvents(**wanted).close()
+
+
+def test_a_recording_is_lived_through(still: ScheduledEvents) -> None:
+    [vm] = still.vms
+    program = Program(vm.url)
+    assert (vm.name, program.events(), still.events) == ("web_0", [], [])
+    still.advance("10s")
+    [event] = still.events
+    assert (event.id, event.type, event.vms) == (
+        recordings.FREEZE,
+        "Freeze",
+        ("web_0",),
+    )
+    assert event.not_before == datetime(2030, 1, 1, 0, 15, tzinfo=UTC)
+    assert [each.id for each in vm.events] == [event.id]
+    assert vm.document()["Events"] == program.events()
+    event.assert_status("Scheduled")
+    event.assert_not_approved()
+    still.advance("3s")
+    assert program.look() == [event.id]
+    event.assert_approved("web_0", within="3s")
+    assert event.wait_for_approval().by == event.approved_by == "web_0"
+    # It goes on as it was, approved or not.
+    event.assert_status("Scheduled")
+    assert still.step() == 47
+    event.assert_status("Started")
+    still.advance("30s")
+    event.assert_status("Gone")
+    event.wait_until("Started")
+    still.advance("10s")
+    assert [each.id for each in still.wait_for_replay()] == [event.id]
+    assert still.step() == 0
+
+
+def test_what_a_client_has_not_done_is_told(still: ScheduledEvents) -> None:
+    program = Program(still.vm("web_0").url)
+    program.events()
+    still.advance("20s")
+    event = still.wait_for_event("freeze", vm="web_0")
+    with pytest.raises(
+        NotSeenError, match=r"nobody has approved Freeze D4713D60 of web"
+    ):
+        event.assert_approved()
+    still.advance("45s")
+    # It has started: an approval is answered, and comes too late.
+    assert program.approve(event.id) == 200
+    with pytest.raises(NotSeenError, match="nobody has approved"):
+        event.assert_approved()
+    still.advance("30s")
+    with pytest.raises(
+        NotSeenError, match=r"nobody approved .* \(Gone\), and it is over"
+    ):
+        event.wait_for_approval()
+    with pytest.raises(NotSeenError, match="no Reboot of web_0 came within 0 s"):
+        still.wait_for_event("Reboot", vm="web_0", timeout=0)
+    with pytest.raises(NotSeenError, match="no event came within 0 s"):
+        still.wait_for_event(timeout=0)
+
+
+def test_an_event_that_was_never_started_was_cancelled(tmp_path: Path) -> None:
+    shown = recordings.event(recordings.REBOOT, event_type="Reboot")
+    unknown = recordings.event(recordings.FREEZE, event_type="Levitate")
+    played = recordings.recording(
+        (0, recordings.document(1, shown, unknown)), (5, recordings.document(2))
+    )
+    file = recordings.write(tmp_path / "cancelled.jsonl", played)
+    with ScheduledEvents(replay=str(file), clock="virtual") as world:
+        program = Program(world.vm("web_0").url)
+        assert len(program.events()) == 2
+        # What nobody knows has no type, but may be approved.
+        [event] = world.events
+        assert program.approve(recordings.FREEZE) == 200
+        world.advance("5s")
+        event.assert_status("Cancelled")
+        event.wait_until("Cancelled")
+
+
+def test_what_failed_fails_and_may_be_spoiled_further(tmp_path: Path) -> None:
+    failure = Failed(failure=Failure.RESET)
+    file = recordings.write(tmp_path / "f.jsonl", recordings.life(failure=failure))
+    with ScheduledEvents(2, replay=file, clock="virtual") as world:
+        first, second = world.vms
+        assert (first.name, second.name) == ("web_0", "web_1")
+        second.fault(503)
+        assert http(first.events_url)[0] == 200
+        assert http(second.events_url)[0] == 503
+        second.clear_faults()
+        world.advance("35s")
+        with pytest.raises(OSError, match=r"reset|closed"):
+            http(first.events_url)
+        world.advance("10s")
+        assert http(first.events_url)[0] == 200
+        first.assert_asked(3)
+        second.assert_approved_nothing()
+
+
+@pytest.fixture
+def lasting(tmp_path: Path) -> Path:
+    """The recording of an event that is there to stay, so that nobody is too late."""
+    shown = recordings.document(2, recordings.event())
+    played = recordings.recording((0, recordings.document(1)), (2, shown), seconds=2)
+    return recordings.write(tmp_path / "lasting.jsonl", played)
+
+
+def test_on_the_machines_clock_it_begins_with_the_first_request(lasting: Path) -> None:
+    with ScheduledEvents(replay=lasting, speed=20) as world:
+        with pytest.raises(
+            NotSeenError, match=r"nobody asked within 0.05 s, so the rec"
+        ):
+            world.wait_for_replay(0.05)
+        assert world.events == []
+        with Program(world.vm("web_0").url).running():
+            event = world.wait_for_event("Freeze", timeout=PATIENCE_SECONDS)
+            assert event.wait_for_approval(PATIENCE_SECONDS).by == "web_0"
+            assert world.wait_for_replay() == [event]
+        event.assert_status("Scheduled")
+
+
+def test_a_recording_may_stand_still(lasting: Path) -> None:
+    with ScheduledEvents(replay=lasting, speed=1_000) as world:
+        world.pause()
+        assert Program(world.vm("web_0").url).events() == []
+        with pytest.raises(NotSeenError, match="was not over within"):
+            world.wait_for_replay(0.05)
+        world.pause()
+        world.resume()
+        world.resume()
+        [event] = world.wait_for_replay()
+        assert event.status == "Scheduled"
+
+
+def test_an_advance_begins_it_too_and_brings_not_before_nearer(file: Path) -> None:
+    with ScheduledEvents(replay=file, expect="none") as world:
+        world.advance("10s")
+        [event] = world.events
+        before = event.not_before
+        world.advance("30s")
+        assert 29 <= (before - event.not_before).total_seconds() <= 31
+        world.advance("20s")
+        event.assert_status("Started")
+        with pytest.raises(NotSeenError, match=r"was not over within 0.01 s"):
+            world.wait_for_replay(0.01)
+        world.advance("1h")
+        assert len(world.wait_for_replay()) == 1
+
+
+def test_the_waits_are_awaited_too(lasting: Path) -> None:
+    async def main() -> None:
+        world = ScheduledEvents(replay=lasting, speed=20)
+        with world, Program(world.vm("web_0").url).running():
+            event = await world.aio.wait_for_event(vm="web_0")
+            await event.aio.wait_for_approval()
+            assert len(await world.aio.wait_for_replay()) == 1
+
+    asyncio.run(main())
+
+
+def test_deviations_from_the_protocol_count(file: Path) -> None:
+    with ScheduledEvents(2, replay=file, clock="virtual", expect="none") as world:
+        other = Program(world.vm("web_1").url)
+        other.events()
+        world.advance("10s")
+        other.approve(recordings.FREEZE)
+        [told] = world.deviations
+        assert told.startswith("web_1: The VM approved an event that does not name it")
+    world = ScheduledEvents(replay=file, profile="strict", expect="none")
+    with pytest.raises(NotSeenError, match="There is nothing at this path"), world:
+        assert http(f"{world.vm('web_0').url}/metadata/x")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda world: world.vm("web_0").reboot(),
+        lambda world: world.vm("web_0").host,
+        lambda world: world.vm("web_0").state,
+        lambda world: world.vm("web_0").withhold(),
+        lambda world: world.preempt("web_0"),
+        lambda world: world.hosts,
+        lambda world: world.add_vm("late"),
+        lambda world: world.api_url,
+        lambda world: world.run_scenario("rollout"),
+        lambda world: world.wait_for_event().approve(),
+        lambda world: world.wait_for_event().start(),
+        lambda world: world.wait_for_event().waits_for[0],
+    ],
+)
+def test_nothing_is_ordered_in_a_recording(
+    still: ScheduledEvents, order: Callable[[ScheduledEvents], object]
+) -> None:
+    still.advance("10s")
+    with pytest.raises((RefusedError, IndexError)) as told:
+        order(still)
+    if told.type is RefusedError:
+        assert "what comes in it cannot be changed\nhint: " in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"fleet": "[[vm]]"}, "fleet and replay do not go together"),
+        ({"together": True}, "together and replay do not go together"),
+        (
+            {"settings": {"timing.recovery": "1m"}},
+            "settings and replay do not go together",
+        ),
+        ({"scenario": "rollout"}, "scenario and replay do not go together"),
+        ({"seed": 0}, "seed and replay do not go together"),
+        ({"profile": "real"}, "the profile real and replay do not go together"),
+        ({"vms": 0}, "1 to 10000 VMs, not 0"),
+        ({"speed": 1e9}, r"speed must be at most 1e\+06"),
+        ({"replay": "nowhere.jsonl"}, "nowhere.jsonl cannot be read: No such file"),
+        ({"replay": "\0"}, "is no name of a file"),
+        ({"replay": 3}, "replay must be a text, or a Path, not 3"),
+    ],
+)
+def test_what_a_replay_cannot_have_is_told(
+    file: Path, wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ForewarnError, match=message):
+        begin(**{"replay": file, **wrong})
+
+
+def test_a_world_without_a_recording_waits_for_none() -> None:
+    with ScheduledEvents(clock="virtual") as world:
+        with pytest.raises(RefusedError, match="replays no recording\nhint: replay='"):
+            world.wait_for_replay()
+        world.vm("web_1").freeze()
+        assert world.wait_for_event("Freeze").vms == ("web_1",)
+        assert world.wait_for_event(vm="web_1").type == "Freeze"
+
+
+def test_time_that_stands_still_is_told(still: ScheduledEvents) -> None:
+    with pytest.raises(RefusedError, match="time stands still in this world"):
+        still.wait_for_replay()
+
+
+@pytest.mark.parametrize("expect", ["scenario", "asked", "approved"])
+def test_a_recording_that_nobody_asked_fails_the_test(file: Path, expect: Any) -> None:
+    world = ScheduledEvents(replay=file, clock="virtual", expect=expect)
+    said = r"not lived up to:\n  no client asked for the events of web_0\n"
+    with pytest.raises(NotSeenError, match=said), world:
+        world.advance("1h")
+
+
+def test_what_was_not_approved_in_time_fails_the_test(file: Path) -> None:
+    world = ScheduledEvents(replay=file, clock="virtual", expect="approved")
+    said = "web_0 did not approve Freeze D4713D60 of web_0 in the 50 s until the record"
+    Program(world.vm("web_0").url).events()
+    with pytest.raises(NotSeenError, match=said), world:
+        world.advance("65s")
+
+
+def test_what_was_approved_in_time_passes(file: Path) -> None:
+    with ScheduledEvents(replay=file, clock="virtual", expect="approved") as world:
+        program = Program(world.vm("web_0").url)
+        program.events()
+        world.advance("20s")
+        program.look()
+        world.advance("1h")
