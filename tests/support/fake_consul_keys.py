@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from forewarn.clock import SystemClock
+from forewarn.instants import Micros
 from tests.support.json_api import Answered, Asked, JsonApi
 
 _KEYS = "/v1/kv/"
@@ -25,6 +27,10 @@ class FakeConsulKeys(JsonApi):
     )
     """The ModifyIndex and the value of each."""
     index: int = field(default=1_000, init=False)
+    past: list[tuple[Micros, str, bytes]] = field(
+        default_factory=list[tuple[Micros, str, bytes]], init=False
+    )
+    """The key and the value of each write, and when it was."""
 
     def answer(self, asked: Asked) -> Answered:
         if asked.headers.get("x-consul-token", "") != self.token:
@@ -56,4 +62,5 @@ class FakeConsulKeys(JsonApi):
             return False
         self.index += 1
         self.keys[key] = self.index, json.dumps(asked.body).encode()
+        self.past.append((SystemClock().now(), key, self.keys[key][1]))
         return True

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Self
 
+from forewarn.clock import SystemClock
+from forewarn.instants import Micros
 from tests.support.loopback import Quiet, answering
 
 _PATHS = ("/v1/pre-reboot", "/v1/steady-state")
@@ -55,6 +57,10 @@ class FakeFleetLock:
     holders: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     most: dict[str, int] = field(default_factory=dict[str, int])
     """How many holders each group has had at once."""
+    past: list[tuple[Micros, str, frozenset[str]]] = field(
+        default_factory=list[tuple[Micros, str, frozenset[str]]]
+    )
+    """Who held a group after each request about it, and when that was."""
     came: list[Came] = field(default_factory=list[Came])
     odd: list[Odd] = field(default_factory=list[Odd])
     """What the next requests are answered."""
@@ -156,6 +162,14 @@ class FakeFleetLock:
         if group not in self.slots:
             return self._error(400, "unknown_group", f'unknown group "{group}"')
         holders = self.holders.setdefault(group, [])
+        try:
+            return self._change(path, group, holders, holder)
+        finally:
+            self.past.append((SystemClock().now(), group, frozenset(holders)))
+
+    def _change(
+        self, path: str, group: str, holders: list[str], holder: str
+    ) -> tuple[int, str, bytes]:
         if path == _PATHS[1]:
             return self._unlock(holders, holder)
         if holder not in holders and len(holders) >= self.slots[group]:

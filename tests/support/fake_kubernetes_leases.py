@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from forewarn.clock import SystemClock
+from forewarn.instants import Micros
 from tests.support.fake_kubernetes_requests import Request, StatusError
 
 GROUP = "coordination.k8s.io"
@@ -26,6 +28,10 @@ class Leases:
         default_factory=dict[tuple[str, str], dict[str, Any]]
     )
     version: int = 7_000
+    past: list[tuple[Micros, str, Mapping[str, Any]]] = field(
+        default_factory=list[tuple[Micros, str, Mapping[str, Any]]]
+    )
+    """The name and the metadata of each that was stored, and when that was."""
 
     def answer(
         self, request: Request, namespace: str, name: str
@@ -86,6 +92,7 @@ class Leases:
             "uid": f"uid-{name}",
         }
         self.found[namespace, name] = stored
+        self.past.append((SystemClock().now(), name, stored["metadata"]))
         return copy.deepcopy(stored)
 
     def _check(self, name: str, body: Mapping[str, Any]) -> None:

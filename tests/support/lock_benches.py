@@ -33,6 +33,10 @@ class Bench(Protocol):
         """Return who holds it, by what keeps it."""
         ...
 
+    def past(self, group: str = "web") -> list[tuple[Micros, frozenset[str]]]:
+        """Return who was in its list after each write, and when that was."""
+        ...
+
     def let_expire(self, group: str = "web") -> None:
         """Let so much time pass that whoever holds it now does no longer."""
         ...
@@ -68,6 +72,10 @@ class FleetLockBench:
 
     def holders(self, group: str = "web") -> set[str]:
         return set(self.fake.held(group))
+
+    def past(self, group: str = "web") -> list[tuple[Micros, frozenset[str]]]:
+        with self.fake.lock:
+            return [(at, who) for at, each, who in self.fake.past if each == group]
 
     def let_expire(self, group: str = "web") -> None:
         raise NotImplementedError("FleetLock has no expiry")
@@ -110,6 +118,13 @@ class KubernetesBench:
         text = self.lease(group)["metadata"]["annotations"][LEASE_ANNOTATION]
         return valid(text, self.clock.now())
 
+    def past(self, group: str = "web") -> list[tuple[Micros, frozenset[str]]]:
+        return [
+            (at, listed(metadata["annotations"][LEASE_ANNOTATION]))
+            for at, name, metadata in tuple(self.fake.leases.past)
+            if name == f"forewarn-{group}"
+        ]
+
     def let_expire(self, group: str = "web") -> None:
         self.clock.ahead += 2 * HOUR
 
@@ -143,6 +158,13 @@ class ConsulBench:
         now = SystemClock().now() + round(self.fake.ahead * SECOND)
         return valid(value.decode(), now)
 
+    def past(self, group: str = "web") -> list[tuple[Micros, frozenset[str]]]:
+        return [
+            (at, listed(value.decode()))
+            for at, key, value in tuple(self.fake.past)
+            if key == f"forewarn/locks/{group}"
+        ]
+
     def let_expire(self, group: str = "web") -> None:
         self.fake.ahead += 2 * HOUR / SECOND
 
@@ -162,7 +184,7 @@ class DirectoryBench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "locks"
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
 
     def settings(self, group: str = "web", holders: int = 1) -> LockSettings:
         return LockSettings(
@@ -180,6 +202,13 @@ class DirectoryBench:
         # Whoever lists files may meet the moment in which one of them is removed.
         states = self.states(group)
         return valid(states[-1].read_text(), SystemClock().now()) if states else set()
+
+    def past(self, group: str = "web") -> list[tuple[Micros, frozenset[str]]]:
+        # The states themselves: in a test none is so old that it is removed.
+        return [
+            (each.stat().st_mtime_ns // 1_000, listed(each.read_text()))
+            for each in self.states(group)
+        ]
 
     def let_expire(self, group: str = "web") -> None:
         newest = self.states(group)[-1]
@@ -218,6 +247,11 @@ def valid(text: str, now: Micros) -> set[str]:
         for name, each in json.loads(text)["holders"].items()
         if parse_instant(each["until"]) > now
     }
+
+
+def listed(text: str) -> frozenset[str]:
+    """Return who is in a list, whether expired or not."""
+    return frozenset(json.loads(text)["holders"])
 
 
 @contextlib.contextmanager

@@ -80,8 +80,9 @@ class DirectoryRegister:
         return True
 
     def try_link(self) -> None:
-        """Give a file another name, and remove both; raises LockError."""
-        with self._drafted("") as draft:
+        """Write a file, give it another name, and remove both; raises LockError."""
+        # Not an empty one, for which a full disk has a place.
+        with self._drafted(roster.text_of(())) as draft:
             other = draft.replace(".draft", ".link.draft")
             try:
                 self._linked(draft, other)

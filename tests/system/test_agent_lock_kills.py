@@ -1,0 +1,153 @@
+"""`kill -9` of a real agent wherever it waits for the lock, holds it or releases it.
+
+One simulator has a VM for each place where an agent dies, with a lock of its own, which
+somebody else holds at first. The same is enumerated with fakes, at each write of the
+journal, in `tests/unit/agent/locks/test_crashes.py`.
+"""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core import steps
+from forewarn.agent.core.lock import LockState
+from forewarn.agent.core.model import Consent, Stage
+from forewarn.agent.handlers.leash import leash_for
+from forewarn.clock import SystemClock
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import Ground, ground
+from tests.support.lock_benches import KINDS, Bench, bench_of, lock_of
+from tests.support.locked import Locked, judge_held, locked
+from tests.support.processes import eventually
+from tests.support.pythons import Python
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.8")]
+
+WAITING = (
+    *("wanted before", "wanted after"),
+    *("TakeLock before", "TakeLock after", "refused answered"),
+)
+"""Where an agent dies while another holds the lock: `locked` has what the words mean."""
+
+LATER = (
+    *("taken answered", "held before", "held after", "approve before"),
+    *("pausing before", "pausing after", "releasing before", "releasing after"),
+    *("ReleaseLock before", "ReleaseLock after", "free before", "free after"),
+)
+
+RIVAL = "another"
+
+
+def vm_of(death: str) -> str:
+    return death.replace(" ", "_")
+
+
+FLEET = "".join(
+    f'[[host]]\nname = "h_{vm_of(death)}"\n'
+    f'[[vm]]\nname = "{vm_of(death)}"\nhost = "h_{vm_of(death)}"\n'
+    for death in (*WAITING, *LATER)
+)
+
+
+@pytest.fixture
+def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
+    with ground(loop, tmp_path, fleet=FLEET, python=python) as made:
+        yield made
+
+
+@pytest.fixture(params=KINDS)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    with bench_of(request.param, tmp_path) as made:
+        yield made
+
+
+def group_of(death: str) -> str:
+    return death.replace(" ", "-").lower()
+
+
+class Company:
+    """An agent for each place where one dies."""
+
+    def __init__(self, place: Ground, bench: Bench) -> None:
+        self.place = place
+        self.bench = bench
+        self.agents: dict[str, Locked] = {}
+        for death in (*WAITING, *LATER):
+            self.agents[death] = locked(
+                place,
+                vm_of(death),
+                bench,
+                group=group_of(death),
+                dies=death,
+                at_deadline="withhold",
+            )
+        for death, agent in self.agents.items():
+            agent.wait_lock(LockState.FREE)
+            rival = lock_of(bench, group_of(death))
+            assert rival.take(RIVAL, leash_for(30, SystemClock())).is_held
+            (agent.folder / "armed").touch()
+        self.events = {
+            death: place.event("Reboot", [vm_of(death)]) for death in self.agents
+        }
+
+    def revive(self) -> None:
+        """Start again what was killed."""
+        for agent in self.agents.values():
+            status = agent.process.poll()
+            if status is not None:
+                assert status == -signal.SIGKILL, agent.log()
+                agent.again()
+
+    def have_died(self, *deaths: str) -> bool:
+        return all((self.agents[death].folder / "died").exists() for death in deaths)
+
+    def all_wait(self) -> bool:
+        """Tell whether all wait for the lock, after those that die in it have."""
+        self.revive()
+        return self.have_died(*WAITING) and all(
+            agent.process.poll() is None and agent.memory().lock.refusal
+            for agent in self.agents.values()
+        )
+
+    def all_are_done(self) -> bool:
+        self.revive()
+        return self.have_died(*WAITING, *LATER) and all(
+            agent.process.poll() is None
+            and agent.memory().lock.state is LockState.FREE
+            and all(task.stage is Stage.OVER for task in agent.memory().tasks)
+            for agent in self.agents.values()
+        )
+
+    def judge(self, death: str) -> None:
+        agent, vm, group = self.agents[death], vm_of(death), group_of(death)
+        what = f"{death}: {agent.did()}\n{agent.log()}"
+        judge_held(self.bench, agent, vm, group)
+        assert self.bench.holders(group) == set(), what
+        [task] = agent.memory().tasks
+        assert list(steps.owed(task)) == [], what
+        assert task.consent is Consent.GIVEN, what
+        assert [each[:2] for each in agent.did()] == [
+            ("begun", "prepare"),
+            ("done", "prepare"),
+            ("begun", "recover"),
+            ("done", "recover"),
+        ], what
+        approvals = self.place.approvals(self.events[death])
+        assert 1 <= len(approvals) <= 2, what
+        assert set(approvals) == {vm}, what
+
+
+@pytest.mark.timeout(240)
+def test_wherever_it_is_killed_it_is_away_under_the_lock_only_and_releases_it(
+    place: Ground, bench: Bench
+) -> None:
+    company = Company(place, bench)
+    eventually(company.all_wait, bool, what="all who wait for the lock")
+    assert place.posts() == []
+    for death in company.agents:
+        lock_of(bench, group_of(death)).release(RIVAL, leash_for(30, SystemClock()))
+    eventually(company.all_are_done, bool, what="the end of all events")
+    for death in company.agents:
+        company.judge(death)

@@ -1,0 +1,341 @@
+"""Real agents with a lock before the approval: who is away at the same time.
+
+What they do is judged by what keeps the lock, by what handlers did, and by what came to
+the endpoint. Agents that are killed in it are in `test_agent_lock_kills.py`.
+"""
+
+import json
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.core.lock import LockState
+from forewarn.agent.core.model import Consent, Stage
+from forewarn.agent.handlers.leash import leash_for
+from forewarn.clock import SystemClock
+from forewarn.instants import MILLISECOND, SECOND
+from forewarn.sim.loop import LoopThread
+from tests.support.agents import Ground, ground
+from tests.support.fake_fleetlock import FakeFleetLock
+from tests.support.lock_benches import (
+    EXPIRING,
+    KINDS,
+    Bench,
+    DirectoryBench,
+    FleetLockBench,
+    bench_of,
+    lock_of,
+)
+from tests.support.locked import Locked, judge_held, locked, spells
+from tests.support.processes import PATIENCE_SECONDS, eventually
+from tests.support.pythons import Python
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+
+VMS = tuple(f"web_{number}" for number in range(5))
+
+FLEET = "".join(
+    f'[[host]]\nname = "h_{vm}"\n[[vm]]\nname = "{vm}"\nhost = "h_{vm}"\n' for vm in VMS
+)
+
+
+@pytest.fixture
+def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
+    with ground(loop, tmp_path, fleet=FLEET, python=python) as made:
+        yield made
+
+
+@pytest.fixture(params=KINDS)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    with bench_of(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=EXPIRING)
+def expiring(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    with bench_of(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def fleetlock() -> Iterator[FleetLockBench]:
+    with FakeFleetLock() as fake:
+        yield FleetLockBench(fake)
+
+
+def free(bench: Bench, group: str = "web") -> None:
+    """Return when nobody holds the lock."""
+    eventually(lambda: bench.holders(group), lambda found: found == set())
+
+
+# How it goes
+
+
+def test_of_many_vms_so_many_are_away_at_once_as_there_are_slots(
+    place: Ground, bench: Bench
+) -> None:
+    """All have an event at the same time; each is away, recovers and pauses in turn."""
+    agents = {
+        vm: locked(place, vm, bench, holders=2, at_deadline="withhold") for vm in VMS
+    }
+    for agent in agents.values():
+        agent.wait_lock(LockState.FREE)
+    events = {vm: place.event("Reboot", [vm]) for vm in VMS}
+    for vm, agent in agents.items():
+        agent.wait_stage(events[vm], Stage.OVER)
+        agent.wait_lock(LockState.FREE)
+        assert place.approvals(events[vm]) == [vm]
+    assert max(len(holders) for _, holders in bench.past()) == 2
+    for vm, agent in agents.items():
+        judge_held(bench, agent, vm)
+        task = agent.task(events[vm])
+        assert task is not None
+        [(_, released)] = spells(bench, vm)
+        # The pause is counted by the agent: a file system's clock is a tick behind.
+        assert released >= task.over + 300 * MILLISECOND - SECOND // 50
+
+
+def test_two_agents_and_one_slot_go_one_after_the_other(
+    place: Ground, bench: Bench
+) -> None:
+    first = locked(place, "web_0", bench)
+    second = locked(place, "web_1", bench)
+    first.hold("drain.recover")
+    event = place.event("Reboot", ["web_0"])
+    first.wait_did("begun recover drain")
+    other = place.event("Reboot", ["web_1"])
+    second.wait_stage(other, Stage.PREPARED)
+    refusal = second.wait_refused()
+    assert "web_0" in refusal or "slots" in refusal
+    said = second.command("status").stdout
+    assert f"waits for the {second.memory().lock.label}" in said
+    assert refusal in said
+    assert place.approvals(other) == []
+    first.release("drain.recover")
+    second.wait_stage(other, Stage.OVER)
+    free(bench)
+    for vm, agent in (("web_0", first), ("web_1", second)):
+        judge_held(bench, agent, vm)
+    assert place.approvals(event) == ["web_0"]
+    assert place.approvals(other) == ["web_1"]
+
+
+@pytest.mark.parametrize("then", ["approve", "withhold"])
+def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
+    place: Ground, fleetlock: FleetLockBench, then: str
+) -> None:
+    assert lock_of(fleetlock).take("another", leash_for(30, SystemClock())).is_held
+    agent = locked(place, "web_0", fleetlock, at_deadline=then, margin="6s")
+    agent.wait_ready()
+    event = place.event("Reboot", ["web_0"], notice="8s")
+    agent.wait_refused()
+    agent.wait_stage(event, Stage.OVER)
+    task = agent.task(event)
+    assert task is not None
+    if then == "approve":
+        assert place.approvals(event) == ["web_0"]
+        assert "not had in time, and approved without" in agent.log()
+    else:
+        # The event started at NotBefore, and was recovered from all the same.
+        assert place.approvals(event) == []
+        assert task.consent is Consent.NONE
+    assert agent.wait_did("done recover drain")
+    # It did not have the lock, so it took it from nobody.
+    assert fleetlock.holders() == {"another"}
+
+
+# What keeps the lock is lost
+
+
+def test_lock_that_is_out_of_reach_in_each_phase_is_waited_for(
+    place: Ground, bench: Bench
+) -> None:
+    agent = locked(place, "web_0", bench, at_deadline="withhold")
+    agent.wait_lock(LockState.FREE)
+    agent.hold("drain.recover")
+    with bench.away():
+        event = place.event("Reboot", ["web_0"])
+        trouble = agent.wait_trouble()
+        agent.wait_stage(event, Stage.PREPARED)
+        assert place.posts(event) == []
+        assert trouble in agent.command("status").stdout
+    agent.wait_did("begun recover drain")
+    assert bench.holders() == {"web_0"}
+    # An agent that begins confirms the lock that it holds.
+    agent.kill()
+    with bench.away():
+        agent.again()
+        agent.wait_trouble()
+        assert agent.memory().lock.state is LockState.HELD
+    agent.wait(lambda agent: not agent.memory().lock.trouble)
+    with bench.away():
+        agent.release("drain.recover")
+        agent.wait_stage(event, Stage.OVER)
+        agent.wait_lock(LockState.RELEASING)
+        agent.wait_trouble()
+    agent.wait_lock(LockState.FREE)
+    assert bench.holders() == set()
+    judge_held(bench, agent, "web_0")
+    assert place.approvals(event) == ["web_0"]
+    assert [each[:2] for each in agent.did()] == [
+        ("begun", "prepare"),
+        ("done", "prepare"),
+        ("begun", "recover"),
+        ("done", "recover"),
+    ]
+
+
+# A holder that never returns
+
+
+def gone_for_good(place: Ground, bench: Bench) -> tuple[Locked, Locked, str]:
+    """Have an agent that never comes back hold the lock, and another wait for it."""
+    lost = locked(place, "web_0", bench)
+    other = locked(place, "web_1", bench)
+    lost.hold("drain.recover")
+    place.event("Reboot", ["web_0"])
+    lost.wait_did("begun recover drain")
+    lost.kill()
+    event = place.event("Reboot", ["web_1"])
+    other.wait_stage(event, Stage.PREPARED)
+    other.wait_refused()
+    assert bench.holders() == {"web_0"}
+    return lost, other, event
+
+
+def test_slot_of_a_vm_that_never_returns_expires(
+    place: Ground, expiring: Bench
+) -> None:
+    lost, other, event = gone_for_good(place, expiring)
+    assert place.approvals(event) == []
+    expiring.let_expire()
+    other.wait_stage(event, Stage.OVER)
+    assert place.approvals(event) == ["web_1"]
+    # It comes back after all, and takes nothing from others.
+    lost.release("drain.recover")
+    lost.again()
+    lost.wait(lambda agent: agent.memory().tasks[0].stage is Stage.OVER)
+    free(expiring)
+
+
+def test_slot_of_a_vm_that_never_returns_is_released_by_hand_where_it_cannot_expire(
+    place: Ground, fleetlock: FleetLockBench
+) -> None:
+    _, other, event = gone_for_good(place, fleetlock)
+    assert place.approvals(event) == []
+    body = {"client_params": {"id": "web_0", "group": "web"}}
+    request = urllib.request.Request(
+        f"{fleetlock.fake.url}/v1/steady-state",
+        data=json.dumps(body).encode(),
+        headers={"fleet-lock-protocol": "true"},
+    )
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+        assert answer.status == 200
+    other.wait_stage(event, Stage.OVER)
+    assert place.approvals(event) == ["web_1"]
+    free(fleetlock)
+
+
+# A directory that takes no files
+
+SMALL_KIB = 64
+"""The size of the file system of the directory."""
+
+
+@pytest.fixture
+def small(place: Ground, tmp_path: Path) -> "Small":
+    """Have an agent whose lock is in a small file system that it alone sees."""
+    trial = ["unshare", "-Urm", "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
+    programs = ("unshare", "nsenter", "mount")
+    if missing := [name for name in programs if not shutil.which(name)]:
+        pytest.skip(f"needs {' and '.join(missing)}")
+    done = subprocess.run(trial, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"needs a user namespace: {done.stderr.strip()}")
+    return Small(place, DirectoryBench(tmp_path))
+
+
+class Small:
+    """An agent, and the small file system of its lock."""
+
+    def __init__(self, place: Ground, bench: DirectoryBench) -> None:
+        folder = bench.folder
+        mount = f"mount -t tmpfs -o size={SMALL_KIB}k tmpfs {folder}"
+        under = ("unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh")
+        self.agent = locked(place, "web_0", bench, under=under, at_deadline="withhold")
+        self.agent.wait_lock(LockState.FREE)
+        self._under = ["nsenter", "-t", f"{self.agent.process.pid}", "-U", "-m"]
+        self._folder = folder
+        self._python = place.python
+        # As whoever looks from outside sees it.
+        root = Path(f"/proc/{self.agent.process.pid}/root")
+        self.seen = DirectoryBench(root / folder.parent.relative_to("/"))
+
+    def fill(self) -> None:
+        """Write until nothing more fits."""
+        file = self.seen.folder / "filler"
+        with suppress(OSError), file.open("ab", buffering=0) as filler:
+            while True:
+                filler.write(b"x" * 1024)
+
+    def make_room(self) -> None:
+        (self.seen.folder / "filler").unlink()
+
+    def mount(self, mode: str) -> None:
+        words = [*self._under, "--preserve-credentials"]
+        words += ["mount", "-o", f"remount,{mode}", str(self._folder)]
+        subprocess.run(words, check=True, capture_output=True)
+
+    def check(self) -> str:
+        """Return what `check` says there."""
+        python = self._python.agent
+        words = [*self._under, "--preserve-credentials", f"--wd={self.agent.folder}"]
+        done = subprocess.run(
+            [*words, *python, "check", "--config", "agent.toml"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_directory_that_takes_no_files_is_told_and_waited_for(
+    place: Ground, small: Small, how: str
+) -> None:
+    agent = small.agent
+    words = "No space left on device" if how == "full" else "Read-only file system"
+
+    def spoil() -> None:
+        small.fill() if how == "full" else small.mount("ro")
+
+    def mend() -> None:
+        small.make_room() if how == "full" else small.mount("rw")
+
+    agent.hold("drain.recover")
+    spoil()
+    event = place.event("Reboot", ["web_0"])
+    assert words in agent.wait_trouble()
+    agent.wait_stage(event, Stage.PREPARED)
+    assert place.posts(event) == []
+    assert words in small.check()
+    mend()
+    agent.wait_did("begun recover drain")
+    assert small.seen.holders() == {"web_0"}
+    spoil()
+    agent.release("drain.recover")
+    agent.wait_stage(event, Stage.OVER)
+    agent.wait_lock(LockState.RELEASING)
+    assert words in agent.wait_trouble()
+    assert small.seen.holders() == {"web_0"}
+    mend()
+    agent.wait_lock(LockState.FREE)
+    assert small.seen.holders() == set()
+    # Drafts that could not be written are not left behind.
+    names = {each.name for each in small.seen.folder.iterdir()}
+    assert all(name.startswith("web.") for name in names), names
