@@ -194,8 +194,23 @@ def _approves(facts: Facts, *, is_explicit: bool) -> Verdict | None:
         return None
     if approved:
         return good(", ".join(approved))
+    if came_late := _came_late(facts):
+        return came_late
     none = f"no event that names {vm} waited for an approval"
     return bad(none) if is_explicit else good(none)
+
+
+def _came_late(facts: Facts) -> Verdict | None:
+    """Return that an optional client asked first when its events had been made.
+
+    Whoever begins with the others, a moment after the first of them, is not to blame.
+    None: it did not.
+    """
+    missed = [each for each in facts.events if each.event.names(facts.client.vm)]
+    if facts.own or not missed:
+        return None
+    vm, first = facts.client.vm, to_the_millisecond(facts.deeds.asked_first)
+    return skipped(f"{vm} asked first at {first}, after {missed[-1]} had been made")
 
 
 def _is_to_be_approved(event: Event) -> bool:
@@ -316,7 +331,8 @@ def _sees(facts: Facts) -> Verdict | None:
     if not facts.is_over:
         return None
     if not facts.own:
-        return bad(f"no event named {vm}; expected that it sees one {status.value}")
+        none = f"no event named {vm}; expected that it sees one {status.value}"
+        return _came_late(facts) or bad(none)
     last = to_the_millisecond(facts.deeds.asked_last)
     shown = listed([each.exactly for each in facts.own])
     return bad(
@@ -331,7 +347,8 @@ def _comes_back(facts: Facts) -> Verdict | None:
         # Another event may follow, after which it has to come back too.
         return None
     if not facts.own:
-        return bad(f"no event named {vm}; expected that it asks again after one")
+        none = f"no event named {vm}; expected that it asks again after one"
+        return _came_late(facts) or bad(none)
     live = [each for each in facts.own if each.event.is_live]
     if live:
         return bad(

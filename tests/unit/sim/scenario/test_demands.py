@@ -1,5 +1,7 @@
 """Each demand on a client: met, missed, and the sentence that tells it."""
 
+import pytest
+
 from forewarn.metadata.http import Request
 from forewarn.sim.journal import Seen
 from forewarn.sim.scenario.model import OTHERS
@@ -227,6 +229,32 @@ def test_an_optional_client_is_judged_from_its_first_question_on() -> None:
     [sleeping] = run(scenario(text), deeds={60: asks("web_1")})
     [failure] = sleeping.failures
     assert failure.sentence.startswith("web_1 did not approve e2")
+
+
+@pytest.mark.parametrize(
+    "demand", ["approves = true", "comes_back = true", 'sees = "Started"']
+)
+def test_an_optional_client_that_came_after_all_of_its_events_is_not_judged(
+    demand: str,
+) -> None:
+    """It may begin a moment after the first client, whose question began it all."""
+    text = (
+        '[[client]]\nvm = "web_0"\n'
+        f'[[client]]\nvm = "web_1"\noptional = true\n{demand}\n'
+        '[[step]]\nreboot = "web_1"\n'
+    )
+    [late] = run(scenario(text), deeds={60: asks("web_1")})
+    assert late.passed, sentences(late)
+    assert late.findings[-1].outcome is Outcome.SKIPPED
+    assert late.findings[-1].sentence == (
+        f"web_1 asked first at {MORNING}01:00.000Z, "
+        "after e1 (Reboot of web_1) had been made"
+    )
+    [named] = run(
+        scenario(text.replace('reboot = "web_1"', 'reboot = "web_0"')),
+        deeds={60: asks("web_1")},
+    )
+    assert not named.passed, "no event of the scenario names web_1: its file is wrong"
 
 
 def test_a_client_that_must_ask_is_missed_beside_one_that_did() -> None:
