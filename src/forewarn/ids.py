@@ -23,9 +23,15 @@ _SHARED_EVENT_CHARACTERS = len("C7061BAC-AFDC")
 """Of EventIds, those that all of one order share: twelve digits and a hyphen. The 74
 random bits that remain keep apart what one order makes, and all 122 the orders."""
 
-_SHARED_SHORT_LETTERS = 4
-"""Characters that the short ids of one order share: it may have a hundred thousand,
-for which the 30 bits that remain are enough where none is taken twice."""
+PLACED_LENGTHS = (16, 20)
+"""Characters of an id with a place: the second length for places that need it."""
+
+RANDOM_AT_LEAST = 6
+"""Random characters behind a place: 30 bits. An order may have a hundred thousand ids,
+and a store that was put back makes the same places again with other ids."""
+
+_TERM_DIGITS_MAX = 4
+"""Digits of a term in base 32: a million terms."""
 
 SECRET_BYTES = 32
 """Of a secret: as many as there are in its SHA-256."""
@@ -38,8 +44,11 @@ class Ids(Protocol):
         """Return a new EventId: a GUID in upper case (clause 2.3)."""
         ...
 
-    def short(self, prefix: str) -> str:
-        """Return a new id for people to type, such as `op-4h7k2m9xqa`."""
+    def short(self, prefix: str, *, place: str = "") -> str:
+        """Return a new id for people to type, such as `t-4h7k2m9xqa`.
+
+        With a place (`place_of`), ids sort by it: `op-w2147h2k9m4x3qa8`.
+        """
         ...
 
     def events(self, count: int) -> list[str]:
@@ -50,9 +59,41 @@ class Ids(Protocol):
         """
         ...
 
-    def shorts(self, prefix: str, count: int) -> list[str]:
-        """Return so many new ids as of `short`, sorted, that begin alike."""
+    def shorts(self, prefix: str, count: int, *, place: str) -> list[str]:
+        """Return so many new ids as of `short` with one place, sorted."""
         ...
+
+
+def place_of(term: int, number: int) -> str:
+    """Return characters that sort as (term, number) do, and behind most other ids.
+
+    Each of the two has its length before it, in one character. That of a term is one
+    of the last of the alphabet, so that random ids, as 0.1.0 made them, sort before.
+    """
+    terms, numbers = _digits(term), _digits(number)
+    assert len(terms) <= _TERM_DIGITS_MAX, term
+    return (
+        f"{ALPHABET[len(ALPHABET) - 1 - _TERM_DIGITS_MAX + len(terms)]}{terms}"
+        f"{ALPHABET[len(numbers)]}{numbers}"
+    )
+
+
+def place_in(name: str) -> str:
+    """Return the place that an id has; for a random one, a place before all others."""
+    _, _, letters = name.partition("-")
+    if len(letters) not in PLACED_LENGTHS:
+        return place_of(0, 0)
+    term_end = ALPHABET.index(letters[0]) - len(ALPHABET) + _TERM_DIGITS_MAX + 2
+    return letters[: term_end + 1 + ALPHABET.index(letters[term_end])]
+
+
+def _digits(number: int) -> str:
+    """Return a number in base 32, without zeros before it."""
+    found = ""
+    while number or not found:
+        found = ALPHABET[number & 31] + found
+        number >>= 5
+    return found
 
 
 def new_secret() -> str:
@@ -80,20 +121,24 @@ class RandomIds:
         """Return a random GUID of version 4 in upper case."""
         return str(uuid.UUID(int=self._source.getrandbits(128), version=4)).upper()
 
-    def short(self, prefix: str) -> str:
-        """Return `prefix`, a hyphen and ten characters."""
-        bits = self._source.getrandbits(5 * SHORT_LENGTH)
-        letters = (ALPHABET[bits >> (5 * n) & 31] for n in range(SHORT_LENGTH))
-        return f"{prefix}-{''.join(letters)}"
+    def short(self, prefix: str, *, place: str = "") -> str:
+        """Return `prefix`, a hyphen, the place and random characters."""
+        count = SHORT_LENGTH
+        if place:
+            needed = len(place) + RANDOM_AT_LEAST
+            count = next(n for n in PLACED_LENGTHS if n >= needed) - len(place)
+        bits = self._source.getrandbits(5 * count)
+        letters = (ALPHABET[bits >> (5 * n) & 31] for n in range(count))
+        return f"{prefix}-{place}{''.join(letters)}"
 
     def events(self, count: int) -> list[str]:
         """Return as `event`, each time with the first one's first digits."""
         return _alike(self.event, count, _SHARED_EVENT_CHARACTERS)
 
-    def shorts(self, prefix: str, count: int) -> list[str]:
-        """Return as `short`, each time with the first one's first characters."""
-        shared = len(prefix) + 1 + _SHARED_SHORT_LETTERS
-        return _alike(lambda: self.short(prefix), count, shared)
+    def shorts(self, prefix: str, count: int, *, place: str) -> list[str]:
+        """Return as `short`; none comes twice."""
+        shared = len(prefix) + 1 + len(place)
+        return _alike(lambda: self.short(prefix, place=place), count, shared)
 
 
 def _alike(draw: Callable[[], str], count: int, shared: int) -> list[str]:

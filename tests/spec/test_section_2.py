@@ -136,16 +136,16 @@ class WestIds:
     def event(self) -> str:
         return "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
 
-    def short(self, prefix: str) -> str:
-        return f"{prefix}-west"
+    def short(self, prefix: str, *, place: str = "") -> str:
+        return f"{prefix}-{place}west"
 
     def events(self, count: int) -> list[str]:
         assert count == 1
         return [self.event()]
 
-    def shorts(self, prefix: str, count: int) -> list[str]:
+    def shorts(self, prefix: str, count: int, *, place: str) -> list[str]:
         assert count == 1
-        return [self.short(prefix)]
+        return [self.short(prefix, place=place)]
 
 
 @pytest.mark.clause("2.5", "2.10")

@@ -77,4 +77,4 @@ def seen_by(mirror: Mirror, vm: Vm) -> list[Event]:
         if event.scope == vm.scope
         and (not alone or vm.name in [each.vm for each in event.resources])
     ]
-    return sorted(shown, key=lambda event: (event.created, event.event_id))
+    return sorted(shown, key=lambda event: event.place)

@@ -4,8 +4,10 @@ import re
 import uuid
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from forewarn.ids import RandomIds
+from forewarn.ids import RandomIds, place_in, place_of
 
 
 @pytest.mark.clause("2.3")
@@ -33,25 +35,55 @@ def test_ids_of_one_order_are_sorted_and_lie_together() -> None:
         assert {uuid.UUID(event_id).version for event_id in order} == {4}
         assert len({event_id[:13] for event_id in order}) == 1
     assert not {event_id[:13] for event_id in one} & {each[:13] for each in other}
-    typed = ids.shorts("op", 1000)
+    typed = ids.shorts("op", 1000, place=place_of(3, 12))
     assert typed == sorted(set(typed))
-    assert len({op[:7] for op in typed}) == 1
+    assert {place_in(op) for op in typed} == {place_of(3, 12)}
 
 
 def test_an_order_of_one_draws_as_if_it_were_alone() -> None:
     one, other = RandomIds(7), RandomIds(7)
     assert one.events(1) == [other.event()]
-    assert one.shorts("op", 1) == [other.short("op")]
-    assert one.events(0) == one.shorts("op", 0) == []
+    place = place_of(3, 12)
+    assert one.shorts("op", 1, place=place) == [other.short("op", place=place)]
+    assert one.events(0) == one.shorts("op", 0, place=place) == []
 
 
 def test_none_of_an_order_is_drawn_twice() -> None:
     class Poor(RandomIds):
-        def short(self, prefix: str) -> str:
-            return f"{prefix}-same{next(drawn)}"
+        def short(self, prefix: str, *, place: str = "") -> str:
+            return f"{prefix}-{place}{next(drawn)}"
 
     drawn = iter("aabbc")
-    assert Poor().shorts("op", 3) == ["op-samea", "op-sameb", "op-samec"]
+    made = Poor().shorts("op", 3, place="same")
+    assert made == ["op-samea", "op-sameb", "op-samec"]
+
+
+PLACES = st.tuples(st.integers(0, 10**6 - 1), st.integers(0, 10**12 - 1))
+
+
+@given(PLACES, PLACES)
+def test_ids_sort_as_their_places_do(
+    one: tuple[int, int], other: tuple[int, int]
+) -> None:
+    ids = RandomIds(1)
+    first, second = (ids.short("op", place=place_of(*each)) for each in (one, other))
+    assert {len(first), len(second)} <= {3 + 16, 3 + 20}
+    if one != other:
+        assert (first < second) is (one < other)
+    for name, place in ((first, one), (second, other)):
+        assert place_in(name) == place_of(*place)
+        assert len(name) - 3 - len(place_in(name)) >= 6
+
+
+def test_ids_of_common_places_have_sixteen_characters() -> None:
+    ids = RandomIds(1)
+    for place in ((1, 1), (32**3 - 1, 32**3 - 1), (31, 32**6 - 1)):
+        assert len(ids.short("op", place=place_of(*place))) == 3 + 16
+    assert ids.short("op", place=place_of(2, 36)).startswith("op-w2214")
+
+
+def test_what_is_made_for_a_request_of_before_comes_before_the_new_ones() -> None:
+    assert place_in("rq-4h7k2m9xqa") == place_of(0, 0) < place_of(1, 0)
 
 
 def test_a_short_id_can_be_typed() -> None:

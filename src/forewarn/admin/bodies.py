@@ -255,7 +255,7 @@ class Cancel(Order):
     """An operation, or all of a rollout or request that has not started."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"name": "op-4h7k2m9xqa"}]}
+        json_schema_extra={"examples": [{"name": "op-w2147h2k9m4x3qa8"}]}
     )
 
     name: Name = Field(description="The id of an operation, rollout or request.")
@@ -281,7 +281,7 @@ class Resolve(Order):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"operation": "op-4h7k2m9xqa", "outcome": "done"}]
+            "examples": [{"operation": "op-w2147h2k9m4x3qa8", "outcome": "done"}]
         }
     )
 

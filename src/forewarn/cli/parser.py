@@ -23,7 +23,7 @@ examples:
   forewarn serve --fleet fleet.toml
   forewarn maintain h1 --impact live-migrate --reason 'firmware 2.4'
   forewarn operations --watch
-  forewarn explain op-4h7k2m9xqa
+  forewarn explain op-w2147h2k9m4x3qa8
 
 `forewarn COMMAND --help` says more about a command.
 

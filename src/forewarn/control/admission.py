@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from forewarn.control import release
 from forewarn.control.work import Work, describe
 from forewarn.fleet.model import Scope, Vm, VmState
+from forewarn.ids import place_in, place_of
 from forewarn.instants import Micros
 from forewarn.protocol.actors import (
     DOWN_ALREADY,
@@ -41,6 +42,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.protocol.views import View
+from forewarn.store import sequence
 from forewarn.store.audit import AuditKind, Facts
 
 MAINTENANCE_EVENTS = {
@@ -88,8 +90,10 @@ def open_request(
 ) -> Request:
     """Store a new request; what it causes is found by its id."""
     prefix = "ro" if is_rollout else "rq"
+    # Among all requests: what it makes sorts by it.
+    place = place_of(*sequence.parts_of(work.next_key()))
     request = Request(
-        request_id=work.ids.short(prefix),
+        request_id=work.ids.short(prefix, place=place),
         verb=verb,
         actor=work.who.actor,
         reason=work.who.reason,
@@ -111,10 +115,11 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
     """
     check_actions(work, [draft.action for draft in drafts])
     work.secure(vm.scope for draft in drafts for vm in draft.vms)
-    # Ids are random, and things are shown and woken in the order of their ids. So
-    # they are drawn sorted before: what was named first then comes first. It also
-    # lies first in the store, and near the others that are approved about then.
-    operation_ids = work.ids.shorts("op", len(drafts))
+    # What is due at the same time is done in the order of the ids: of requests as they
+    # were made, and of one request as its operations were named.
+    operation_ids = work.ids.shorts(
+        "op", len(drafts), place=place_in(request.request_id)
+    )
     event_ids = _event_ids(work, drafts)
     made = [
         _make(work, request, draft, operation_id, event_ids)

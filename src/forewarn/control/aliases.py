@@ -6,8 +6,8 @@ permutation of the ids: it keeps an id's form, can be reversed with the key, and
 differs from tenant to tenant. The store keeps one secret, from which all keys are
 derived. Pure: values in, values out.
 
-The permutation is a Feistel network over the 50 bits of an id, with keyed BLAKE2b as
-its round function. The prefix of the id is part of the key.
+The permutation is a Feistel network over the bits of an id, with keyed BLAKE2b as its
+round function. The prefix of the id is part of the key.
 """
 
 import hashlib
@@ -15,11 +15,16 @@ import hmac
 import re
 from typing import Final
 
-from forewarn.ids import ALPHABET, SHORT_LENGTH
+from forewarn.ids import ALPHABET, PLACED_LENGTHS, SHORT_LENGTH
 
 _VALUES: Final = {letter: value for value, letter in enumerate(ALPHABET)}
 
-_ID: Final = re.compile(rf"(op|rq|ro)-([{ALPHABET}]{{{SHORT_LENGTH}}})", re.ASCII)
+_LETTERS: Final = "|".join(
+    f"[{ALPHABET}]{{{length}}}" for length in (SHORT_LENGTH, *PLACED_LENGTHS)
+)
+"""The characters of an id. 0.1.0 made ids of the first length."""
+
+_ID: Final = re.compile(rf"(op|rq|ro)-({_LETTERS})", re.ASCII)
 
 _IN_TEXT: Final = re.compile(rf"(?<![\w-]){_ID.pattern}(?![\w-])", re.ASCII)
 """An id in a sentence: not a part of a longer name."""
@@ -28,10 +33,9 @@ ROUNDS: Final = 10
 """Rounds of the network: the number of NIST SP 800-38G for format-preserving
 encryption (FF1)."""
 
-HALF_BITS: Final = 25
-"""Bits of each half: an id has ten characters of five bits."""
-
-_MASK: Final = (1 << HALF_BITS) - 1
+LETTER_BITS: Final = 5
+"""Bits of a character. Ids have an even number of them, so that both halves of an id
+have equally many bits."""
 
 ENTRY_DIGITS: Final = 16
 """Hexadecimal digits in the id of a history entry: 64 bits tell apart the entries of
@@ -75,25 +79,27 @@ class Aliases:
         prefix, letters = match.groups()
         number = 0
         for letter in letters:
-            number = number << 5 | _VALUES[letter]
-        left, right = number >> HALF_BITS, number & _MASK
+            number = number << LETTER_BITS | _VALUES[letter]
+        bits = LETTER_BITS * len(letters) // 2
+        left, right = number >> bits, number & (1 << bits) - 1
         # Each round is an exchange of the halves, and so its own inverse if the
         # halves change places before and after.
         is_back = rounds.step < 0
         if is_back:
             left, right = right, left
         for each in rounds:
-            left, right = right, left ^ self._mixed(prefix, each, right)
+            left, right = right, left ^ self._mixed(prefix, each, right, bits)
         if is_back:
             left, right = right, left
-        number = left << HALF_BITS | right
-        shifts = range(5 * (len(letters) - 1), -1, -5)
+        number = left << bits | right
+        shifts = range(LETTER_BITS * (len(letters) - 1), -1, -LETTER_BITS)
         return f"{prefix}-{''.join(ALPHABET[number >> n & 31] for n in shifts)}"
 
-    def _mixed(self, prefix: str, number: int, half: int) -> int:
+    def _mixed(self, prefix: str, number: int, half: int, bits: int) -> int:
         said = b"%s %d %d" % (prefix.encode(), number, half)
-        digest = hashlib.blake2b(said, key=self._key, digest_size=4).digest()
-        return int.from_bytes(digest, "big") & _MASK
+        size = (bits + 7) // 8
+        digest = hashlib.blake2b(said, key=self._key, digest_size=size).digest()
+        return int.from_bytes(digest, "big") & (1 << bits) - 1
 
 
 def is_id(name: str) -> bool:

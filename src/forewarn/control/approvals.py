@@ -87,7 +87,7 @@ def _apply(work: Work, waiting: Sequence[tuple[Actor, Event]]) -> None:
         last[event.operation] = work.who
     # Two last approvals cannot miss each other: who decides about an operation
     # holds the safety rows of all its scopes, and of those that go with it.
-    for operation_id in operations:
+    for operation_id in sorted(operations):
         work.who = last[operation_id]
         release.let_go(work, operation_id)
     work.who = speaker

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from forewarn.control import admission, waits
 from forewarn.control.work import Work
+from forewarn.ids import place_in
 from forewarn.instants import Micros
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import (
@@ -54,7 +55,7 @@ def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None
     Nobody is told of any.
     """
     admission.check_actions(work, [turn.action])
-    ids = work.ids.shorts("op", len(hosts))
+    ids = work.ids.shorts("op", len(hosts), place=place_in(request.request_id))
     # One entry for all of them: a thousand hosts must not write a thousand.
     work.note(
         AuditKind.HOSTS_PLANNED,

@@ -30,7 +30,7 @@ def shown_to(view: views.View, live: Iterable[Event]) -> tuple[Event, ...]:
     if not view.shows_events:
         return ()
     shown = (event for event in live if views.sees(view, event))
-    return tuple(sorted(shown, key=lambda event: (event.created, event.event_id)))
+    return tuple(sorted(shown, key=lambda event: event.place))
 
 
 def snapshot_of(view: views.View, events: tuple[Event, ...]) -> ViewSnapshot:

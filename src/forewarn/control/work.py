@@ -124,7 +124,7 @@ class Work:
         self.driver = driver
         self.memory = memory
         self.ids = ids
-        self._next_key = next_key
+        self.next_key = next_key
         self._span_id = span_id
         self.notice_left, self.not_before = notice_left, not_before
         self.rooms = Rooms()
@@ -188,7 +188,7 @@ class Work:
         self.tx.add(
             changed(
                 _LINE,
-                entry_id=self._next_key(),
+                entry_id=self.next_key(),
                 at=self.now,
                 actor=self.who.actor,
                 kind=kind,
@@ -403,7 +403,7 @@ class Work:
                 self.policy.subscribers,
                 now=self.now,
                 ids=self.ids,
-                next_key=self._next_key,
+                next_key=self.next_key,
             )
         return Effects(
             publication=Publication(

@@ -59,7 +59,8 @@ class CommandDriver:
         self._programs = programs
         self._shelf = Shelf(records)
         self._book = Book()
-        for folder in self._shelf.folders():
+        # Of calls that ended meanwhile, those of earlier requests are reported first.
+        for folder in sorted(self._shelf.folders(), key=lambda each: each.path.name):
             self._book.add(folder, is_told=folder.is_told)
         self._sight = Sight(programs=programs, clock=clock)
         self._wake: Callable[[], None] | None = None

@@ -113,6 +113,15 @@ class Event:
         return self.event_id
 
     @property
+    def place(self) -> tuple[Micros, str, str]:
+        """Return its place in a document (clause 2.1): the oldest first.
+
+        What was made at the same instant is in the order of the requests, since the
+        ids of their operations are.
+        """
+        return self.created, self.operation, self.event_id
+
+    @property
     def is_approved(self) -> bool:
         """Tell whether anybody approved it (OR inside one event, clause 3.4)."""
         return self.approver is not None

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 _IDS = re.compile(
-    r"\b(?:op|ro|rq)-[0-9a-z]{10}\b"
+    r"\b(?:op|ro|rq)-(?:[0-9a-z]{10}|[0-9a-z]{16}|[0-9a-z]{20})\b"
     r"|\b[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}\b"
 )
 _PREFIXES = frozenset({"op", "ro", "rq"})

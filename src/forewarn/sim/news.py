@@ -258,7 +258,7 @@ def _stands(event: Event) -> str:
 
 def _live_events(reader: Reader) -> list[Event]:
     found = every(reader, kinds.LIVE_EVENTS)
-    return sorted(found, key=lambda event: (event.created, event.event_id))
+    return sorted(found, key=lambda event: event.place)
 
 
 def _view_of(reader: Reader, name: str) -> View | None:

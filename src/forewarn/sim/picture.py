@@ -103,7 +103,7 @@ def _facts(reader: Reader) -> tuple[list[Vm], list[Event], dict[str, View]]:
     vms = in_order(reader)
     events = sorted(
         every(reader, kinds.LIVE_EVENTS),
-        key=lambda event: (event.created, event.event_id),
+        key=lambda event: event.place,
     )
     names = {vm.view for vm in vms[:VMS_MAX]}
     found = {name: reader.get(View, name) for name in names}

@@ -145,7 +145,7 @@ class World(Engine):
     def live_events(self) -> list[Event]:
         """Return the events that documents show, the oldest first."""
         events = self.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
-        return sorted(events, key=lambda event: (event.created, event.event_id))
+        return sorted(events, key=lambda event: event.place)
 
     def stored_vm(self, name: str) -> Vm:
         """Return a VM as it is stored."""

@@ -95,7 +95,7 @@ def incarnations(contents: Contents) -> Iterator[str]:
             for event in contents.live_events_of_scope.get(view.scope, [])
             if views.sees(view, event)
         ]
-        shown.sort(key=lambda event: (event.created, event.event_id))
+        shown.sort(key=lambda event: event.place)
         # Nothing is shown before the first-events delay is over (7.1).
         right = {documents.digest(shown if view.shows_events else [])}
         if view.digest not in right:

@@ -30,6 +30,12 @@ def key_of(term: int, number: int) -> str:
     return f"{term:0{TERM_DIGITS}d}.{number:0{SEQUENCE_DIGITS}d}"
 
 
+def parts_of(key: str) -> tuple[int, int]:
+    """Return the term and the number of a key of `key_of`."""
+    term, _, number = key.partition(".")
+    return int(term), int(number)
+
+
 def term_of(key: str) -> int | None:
     """Return the term of a key; None if it is no key."""
     matched = _KEY.fullmatch(key)

@@ -33,7 +33,7 @@ SECONDS = 5.0
 """Maximum time for the texts of a stream, which need milliseconds."""
 
 TELLING = re.compile(
-    r"\b(?:op|rq|ro)-[0-9a-z]{10}\b"  # operations and requests
+    r"\b(?:op|rq|ro)-[0-9a-z]{16}\b"  # operations and requests
     r"|\b[0-9A-Fa-f]{8}-[0-9A-Fa-f-]{27}\b"  # events and messages
     r"|\b\d{17}\.[0-9a-z.]+"  # entries of the history
     r"|\d\d:\d\d\.\d+Z?"  # fractions of a second in an instant

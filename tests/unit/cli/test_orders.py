@@ -24,10 +24,10 @@ def test_an_order_prints_what_it_made_and_what_to_try_next(
     ended = forewarn("maintain", "h1", "h2", "--impact", "live-migrate")
     assert (ended.status, ended.err) == (0, "")
     lines = ended.out.splitlines()
-    assert re.fullmatch(r"maintain: rollout ro-\w{10}", lines[0])
+    assert re.fullmatch(r"maintain: rollout ro-\w{16}", lines[0])
     assert "maintain (live-migrate) of host h1: Noticed, not before 2030-" in ended.out
     assert "Scheduled for scope web of shop: web_0" in ended.out
-    assert re.fullmatch(r"next: forewarn explain op-\w{10}", lines[-1])
+    assert re.fullmatch(r"next: forewarn explain op-\w{16}", lines[-1])
     ended = forewarn(*lines[-1].split()[2:])
     assert ended.status == 0
     assert "  * NotBefore is in 15 m" in ended.out

@@ -7,13 +7,17 @@ from hypothesis import strategies as st
 
 from forewarn.control import aliases
 from forewarn.control.aliases import Aliases
-from forewarn.ids import RandomIds
+from forewarn.ids import RandomIds, place_of
 
 LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
-SHORTS = st.text(LETTERS, min_size=10, max_size=10)
+SHORTS = st.sampled_from((10, 16, 20)).flatmap(
+    lambda length: st.text(LETTERS, min_size=length, max_size=length)
+)
 IDS = st.builds("{}-{}".format, st.sampled_from(("op", "rq", "ro")), SHORTS)
 NAMES = st.text(min_size=1, max_size=10)
-FORM = re.compile(rf"(?:op|rq|ro)-[{LETTERS}]{{10}}")
+FORM = re.compile(
+    rf"(?:op|rq|ro)-(?:[{LETTERS}]{{10}}|[{LETTERS}]{{16}}|[{LETTERS}]{{20}})"
+)
 
 SECRET = "5e" * 32
 
@@ -53,13 +57,13 @@ def test_aliases_of_another_store_or_kind_differ(letters: str) -> None:
 
 def test_ids_of_one_order_begin_alike_and_their_aliases_do_not() -> None:
     own = Aliases(SECRET, "shop")
-    names = RandomIds(1).shorts("op", 1_000)
+    names = RandomIds(1).shorts("op", 1_000, place=place_of(3, 7))
     assert len({name[:7] for name in names}) == 1
     seen = [own.of(name) for name in names]
     assert len(set(seen)) == 1_000
     assert len({alias[:7] for alias in seen}) > 950
     # Each letter stands at each place about equally often.
-    for place in range(3, 13):
+    for place in range(3, 19):
         assert {alias[place] for alias in seen} == set(LETTERS)
 
 
@@ -69,6 +73,11 @@ def test_what_has_no_such_form_stays_as_it_is(text: str) -> None:
     assert aliases.is_id(text) is (FORM.fullmatch(text) is not None)
     if not aliases.is_id(text):
         assert own.of(text) == own.real(text) == text
+
+
+def test_aliases_of_short_ids_are_those_that_tenants_have_noted() -> None:
+    own = Aliases(SECRET, "shop")
+    assert own.of("op-4h7k2m9xqa") == "op-m872qba0d4"
 
 
 def test_ids_in_a_sentence_are_replaced_and_parts_of_names_are_not() -> None:

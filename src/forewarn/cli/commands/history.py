@@ -64,7 +64,7 @@ HISTORY = (
         examples=(
             "forewarn history --vm web_0 --since 24h",
             "forewarn history --vm web_0 --since 7d --summary",
-            "forewarn history --operation op-4h7k2m9xqa --summary",
+            "forewarn history --operation op-w2147h2k9m4x3qa8 --summary",
             "forewarn history --what 'event approved' --json",
         ),
     ),

@@ -76,6 +76,6 @@ LISTS = (
             Option(name="operation", metavar="OPERATION", help="The operation's id."),
             *CLIENT,
         ),
-        examples=("forewarn explain op-4h7k2m9xqa",),
+        examples=("forewarn explain op-w2147h2k9m4x3qa8",),
     ),
 )

@@ -173,12 +173,14 @@ ORDERS = (
         run="forewarn.cli.orders:cancel",
         options=(
             Option(
-                name="id", metavar="OPERATION|ROLLOUT", help="Such as op-4h7k2m9xqa."
+                name="id",
+                metavar="OPERATION|ROLLOUT",
+                help="Such as op-w2147h2k9m4x3qa8.",
             ),
             REASON,
             *CLIENT,
         ),
-        examples=("forewarn cancel op-4h7k2m9xqa --reason 'the part is late'",),
+        examples=("forewarn cancel op-w2147h2k9m4x3qa8 --reason 'the part is late'",),
     ),
     Command(
         path=("approve",),
@@ -213,6 +215,6 @@ ORDERS = (
             REASON,
             *CLIENT,
         ),
-        examples=("forewarn resolve op-4h7k2m9xqa failed --down web_0",),
+        examples=("forewarn resolve op-w2147h2k9m4x3qa8 failed --down web_0",),
     ),
 )

@@ -234,7 +234,7 @@ _MORE = (
             ),
             *CLIENT,
         ),
-        examples=("forewarn sim move op-4h7k2m9xqa started",),
+        examples=("forewarn sim move op-w2147h2k9m4x3qa8 started",),
     ),
     Command(
         path=("sim", "withhold"),

@@ -101,9 +101,7 @@ class _Listener:
             event.event_id: event
             for event in world.read(lambda r: list(every(r, kinds.LIVE_EVENTS)))
         }
-        for event in sorted(
-            live.values(), key=lambda each: (each.created, each.event_id)
-        ):
+        for event in sorted(live.values(), key=lambda each: each.place):
             if self._shown.get(event.event_id) is not event.status:
                 self._shown[event.event_id] = event.status
                 self._note(_told(event))

@@ -96,7 +96,7 @@ class Core(AnyCore):
     def live_events(self) -> list[StoredEvent]:
         """Return the events that documents show, the oldest first, on the loop."""
         found = self.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
-        return sorted(found, key=lambda event: (event.created, event.event_id))
+        return sorted(found, key=lambda event: event.place)
 
     def reasons(self, operation_id: str) -> list[str]:
         """Return every reason that holds an operation, in sentences, on the loop."""

@@ -143,7 +143,7 @@ def message(approver: Actor | None = None) -> OutboxMessage:
     event = replace(
         SCHEDULED,
         event_id="602D9444-D2CD-49C7-8624-8643E7171297",
-        operation="op-4h7k2m9xqa",
+        operation="op-w2147h2k9m4x3qa8",
         not_before=parse_instant("2030-01-01T00:15:00Z"),
         created=parse_instant("2030-01-01T00:00:00Z"),
         description="kernel update",

@@ -1,0 +1,75 @@
+"""`kill -9` while many operations are due: they go on in the order of the requests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support.processes import Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+COUNT = 40
+
+FLEET = '[[tenant]]\nname = "shop"\n' + "".join(
+    f'[[host]]\nname = "h{number}"\n'
+    f'[[vm]]\nname = "vm_{number}"\nhost = "h{number}"\ntenant = "shop"\n'
+    for number in range(COUNT)
+)
+
+SPEED = {"timing_speed": "1000"}
+"""A notice takes a second at least, so that a time can be given by hand."""
+
+KILLED_AFTER = (None, 0, 7)
+"""Operations that have started when the service is killed; None: before any is due."""
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[list[Serving]]:
+    started = [Serving(tmp_path, FLEET, **SPEED).wait_ready()]
+    yield started
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def started(service: Serving) -> list[str]:
+    """Return the hosts whose operations have started, in the order of the decisions."""
+    lines = service.admin("/v1/history?limit=1000")["entries"]
+    return [
+        subject.removeprefix("host:")
+        for line in lines
+        if line["what"] == "operation impacting"
+        for subject in line["subjects"]
+        if subject.startswith("host:")
+    ]
+
+
+@pytest.mark.parametrize("after", KILLED_AFTER)
+def test_order_outlives_a_kill(
+    tmp_path: Path, services: list[Serving], after: int | None
+) -> None:
+    service = services[0]
+    numbers = Random(7).sample(range(COUNT), COUNT)
+    first, *others = numbers
+    body = {"hosts": [f"h{first}"], "impact": "freeze", "not_before": "+8s"}
+    made = service.admin("/v1/maintain", body)
+    [operation] = service.admin("/v1/operations")["operations"]
+    assert made["request"] == operation["request"]
+    for number in others:
+        service.admin(
+            "/v1/maintain",
+            {
+                "hosts": [f"h{number}"],
+                "impact": "freeze",
+                "not_before": operation["not_before"],
+            },
+        )
+    if after is not None:
+        eventually(lambda: len(started(service)), lambda count: count > after)
+    service.kill()
+    service = Serving(tmp_path, FLEET, **SPEED).wait_ready()
+    services.append(service)
+    hosts = eventually(lambda: started(service), lambda found: len(found) == COUNT)
+    assert hosts == [f"h{number}" for number in numbers]

@@ -1,0 +1,222 @@
+"""What is due at the same time is done in the order of the requests, whatever the ids."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.control import failures, verbs
+from forewarn.control.plane import STEPS_PER_TURN
+from forewarn.control.verbs import Wishes
+from forewarn.drivers.port import Call
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR, MINUTE
+from forewarn.protocol.operations import Action, Operation, Verb
+from forewarn.sim.engine import CrashError
+from forewarn.sim.scenario.catalog import find
+from forewarn.sim.scenario.run import Runner
+from forewarn.sim.scenario.setup import setup_for, virtual_stage
+from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.virtual_client import VirtualClient
+from forewarn.sim.world import World
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Store
+from forewarn.store.sqlite import SqliteStore
+from tests.support.rollouts import name_of
+
+HOSTS = 12
+
+ORDERS = st.permutations(range(HOSTS))
+SEEDS = st.integers(0, 2**32)
+
+
+class Called(SimulatedDriver):
+    """Remembers whom it was called for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hosts: list[str] = []
+
+    def begin(self, call: Call, *, now: int) -> None:
+        super().begin(call, now=now)
+        if call.host not in self.hosts:
+            self.hosts.append(call.host)
+
+
+def fleet(hosts: int, *, is_shared: bool) -> str:
+    """Return a fleet with a VM on each host: all of one set, or each of its own."""
+    lines = ['[[tenant]]\nname = "shop"']
+    if is_shared:
+        lines.append('[[scope]]\nname = "s"\ntenant = "shop"\nkind = "scale-set"')
+    for number in range(hosts):
+        scope = f'scope = "s"\nfault_domain = {number % 5}'
+        if not is_shared:
+            scope = 'tenant = "shop"'
+        lines.append(
+            f'[[host]]\nname = "{name_of(number)}"\n'
+            f'[[vm]]\nname = "v-{number}"\nhost = "{name_of(number)}"\n'
+            f"{scope}"
+        )
+    return "\n".join(lines)
+
+
+def maintain(world: World, number: int, *, at: int = 0) -> None:
+    wishes = Wishes(not_before=at or None)
+    world.order(
+        lambda work: verbs.maintain(work, [name_of(number)], Action.FREEZE, wishes)
+    )
+
+
+def upgrade(world: World, number: int) -> None:
+    """Upgrade a VM: nobody is told of it, and it waits for the guard."""
+    names = [f"v-{number}"]
+    world.order(lambda work: verbs.renew_image(work, names, Verb.UPGRADE_OS, Wishes()))
+
+
+@given(ORDERS, SEEDS)
+def test_what_is_due_together_starts_as_it_was_ordered(
+    numbers: list[int], seed: int
+) -> None:
+    driver = Called()
+    it = World(
+        store=MemoryStore,
+        driver=driver,
+        fleet=fleet(HOSTS, is_shared=False),
+        seed=seed,
+    )
+    for number in numbers:
+        maintain(it, number)
+    it.advance("15m")
+    assert driver.hosts == [name_of(number) for number in numbers]
+    # Their ends are due together as well, and so is the end of their recovery.
+    it.advance("1h")
+    ended = it.read(lambda reader: reader.select(kinds.ALL_AUDIT, limit=1000))
+    done = [entry.operation for entry in ended if entry.kind.value == "operation done"]
+    assert len(done) == HOSTS
+    assert done == sorted(done)
+
+
+@given(ORDERS, SEEDS)
+def test_who_waits_for_the_guard_goes_in_order(numbers: list[int], seed: int) -> None:
+    """All are of one scale set: what is held starts when the one before has ended."""
+    driver = Called()
+    it = World(
+        store=MemoryStore,
+        driver=driver,
+        fleet=fleet(HOSTS, is_shared=True),
+        seed=seed,
+    )
+    it.order(lambda work: failures.fail_vm(work, "v-0"))
+    for number in numbers:
+        if number % 5 != 0:
+            upgrade(it, number)
+    it.settle()
+    assert driver.hosts == []
+    it.order(lambda work: failures.restore_vm(work, "v-0"))
+    it.advance("4h")
+    first, *others = [number for number in numbers if number % 5 != 0]
+    # What may go beside the first does not wait for the others.
+    beside = [number for number in others if number % 5 == first % 5]
+    assert driver.hosts[: 1 + len(beside)] == [name_of(n) for n in (first, *beside)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("place", ["committed", "called"])
+def test_a_crash_while_many_are_due_keeps_the_order(
+    tmp_path: Path, seed: int, place: str
+) -> None:
+    numbers = [(number * 7 + seed) % HOSTS for number in range(HOSTS)]
+    driver = Called()
+    it = World(
+        store=lambda: SqliteStore(tmp_path / "forewarn.db"),
+        driver=driver,
+        fleet=fleet(HOSTS, is_shared=False),
+        seed=seed,
+    )
+    at = it.now + 15 * MINUTE
+    for number in numbers[:6]:
+        maintain(it, number, at=at)
+    # What is ordered after a restart and a step back of the clock comes after it.
+    it.restart()
+    it.step_clock("1m", back=True)
+    for number in numbers[6:]:
+        maintain(it, number, at=at)
+    it.advance("14m")
+    for often in (2, 5):
+        it.crash_at = lambda here, count, end=it.passed[place] + often: (
+            here == place and count == end
+        )
+        with pytest.raises(CrashError):
+            it.advance("5m")
+        it.restart()
+    it.advance("5m")
+    assert driver.hosts == [name_of(number) for number in numbers]
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_thousand_due_at_once_start_in_order_and_cost_no_more_each(
+    tmp_path: Path, kind: str
+) -> None:
+    count = 1_000
+
+    def store() -> Store:
+        if kind == "memory":
+            return MemoryStore()
+        return SqliteStore(tmp_path / "forewarn.db")
+
+    driver = Called()
+    it = World(store=store, driver=driver, fleet=fleet(count, is_shared=False))
+    numbers = [(number * 389) % count for number in range(count)]
+    at = it.now + HOUR
+    for number in numbers:
+        maintain(it, number, at=at)
+    it.clock.advance_to(at)
+    before = it.passed["committed"]
+    turns = 1
+    while it.plane.advance(now=it.now):
+        turns += 1
+    assert driver.hosts == [name_of(number) for number in numbers]
+    # One transaction for each start, in turns between which others are answered.
+    assert it.passed["committed"] - before == count
+    assert turns >= count / STEPS_PER_TURN
+
+
+def test_events_of_one_instant_are_listed_as_they_were_ordered() -> None:
+    for seed in range(20):
+        it = World(
+            store=MemoryStore,
+            driver=SimulatedDriver(),
+            fleet=fleet(HOSTS, is_shared=True),
+            seed=seed,
+        )
+        it.vm("v-0").get()
+        it.order(lambda work: verbs.restart(work, ["v-3"], Verb.REBOOT, Wishes()))
+        it.order(lambda work: verbs.restart(work, ["v-1"], Verb.REBOOT, Wishes()))
+        it.order(lambda work: verbs.restart(work, ["v-2"], Verb.REBOOT, Wishes()))
+        shown = it.vm("v-0").get().events
+        assert [each["Resources"] for each in shown] == [["v-3"], ["v-1"], ["v-2"]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_two_events_are_no_matter_of_luck(seed: int) -> None:
+    scenario = find("two-events")
+
+    async def play() -> list[Operation]:
+        stage = virtual_stage(setup_for([scenario]), seed=seed)
+        VirtualClient(stage, "web_0").get()
+        VirtualClient(stage, "web_1").get()
+        runner = Runner(stage, TurnedTime(stage, actors=[]), tell=lambda _line: None)
+        await runner.run(scenario)
+        world = stage.engine
+        assert isinstance(world, World)
+        made = world.operations()
+        await stage.end()
+        return made
+
+    freeze, restart = asyncio.run(play())
+    assert (freeze.verb, restart.verb) == (Verb.MAINTAIN, Verb.REBOOT)
+    for each in (freeze, restart):
+        assert each.started_at == each.not_before
