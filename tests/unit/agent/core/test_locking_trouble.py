@@ -126,6 +126,20 @@ def test_release_is_tried_until_it_is_confirmed() -> None:
     ]
 
 
+def test_refusal_that_comes_when_the_lock_is_not_wanted_any_more_is_not_told() -> None:
+    agent = life()
+    agent.poll(notice())
+    gone(agent)
+    assert state(agent) is LockState.RELEASING
+    agent.lock_says(REFUSED, detail="vm7 has it")
+    assert state(agent) is LockState.RELEASING
+    agent.sleep(MINUTE)
+    assert isinstance(agent.lock_asked[-1], ReleaseLock)
+    agent.lock_says(RELEASED)
+    assert state(agent) is LockState.FREE
+    assert not [each for each in told(agent) if "vm7" in each]
+
+
 def test_clock_that_was_set_back_makes_no_pause_longer() -> None:
     agent = life()
     agent.poll(notice(not_before=None))
