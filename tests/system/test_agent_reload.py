@@ -108,6 +108,30 @@ def test_a_reload_waits_for_a_handler_and_what_was_prepared_is_recovered(
     assert place.approvals(event) == ["web_0"]
 
 
+def test_a_reload_forgets_nothing_of_the_endpoint(place: Ground) -> None:
+    """It would be out of service at each reload, until the first answer."""
+    agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
+    agent.wait(lambda each: each.status()["problems"] == [])
+    began = agent.status()["began"]
+    place.faults("500")
+    reload(agent)
+    has_said(agent, "the settings were read again")
+    agent.wait(lambda each: each.status()["began"] != began)
+    assert agent.sentence("/readyz") == (200, "ok\n")
+    status = agent.status()
+    assert status["problems"] == []
+    assert status["poll"]["age_seconds"] > 0
+    # Of another endpoint nothing is known.
+    edit(agent, 'poll = "100ms"', 'poll = "100ms"\nname = "web_0"')
+    reload(agent)
+    agent.wait(lambda each: each.log().count("the settings were read again") == 2)
+    agent.wait(lambda each: each.sentence("/readyz")[0] == 503)
+    [problem] = agent.status()["problems"]
+    assert problem.startswith("the endpoint has not answered yet")
+    place.clear()
+    agent.wait(lambda each: each.sentence("/readyz")[0] == 200)
+
+
 def test_many_reloads_lose_nothing(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE).wait_ready()
     for _ in range(6):

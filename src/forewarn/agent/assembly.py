@@ -41,7 +41,7 @@ from forewarn.agent.telling.notify import Notifier, make_notifier
 from forewarn.agent.telling.pages import Pages, PeerPages, Sources
 from forewarn.agent.telling.server import Server
 from forewarn.agent.values import AUTO, PeerSettings, Settings
-from forewarn.agent.watcher import Watcher
+from forewarn.agent.watcher import Watched, Watcher
 from forewarn.agent.wire.asking import Heard
 from forewarn.agent.wire.discovery import (
     DEFAULT,
@@ -89,8 +89,12 @@ class Parts:
         clock: Clock,
         log: Log | None = None,
         renewal: Renewal | None = None,
+        known: Watched | None = None,
     ) -> None:
-        """Make all of it, and begin nothing; raises ForewarnError."""
+        """Make all of it, and begin nothing; raises ForewarnError.
+
+        `known` is what the agent before it, in this process, knew of the same endpoint.
+        """
         self._renewal = renewal
         self._settings = settings
         self._clock = clock
@@ -126,6 +130,7 @@ class Parts:
                 name=name,
                 has_answered=bool(memory.name) and not name,
                 wanted=lambda: self.agent.standing.wants_answers,
+                known=known,
             )
             self.pages = Pages(self._sources(clock, log))
             self._feeder = Feeder(
@@ -138,6 +143,11 @@ class Parts:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def watched(self) -> Watched:
+        """Return what is known of the endpoint."""
+        return self._watcher.view
 
     def run(self) -> Ending:
         """Work until `stop` is called, or until it is to begin anew."""

@@ -17,6 +17,7 @@ from forewarn.agent.failure import FAILED, USAGE, CommandFailedError
 from forewarn.agent.renewing import Again, Renewal
 from forewarn.agent.signals import Signals
 from forewarn.agent.values import Settings
+from forewarn.agent.watcher import Watched
 from forewarn.clock import SystemClock
 from forewarn.logs import logging_to
 from forewarn.protocol.errors import ForewarnError
@@ -34,6 +35,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
     signals = Signals()
     renewal = Renewal(again, signals)
     good = settings
+    known: Watched | None = None
     ending = Ending.ANEW
     with signals.heard():
         while ending is not Ending.STOPPED and not signals.is_stopping:
@@ -48,6 +50,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
                         clock=SystemClock(),
                         log=lines,
                         renewal=renewal,
+                        known=known if is_same_endpoint(settings, good) else None,
                     )
                 except ForewarnError as error:
                     if settings is good:
@@ -64,9 +67,19 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
                     ending = signals.while_running(parts.run, stop=parts.stop)
                 finally:
                     parts.close()
+                known = parts.watched
             if ending is Ending.RENEWED and renewal.settings is not None:
                 settings = renewal.settings
     return 0
+
+
+def is_same_endpoint(one: Settings, other: Settings) -> bool:
+    """Tell whether what is known of the endpoint by one is true of the other, too."""
+    first, second = (
+        (watch.endpoint, watch.ca_file, watch.name, watch.scale_set_names)
+        for watch in (one.watch, other.watch)
+    )
+    return first == second
 
 
 def _failed(error: ForewarnError) -> CommandFailedError:

@@ -112,6 +112,7 @@ class Watcher:
         has_answered: bool = False,
         wanted: Callable[[], bool] = lambda: False,
         chance: Callable[[], float] | None = None,
+        known: Watched | None = None,
     ) -> None:
         """Poll nothing yet; `tell` gets each document and must not block.
 
@@ -119,7 +120,9 @@ class Watcher:
 
         `name` is for a VM whose settings have it: the instance endpoint is not
         asked then. `has_answered` says that the endpoint is known to be there from
-        before, so that it is not given the time of a first answer.
+        before, so that it is not given the time of a first answer. `known` is the view
+        of a watcher that has watched it until now, in this process: what is shown goes
+        on from there.
         """
         self._endpoint = endpoint
         self._pace = pace
@@ -129,6 +132,8 @@ class Watcher:
         self._is_named = bool(name)
         self._chance = chance or _chance
         now = clock.monotonic()
+        before = known or Watched(polls=dict.fromkeys(Result, 0))
+        has_answered = has_answered or before.answered_seconds is not None
         self._known = now if has_answered else None
         """When it last answered; the start, where that was before."""
         self._heard: Micros = 0
@@ -146,12 +151,13 @@ class Watcher:
         self._is_stopped = False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._polls = dict.fromkeys(Result, 0)
-        self.view = Watched(
+        self._polls = dict(before.polls)
+        self.view = replace(
+            before,
             url=endpoint.url,
             version=endpoint.version,
-            polls=dict(self._polls),
-            name=name,
+            name=name or before.name,
+            waits=False,
             alive_until=now + ALIVE_GRACE / SECOND,
         )
 
@@ -313,10 +319,13 @@ class Watcher:
 
     def _count(self, asked: Asked, *, waits: bool) -> None:
         self._polls[asked.result] += 1
+        if asked.result is Result.STOPPED:
+            # It says nothing of the endpoint.
+            self._show(polls=dict(self._polls))
+            return
         is_good = asked.result in _GOOD
         failures = 0 if is_good else self.view.failures + 1
-        if asked.result is not Result.STOPPED:
-            self._tell_log(asked, failures)
+        self._tell_log(asked, failures)
         before = self.view
         self._show(
             answered=self._clock.now() if is_good else before.answered,

@@ -323,3 +323,44 @@ class TestHealth:
         watching.watcher.stop()
         assert watching.endpoint.is_interrupted
         assert not watching.watcher.is_alive()
+
+
+# After another watcher in the same process
+
+
+def after(first: Watching, *answers: Asked | Exception) -> Watcher:
+    """Return the watcher that follows one, as after a reload of the settings."""
+    return Watcher(
+        FakeEndpoint(answers, first.clock),
+        pace=Pace(),
+        clock=first.clock,
+        tell=first.told.append,
+        known=first.watcher.view,
+    )
+
+
+def test_who_follows_a_watcher_knows_what_it_knew() -> None:
+    first = Watching(changed(reading("vm_0")), FAILED)
+    first.watcher.turn()
+    first.clock.advance_to(START + 2 * SECOND)
+    first.watcher.turn()
+    watcher = after(first, same(reading("vm_0")))
+    assert watcher.age() == 2 * SECOND
+    shown = watcher.view
+    assert (shown.name, shown.incarnation, shown.events) == ("vm_0", 2, 1)
+    assert (shown.failures, shown.detail) == (1, "500: no")
+    watcher.turn()
+    assert watcher.age() == 0
+    assert watcher.view.polls[Result.SERVER_ERROR] == 1
+    assert watcher.view.polls[Result.UNCHANGED] == 1
+    # The document is told again: whoever decides is another one, too.
+    assert len(first.told) == 2
+
+
+def test_poll_that_was_ended_by_the_agent_is_no_failure_of_the_endpoint() -> None:
+    first = Watching(changed(QUIET), Asked(result=Result.STOPPED, detail="ended"))
+    first.watcher.turn()
+    first.watcher.turn()
+    shown = first.watcher.view
+    assert (shown.failures, shown.detail, shown.last) == (0, "", Result.OK)
+    assert shown.polls[Result.STOPPED] == 1
