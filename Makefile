@@ -51,6 +51,7 @@ tools: .build/old.stamp
 real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Unpack all real programs, and run the tests beside them (ONLY=slurm).
 	@sh tests/real/unpack.sh real
 	@sh tests/real/older_python.sh
+	@sh tests/real/older_consul.sh
 	@$(BIN)/python -m pytest -m real --long -q -rs --durations=10 -n $(WORKERS) \
 		--dist loadfile $(if $(ONLY),-k "$(ONLY)") tests/real
 	@$(if $(ONLY),true,$(BIN)/python -m pytest --agent-python=oldest -k oldest -q -rs \

@@ -10,11 +10,10 @@
 # had is said, and its tests are skipped. tests/support/pythons.py finds what is unpacked.
 set -eu
 cd "$(dirname "$0")/../.."
-release=bullseye
+. tests/real/older_release.sh
 version=3.9
 packages="python3.9-minimal libpython3.9-minimal libpython3.9-stdlib libexpat1 libffi7
     libmpdec3 libsqlite3-0 libssl1.1"
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 place=$PWD/.build/tools/python$version
 log=.build/tools-python.log
 works='import ctypes, hashlib, sqlite3, ssl, zoneinfo'
@@ -38,37 +37,8 @@ trap 'status=$?; rm -rf "$work"; [ $status = 0 ] ||
     echo "Python $version could not be had ($log); its tests are skipped" >&4
     exit 0' EXIT
 
-# Prints where Debian's packages are: what the machine uses, then what its sources only
-# mention, as an image does with the archive that it was made from.
-mirrors() {
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' |
-        sort -u | sed 's,/*$,,' >"$work/mirrors"
-    cat "$work/mirrors"
-    sed 's,/debian$,/debian-archive/debian,' "$work/mirrors"
-    cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-        grep -oE '[a-z]+://[^ ]+/archive/debian/[^ ]+' || :
-}
-
-apt() {
-    apt-get -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null \
-        -o Dir::State="$work/state" -o Dir::State::status=/dev/null \
-        -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root \
-        -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false "$@"
-}
-
-# An old release leaves a mirror one day.
-fetch() {
-    for mirror in $(mirrors); do
-        echo "deb [signed-by=$keyring] $mirror $release main" >"$work/sources.list"
-        # shellcheck disable=SC2086 # they are words
-        if apt update && (cd "$work" && apt -qq download $packages); then
-            return 0
-        fi
-    done
-    return 1
-}
-
-fetch
+# shellcheck disable=SC2086 # they are words
+fetch $packages
 for deb in "$work"/*.deb; do
     dpkg -x "$deb" "$work/root"
 done

@@ -172,7 +172,7 @@ class Working:
 
 
 def test_connections_end_before_it_is_prepared(real: Real, tmp_path: Path) -> None:
-    made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("*/{vm}",))
+    made = worker_of("haproxy", tmp_path, socket=(real.master,), servers=("*/{vm}",))
     assert made.check("web_0") == []
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
     with contextlib.ExitStack() as clients:
@@ -244,7 +244,9 @@ def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
     with pytest.raises(HandlerError, match="Permission denied: its socket must have"):
         made.prepare(job_of(), leash())
     made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_9",))
-    assert made.check() == ["there is no server app/web_9"]
+    missing, advice = made.check()
+    assert missing == "there is no server app/web_9"
+    assert advice.endswith(f"name the master's socket, {real.master}")
     with pytest.raises(HandlerError, match="there is no server app/web_9"):
         made.prepare(job_of(), leash())
     real.process.terminate()

@@ -52,6 +52,8 @@ class FakeHaproxy:
         self.level = "admin"
         self.asked: list[str] = []
         self.is_master = False
+        self.environment: dict[str, str] = {}
+        """Of its workers."""
         self.is_obeying = True
         """Whether orders have an effect."""
         self.left_behind: dict[int, dict[str, Server]] = {}
@@ -119,6 +121,11 @@ class FakeHaproxy:
             ]
             return f"# {STAT_COLUMNS}\n{''.join(rows)}\n"
         match command.split():
+            case ["show", "env", name]:
+                if self.level == "user":
+                    return "Permission denied\n\n"
+                value = self.environment.get(name)
+                return f"{name}={value}\n\n" if value else "Variable not found\n\n"
             case ["set", "server", label, "state", state]:
                 return self._ordered(label, servers) or self._set(
                     servers[label], STATES[state]

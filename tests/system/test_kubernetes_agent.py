@@ -1,5 +1,6 @@
 """A real agent at a node: it drains before it approves, and opens the node again."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,32 @@ def test_a_node_is_drained_before_the_approval_and_opened_after_it(
         "RebootScheduled",
         "RebootOver",
     ]
+
+
+@pytest.mark.clause("8.8")
+def test_a_node_whose_disk_was_lost_is_opened_again(
+    place: Ground, fake: FakeKubernetes, tmp_path: Path
+) -> None:
+    """As after a Redeploy: the agent is a new one, and the node's mark says the rest."""
+    folder = tmp_path / "web_0"
+    folder.mkdir()
+    file = folder / "kubeconfig"
+    file.write_text(kubeconfig(fake.url), encoding="utf-8")
+    file.chmod(0o600)
+    settings = integration_settings(
+        "kubernetes", node="web-0", kubeconfig="FOLDER/kubeconfig"
+    )
+    assert "always" not in settings
+    agent = place.agent(settings=settings).wait_ready()
+    event = place.event("Redeploy")
+    place.wait_approved(event, "web_0")
+    assert fake.node()["spec"]["unschedulable"] is True
+    agent.kill()
+    for each in sorted(folder.glob("agent.db*")):
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+    place.move(event, "gone")
+    agent.again()
+    eventually(
+        lambda: fake.node()["spec"], lambda spec: spec == {}, what="an end of it"
+    )
+    agent.wait(lambda agent: not agent.memory().lost_journal)

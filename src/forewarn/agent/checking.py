@@ -1,7 +1,7 @@
 """`agent check`: is it all well? In plain words, one line for each thing.
 
 Settings are sound by the time this looks. Nothing is changed, approved or run but the
-checks of handlers.
+checks of handlers; a file that is written for a trial is not left behind.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 ENDPOINT_TIMEOUT: Micros = 10 * SECOND
 """For the endpoint here: somebody waits. The first answer of all may take longer."""
+
+TRIAL_BYTES = 64 * 1024
+"""What is written for a trial where the journal will be: as much as a new one takes."""
 
 NOTHING = "nothing is run and nothing approved"
 
@@ -145,7 +148,7 @@ def _why_no_state(path: str) -> str:
     if not os.path.isdir(folder):
         parent = os.path.dirname(folder)
         if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
-            return ""
+            return _why_no_file(parent)
         return (
             f"there is no folder {folder}, and it cannot be made: nothing would be "
             "remembered"
@@ -159,6 +162,24 @@ def _why_no_state(path: str) -> str:
         os.access(each, os.R_OK | os.W_OK) for each in files
     ):
         return f"{path} cannot be written by this user: is it the agent's?"
+    return _why_no_file(folder)
+
+
+def _why_no_file(folder: str) -> str:
+    """Return why a folder takes no file now, as on a full disk; empty: it does.
+
+    The trial has no name where the system can do that, and is gone afterwards.
+    """
+    # Only who looks has it: an agent starts without it.
+    import tempfile  # noqa: PLC0415
+
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=".forewarn-check-") as trial:
+            trial.write(b"\0" * TRIAL_BYTES)
+            trial.flush()
+            os.fsync(trial.fileno())
+    except OSError as error:
+        return f"{folder} takes no file: {error.strerror}; nothing would be remembered"
     return ""
 
 
@@ -248,7 +269,7 @@ def _listener(
 def _who_listens(status: Mapping[str, Any]) -> str:
     """Return who has the address of the status, which is not this journal's agent."""
     if not status:
-        return " by another program"
+        return " by another program: choose another port with listen"
     return (
         f" by another agent: process {status.get('process')!r} "
         f"with the journal {status.get('state')!r}"

@@ -268,13 +268,14 @@ class Judge:
 
 def handler_of(entry: _Entry) -> Handler:
     """Return what decisions need to know of a handler."""
-    keys = ("timeout", "recover_timeout", "required", "retries", "worth", "always")
+    keys = ("timeout", "recover_timeout", "required", "retries", "worth")
     kind = catalog.handler_kind(entry.get("kind", ""))
     return Handler(
         name=entry["name"],
         kind=entry.get("kind", ""),
         prepares=kind is not None or "prepare" in entry,
         recovers="recover" in entry if kind is None else kind.recovers,
+        always=entry.get("always", kind is not None and kind.marks_there),
         **{key: entry[key] for key in keys if key in entry},
     )
 

@@ -97,7 +97,9 @@ HANDLER: Mapping[str, Option] = {
     "always": Option(
         form=Form.SWITCH,
         text="Whether its recovery runs once when the journal was lost, as after a "
-        "redeploy: nobody knows then whether it prepared.",
+        "redeploy: nobody knows then whether it prepared. `true` by default for "
+        "`kubernetes`, `nomad`, `pacemaker` and `slurm`, which mark in the cluster what "
+        "they did.",
     ),
     "worth": Option(
         form=Form.COUNT,

@@ -77,7 +77,8 @@ _WATCH: Mapping[str, Option] = {
         form=Form.LISTENER,
         may_be_empty=True,
         text="Where `/metrics`, `/healthz`, `/readyz` and `/status` are. Empty: "
-        "nowhere.",
+        "nowhere. Choose another port where an exporter of OpenTelemetry for Prometheus "
+        "runs: 9464 is its default too.",
     ),
     "dry_run": Option(
         form=Form.SWITCH,

@@ -98,6 +98,32 @@ def test_where_the_journal_has_no_place(tmp_path: Path) -> None:
         assert found.is_well is ("will be" in sentence)
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_full_disk_is_told_and_no_file_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    place = tmp_path / "state"
+    if is_there:
+        place.mkdir()
+
+    def refuse(_number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    [found] = told(settings(place), "state")
+    full = place if is_there else tmp_path
+    assert found == Finding(
+        is_well=False,
+        what="state",
+        text=f"{full} takes no file: No space left on device; nothing would be "
+        "remembered",
+    )
+    monkeypatch.undo()
+    [found] = told(settings(place), "state")
+    assert found.is_well
+    assert list(full.iterdir()) == []
+
+
 def test_an_agent_that_runs_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +184,9 @@ def test_an_address_that_another_program_has(tmp_path: Path) -> None:
         AgentLock(found.watch.state).release()
         [listen] = told(found, "listen")
     assert not listen.is_well
-    assert listen.text.endswith("Address already in use by another program")
+    assert listen.text.endswith(
+        "Address already in use by another program: choose another port with listen"
+    )
 
 
 @pytest.mark.parametrize(

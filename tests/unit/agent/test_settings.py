@@ -274,6 +274,41 @@ def test_each_fault_has_its_sentence(tmp_path: Path, text: str, fault: str) -> N
     assert "secret@" not in told
 
 
+@pytest.mark.parametrize("kind", sorted(HANDLERS))
+def test_recovery_after_a_lost_journal_is_usual_where_the_mark_is_in_the_cluster(
+    tmp_path: Path, kind: str
+) -> None:
+    needed = {
+        "systemd": 'stop = ["x"]',
+        "docker": "all = true",
+        "podman": "all = true",
+        "haproxy": 'socket = "/x"\nservers = ["a/b"]',
+    }
+    text = f'[[handler]]\nname = "a"\nkind = "{kind}"\n{needed.get(kind, "")}\n'
+    is_usual = kind in {"kubernetes", "nomad", "pacemaker", "slurm"}
+    for more, is_on in (
+        ("", is_usual),
+        ("always = true\n", True),
+        ("always = false\n", False),
+    ):
+        file = tmp_path / "agent.toml"
+        file.write_text(text + more)
+        settings = load_settings(file=str(file), environ={}, flags={})
+        assert [each.always for each in settings.policy.handlers] == [is_on]
+
+
+@pytest.mark.parametrize(
+    "path", ["deploy/kubernetes/agent.toml", "deploy/helm/forewarn-agent/agent.toml"]
+)
+def test_nodes_of_the_manifests_are_opened_again_where_the_disk_was_lost(
+    path: str,
+) -> None:
+    file = DOCS.parent / path
+    settings = load_settings(file=str(file), environ={}, flags={})
+    assert settings.policy.handlers
+    assert all(each.always for each in settings.policy.handlers)
+
+
 MAY_BE_EMPTY = {
     *("names of standby", "handlers of rule"),
     *("keep of docker", "keep of podman", "leave of pacemaker"),

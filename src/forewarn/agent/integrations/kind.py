@@ -55,6 +55,9 @@ class HandlerKind:
     """What must hold between keys."""
     recovers: bool = True
     """Whether it has anything to do after the event."""
+    marks_there: bool = False
+    """Whether what it did is marked where it did it, away from this VM's disk, and is
+    found there after a lost journal: `always` is on then, unless the settings say no."""
 
 
 @frozen_dataclass

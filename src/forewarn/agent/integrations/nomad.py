@@ -323,6 +323,7 @@ def _faults(entry: Entry) -> Faults:
 KIND = HandlerKind(
     make=_make,
     faults=_faults,
+    marks_there=True,
     keys={
         **connection_keys("Nomad", URL),
         "force": Option(

@@ -109,6 +109,47 @@ def test_a_master_is_asked_for_its_workers(proxy: FakeHaproxy, tmp_path: Path) -
     assert admins(proxy) == READY
 
 
+@pytest.mark.parametrize(
+    ("master", "advice"),
+    [
+        ("unix@/run/m.sock;ipv4@127.0.0.1:9", "name the master's socket, /run/m.sock"),
+        ("", "start HAProxy with `-S PATH`, and name that socket"),
+    ],
+)
+def test_check_advises_against_a_workers_own_socket(
+    proxy: FakeHaproxy, tmp_path: Path, master: str, advice: str
+) -> None:
+    """A reload would leave sessions there that it does not see, and drain nothing."""
+    made = worker(proxy, tmp_path, servers=("app/web_9",))
+    proxy.environment = {"HAPROXY_MWORKER": "1", "HAPROXY_MASTER_CLI": master}
+    missing, told = made.check()
+    assert missing == "there is no server app/web_9"
+    assert told.startswith(f"{proxy.place} is a worker's own socket: after a reload ")
+    assert told.endswith(advice)
+    # Whoever may not ask is told what is needed first.
+    proxy.level = "user"
+    [told] = worker(proxy, tmp_path).check("web_1")
+    assert "has the level user" in told
+    proxy.level = "admin"
+    proxy.is_master = True
+    assert worker(proxy, tmp_path).check("web_1") == []
+
+
+def test_check_of_another_machine_wants_the_master_at_an_address(
+    tmp_path: Path,
+) -> None:
+    with serving(FakeHaproxy("app/web_1", "api/web_1")) as proxy:
+        proxy.environment = {
+            "HAPROXY_MWORKER": "1",
+            "HAPROXY_MASTER_CLI": "unix@/run/m.sock",
+        }
+        [told] = worker(proxy, tmp_path, servers=("*/web_1",)).check()
+        assert told.endswith("start HAProxy with `-S HOST:PORT`, and name that address")
+        proxy.environment["HAPROXY_MASTER_CLI"] = "ipv4@192.0.2.7:99"
+        [told] = worker(proxy, tmp_path, servers=("*/web_1",)).check()
+        assert told.endswith("name the master's socket, 192.0.2.7:99")
+
+
 def test_sessions_that_a_reload_has_left_behind_are_waited_for(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:

@@ -99,6 +99,19 @@ def test_a_paused_cluster_is_left_alone(cluster: FakePatroni, tmp_path: Path) ->
     assert recover(made) == "pg1 is the leader again"
 
 
+def test_a_paused_cluster_may_be_let_be(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.is_paused = True
+    made = worker(cluster, tmp_path, switch_back=True, paused="leave")
+    assert made.check() == []
+    assert prepare(made) == "left as it is: the cluster demo is paused, and pg1 leads"
+    assert recover(made) == "it had not switched over"
+    cluster.is_paused = False
+    prepare(made)
+    cluster.is_paused = True
+    assert recover(made) == "left as it is: the cluster demo is paused, and pg2 leads"
+    assert cluster.posts == [{"leader": "pg1", "candidate": "pg2"}]
+
+
 def at(micros: int) -> str:
     return format_instant(CLOCK.now() // SECOND * SECOND + micros)
 

@@ -136,6 +136,35 @@ class Runtime:
         said = self.ask(f"{current[0]}show cli level", leash).strip()
         return "" if said.startswith(_UNKNOWN) else last_line(said)
 
+    def why_not_master(self, leash: Leash) -> str:
+        """Return why another socket should be used; empty: none should.
+
+        A worker tells by its environment that it has a master, and where that listens.
+        Raises HandlerError.
+        """
+        current, _ = self._processes(leash)
+        if current != [""] or not self._variable("HAPROXY_MWORKER", leash):
+            return ""
+        master = self._variable("HAPROXY_MASTER_CLI", leash).partition(";")[0]
+        path = master.partition("@")[2] or master
+        if not master:
+            advice = "start HAProxy with `-S PATH`, and name that socket"
+        elif is_address(self.place) and not is_address(path):
+            advice = "start HAProxy with `-S HOST:PORT`, and name that address"
+        else:
+            advice = f"name the master's socket, {path}"
+        return (
+            f"{self.place} is a worker's own socket: after a reload it does not show the "
+            "sessions of the old worker, and begins with servers that are not drained: "
+            f"{advice}"
+        )
+
+    def _variable(self, name: str, leash: Leash) -> str:
+        """Return a variable of a worker's environment; empty: it has none, or hides it."""
+        said = self.ask(f"show env {name}", leash).strip()
+        found, equals, value = said.partition("=")
+        return value if equals and found == name else ""
+
     def ask(self, command: str, leash: Leash) -> str:
         """Return the answer to a command; raises AwayError, or at the end HandlerError."""
         seconds = min(leash.seconds(), EXCHANGE_SECONDS)

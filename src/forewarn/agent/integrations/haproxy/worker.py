@@ -154,6 +154,7 @@ class HaproxyWorker(Forgetful):
         leash = leash_for(CHECK_SECONDS, self._clock)
         found: list[str] = []
         missing: list[str] = []
+        advice: list[str] = []
         try:
             missing = self._patterns(vm)
         except HandlerError as error:
@@ -161,6 +162,7 @@ class HaproxyWorker(Forgetful):
         for runtime in self._runtimes:
             try:
                 level = runtime.level(leash)
+                advice += filter(None, [runtime.why_not_master(leash)])
                 servers = runtime.servers(leash)
             except HandlerError as error:
                 found.append(error.message)
@@ -177,7 +179,7 @@ class HaproxyWorker(Forgetful):
             ]
         if not found:
             found += [f"there is no server {each}" for each in missing]
-        return found
+        return found + advice
 
     # One look at all proxies
 

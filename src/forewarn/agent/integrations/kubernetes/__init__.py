@@ -191,4 +191,4 @@ def _faults(entry: Entry) -> Faults:
         yield "", "it would do nothing: leave cordon, taint, drain or condition on"
 
 
-KIND = HandlerKind(make=_make, keys=_KEYS, faults=_faults)
+KIND = HandlerKind(make=_make, keys=_KEYS, faults=_faults, marks_there=True)

@@ -368,4 +368,4 @@ _KEYS: Mapping[str, Any] = {
     ),
 }
 
-KIND = HandlerKind(make=_make, keys=_KEYS, faults=_faults)
+KIND = HandlerKind(make=_make, keys=_KEYS, faults=_faults, marks_there=True)

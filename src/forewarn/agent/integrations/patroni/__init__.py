@@ -11,6 +11,8 @@ from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.patroni.cluster import LAG_MAX
 from forewarn.agent.integrations.patroni.worker import (
     CANDIDATE_WAIT,
+    FAIL,
+    LEAVE,
     URL,
     PatroniWorker,
     Wishes,
@@ -32,6 +34,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> PatroniWorker:
         candidate_wait=more.get("candidate_wait", CANDIDATE_WAIT),
         lag_max=more.get("lag_max"),
         replaces_plan=more.get("replace_scheduled", False),
+        paused=more.get("paused", FAIL),
         switches_back=more.get("switch_back", False),
         secret_file=more.get("secret_file", ""),
         ca_file=more.get("ca_file", ""),
@@ -74,6 +77,14 @@ KIND = HandlerKind(
             text="Whether a switchover that somebody has scheduled may be lost, as it "
             "is when another one is ordered. Default: `false`, and such a plan fails "
             "the handler unless it comes in time.",
+        ),
+        "paused": Option(
+            form=Form.WORD,
+            words=(FAIL, LEAVE),
+            text="What becomes of the handler where this member leads a cluster that is "
+            "paused, in which nothing is switched over: `fail` withholds the approval; "
+            "`leave` is content with it, and the leader goes with the event. Default: "
+            "`fail`.",
         ),
         "switch_back": Option(
             form=Form.SWITCH,

@@ -60,6 +60,9 @@ ORDER_SECONDS = 120.0
 CHECK_SECONDS = 4.0
 """For everything that a check asks: a person waits for it."""
 
+FAIL, LEAVE = "fail", "leave"
+"""What becomes of the handler where the cluster is paused."""
+
 PLAN_HORIZON: Micros = HOUR
 """After the deadline: a switchover to this VM that is planned so soon meets the event."""
 
@@ -84,6 +87,8 @@ class Wishes:
     lag_max: int | None = None
     """Bytes; None: what the cluster allows."""
     replaces_plan: bool = False
+    paused: str = FAIL
+    """What becomes of it where this member leads a cluster that is paused."""
     switches_back: bool = False
     secret_file: str = ""
     ca_file: str = ""
@@ -174,7 +179,8 @@ class PatroniWorker(Forgetful):
         status = self._status(leash)
         me = self._me(status)
         cluster = self._cluster(leash)
-        self._raise_if_paused(cluster, status)
+        if not self._is_left(cluster):
+            self._raise_if_paused(cluster, status)
         if cluster.find(me) is None:
             yield f"the cluster {status.scope} has no member {me}"
         elif cluster.leader is not None and cluster.leader.name == me:
@@ -200,6 +206,8 @@ class PatroniWorker(Forgetful):
             if why:
                 return _Step(why=why, is_owed=True)
             return _Step(result=self._handed_over(cluster, me, job))
+        if self._is_left(cluster) and not is_owed:
+            return _Step(result=_left(me, status))
         self._raise_if_paused(cluster, status)
         if self._is_due(cluster, me, job):
             assert cluster.plan is not None
@@ -282,10 +290,12 @@ class PatroniWorker(Forgetful):
     def _take_back(self, cluster: Cluster, me: str, leash: Leash) -> _Step:
         """Order a switchover to this member, once it is fit; raises HandlerError."""
         status = self._status(leash)
-        self._raise_if_paused(cluster, status)
-        self._raise_if_planned(cluster)
         mine, leader = cluster.find(me), cluster.leader
         assert leader is not None
+        if self._is_left(cluster):
+            return _Step(result=_left(leader.name, status))
+        self._raise_if_paused(cluster, status)
+        self._raise_if_planned(cluster)
         if mine is None:
             return _Step(why=f"the cluster has no member {me}")
         streaming = {me} if status.is_streaming else ()
@@ -377,6 +387,10 @@ class PatroniWorker(Forgetful):
         coded = binascii.b2a_base64(secret.encode(), newline=False).decode()
         return (("Authorization", f"Basic {coded}"),)
 
+    def _is_left(self, cluster: Cluster) -> bool:
+        """Tell whether the cluster is paused, and the handler is content with that."""
+        return cluster.is_paused and self._wishes.paused == LEAVE
+
     def _raise_if_paused(self, cluster: Cluster, status: Status) -> None:
         if cluster.is_paused:
             raise HandlerError(
@@ -392,6 +406,12 @@ class PatroniWorker(Forgetful):
                 f"a switchover{target} is scheduled for {plan.at}, which another one "
                 "would undo"
             )
+
+
+def _left(leader: str, status: Status) -> Result:
+    """Return what is said where a paused cluster is left as it is."""
+    detail = f"left as it is: the cluster {status.scope} is paused, and {leader} leads"
+    return Result(detail=detail)
 
 
 def _unsettled(cluster: Cluster, me: str) -> str:
