@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from forewarn.agent.core import decide
+from forewarn.agent.core.gate import AskGate
 from forewarn.agent.core.lock import ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     AskPeers,
@@ -77,7 +78,7 @@ class Hands(Protocol):
 
 
 class Voice(Protocol):
-    """Who speaks to the endpoint, other agents and the lock; never waits."""
+    """Who speaks to the endpoint, other agents, lock and alert server; never waits."""
 
     def approve(self, send: Send) -> None:
         """Send an approval."""
@@ -89,6 +90,10 @@ class Voice(Protocol):
 
     def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
         """Ask for the lock that limits approvals, or give it back."""
+        ...
+
+    def ask_gate(self, asked: AskGate) -> None:
+        """Ask which alerts fire."""
         ...
 
 
@@ -254,6 +259,8 @@ class Agent:
             self._voice.approve(command)
         elif isinstance(command, AskPeers):
             self._voice.ask(command)
+        elif isinstance(command, AskGate):
+            self._voice.ask_gate(command)
         else:
             self._voice.ask_lock(command)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from forewarn.agent.agent import Agent, Hands, Voice
 from forewarn.agent.alone import Place, place_of
-from forewarn.agent.core import locking
+from forewarn.agent.core import gating, locking
 from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Consent, Input, Memory, Note, Stage, StepState
 from forewarn.agent.core.policy import Policy
@@ -33,7 +33,13 @@ from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.opening import Opened, boot_id, can_be_opened, open_journal
 from forewarn.agent.journal.port import JournalError, Limits
 from forewarn.agent.naming import named
-from forewarn.agent.outbound import Outbound, has_peers, locker_of, peers_of
+from forewarn.agent.outbound import (
+    Outbound,
+    gatekeeper_of,
+    has_peers,
+    locker_of,
+    peers_of,
+)
 from forewarn.agent.renewing import Renewal
 from forewarn.agent.telling.feeding import Feeder
 from forewarn.agent.telling.metrics import Metrics
@@ -225,14 +231,16 @@ class Parts:
 
     def _voice(self, environ: Mapping[str, str], clock: Clock) -> Voice:
         settings, tell = self._settings, self._inbox.put
+        gatekeeper = gatekeeper_of(settings, clock, tell)
         if is_dry(settings):
-            return DryRun(tell)
+            return DryRun(tell, ask_gate=gatekeeper.ask) if gatekeeper else DryRun(tell)
         sender = Sender(self._endpoint, tell=tell, timeout=settings.watch.timeout)
         token = token_in(settings, settings.peers) if has_peers(settings) else ""
         return Outbound(
             sender,
             peers=peers_of(settings, token, clock, tell) if token else None,
             locker=locker_of(settings, environ, clock, tell),
+            gatekeeper=gatekeeper,
         )
 
     def _noted(self, notes: Sequence[Note]) -> None:
@@ -277,7 +285,11 @@ class Parts:
 
     def _stranded(self) -> Sequence[str]:
         memory, policy = self.agent.standing.memory, self._settings.policy
-        return (*stranded(memory, policy), *locking.problems(memory, policy))
+        return (
+            *stranded(memory, policy),
+            *locking.problems(memory, policy),
+            *gating.problems(memory),
+        )
 
     def _listen(self) -> str:
         """Listen at all addresses; return where the pages are, HOST:PORT.

@@ -68,12 +68,13 @@ def findings(
     elsewhere: Elsewhere = _nowhere,
     checks: Sequence[tuple[str, Callable[[str], Sequence[str]]]],
     look_at_lock: Callable[[], str] = str,
+    look_at_alerts: Callable[[], tuple[bool, str]] = lambda: (True, ""),
 ) -> Iterator[Finding]:
     """Yield how everything stands.
 
     `checks` has each handler, and those notified, with its own, which is told this VM's
-    name; empty: not known. `look_at_lock` says who holds the lock, or raises
-    ForewarnError.
+    name; empty: not known. `look_at_lock` says who holds the lock, and `look_at_alerts`
+    whether no alert fires and which; they raise ForewarnError.
     """
     yield _settings(settings)
     for warning in settings.warnings:
@@ -88,6 +89,8 @@ def findings(
             yield Finding(is_well=True, what=what, text="is as it should be")
     if settings.lock.kind:
         yield _lock(settings, look_at_lock)
+    if settings.gate.url:
+        yield _gate(settings, look_at_alerts)
     if not settings.handlers and not settings.watch.observe:
         text = "there are none: only what needs no preparation is approved"
         yield Finding(is_well=True, what="handlers", text=text)
@@ -116,6 +119,18 @@ def _lock(settings: Settings, look: Callable[[], str]) -> Finding:
         text = f"{label}: {error.message}{hint}"
         return Finding(is_well=False, what="lock", text=text)
     return Finding(is_well=True, what="lock", text=f"{label}: {text}")
+
+
+def _gate(settings: Settings, look: Callable[[], tuple[bool, str]]) -> Finding:
+    label = settings.gate.label
+    try:
+        is_clear, text = look()
+    except ForewarnError as error:
+        text = f"{label}: {error.message}"
+        return Finding(is_well=False, what="gate", text=text)
+    if not is_clear:
+        text += ": events would not be approved now"
+    return Finding(is_well=is_clear, what="gate", text=f"{label}: {text}")
 
 
 def _settings(settings: Settings) -> Finding:
@@ -281,6 +296,8 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
         yield _secret("peers.token_file", settings.peers.token_file, read_token)
     if settings.lock.token_file:
         yield _secret("lock.token_file", settings.lock.token_file, read_token)
+    if settings.gate.token_file:
+        yield _secret("gate.token_file", settings.gate.token_file, read_token)
     for each in (*settings.handlers, *settings.notify):
         if each.secret_file:
             yield _secret("secret_file", each.secret_file, read_secret)

@@ -23,10 +23,12 @@ from forewarn.agent.core.policy import (
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
 from forewarn.agent.core.windows import zone_of
 from forewarn.agent.entries import PLAIN_HANDLERS, RULE, keys_of, kind_of
+from forewarn.agent.gate_checks import gate_faults, gate_terms
 from forewarn.agent.integrations import catalog
 from forewarn.agent.lock_checks import lock_faults, lock_terms
 from forewarn.agent.options import Starts
 from forewarn.agent.values import (
+    GateSettings,
     LockSettings,
     PeerSettings,
     StandbySettings,
@@ -64,6 +66,7 @@ class Judge:
         standby: StandbySettings,
         gone_after: GoneAfter,
         lock: LockSettings,
+        gate: GateSettings,
         partial: Collection[str] = (),
     ) -> None:
         """Judge the sound keys of the arrays' tables, and the tables.
@@ -79,6 +82,7 @@ class Judge:
         self._standby = standby
         self._gone_after = gone_after
         self._lock = lock
+        self._gate = gate
         self._partial = partial
 
     def policy(self) -> Policy:
@@ -111,6 +115,7 @@ class Judge:
             else None,
             has_peers=has_peers,
             lock=lock_terms(self._lock) if self._lock.kind else None,
+            gate=gate_terms(self._gate) if self._gate.url else None,
             is_observer=watch.observe,
             gone_after=self._gone_after,
             forget_after=watch.forget_after,
@@ -131,6 +136,7 @@ class Judge:
     def _all_faults(self) -> Iterator[tuple[str, str]]:
         yield from self._peer_faults()
         yield from lock_faults(self._lock)
+        yield from gate_faults(self._gate)
         for array, each in (
             ("handler", self._handler_faults),
             ("rule", self._rule_faults),
@@ -254,10 +260,14 @@ class Judge:
                 )
                 break
         for number, rule in enumerate(rules, start=1):
-            if "lock" in rule and not self._lock.kind:
-                self.warnings.append(
-                    f"rule {number}: lock means nothing without a table [lock]"
-                )
+            for table, is_there in (
+                ("lock", bool(self._lock.kind)),
+                ("gate", bool(self._gate.url)),
+            ):
+                if table in rule and not is_there:
+                    self.warnings.append(
+                        f"rule {number}: {table} means nothing without a table [{table}]"
+                    )
             for key in ("type", "status", "source"):
                 for word in rule.get(key, ()):
                     if word not in RULE[key].words:
@@ -295,6 +305,7 @@ def rule_of(entry: _Entry, number: int) -> Rule:
             "mine",
             "takeover",
             "lock",
+            "gate",
         )
         if key in entry
     }

@@ -52,6 +52,7 @@ def check(order: Order) -> int:
             elsewhere=lambda: assembly.elsewhere_of(settings, clock),
             checks=assembly.checks_of(settings, order.environ),
             look_at_lock=lambda: outbound.look_at_lock(settings, order.environ, clock),
+            look_at_alerts=lambda: outbound.look_at_alerts(settings, clock),
         )
     )
     if order.is_json:

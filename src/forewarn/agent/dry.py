@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from forewarn.agent.core.gate import AskGate
 from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
@@ -32,9 +33,18 @@ UNSENT = "dry run: it would be approved; nothing was sent"
 class DryRun:
     """Hands and voice of an agent that only says what it would do."""
 
-    def __init__(self, tell: Callable[[Input], None]) -> None:
-        """Have `tell` hear of what would have been done, as if it was."""
+    def __init__(
+        self,
+        tell: Callable[[Input], None],
+        *,
+        ask_gate: Callable[[AskGate], None] = lambda _: None,
+    ) -> None:
+        """Have `tell` hear of what would have been done, as if it was.
+
+        `ask_gate` really asks which alerts fire: that changes nothing.
+        """
         self._tell = tell
+        self._ask_gate = ask_gate
 
     def start(self, run: Run) -> None:
         """Say that a handler would be run."""
@@ -77,3 +87,7 @@ class DryRun:
         logger.info("dry run: the lock would be %s now", what)
         answer = LockAnswer.TAKEN if is_wanted else LockAnswer.RELEASED
         self._tell(LockSaid(number=asked.number, answer=answer, detail=WOULD))
+
+    def ask_gate(self, asked: AskGate) -> None:
+        """Ask which alerts fire, as the agent would."""
+        self._ask_gate(asked)

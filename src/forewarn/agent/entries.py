@@ -249,6 +249,10 @@ RULE: Mapping[str, Option] = {
         text="Whether it approves only with the lock, where there is `[lock]`. A "
         "Preempt and a Terminate never wait for it.",
     ),
+    "gate": Option(
+        form=Form.SWITCH,
+        text="Whether it approves only while no alert fires, where there is `[gate]`.",
+    ),
     "takeover": Option(
         form=Form.DURATION,
         least=SECOND,

@@ -35,6 +35,7 @@ TABLES: Mapping[str, str] = {
     "peers": "The agents of the other VMs that an event names",
     "standby": "Approving for a named VM whose own agent stays silent",
     "lock": "At most so many VMs approved at once",
+    "gate": "No early approval while alerts fire",
 }
 """The tables of agent.toml that are there once."""
 
@@ -339,6 +340,85 @@ _LOCK: Mapping[str, Option] = {
     ),
 }
 
+_GATE: Mapping[str, Option] = {
+    "gate.prometheus": Option(
+        form=Form.WEB,
+        may_be_empty=True,
+        text="The Prometheus whose alerts hold approvals back "
+        "([agent-gate.md](agent-gate.md)): its base URL, such as "
+        "`http://prometheus:9090`, or that of a server which answers like it. Empty: "
+        "`alertmanager` has it, or there is no gate.",
+    ),
+    "gate.alertmanager": Option(
+        form=Form.WEB,
+        may_be_empty=True,
+        text="The Alertmanager, in the place of `prometheus`: `http://alerts:9093`. "
+        "Alerts that are silenced or inhibited there do not count.",
+    ),
+    "gate.only": Option(
+        form=Form.NAMES,
+        may_be_empty=True,
+        text="Alerts that count: names such as `DiskFull` or `Node*`, or labels such as "
+        "`severity=page`; several in one text, with spaces between them, must all hold. "
+        "Empty: all count.",
+    ),
+    "gate.ignore": Option(
+        form=Form.NAMES,
+        may_be_empty=True,
+        text="Alerts that do not count, written in the same way. What is written takes "
+        "the place of the default.",
+    ),
+    "gate.pending": Option(
+        form=Form.SWITCH,
+        text="Whether alerts count that are pending, and do not fire yet. For "
+        "`prometheus` only.",
+    ),
+    "gate.unknown": Option(
+        form=Form.WORD,
+        words=("hold", "go"),
+        text="What happens while the server gives no usable answer: `hold` holds "
+        "approvals back; `go` approves after three questions in a row without one.",
+    ),
+    "gate.every": Option(
+        form=Form.DURATION,
+        least=SECOND,
+        most=HOUR,
+        text="How often it is asked again while an approval is held back.",
+    ),
+    "gate.clear_for": Option(
+        form=Form.DURATION,
+        most=DAY,
+        text="How long no alert must have fired after one did, or after the server gave "
+        "no usable answer. If none fires at the first answer, nothing is waited for.",
+    ),
+    "gate.timeout": Option(
+        form=Form.DURATION,
+        least=SECOND // 2,
+        most=5 * MINUTE,
+        text="For one question to the server.",
+    ),
+    "gate.token_file": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="A file with a bearer token for it, on its first line.",
+    ),
+    "gate.ca_file": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="Certificates to trust where its URL is https. Empty: the system's.",
+    ),
+    "gate.cert_file": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="A certificate to show where its URL is https. Empty: none.",
+    ),
+    "gate.key_file": Option(
+        form=Form.TEXT,
+        may_be_empty=True,
+        text="The certificate's key. Empty: it is in the same file.",
+    ),
+}
+
 OPTIONS: Mapping[str, Option] = {
     **_WATCH,
     **_GONE_AFTER,
@@ -347,6 +427,7 @@ OPTIONS: Mapping[str, Option] = {
     **_PEERS,
     **_STANDBY,
     **_LOCK,
+    **_GATE,
 }
 """Every setting that is there once, by its whole name, in the order of the file."""
 

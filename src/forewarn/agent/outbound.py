@@ -1,4 +1,4 @@
-"""What the main loop sends: approvals, questions to other agents, requests for the lock.
+"""What the main loop sends: approvals, and questions to agents, lock and alert server.
 
 Each goes to a thread, and its answer comes back as an input of the loop.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from forewarn.agent.core.gate import AskGate, GateAnswer
 from forewarn.agent.core.lock import ReleaseLock, TakeLock
 from forewarn.agent.core.model import AskPeers, Input, Send
 from forewarn.agent.core.names import key_of
@@ -16,24 +17,32 @@ from forewarn.agent.peers import Peers
 from forewarn.agent.values import Settings
 from forewarn.agent.wire.sender import Sender
 from forewarn.clock import Clock
+from forewarn.instants import SECOND
 
 if TYPE_CHECKING:
+    from forewarn.agent.alerts.gatekeeper import Gatekeeper
     from forewarn.agent.locks.locker import Locker
 
 LOOK_SECONDS = 5.0
-"""For a look at the lock: a person waits."""
+"""For a look at the lock, or at the alerts: a person waits."""
 
 
 class Outbound:
     """Sends what the main loop decides to send."""
 
     def __init__(
-        self, sender: Sender, *, peers: Peers | None, locker: Locker | None
+        self,
+        sender: Sender,
+        *,
+        peers: Peers | None,
+        locker: Locker | None,
+        gatekeeper: Gatekeeper | None,
     ) -> None:
-        """Send by these; without peers nobody is asked, without a locker no lock."""
+        """Send by these; without one of them nobody of its kind is asked."""
         self._sender = sender
         self._peers = peers
         self._locker = locker
+        self._gatekeeper = gatekeeper
 
     def approve(self, send: Send) -> None:
         """Send an approval; never waits."""
@@ -48,6 +57,11 @@ class Outbound:
         """Ask for the lock, or give it back; never waits."""
         if self._locker is not None:
             self._locker.ask(asked)
+
+    def ask_gate(self, asked: AskGate) -> None:
+        """Ask which alerts fire; never waits."""
+        if self._gatekeeper is not None:
+            self._gatekeeper.ask(asked)
 
 
 def has_peers(settings: Settings) -> bool:
@@ -104,3 +118,33 @@ def look_at_lock(settings: Settings, environ: Mapping[str, str], clock: Clock) -
 
     lock = make_lock(settings.lock, environ, clock)
     return lock.look(leash_for(LOOK_SECONDS, clock))
+
+
+def gatekeeper_of(
+    settings: Settings, clock: Clock, tell: Callable[[Input], None]
+) -> Gatekeeper | None:
+    """Return who asks which alerts fire; None: the settings have no gate."""
+    if not settings.gate.url:
+        return None
+    # As with the lock.
+    from forewarn.agent.alerts.gatekeeper import Gatekeeper  # noqa: PLC0415
+    from forewarn.agent.alerts.server import AlertServer  # noqa: PLC0415
+
+    return Gatekeeper(
+        lambda: AlertServer(settings.gate, clock=clock),
+        tell=tell,
+        timeout=settings.gate.timeout,
+    )
+
+
+def look_at_alerts(settings: Settings, clock: Clock) -> tuple[bool, str]:
+    """Return whether the gate is open now and a sentence, for `check`.
+
+    Raises ForewarnError where there is no usable answer.
+    """
+    from forewarn.agent.alerts.server import AlertServer  # noqa: PLC0415 - as above
+
+    found = AlertServer(settings.gate, clock=clock).ask(round(LOOK_SECONDS * SECOND))
+    rest = found.all_alerts - found.alerts
+    others = f"; {rest} more are active and do not count" if rest else ""
+    return found.answer is GateAnswer.CLEAR, f"{found.text}{others}"

@@ -16,6 +16,7 @@ from forewarn.agent.core.policy import GoneAfter
 from forewarn.agent.entries import ARRAYS, ENTRIES, has_kind, keys_of, needed_of
 from forewarn.agent.keys import OPTIONS, TABLES
 from forewarn.agent.values import (
+    GateSettings,
     HandlerSettings,
     HistorySettings,
     LockSettings,
@@ -157,6 +158,7 @@ class _Reader:
         watch = WatchSettings(**self._table(""))
         others = PeerSettings(**peers)
         lock = LockSettings(**self._table("lock"))
+        gate = GateSettings(**self._table("gate"))
         judge = checks.Judge(
             self._entries,
             watch=watch,
@@ -164,6 +166,7 @@ class _Reader:
             standby=StandbySettings(**self._table("standby")),
             gone_after=GoneAfter(**self._table("gone_after")),
             lock=lock,
+            gate=gate,
             partial=self._partial,
         )
         policy = judge.policy()
@@ -175,6 +178,7 @@ class _Reader:
             history=HistorySettings(**self._table("history")),
             peers=others,
             lock=lock,
+            gate=gate,
             handlers=tuple(
                 HandlerSettings(**_parted("handler", entry))
                 for entry in self._entries["handler"]

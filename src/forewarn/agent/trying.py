@@ -3,7 +3,7 @@
 Every handler is taken to succeed at once and every approval to be taken, so that the
 whole way of an event is seen; times go on to whatever is decided next. Nothing is
 decided of an event after its NotBefore, since it begins then. Other agents are asked,
-and say nothing. Pure.
+and say nothing. No alert fires. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.core.decide import decide
+from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
 from forewarn.agent.core.lock import Lock, LockAnswer, LockSaid, LockState, TakeLock
 from forewarn.agent.core.model import (
     Answered,
@@ -128,6 +129,8 @@ def _come_back(command: Command) -> Iterator[Input]:
         yield Answered(event_id=command.event_id, consent=Consent.GIVEN)
     elif isinstance(command, TakeLock):
         yield LockSaid(number=command.number, answer=LockAnswer.TAKEN)
+    elif isinstance(command, AskGate):
+        yield GateSaid(number=command.number, answer=GateAnswer.CLEAR)
 
 
 def _without_expiry(policy: Policy) -> Policy:
@@ -153,6 +156,8 @@ def _told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening
             yield Happening(at=now, event_id=command.event_id, text=text)
         elif isinstance(command, TakeLock):
             yield from _lock_told(decision, policy, now)
+        elif isinstance(command, AskGate):
+            yield from _gate_told(decision, policy, now)
 
 
 def _lock_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening]:
@@ -170,6 +175,17 @@ def _lock_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happ
             margin = format_duration(terms.margin)
             text += f"; if it is not had at NotBefore - {margin}, {then}"
         yield Happening(at=now, event_id=task.event_id, text=text)
+
+
+def _gate_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening]:
+    """Yield what an event does that is to be approved only while no alert fires."""
+    terms = policy.gate
+    assert terms is not None, "somebody asks"
+    for event_id in decision.memory.gate.events:
+        text = (
+            f"ask {terms.label} which alerts fire; while one does, it is not approved"
+        )
+        yield Happening(at=now, event_id=event_id, text=text)
 
 
 def words_of(

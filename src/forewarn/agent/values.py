@@ -118,6 +118,42 @@ class LockSettings:
         return f"lock {self.group} ({kind})"
 
 
+USUAL_ALERTS = ("Watchdog", "InfoInhibitor", "Forewarn*")
+"""Alerts that say nothing against an approval: a heartbeat that always fires, one that
+only inhibits others, and forewarn's own, some of which fire because an event waits."""
+
+
+@frozen_dataclass
+class GateSettings:
+    """[gate]: no early approval while alerts fire."""
+
+    prometheus: str = ""
+    alertmanager: str = ""
+    """One of both is a URL; both empty: there is no gate."""
+    only: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = USUAL_ALERTS
+    pending: bool = False
+    unknown: str = "hold"
+    every: Micros = 30 * SECOND
+    clear_for: Micros = MINUTE
+    timeout: Micros = 5 * SECOND
+    token_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+    @property
+    def url(self) -> str:
+        """Return where the alert server is; empty: there is no gate."""
+        return self.prometheus or self.alertmanager
+
+    @property
+    def label(self) -> str:
+        """Return which alert server it is, for a person."""
+        kind = "Prometheus" if self.prometheus else "Alertmanager"
+        return f"{kind} at {self.url}"
+
+
 @frozen_dataclass
 class HandlerSettings:
     """[[handler]]: something that prepares for events, and recovers from them."""
@@ -175,6 +211,7 @@ class Settings:
     history: HistorySettings = field(default_factory=HistorySettings)
     peers: PeerSettings = field(default_factory=PeerSettings)
     lock: LockSettings = field(default_factory=LockSettings)
+    gate: GateSettings = field(default_factory=GateSettings)
     handlers: tuple[HandlerSettings, ...] = ()
     notify: tuple[NotifySettings, ...] = ()
     policy: Policy = field(default_factory=Policy)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from forewarn.agent.core import (
     approving,
+    gating,
     listing,
     locking,
     names,
@@ -13,6 +14,7 @@ from forewarn.agent.core import (
     restoring,
     steps,
 )
+from forewarn.agent.core.gate import GateSaid
 from forewarn.agent.core.lock import LockSaid
 from forewarn.agent.core.model import (
     Answered,
@@ -51,6 +53,8 @@ def absorb(policy: Policy, memory: Memory, given: Input, now: Micros) -> Absorbe
         return _heard(memory, given, now), []
     if isinstance(given, LockSaid):
         return locking.absorb(memory, given, now)
+    if isinstance(given, GateSaid):
+        return gating.absorb(memory, given, now)
     return _ordered(memory, given, now)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from forewarn.agent.core import budget, locking, rules, windows
+from forewarn.agent.core import budget, gating, locking, rules, windows
+from forewarn.agent.core.gate import NO_GATE, Gate
+from forewarn.agent.core.gating import Passage, Standing
 from forewarn.agent.core.lock import Lock, LockState
 from forewarn.agent.core.model import (
     AskPeers,
@@ -70,15 +72,25 @@ class Verdict:
     """Why it is not approved, for a person; empty: it is, or nothing is to be."""
     notes: tuple[Note, ...] = ()
     wake: Micros | None = None
+    passage: Passage | None = None
+    """What the gate makes of it; None: it is not ready, or the gate is not for it."""
 
 
 def consider(
-    task: Task, rule: Rule, policy: Policy, *, name: str, lock: Lock, now: Micros
+    task: Task,
+    rule: Rule,
+    policy: Policy,
+    *,
+    name: str,
+    lock: Lock,
+    gate: Gate = NO_GATE,
+    now: Micros,
 ) -> Verdict:
     """Return whether to approve the event of a live task, and what to do for it.
 
     An event for which the lock was wanted lets go of it where something else stands in
-    the way of its approval, unless its impact may come at any moment.
+    the way of its approval, unless its impact may come at any moment. The gate comes
+    before the lock: who waits for alerts to end keeps no lock from others.
     """
     verdict = _verdict(task, rule, policy, name=name, now=now)
     is_loose = (
@@ -89,12 +101,60 @@ def consider(
     if is_loose and verdict.task.consent is not Consent.WANTED:
         return _with_lock(verdict, needs_lock=False)
     is_new = task.consent is Consent.NONE and verdict.task.consent is Consent.WANTED
-    if not (is_new and locking.is_wanted(task, rule, policy)):
+    if not is_new:
+        return verdict
+    terms = policy.gate
+    if terms is None or not gating.is_wanted(task, rule, policy):
+        return _under_lock(task, rule, policy, verdict, lock, now)
+    passage = gating.passage_of(gate, terms, task, now)
+    is_asked_first = passage is Passage.ASK and not task.needs_lock
+    if passage in {Passage.HOLD, Passage.LATE} or is_asked_first:
+        why = gating.why_not(gate, terms, task, now)
+        held = _held_back(task, verdict, policy, passage, why, now)
+        return _with_lock(held, needs_lock=False)
+    approved = _under_lock(task, rule, policy, verdict, lock, now)
+    is_sent = approved.task.consent is Consent.WANTED
+    if is_sent and passage is Passage.ASK:
+        # The lock was waited for since the last answer: alerts may fire meanwhile.
+        why = gating.why_not(gate, terms, task, now)
+        return _held_back(task, approved, policy, passage, why, now)
+    if is_sent and gating.standing_of(gate, terms, now) is Standing.UNHEARD:
+        detail = f"approved without an answer of {terms.label}: {gate.detail}"
+        note = gating.note_of(task, now, detail)
+        return replace(approved, notes=(*approved.notes, note))
+    return approved if is_sent else replace(approved, passage=Passage.PASS)
+
+
+def _under_lock(
+    task: Task, rule: Rule, policy: Policy, verdict: Verdict, lock: Lock, now: Micros
+) -> Verdict:
+    """Return the approval that is due, or that it waits for the lock, if it needs one."""
+    if not locking.is_wanted(task, rule, policy):
         return verdict
     verdict = _with_lock(verdict, needs_lock=True)
     if task.is_forced:
         return verdict
     return _locked(task, verdict, policy, lock, now)
+
+
+def _held_back(
+    task: Task,
+    approved: Verdict,
+    policy: Policy,
+    passage: Passage,
+    why: str,
+    now: Micros,
+) -> Verdict:
+    """Return that an approval waits for the gate."""
+    kept, others = _unsent(task, approved)
+    wakes = [task.notice.not_before, kept.peers_asked + policy.peers_every]
+    return Verdict(
+        task=kept,
+        commands=others,
+        waits=why,
+        wake=min((each for each in wakes if each and each > now), default=None),
+        passage=passage,
+    )
 
 
 def _with_lock(verdict: Verdict, *, needs_lock: bool) -> Verdict:
@@ -123,15 +183,7 @@ def _locked(
             notice=task.notice,
         )
         return replace(approved, notes=(note,))
-    # What else was to be done, such as asking peers, is done; nothing is sent.
-    kept = replace(
-        approved.task,
-        consent=task.consent,
-        tries=task.tries,
-        asked=task.asked,
-        retry_at=task.retry_at,
-    )
-    others = tuple(each for each in approved.commands if not isinstance(each, Send))
+    kept, others = _unsent(task, approved)
     if is_late:
         why = f"{why}; it was not had in time, so that NotBefore decides"
         return Verdict(task=kept, commands=others, waits=why)
@@ -145,6 +197,22 @@ def _locked(
         waits=f"waits for {why}{then}",
         wake=ends,
     )
+
+
+def _unsent(task: Task, approved: Verdict) -> tuple[Task, tuple[Command, ...]]:
+    """Return an approval's task and commands without the sending.
+
+    What else was to be done, such as asking peers, is done.
+    """
+    kept = replace(
+        approved.task,
+        consent=task.consent,
+        tries=task.tries,
+        asked=task.asked,
+        retry_at=task.retry_at,
+    )
+    others = tuple(each for each in approved.commands if not isinstance(each, Send))
+    return kept, others
 
 
 def _why_not_held(lock: Lock, label: str) -> str:

@@ -14,6 +14,7 @@ from forewarn.agent.core import (
     absorbing,
     approving,
     budget,
+    gating,
     locking,
     preparing,
     presence,
@@ -52,10 +53,13 @@ def decide(
         notes += told
     memory, told = locking.refresh(memory, policy, now)
     notes += told
+    memory, told = gating.refresh(memory, policy, now)
+    notes += told
     commands: list[Command] = []
     wakes: list[Micros | None] = []
     waits: list[tuple[str, str]] = []
     needed: set[str] = set()
+    passages: dict[str, gating.Passage] = {}
     tasks = list(memory.tasks)
     busy = steps.busy(memory)
     # Who has no time chooses first among the handlers.
@@ -75,8 +79,11 @@ def decide(
             policy,
             name=memory.name,
             lock=memory.lock,
+            gate=memory.gate,
             now=now,
         )
+        if verdict.passage is not None:
+            passages[verdict.task.event_id] = verdict.passage
         tasks[index] = verdict.task
         commands += (*progress.commands, *verdict.commands)
         notes += (*progress.notes, *verdict.notes)
@@ -90,13 +97,14 @@ def decide(
     recovery = recovering.advance(memory, policy, now, needed=needed)
     # Last, since what was recovered now needs it no longer.
     lock = locking.advance(recovery.memory, policy, now)
-    wakes += (recovery.wake, lock.wake)
-    memory = _forget(lock.memory, policy, now)
+    gate = gating.advance(lock.memory, policy, passages, now)
+    wakes += (recovery.wake, lock.wake, gate.wake)
+    memory = _forget(gate.memory, policy, now)
     doubts = doubts_of(memory, policy, now)
     return Decision(
         memory=memory,
-        commands=(*commands, *recovery.commands, *lock.commands),
-        notes=(*notes, *recovery.notes),
+        commands=(*commands, *recovery.commands, *lock.commands, *gate.commands),
+        notes=(*notes, *recovery.notes, *gate.notes),
         wake=min((each for each in wakes if each), default=None),
         waits=tuple(waits),
         doubts=doubts,
@@ -165,6 +173,7 @@ def resume(memory: Memory, now: Micros) -> Decision:
             quiet_from=None,
             is_quiet=False,
             lock=locking.resumed(memory.lock, now),
+            gate=gating.resumed(memory.gate),
         ),
         commands=tuple(commands),
         wake=now,

@@ -10,6 +10,7 @@ import enum
 from dataclasses import field, replace
 from typing import Union
 
+from forewarn.agent.core.gate import NO_GATE, AskGate, Gate, GateSaid
 from forewarn.agent.core.lock import NO_LOCK, Lock, LockSaid, ReleaseLock, TakeLock
 from forewarn.instants import Micros
 from forewarn.protocol.frozen import frozen_dataclass
@@ -210,6 +211,8 @@ class Memory:
     """Tasks ever made in this journal."""
     lock: Lock = NO_LOCK
     """The lock that limits approvals, where the settings have one."""
+    gate: Gate = NO_GATE
+    """What the alert server said. No journal keeps it."""
 
     def find(self, event_id: str) -> Task | None:
         """Return the task of an event."""
@@ -283,7 +286,7 @@ class AskPeers:
     names: tuple[str, ...]
 
 
-Command = Union[Run, Stop, Tighten, Send, AskPeers, TakeLock, ReleaseLock]
+Command = Union[Run, Stop, Tighten, Send, AskPeers, TakeLock, ReleaseLock, AskGate]
 
 
 class NoteKind(enum.Enum):
@@ -306,6 +309,9 @@ class NoteKind(enum.Enum):
     """Something that should have worked did not; the detail says what."""
     LOCK = "lock"
     """The lock that limits approvals: waited for, taken, not had in time, released."""
+    GATE = "gate"
+    """The gate on active alerts: alerts fire, none fires any more, and an approval that
+    was given up at NotBefore."""
 
 
 @frozen_dataclass
@@ -377,7 +383,7 @@ class Ordered:
     event_id: str
 
 
-Input = Union[Polled, Finished, Answered, PeerSaid, LockSaid, Ordered]
+Input = Union[Polled, Finished, Answered, PeerSaid, LockSaid, GateSaid, Ordered]
 
 
 @frozen_dataclass

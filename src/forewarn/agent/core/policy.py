@@ -94,6 +94,8 @@ class Rule:
     """How long each of the others waits for the one before it."""
     lock: bool = True
     """Whether it approves only with the lock, where the settings have one."""
+    gate: bool = True
+    """Whether it approves only while no alert fires, where the settings have a gate."""
 
 
 @frozen_dataclass
@@ -139,6 +141,22 @@ class LockTerms:
 
 
 @frozen_dataclass
+class GateTerms:
+    """The gate that holds approvals back while alerts fire."""
+
+    label: str
+    """Which alert server it is, for a person: `Prometheus at …`."""
+    every: Micros = 30 * SECOND
+    """Between two questions while an approval is held back."""
+    clear_for: Micros = MINUTE
+    """How long no alert must have fired after one did, or after trouble."""
+    goes_unknown: bool = False
+    """Whether approvals go on where the server gives no usable answer."""
+    timeout: Micros = 5 * SECOND
+    """For one question."""
+
+
+@frozen_dataclass
 class GoneAfter:
     """For how long answers must be without an event until it is taken as gone.
 
@@ -181,6 +199,7 @@ class Policy:
     has_peers: bool = False
     peers_every: Micros = PEERS_EVERY
     lock: LockTerms | None = None
+    gate: GateTerms | None = None
     is_observer: bool = False
     """Nothing is run and nothing approved: it only tells."""
     gone_after: GoneAfter = GoneAfter()

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 
+from forewarn.agent.core.gate import NO_GATE
 from forewarn.agent.core.model import Memory, Note, Task
 from forewarn.agent.journal import codec, schema
 from forewarn.agent.journal.file import BUSY_SECONDS, BUSY_SECONDS_AGAIN, File
@@ -183,7 +184,8 @@ class SqliteJournal:
     def _save(self, memory: Memory, notes: Sequence[Note]) -> None:
         durable = self._placed(memory)
         facts = {
-            MEMORY: codec.dump(replace(memory, tasks=())),
+            # What the alert server said is asked anew at each start.
+            MEMORY: codec.dump(replace(memory, tasks=(), gate=NO_GATE)),
             BOOT: self._boot,
             DROPPED: str(self._dropped),
         }

@@ -71,6 +71,7 @@ _WORDS: Mapping[NoteKind, _Words] = {
     NoteKind.RECOVERED: _Words("recovered", "All has recovered", Severity.NOTICE),
     NoteKind.FAILED: _Words("failure", "Something went wrong", Severity.ERROR),
     NoteKind.LOCK: _Words("lock", "The lock that limits approvals", Severity.INFO),
+    NoteKind.GATE: _Words("gate", "The gate on active alerts", Severity.NOTICE),
 }
 
 _BAD_ENDS = frozenset({"failed", "lost"})

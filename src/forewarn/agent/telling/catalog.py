@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
+from forewarn.agent.core.gate import GateAnswer
 from forewarn.agent.core.lock import LockAnswer, LockState
 from forewarn.agent.core.model import NoteKind, Phase, Stage, StepState
 from forewarn.agent.wire.endpoint import Result
@@ -187,6 +188,27 @@ LOCK_FAULT = _meter(
     "gauge",
     "1 while what keeps the lock gives no usable answer.",
 )
+GATE_HELD = _meter(
+    "forewarn_agent_gate_held",
+    "gauge",
+    "Events whose approval the gate on active alerts holds back.",
+)
+GATE_ALERTS = _meter(
+    "forewarn_agent_gate_alerts",
+    "gauge",
+    "Alerts that held approvals back at the last answer, while an event waits.",
+)
+GATE_REQUESTS = _meter(
+    "forewarn_agent_gate_requests",
+    "counter",
+    "Questions to the alert server, by their answer.",
+    result=(answer.value for answer in GateAnswer),
+)
+GATE_FAULT = _meter(
+    "forewarn_agent_gate_fault",
+    "gauge",
+    "1 while the alert server gives no usable answer, and an event waits.",
+)
 JOURNAL_FAULT = _meter(
     "forewarn_agent_journal_fault", "gauge", "1 while the journal cannot be written."
 )
@@ -235,6 +257,10 @@ METERS = (
     LOCK,
     LOCK_REQUESTS,
     LOCK_FAULT,
+    GATE_HELD,
+    GATE_ALERTS,
+    GATE_REQUESTS,
+    GATE_FAULT,
     JOURNAL_FAULT,
     SETTINGS_FAULT,
     NOTIFICATIONS_DROPPED,

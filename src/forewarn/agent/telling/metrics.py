@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
+from forewarn.agent.core.gate import GateAnswer
 from forewarn.agent.core.model import (
     Consent,
     Memory,
@@ -77,6 +78,10 @@ class Metrics:
             is_new = lock.answered not in {0, self._memory.lock.answered}
             if lock.last is not None and is_new:
                 self._count(catalog.LOCK_REQUESTS, lock.last.value)
+            gate = memory.gate
+            is_new = gate.answered not in {0, self._memory.gate.answered}
+            if gate.last is not None and is_new:
+                self._count(catalog.GATE_REQUESTS, gate.last.value)
             self._memory = memory
 
     def _look_at(self, before: Task | None, task: Task) -> None:
@@ -153,6 +158,12 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
         is_so = bool(memory.lock.label) and state == memory.lock.state.value
         found[catalog.LOCK.name, state] = is_so
     found[catalog.LOCK_FAULT.name,] = bool(memory.lock.trouble)
+    gate = memory.gate
+    found[catalog.GATE_HELD.name,] = len(gate.events)
+    is_firing = gate.is_wanted and gate.last is GateAnswer.ALERTS
+    found[catalog.GATE_ALERTS.name,] = gate.alerts if is_firing else 0
+    is_silent = gate.is_wanted and gate.last is GateAnswer.TROUBLE
+    found[catalog.GATE_FAULT.name,] = is_silent
     running += sum(step.state is StepState.RUNNING for step in memory.restored)
     found[catalog.RUNNING.name,] = running
     found[catalog.OWED.name,] = owed

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from forewarn.agent.core.gate import Gate
 from forewarn.agent.core.lock import Lock
 from forewarn.agent.core.model import Consent, Memory, Note, Stage, Step, Task
 from forewarn.instants import (
@@ -56,6 +57,7 @@ def document_of(
         ],
         "restored": [_step(step) for step in memory.restored],
         "lock": lock_of(memory.lock) if memory.lock.label else None,
+        "gate": gate_of(memory.gate) if memory.gate.is_wanted else None,
         "history": [note_of(note) for note in history],
     }
 
@@ -102,6 +104,19 @@ def lock_of(lock: Lock) -> dict[str, Any]:
     }
 
 
+def gate_of(gate: Gate) -> dict[str, Any]:
+    """Return how it stands with the gate, where an event waits for it."""
+    return {
+        "server": gate.label,
+        "answer": gate.last.value if gate.last else "",
+        "since": instant_or_none(gate.since),
+        "asked": instant_or_none(gate.asked),
+        "alerts": gate.alerts,
+        "detail": gate.detail,
+        "holds": list(gate.events),
+    }
+
+
 def note_of(note: Note) -> dict[str, Any]:
     """Return one line of the history."""
     notice = note.notice
@@ -142,10 +157,22 @@ def _lock(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"lock      {lock['state']}{since}: {lock['lock']}{reason}"
 
 
+def _gate(document: Mapping[str, Any]) -> Iterator[str]:
+    gate = document.get("gate")
+    if not gate:
+        return
+    if not gate["answer"]:
+        yield f"gate      no answer yet: {gate['server']}"
+        return
+    since = f" since {_short(gate['since'])}" if gate["since"] else ""
+    yield f"gate      {gate['answer']}{since}: {gate['detail']} ({gate['server']})"
+
+
 def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
     """Yield the lines that a person reads."""
     yield from _head(document)
     yield from _lock(document)
+    yield from _gate(document)
     live = [event for event in document["events"] if event["stage"] != "over"]
     yield ""
     if not live:

@@ -1,0 +1,166 @@
+"""What an alert server answered, read without trust, and put in few words. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from forewarn.agent.alerts.selecting import NAME_LABEL, Selection
+from forewarn.agent.foreign import members
+from forewarn.agent.handlers.records import last_line
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
+
+NAMES_SHOWN = 5
+"""Names of alerts in a sentence; the others are counted."""
+
+NAME_CHARACTERS = 60
+"""Of one name in a sentence."""
+
+ALERTS_MAX = 100_000
+"""In one answer; more is a server that is out of its mind, and nothing is cut in
+silence."""
+
+FIRING, PENDING = "firing", "pending"
+"""States of an alert in Prometheus; those of Alertmanager all fire."""
+
+INACTIVE = "inactive"
+"""Some that answer in Prometheus' place list these too."""
+
+SUPPRESSED = "suppressed"
+"""The state of an alert in Alertmanager that is silenced or inhibited."""
+
+
+class AlertsError(ForewarnError):
+    """There is no usable answer; the message says why."""
+
+
+@frozen_dataclass
+class Alert:
+    """An alert that is active."""
+
+    labels: Mapping[str, str]
+    is_pending: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return its name; empty where it has none."""
+        return self.labels.get(NAME_LABEL, "")
+
+
+def of_prometheus(body: bytes) -> list[Alert]:
+    """Return the alerts of an answer to `GET /api/v1/alerts`; raises AlertsError."""
+    whole = members(_json(body))
+    if whole.get("status") != "success":
+        kind, why = whole.get("errorType"), whole.get("error")
+        said = last_line(f"{kind}: {why}") if why else "no answer of Prometheus"
+        raise AlertsError(f"it answered with {said}")
+    alerts = members(whole.get("data")).get("alerts")
+    found: list[Alert] = []
+    for alert in _each(alerts, "data.alerts"):
+        state = alert.get("state")
+        if state == INACTIVE:
+            continue
+        if state not in {FIRING, PENDING}:
+            # What is not known must not be taken for none.
+            raise AlertsError(f"an alert is neither {FIRING} nor {PENDING}")
+        labels = _labels(alert)
+        found.append(Alert(labels=labels, is_pending=state == PENDING))
+    return found
+
+
+def of_alertmanager(body: bytes) -> list[Alert]:
+    """Return the alerts of an answer to `GET /api/v2/alerts`; raises AlertsError.
+
+    What is silenced or inhibited is left out, also by a server that was asked for
+    active ones only and sends others.
+    """
+    found: list[Alert] = []
+    for alert in _each(_json(body), "the answer"):
+        state = members(alert.get("status")).get("state")
+        if not isinstance(state, str):
+            raise AlertsError("an alert has no status.state")
+        if state != SUPPRESSED:
+            found.append(Alert(labels=_labels(alert)))
+    return found
+
+
+def counted(
+    alerts: Sequence[Alert], selection: Selection, *, pending: bool
+) -> list[Alert]:
+    """Return the alerts that count."""
+    return [
+        alert
+        for alert in alerts
+        if (pending or not alert.is_pending) and selection.counts(alert.labels)
+    ]
+
+
+def words_of(alerts: Sequence[Alert]) -> str:
+    """Return how many alerts fire and which: `3 alerts fire: DiskFull (2), NodeDown`.
+
+    However many there are, the text has a bounded length.
+    """
+    if not alerts:
+        return "no alert fires"
+    names = Counter(_shown(alert.name) for alert in alerts)
+    # The most frequent first, and else by name, so that the text is the same each time.
+    ordered = sorted(names.items(), key=lambda each: (-each[1], each[0]))
+    told = [
+        f"{name} ({count})" if count > 1 else name
+        for name, count in ordered[:NAMES_SHOWN]
+    ]
+    if len(ordered) > NAMES_SHOWN:
+        told.append(f"and {len(ordered) - NAMES_SHOWN} more names")
+    is_one = len(alerts) == 1
+    verb = "fires" if is_one else "fire"
+    if any(alert.is_pending for alert in alerts):
+        verb = "fires or is pending" if is_one else "fire or are pending"
+    noun = "alert" if is_one else "alerts"
+    return f"{len(alerts)} {noun} {verb}: {', '.join(told)}"
+
+
+def _shown(name: str) -> str:
+    # Commas would look like another name.
+    shown = last_line(name).replace(",", " ") or "without a name"
+    return shown if len(shown) <= NAME_CHARACTERS else f"{shown[:NAME_CHARACTERS]}…"
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body, object_hook=_lean)
+    except (ValueError, RecursionError) as error:
+        raise AlertsError("its answer is not JSON") from error
+
+
+def _lean(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what takes most of the room and is not looked at."""
+    if "labels" in found:
+        found.pop("annotations", None)
+        found.pop("receivers", None)
+    return found
+
+
+def _each(value: object, what: str) -> Iterator[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise AlertsError(f"{what} is no list of alerts")
+    alerts = cast("list[Any]", value)
+    if len(alerts) > ALERTS_MAX:
+        raise AlertsError(f"it has more than {ALERTS_MAX:,} alerts")
+    for alert in alerts:
+        if not isinstance(alert, dict):
+            raise AlertsError(f"{what} has something that is no alert")
+        yield cast("dict[str, Any]", alert)
+
+
+def _labels(alert: Mapping[str, Any]) -> Mapping[str, str]:
+    labels = alert.get("labels")
+    if not isinstance(labels, dict):
+        raise AlertsError("an alert has no labels")
+    return {
+        label: value
+        for label, value in cast("dict[str, Any]", labels).items()
+        if isinstance(value, str)
+    }

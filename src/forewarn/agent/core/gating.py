@@ -1,0 +1,311 @@
+"""The gate on active alerts: whether an event passes, and when to ask again.
+
+It holds early approvals back and nothing else: preparation never waits for it, and from
+NotBefore on there is nothing left to hold back. It is asked before the lock is, and a
+closed gate lets the lock go, so that nobody waits for a VM that waits for alerts. An
+approval needs an answer that is not older than `GOOD_FOR`. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import replace
+
+from forewarn.agent.core.gate import NO_GATE, AskGate, Gate, GateAnswer, GateSaid
+from forewarn.agent.core.model import Command, Consent, Memory, Note, NoteKind, Task
+from forewarn.agent.core.policy import GateTerms, Policy, Rule
+from forewarn.instants import SECOND, Micros, describe_duration, format_instant
+from forewarn.protocol.frozen import frozen_dataclass
+
+GOOD_FOR: Micros = 10 * SECOND
+"""How long an answer without alerts lets events pass. Prometheus looks at its rules once
+in 15 s to a minute, so a newer answer would hardly say more."""
+
+RETRY_FIRST: Micros = SECOND
+"""The pause after a question without a usable answer; it doubles up to `every`."""
+
+RETRY_DOUBLINGS = 16
+"""Then it is above every setting of `every`."""
+
+UNKNOWN_AFTER = 3
+"""Questions in a row without a usable answer until approvals go on without one, where
+the settings want that: one lost answer opens no gate."""
+
+ANSWER_GRACE: Micros = 30 * SECOND
+"""Beyond the time for a question, before its answer counts as lost: the thread that puts
+it may have to wait for the machine."""
+
+
+class Standing(enum.Enum):
+    """What the answers amount to."""
+
+    UNASKED = "unasked"
+    FRESH = "fresh"
+    """No alert fires, by an answer that is still good."""
+    OLD = "old"
+    """No alert fired when it was last asked."""
+    SETTLING = "settling"
+    """No alert fires, but not for long enough after one did, or after trouble."""
+    FIRING = "firing"
+    SILENT = "silent"
+    """No usable answer comes."""
+    UNHEARD = "unheard"
+    """The same, for so long that approvals are to go on."""
+
+
+class Passage(enum.Enum):
+    """What the gate makes of an event that is ready to be approved."""
+
+    PASS = "pass"  # noqa: S105 - not a password
+    ASK = "ask"
+    """Not before the next answer, which is asked for now."""
+    HOLD = "hold"
+    LATE = "late"
+    """It was not let pass in time: NotBefore decides."""
+
+
+TABLE: Mapping[tuple[Standing, bool], Passage] = {
+    (Standing.UNASKED, False): Passage.ASK,
+    (Standing.FRESH, False): Passage.PASS,
+    (Standing.OLD, False): Passage.ASK,
+    (Standing.SETTLING, False): Passage.HOLD,
+    (Standing.FIRING, False): Passage.HOLD,
+    (Standing.SILENT, False): Passage.HOLD,
+    (Standing.UNHEARD, False): Passage.PASS,
+    # From NotBefore on.
+    (Standing.UNASKED, True): Passage.LATE,
+    (Standing.FRESH, True): Passage.PASS,
+    (Standing.OLD, True): Passage.LATE,
+    (Standing.SETTLING, True): Passage.LATE,
+    (Standing.FIRING, True): Passage.LATE,
+    (Standing.SILENT, True): Passage.LATE,
+    (Standing.UNHEARD, True): Passage.PASS,
+}
+"""What becomes of an event, by the answers and by whether its NotBefore has come."""
+
+HELD = frozenset({Passage.ASK, Passage.HOLD})
+
+
+@frozen_dataclass
+class Gating:
+    """What becomes of the gate now."""
+
+    memory: Memory
+    commands: tuple[Command, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake: Micros | None = None
+
+
+def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
+    """Tell whether an event is to be approved only while no alert fires."""
+    return policy.gate is not None and rule.gate and not task.is_forced
+
+
+def standing_of(gate: Gate, terms: GateTerms, now: Micros) -> Standing:
+    """Return what the answers amount to."""
+    if gate.last is None:
+        return Standing.UNASKED
+    if gate.last is GateAnswer.ALERTS:
+        return Standing.FIRING
+    if gate.last is GateAnswer.TROUBLE:
+        is_over = terms.goes_unknown and gate.failures >= UNKNOWN_AFTER
+        return Standing.UNHEARD if is_over else Standing.SILENT
+    if gate.shut and now < gate.since + terms.clear_for:
+        return Standing.SETTLING
+    return Standing.FRESH if now < gate.answered + GOOD_FOR else Standing.OLD
+
+
+def passage_of(gate: Gate, terms: GateTerms, task: Task, now: Micros) -> Passage:
+    """Return whether an event that is ready may be approved now."""
+    not_before = task.notice.not_before
+    is_late = not_before is not None and not_before <= now
+    return TABLE[standing_of(gate, terms, now), is_late]
+
+
+def why_not(gate: Gate, terms: GateTerms, task: Task, now: Micros) -> str:
+    """Return why an event does not pass, for a person."""
+    why = _state(gate, terms, now)
+    if passage_of(gate, terms, task, now) is Passage.LATE:
+        return f"{why}; that was so until NotBefore, which decides now"
+    not_before = task.notice.not_before
+    if not_before is None:
+        return why
+    return f"{why}; at {format_instant(not_before)} it starts without an approval"
+
+
+def _state(gate: Gate, terms: GateTerms, now: Micros) -> str:
+    standing = standing_of(gate, terms, now)
+    if standing is Standing.FIRING:
+        return f"held back while {gate.detail} ({terms.label})"
+    if standing is Standing.SETTLING:
+        at = format_instant(gate.since + terms.clear_for)
+        return f"held back until no alert has fired up to {at} ({terms.label})"
+    if standing in {Standing.SILENT, Standing.UNHEARD}:
+        return f"held back while {terms.label} gives no usable answer: {gate.detail}"
+    return f"{terms.label} is asked which alerts fire"
+
+
+# What comes in
+
+
+def absorb(memory: Memory, said: GateSaid, now: Micros) -> tuple[Memory, list[Note]]:
+    """Return the memory after an answer, and what is to be told of it."""
+    before = memory.gate
+    if not before.is_asking or said.number != before.number:
+        return memory, []
+    is_same = before.last is said.answer
+    is_trouble = said.answer is GateAnswer.TROUBLE
+    gate = replace(
+        before,
+        is_asking=False,
+        answered=now,
+        last=said.answer,
+        since=before.since if is_same else now,
+        alerts=said.alerts,
+        detail=said.detail,
+        failures=before.failures + 1 if is_trouble else 0,
+        shut=before.shut if said.answer is GateAnswer.CLEAR else now,
+    )
+    memory = replace(memory, gate=gate)
+    if is_same or not before.events:
+        return memory, []
+    if is_trouble:
+        detail = f"{gate.label} gives no usable answer: {gate.detail}"
+        return memory, [_note(memory, now, detail, NoteKind.FAILED)]
+    if said.answer is GateAnswer.ALERTS:
+        return memory, [_note(memory, now, f"{gate.detail} ({gate.label})")]
+    if before.last is None:
+        return memory, []
+    lasted = describe_duration(now - before.since)
+    detail = f"no alert fires any more, after {lasted} ({gate.label})"
+    return memory, [_note(memory, now, detail)]
+
+
+def _note(
+    memory: Memory, now: Micros, detail: str, kind: NoteKind = NoteKind.GATE
+) -> Note:
+    """Return a note about the first event that is held back."""
+    task = memory.find(memory.gate.events[0])
+    assert task is not None, "what is held back is remembered"
+    return note_of(task, now, detail, kind)
+
+
+def note_of(
+    task: Task, now: Micros, detail: str, kind: NoteKind = NoteKind.GATE
+) -> Note:
+    """Return a note about an event."""
+    return Note(
+        at=now, kind=kind, event_id=task.event_id, detail=detail, notice=task.notice
+    )
+
+
+def resumed(gate: Gate) -> Gate:
+    """Return the gate as it is after a start of the agent: nothing is known."""
+    return Gate(number=gate.number)
+
+
+# What follows
+
+
+def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[Note]]:
+    """Return the memory with what time and the settings have made of the answers."""
+    terms, gate = policy.gate, memory.gate
+    if terms is None or policy.is_observer:
+        return (memory if gate == NO_GATE else replace(memory, gate=NO_GATE)), []
+    if gate.label != terms.label:
+        gate = Gate(label=terms.label, number=gate.number)
+    # A clock that was set back must not make an answer last longer.
+    gate = replace(gate, since=min(gate.since, now), answered=min(gate.answered, now))
+    if not gate.is_wanted and gate.last and gate.answered + GOOD_FOR <= now:
+        # What fired for an event that is long over holds back no other.
+        gate = Gate(label=gate.label, number=gate.number, answered=gate.answered)
+    if gate != memory.gate:
+        memory = replace(memory, gate=gate)
+    patience = terms.timeout + ANSWER_GRACE
+    if not gate.is_asking or gate.asked <= now < gate.asked + patience:
+        return memory, []
+    said = GateSaid(
+        number=gate.number,
+        answer=GateAnswer.TROUBLE,
+        detail=f"no answer for {describe_duration(patience)}",
+    )
+    return absorb(memory, said, now)
+
+
+def advance(
+    memory: Memory, policy: Policy, passages: Mapping[str, Passage], now: Micros
+) -> Gating:
+    """Return what to ask now, after the events were decided.
+
+    `passages` has what was decided of each event that is ready to be approved and that
+    the gate is for.
+    """
+    terms, before = policy.gate, memory.gate
+    if terms is None:
+        return Gating(memory=memory)
+    held = tuple(each for each, passage in passages.items() if passage in HELD)
+    is_wanted = any(each is not Passage.LATE for each in passages.values())
+    notes = tuple(
+        note_of(task, now, f"not approved before NotBefore: {_reason(before)}")
+        for event_id in before.events
+        if event_id not in held
+        and (task := memory.find(event_id)) is not None
+        and _is_given_up(task, passages.get(event_id))
+    )
+    gate = replace(before, events=held, is_wanted=is_wanted)
+    due: Micros | None = None
+    if not is_wanted:
+        gate = replace(gate, is_asking=False)
+    elif not gate.is_asking:
+        is_urgent = Passage.ASK in passages.values()
+        due = now if is_urgent else _due(gate, terms)
+    commands: tuple[Command, ...] = ()
+    if due is not None and due <= now:
+        number = gate.number + 1
+        gate = replace(gate, number=number, asked=now, is_asking=True)
+        commands = (AskGate(number=number),)
+    if gate.is_asking:
+        due = gate.asked + terms.timeout + ANSWER_GRACE
+    return Gating(
+        memory=memory if gate == before else replace(memory, gate=gate),
+        commands=commands,
+        notes=notes,
+        wake=due,
+    )
+
+
+def _due(gate: Gate, terms: GateTerms) -> Micros:
+    """Return when to ask again, after the last answer."""
+    if gate.last is GateAnswer.TROUBLE:
+        doublings = min(gate.failures - 1, RETRY_DOUBLINGS)
+        return gate.answered + min(RETRY_FIRST << doublings, terms.every)
+    due = gate.answered + terms.every
+    settled = gate.since + terms.clear_for
+    is_settling = gate.last is GateAnswer.CLEAR and gate.shut
+    if is_settling and gate.answered < settled:
+        return min(due, settled)
+    return due
+
+
+def _is_given_up(task: Task, passage: Passage | None) -> bool:
+    """Tell whether an event that was held back will not be approved any more."""
+    if not task.is_live or task.consent is not Consent.NONE or task.is_forced:
+        return False
+    return passage is Passage.LATE or task.notice.has_started
+
+
+def _reason(gate: Gate) -> str:
+    if gate.last in {GateAnswer.ALERTS, GateAnswer.TROUBLE}:
+        return f"{gate.detail} ({gate.label})"
+    if gate.last is GateAnswer.CLEAR:
+        return f"no alert fires, but not for long enough ({gate.label})"
+    return f"{gate.label} was asked which alerts fire, and has not answered"
+
+
+def problems(memory: Memory) -> list[str]:
+    """Return what a person should know of the gate, one sentence each."""
+    gate = memory.gate
+    if gate.is_wanted and gate.last is GateAnswer.TROUBLE:
+        return [f"{gate.label} gives no usable answer: {gate.detail}"]
+    return []
