@@ -11,6 +11,7 @@ import pytest
 
 from forewarn.agent import front
 from forewarn.agent.__main__ import main
+from forewarn.agent.alerts.server import ALERTMANAGER_PATH, PROMETHEUS_PATH
 from forewarn.agent.core.model import Note, NoteKind, Phase
 from forewarn.agent.handlers.exec import variables
 from forewarn.agent.handlers.port import Job, Worker
@@ -19,6 +20,7 @@ from forewarn.agent.keys import LOCK_KINDS
 from forewarn.agent.locks.fleetlock import body_of
 from forewarn.agent.settings import load_settings
 from forewarn.agent.sinks.port import Told
+from forewarn.agent.values import USUAL_ALERTS
 from forewarn.instants import MINUTE, parse_instant
 from forewarn.protocol.decoder import decode
 from forewarn.protocol.notices import Notice
@@ -165,6 +167,29 @@ def test_locks_that_are_shown_can_be_used(text: str, tmp_path: Path) -> None:
     settings = load_settings(file=str(file), environ={}, flags={})
     assert settings.policy.lock is not None
     assert settings.warnings == ()
+
+
+GATE_PAGE = ROOT / "docs" / "agent-gate.md"
+
+
+@pytest.mark.parametrize(
+    "text", [*blocks(GATE_PAGE, "toml"), (EXAMPLES / "gate.toml").read_text("utf-8")]
+)
+def test_gates_that_are_shown_can_be_used(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(text, encoding="utf-8")
+    settings = load_settings(file=str(file), environ={}, flags={})
+    assert settings.policy.gate is not None
+    assert settings.warnings == ()
+
+
+def test_page_of_the_gate_has_the_requests_and_the_alerts_that_never_count() -> None:
+    text = GATE_PAGE.read_text("utf-8")
+    assert f"`GET {PROMETHEUS_PATH}`" in text
+    shown = ALERTMANAGER_PATH.replace("&unprocessed=true", "")
+    assert f"`GET {shown}`" in text
+    listed = ", ".join(f'"{each}"' for each in USUAL_ALERTS)
+    assert f"`ignore` is `[{listed}]` unless you write it" in text
 
 
 def test_body_that_is_shown_is_what_is_sent() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from forewarn.agent import agent as main_loop
 from forewarn.agent.agent import Agent
+from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
 from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
@@ -215,6 +216,9 @@ class Voice:
 
     def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
         self._inbox.put(self._machine.ask_lock(asked))
+
+    def ask_gate(self, asked: AskGate) -> None:
+        self._inbox.put(GateSaid(number=asked.number, answer=GateAnswer.CLEAR))
 
 
 class Worker:

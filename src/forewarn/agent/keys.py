@@ -357,10 +357,9 @@ _GATE: Mapping[str, Option] = {
     ),
     "gate.only": Option(
         form=Form.NAMES,
-        may_be_empty=True,
         text="Alerts that count: names such as `DiskFull` or `Node*`, or labels such as "
         "`severity=page`; several in one text, with spaces between them, must all hold. "
-        "Empty: all count.",
+        "Default: all count.",
     ),
     "gate.ignore": Option(
         form=Form.NAMES,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from forewarn.agent.agent import Agent, tell
+from forewarn.agent.core.gate import AskGate
 from forewarn.agent.core.lock import ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
@@ -89,6 +90,9 @@ class Loop:
         raise AssertionError(asked)
 
     def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
+        raise AssertionError(asked)
+
+    def ask_gate(self, asked: AskGate) -> None:
         raise AssertionError(asked)
 
     def give(self, *inputs: Input) -> None:

@@ -310,7 +310,7 @@ def test_nodes_of_the_manifests_are_opened_again_where_the_disk_was_lost(
 
 
 MAY_BE_EMPTY = {
-    *("names of standby", "handlers of rule"),
+    *("names of standby", "handlers of rule", "ignore of gate"),
     *("keep of docker", "keep of podman", "leave of pacemaker"),
 }
 """Lists that say by [] what they say where they are not written: none."""

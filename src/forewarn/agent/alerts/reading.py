@@ -63,7 +63,7 @@ def of_prometheus(body: bytes) -> list[Alert]:
         state = alert.get("state")
         if state == INACTIVE:
             continue
-        if state not in {FIRING, PENDING}:
+        if state not in (FIRING, PENDING):
             # What is not known must not be taken for none.
             raise AlertsError(f"an alert is neither {FIRING} nor {PENDING}")
         labels = _labels(alert)

@@ -66,13 +66,13 @@ def selector(text: str) -> Selector:
 
 
 def _part(text: str, word: str) -> tuple[str, str]:
+    if set(word) & set('{}"'):
+        raise ValueError(
+            f"{quoted(text)}: write a name such as DiskFull or Disk*, or labels such as "
+            "severity=page, without braces and quotes"
+        )
     label, equals, value = word.partition("=")
     if not equals:
-        if set(word) & set('{}"'):
-            raise ValueError(
-                f"{quoted(text)}: write a name such as DiskFull or Disk*, or labels "
-                "such as severity=page, without braces and quotes"
-            )
         return NAME_LABEL, word
     if label.endswith("!") or value.startswith("~"):
         raise ValueError(
@@ -81,6 +81,4 @@ def _part(text: str, word: str) -> tuple[str, str]:
         )
     if not _LABEL.fullmatch(label):
         raise ValueError(f"{quoted(text)}: {quoted(label)} is no name of a label")
-    if set(value) & set('{}"'):
-        raise ValueError(f"{quoted(text)}: write the value without braces and quotes")
     return label, value

@@ -49,7 +49,7 @@ class Gate:
     shut: Micros = 0
     """When it was last known not to be clear; 0: it was never."""
     is_wanted: bool = False
-    """Some event waits for its answers, or has passed it and waits for the lock."""
+    """Some event is ready to be approved as far as everything else goes, but the lock."""
     events: tuple[str, ...] = ()
     """The events whose approval it holds back."""
 

@@ -217,9 +217,8 @@ def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[N
         gate = Gate(label=terms.label, number=gate.number)
     # A clock that was set back must not make an answer last longer.
     gate = replace(gate, since=min(gate.since, now), answered=min(gate.answered, now))
-    if not gate.is_wanted and gate.last and gate.answered + GOOD_FOR <= now:
-        # What fired for an event that is long over holds back no other.
-        gate = Gate(label=gate.label, number=gate.number, answered=gate.answered)
+    if not gate.is_wanted:
+        gate = _rested(gate, now)
     if gate != memory.gate:
         memory = replace(memory, gate=gate)
     patience = terms.timeout + ANSWER_GRACE
@@ -231,6 +230,17 @@ def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[N
         detail=f"no answer for {describe_duration(patience)}",
     )
     return absorb(memory, said, now)
+
+
+def _rested(gate: Gate, now: Micros) -> Gate:
+    """Return the gate while no event is ready.
+
+    What fired for an event that is long over holds back no other.
+    """
+    gate = replace(gate, is_asking=False)
+    if gate.last is None or now < gate.answered + GOOD_FOR:
+        return gate
+    return Gate(label=gate.label, number=gate.number, answered=gate.answered)
 
 
 def advance(
@@ -245,7 +255,7 @@ def advance(
     if terms is None:
         return Gating(memory=memory)
     held = tuple(each for each, passage in passages.items() if passage in HELD)
-    is_wanted = any(each is not Passage.LATE for each in passages.values())
+    is_asked = any(each is not Passage.LATE for each in passages.values())
     notes = tuple(
         note_of(task, now, f"not approved before NotBefore: {_reason(before)}")
         for event_id in before.events
@@ -253,11 +263,11 @@ def advance(
         and (task := memory.find(event_id)) is not None
         and _is_given_up(task, passages.get(event_id))
     )
-    gate = replace(before, events=held, is_wanted=is_wanted)
+    gate = replace(before, events=held, is_wanted=bool(passages))
     due: Micros | None = None
-    if not is_wanted:
-        gate = replace(gate, is_asking=False)
-    elif not gate.is_asking:
+    if not passages:
+        gate = _rested(gate, now)
+    elif is_asked and not gate.is_asking:
         is_urgent = Passage.ASK in passages.values()
         due = now if is_urgent else _due(gate, terms)
     commands: tuple[Command, ...] = ()
@@ -265,7 +275,7 @@ def advance(
         number = gate.number + 1
         gate = replace(gate, number=number, asked=now, is_asking=True)
         commands = (AskGate(number=number),)
-    if gate.is_asking:
+    if gate.is_asking and is_asked:
         due = gate.asked + terms.timeout + ANSWER_GRACE
     return Gating(
         memory=memory if gate == before else replace(memory, gate=gate),
@@ -306,6 +316,6 @@ def _reason(gate: Gate) -> str:
 def problems(memory: Memory) -> list[str]:
     """Return what a person should know of the gate, one sentence each."""
     gate = memory.gate
-    if gate.is_wanted and gate.last is GateAnswer.TROUBLE:
+    if gate.events and gate.last is GateAnswer.TROUBLE:
         return [f"{gate.label} gives no usable answer: {gate.detail}"]
     return []

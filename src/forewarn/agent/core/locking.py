@@ -263,6 +263,8 @@ def advance(memory: Memory, policy: Policy, now: Micros) -> Locking:
         lock = _quiet(memory, policy.gone_after.started, now)
     elif lock.state in _NEEDED:
         lock = _moved(lock, LockGiven.SPARE, now)
+        if lock.state is LockState.PAUSING and _is_unused(memory, terms, now):
+            lock = _moved(lock, LockGiven.DUE, now)
     if lock.state is LockState.PAUSING and not lock.since <= now < _ends(lock, terms):
         lock = _moved(lock, LockGiven.DUE, now)
     commands: tuple[Command, ...] = ()
@@ -296,6 +298,21 @@ def _needing(memory: Memory) -> list[Task]:
         for task in memory.tasks
         if task.needs_lock and task.stage is not Stage.OVER
     ]
+
+
+def _is_unused(memory: Memory, terms: LockTerms, now: Micros) -> bool:
+    """Tell whether it was taken for events that are not approved after all.
+
+    Nothing has recovered then, so that there is nothing to pause for.
+    """
+    is_loose = any(
+        task.is_live and task.consent is Consent.NONE and not task.notice.has_started
+        for task in memory.tasks
+    )
+    return is_loose and not any(
+        task.needs_lock and task.stage is Stage.OVER and now < task.over + terms.pause
+        for task in memory.tasks
+    )
 
 
 def _quiet(memory: Memory, long: Micros, now: Micros) -> Lock:

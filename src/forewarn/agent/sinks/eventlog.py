@@ -54,6 +54,7 @@ NUMBERS: Mapping[NoteKind, int] = {
     NoteKind.RECOVERED: 112,
     NoteKind.FAILED: 113,
     NoteKind.LOCK: 114,
+    NoteKind.GATE: 115,
 }
 """The command takes 1 to 1000; these stay what they are."""
 

@@ -41,6 +41,7 @@ MESSAGE_IDS: Mapping[NoteKind, str] = {
     NoteKind.RECOVERED: "06d1f6260a454c518bece1de3a7d16d4",
     NoteKind.FAILED: "08ed3476fe98460b85a85b990aa05a35",
     NoteKind.LOCK: "29ffb037e3574388b460ece5d74b318b",
+    NoteKind.GATE: "3e164e80257448ffbc2a3c0693917d8f",
 }
 """Made once at random, as systemd wants them; they stay what they are."""
 

@@ -160,9 +160,9 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
     found[catalog.LOCK_FAULT.name,] = bool(memory.lock.trouble)
     gate = memory.gate
     found[catalog.GATE_HELD.name,] = len(gate.events)
-    is_firing = gate.is_wanted and gate.last is GateAnswer.ALERTS
+    is_firing = bool(gate.events) and gate.last is GateAnswer.ALERTS
     found[catalog.GATE_ALERTS.name,] = gate.alerts if is_firing else 0
-    is_silent = gate.is_wanted and gate.last is GateAnswer.TROUBLE
+    is_silent = bool(gate.events) and gate.last is GateAnswer.TROUBLE
     found[catalog.GATE_FAULT.name,] = is_silent
     running += sum(step.state is StepState.RUNNING for step in memory.restored)
     found[catalog.RUNNING.name,] = running

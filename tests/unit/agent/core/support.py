@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.core import decide, steps
+from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
 from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
@@ -111,6 +112,7 @@ class Life:
         self.asked: list[AskPeers] = []
         self.lock_asked: list[TakeLock | ReleaseLock] = []
         """All requests about the lock, in their order."""
+        self.gate_asked: list[AskGate] = []
         self.notes: list[Note] = []
 
     def _hastened(self, settings: Policy) -> Policy:
@@ -161,6 +163,8 @@ class Life:
             self.sent.append(command.event_id)
         elif isinstance(command, AskPeers):
             self.asked.append(command)
+        elif isinstance(command, AskGate):
+            self.gate_asked.append(command)
         else:
             self.lock_asked.append(command)
 
@@ -234,6 +238,15 @@ class Life:
         number = self.lock_asked[-1].number
         return self.give(
             LockSaid(number=number, answer=answer, until=until, detail=detail)
+        )
+
+    def gate_says(
+        self, answer: GateAnswer, detail: str = "", *, alerts: int = 0
+    ) -> Decision:
+        """Let the alert server answer the last question."""
+        number = self.gate_asked[-1].number
+        return self.give(
+            GateSaid(number=number, answer=answer, alerts=alerts, detail=detail)
         )
 
     def restart(self, settings: Policy | None = None) -> Decision:

@@ -1,0 +1,154 @@
+"""What an alert server answered, and the words for it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from forewarn.agent.alerts import reading
+from forewarn.agent.alerts.reading import (
+    Alert,
+    AlertsError,
+    counted,
+    of_alertmanager,
+    of_prometheus,
+    words_of,
+)
+from forewarn.agent.alerts.selecting import selection
+from tests.support.fake_alerts import Fires
+
+ALL = selection((), ())
+
+
+def prometheus(*alerts: object, **more: object) -> bytes:
+    whole = {"status": "success", "data": {"alerts": list(alerts)}, **more}
+    return json.dumps(whole).encode()
+
+
+def named(*names: str) -> list[Alert]:
+    return [Alert(labels={"alertname": name}) for name in names]
+
+
+def test_prometheus_says_what_fires_and_what_is_pending() -> None:
+    body = prometheus(
+        Fires("A", {"severity": "page"}).of_prometheus(),
+        Fires("B", state="pending").of_prometheus(),
+        Fires("C", state="inactive").of_prometheus(),
+        warnings=["one"],
+    )
+    found = of_prometheus(body)
+    assert [(each.name, each.is_pending) for each in found] == [
+        ("A", False),
+        ("B", True),
+    ]
+    assert found[0].labels["severity"] == "page"
+    assert [each.name for each in counted(found, ALL, pending=False)] == ["A"]
+    assert len(counted(found, ALL, pending=True)) == 2
+
+
+def test_alertmanager_says_what_is_active() -> None:
+    listed = [
+        Fires("A").of_alertmanager(),
+        Fires("B", state="silenced").of_alertmanager(),
+        Fires("C", state="inhibited").of_alertmanager(),
+    ]
+    listed.append({**listed[0], "status": {"state": "unprocessed"}})
+    found = of_alertmanager(json.dumps(listed).encode())
+    assert [each.name for each in found] == ["A", "A"]
+
+
+BAD_PROMETHEUS: list[Any] = [
+    b"",
+    b"<html>",
+    b"[]",
+    b"{}",
+    b"null",
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b'{"status":"success"}',
+    b'{"status":"success","data":{}}',
+    b'{"status":"success","data":{"alerts":null}}',
+    b'{"status":"success","data":{"alerts":{}}}',
+    b'{"status":"success","data":[]}',
+    b'{"status":"success","data":{"alerts":[1]}}',
+    b'{"status":"success","data":{"alerts":[{"state":"firing"}]}}',
+    b'{"status":"success","data":{"alerts":[{"labels":[],"state":"firing"}]}}',
+    b'{"status":"success","data":{"alerts":[{"labels":{}}]}}',
+    b'{"status":"success","data":{"alerts":[{"labels":{},"state":["firing"]}]}}',
+    b'{"status":"error","errorType":"timeout","error":"too slow"}',
+]
+
+
+@pytest.mark.parametrize("body", BAD_PROMETHEUS, ids=range(len(BAD_PROMETHEUS)))
+def test_what_is_no_answer_of_prometheus_is_none(body: bytes) -> None:
+    with pytest.raises(AlertsError):
+        of_prometheus(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"null", b"[1]", b"[{}]", b'[{"status":{"state":"active"}}]']
+)
+def test_what_is_no_answer_of_alertmanager_is_none(body: bytes) -> None:
+    with pytest.raises(AlertsError):
+        of_alertmanager(body)
+
+
+def test_error_of_prometheus_is_told() -> None:
+    with pytest.raises(AlertsError, match="timeout: too slow"):
+        of_prometheus(BAD_PROMETHEUS[-1])
+
+
+@given(some.binary(max_size=300) | some.text(max_size=300).map(str.encode))
+def test_no_bytes_are_more_than_an_error(body: bytes) -> None:
+    for read in (of_prometheus, of_alertmanager):
+        with contextlib.suppress(AlertsError):
+            assert isinstance(read(body), list)
+
+
+def test_labels_that_are_no_texts_are_passed_over() -> None:
+    labels = {"alertname": 7, "a": None, "b": "c", "d": {"e": "f"}}
+    [alert] = of_prometheus(prometheus({"labels": labels, "state": "firing"}))
+    assert alert.labels == {"b": "c"}
+    assert words_of([alert]) == "1 alert fires: without a name"
+
+
+def test_more_alerts_than_can_be_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "ALERTS_MAX", 2)
+    alerts = [Fires("A").of_prometheus()] * 3
+    with pytest.raises(AlertsError, match="more than 2 alerts"):
+        of_prometheus(prometheus(*alerts))
+
+
+@pytest.mark.parametrize(
+    ("alerts", "text"),
+    [
+        ([], "no alert fires"),
+        (named("A"), "1 alert fires: A"),
+        (named("B", "A"), "2 alerts fire: A, B"),
+        (named("A", "B", "B"), "3 alerts fire: B (2), A"),
+        (named(*"ABCDE"), "5 alerts fire: A, B, C, D, E"),
+        (named(*"ABCDEFG"), "7 alerts fire: A, B, C, D, E, and 2 more names"),
+        (
+            [*named("A"), Alert(labels={"alertname": "B"}, is_pending=True)],
+            "2 alerts fire or are pending: A, B",
+        ),
+        (
+            [Alert(labels={}, is_pending=True)],
+            "1 alert fires or is pending: without a name",
+        ),
+    ],
+)
+def test_words(alerts: list[Alert], text: str) -> None:
+    assert words_of(alerts) == text
+
+
+@given(some.lists(some.text(max_size=500), max_size=50))
+def test_words_are_bounded_and_on_one_line(names: list[str]) -> None:
+    text = words_of(named(*names))
+    assert len(text) < 500
+    assert text.isprintable()

@@ -1,0 +1,177 @@
+"""The alert server as it is asked: paths, token, certificates, and its silence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.alerts.gatekeeper import Gatekeeper, Server
+from forewarn.agent.alerts.reading import AlertsError
+from forewarn.agent.alerts.server import AlertServer, Found
+from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
+from forewarn.agent.outbound import look_at_alerts
+from forewarn.agent.values import GateSettings, Settings
+from forewarn.clock import SystemClock
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.errors import ForewarnError
+from tests.support.certificates import certificate_in, needs_openssl
+from tests.support.fake_alerts import ALERTMANAGER, PROMETHEUS, FakeAlerts, Fires, Odd
+
+KINDS = pytest.mark.parametrize("kind", [PROMETHEUS, ALERTMANAGER])
+
+
+def ask(fake: FakeAlerts, **settings: object) -> Found:
+    made = GateSettings(**{fake.kind: fake.url, **settings})  # pyright: ignore[reportArgumentType]
+    return AlertServer(made, clock=SystemClock()).ask(5 * SECOND)
+
+
+@KINDS
+def test_server_is_asked_under_its_own_path(kind: str) -> None:
+    with FakeAlerts(kind=kind, base="/behind/a/proxy") as fake:
+        fake.alerts = (Fires("DiskFull"), Fires("Watchdog"))
+        found = ask(fake)
+        assert found.answer is GateAnswer.ALERTS
+        assert (found.alerts, found.all_alerts) == (1, 2)
+        assert found.text == "1 alert fires: DiskFull"
+        assert ask(fake, ignore=("*",)).answer is GateAnswer.CLEAR
+
+
+def test_silenced_and_inhibited_alerts_do_not_count() -> None:
+    with FakeAlerts(kind=ALERTMANAGER) as fake:
+        fake.alerts = (Fires("A", state="silenced"), Fires("B", state="inhibited"))
+        assert ask(fake).answer is GateAnswer.CLEAR
+
+
+def test_token_is_read_anew_each_time_and_never_told(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    with FakeAlerts(token="right-one") as fake:
+        with pytest.raises(ForewarnError, match="cannot be read"):
+            ask(fake, token_file=str(file))
+        file.write_text("wrong-one\n")
+        with pytest.raises(AlertsError) as caught:
+            ask(fake, token_file=str(file))
+        assert "401" in caught.value.message
+        assert "wrong-one" not in caught.value.message
+        file.write_text("right-one\n")
+        assert ask(fake, token_file=str(file)).answer is GateAnswer.CLEAR
+
+
+def test_redirect_is_told_and_not_followed() -> None:
+    with FakeAlerts() as fake:
+        fake.odd = Odd(301, headers=(("Location", "https://login.example.com/"),))
+        with pytest.raises(AlertsError, match="a redirect to https://login"):
+            ask(fake)
+        assert fake.asked == 1
+
+
+def test_answer_that_is_too_large_is_no_answer() -> None:
+    with FakeAlerts() as fake:
+        fake.odd = Odd(body=b" " * (8 * 1024 * 1024 + 1))
+        with pytest.raises(ForewarnError):
+            ask(fake)
+
+
+def test_server_that_hangs_is_given_up() -> None:
+    with FakeAlerts(hangs=True) as fake:
+        made = AlertServer(GateSettings(prometheus=fake.url), clock=SystemClock())
+        with pytest.raises(ForewarnError, match="no time left"):
+            made.ask(SECOND // 5)
+
+
+@needs_openssl
+def test_only_a_certificate_that_is_trusted_is(tmp_path: Path) -> None:
+    made = certificate_in(tmp_path)
+    with FakeAlerts(tls=made.server()) as fake:
+        assert ask(fake, ca_file=str(made.certificate)).answer is GateAnswer.CLEAR
+        with pytest.raises(ForewarnError):
+            ask(fake)
+
+
+def test_check_tells_of_alerts_that_do_not_count() -> None:
+    with FakeAlerts() as fake:
+        settings = Settings(gate=GateSettings(prometheus=fake.url))
+        fake.alerts = (Fires("Watchdog"),)
+        said = look_at_alerts(settings, SystemClock())
+        assert said == (True, "no alert fires; 1 more are active and do not count")
+        fake.alerts = (Fires("A"),)
+        assert look_at_alerts(settings, SystemClock()) == (False, "1 alert fires: A")
+
+
+# The thread
+
+
+class Scripted:
+    """A server that says what a test wants, when it wants."""
+
+    def __init__(self, say: Callable[[], Found]) -> None:
+        self.say = say
+
+    def ask(self, timeout: Micros) -> Found:
+        assert timeout == SECOND
+        return self.say()
+
+
+OPEN = Found(answer=GateAnswer.CLEAR, alerts=0, text="no alert fires", all_alerts=0)
+
+
+def said_of(make: Callable[[], Server], numbers: int = 1) -> list[GateSaid]:
+    said: list[GateSaid] = []
+    there = threading.Semaphore(0)
+
+    def tell(each: GateSaid) -> None:
+        said.append(each)
+        there.release()
+
+    keeper = Gatekeeper(make, tell=tell, timeout=SECOND)
+    for number in range(1, numbers + 1):
+        keeper.ask(AskGate(number=number))
+        assert there.acquire(timeout=30)
+    return said
+
+
+def test_each_question_gets_its_answer() -> None:
+    said = said_of(lambda: Scripted(lambda: OPEN), numbers=3)
+    assert [(each.number, each.answer) for each in said] == [
+        (number, GateAnswer.CLEAR) for number in (1, 2, 3)
+    ]
+
+
+def test_fault_of_the_server_or_of_ours_is_trouble() -> None:
+    def refuse() -> Found:
+        raise AlertsError("it answered 500")
+
+    def break_down() -> Found:
+        raise RuntimeError("oh")
+
+    [said] = said_of(lambda: Scripted(refuse))
+    assert (said.answer, said.detail) == (GateAnswer.TROUBLE, "it answered 500")
+    [said] = said_of(lambda: Scripted(break_down))
+    assert said.answer is GateAnswer.TROUBLE
+
+
+def test_of_questions_that_wait_only_the_last_is_put() -> None:
+    goes_on, is_there = threading.Event(), threading.Event()
+
+    def hang() -> Found:
+        is_there.set()
+        assert goes_on.wait(30)
+        return OPEN
+
+    said: list[int] = []
+    ended = threading.Semaphore(0)
+
+    def tell(each: GateSaid) -> None:
+        said.append(each.number)
+        ended.release()
+
+    keeper = Gatekeeper(lambda: Scripted(hang), tell=tell, timeout=SECOND)
+    keeper.ask(AskGate(number=1))
+    assert is_there.wait(30)
+    for number in (2, 3, 4):
+        keeper.ask(AskGate(number=number))
+    goes_on.set()
+    assert all(ended.acquire(timeout=30) for _ in range(2))
+    assert said == [1, 4]

@@ -1,0 +1,588 @@
+"""The gate on active alerts: what holds an approval back, and for how long."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from forewarn.agent.core import gating
+from forewarn.agent.core.gate import NO_GATE, Gate, GateAnswer, GateSaid
+from forewarn.agent.core.gating import TABLE, Standing, standing_of
+from forewarn.agent.core.lock import LockState, ReleaseLock
+from forewarn.agent.core.model import NoteKind, Stage
+from forewarn.agent.core.policy import (
+    Approve,
+    Approver,
+    GateTerms,
+    Policy,
+    Rule,
+    Standby,
+)
+from forewarn.instants import MINUTE, SECOND
+from tests.unit.agent.core.lock_support import (
+    FREE,
+    REFUSED,
+    TAKEN,
+    TERMS,
+    at_once,
+    state,
+)
+from tests.unit.agent.core.support import (
+    DRAIN,
+    START,
+    Life,
+    notice,
+    policy,
+    prepare,
+    started,
+)
+
+CLEAR, ALERTS, TROUBLE = GateAnswer.CLEAR, GateAnswer.ALERTS, GateAnswer.TROUBLE
+GATE = GateTerms(label="Prometheus at http://p")
+NOTHING = replace(GATE, clear_for=0)
+FIRES = "1 alert fires: DiskFull"
+
+
+def gated(terms: GateTerms = GATE, **values: object) -> Policy:
+    """Return a policy that approves everything unprepared, through the gate."""
+    return replace(at_once(None), gate=terms, **values)
+
+
+def held(settings: Policy | None = None, **values: object) -> Life:
+    """Return a life in which an alert holds a reboot back."""
+    life = Life(settings or gated(**values), memory=FREE)
+    life.poll(notice())
+    life.gate_says(ALERTS, FIRES, alerts=1)
+    return life
+
+
+def told(life: Life) -> list[str]:
+    return [detail for _, detail in life.told(NoteKind.GATE, NoteKind.FAILED)]
+
+
+# The table
+
+ROWS = {
+    ("unasked", False): "ask",
+    ("fresh", False): "pass",
+    ("old", False): "ask",
+    ("settling", False): "hold",
+    ("firing", False): "hold",
+    ("silent", False): "hold",
+    ("unheard", False): "pass",
+    ("unasked", True): "late",
+    ("fresh", True): "pass",
+    ("old", True): "late",
+    ("settling", True): "late",
+    ("firing", True): "late",
+    ("silent", True): "late",
+    ("unheard", True): "pass",
+}
+
+
+def test_table_has_every_standing_before_and_after_not_before() -> None:
+    assert set(TABLE) == set(itertools.product(Standing, (False, True)))
+    shown = {(each.value, late): to.value for (each, late), to in TABLE.items()}
+    assert shown == ROWS
+
+
+@pytest.mark.parametrize(
+    ("gate", "terms", "standing"),
+    [
+        (NO_GATE, GATE, Standing.UNASKED),
+        (Gate(last=CLEAR, answered=START), GATE, Standing.FRESH),
+        (Gate(last=CLEAR, answered=START - 9 * SECOND), GATE, Standing.FRESH),
+        (Gate(last=CLEAR, answered=START - 10 * SECOND), GATE, Standing.OLD),
+        (
+            Gate(last=CLEAR, answered=START, since=START - 59 * SECOND, shut=1),
+            GATE,
+            Standing.SETTLING,
+        ),
+        (
+            Gate(last=CLEAR, answered=START, since=START - MINUTE, shut=1),
+            GATE,
+            Standing.FRESH,
+        ),
+        (
+            Gate(last=CLEAR, answered=START, since=START, shut=1),
+            NOTHING,
+            Standing.FRESH,
+        ),
+        (Gate(last=ALERTS, answered=START), GATE, Standing.FIRING),
+        (Gate(last=TROUBLE, answered=START, failures=99), GATE, Standing.SILENT),
+        (
+            Gate(last=TROUBLE, answered=START, failures=2),
+            replace(GATE, goes_unknown=True),
+            Standing.SILENT,
+        ),
+        (
+            Gate(last=TROUBLE, answered=START, failures=3),
+            replace(GATE, goes_unknown=True),
+            Standing.UNHEARD,
+        ),
+    ],
+)
+def test_answers_amount_to(gate: Gate, terms: GateTerms, standing: Standing) -> None:
+    assert standing_of(gate, terms, START) is standing
+
+
+# What holds an approval back
+
+
+def test_without_alerts_an_event_is_approved_at_the_first_answer() -> None:
+    life = Life(gated())
+    life.poll(notice())
+    assert life.sent == []
+    assert life.waits["E1"] == (
+        "Prometheus at http://p is asked which alerts fire; "
+        "at 2026-03-02T12:15:00Z it starts without an approval"
+    )
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+    assert told(life) == []
+    life.answer()
+    life.sleep(10 * MINUTE)
+    assert len(life.gate_asked) == 1
+
+
+def test_alert_holds_back_and_its_end_approves_after_a_while() -> None:
+    life = held()
+    assert life.sent == []
+    assert life.waits["E1"] == (
+        "held back while 1 alert fires: DiskFull (Prometheus at http://p); "
+        "at 2026-03-02T12:15:00Z it starts without an approval"
+    )
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    assert life.sent == []
+    assert life.waits["E1"].startswith(
+        "held back until no alert has fired up to 2026-03-02T12:01:30Z"
+    )
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    assert life.sent == []
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+    assert told(life) == [
+        "1 alert fires: DiskFull (Prometheus at http://p)",
+        "no alert fires any more, after 30 s (Prometheus at http://p)",
+    ]
+
+
+def test_alert_that_comes_back_begins_the_wait_again() -> None:
+    life = held()
+    for answer in (CLEAR, ALERTS, CLEAR, CLEAR):
+        life.sleep(30 * SECOND)
+        life.gate_says(answer, FIRES if answer is ALERTS else "")
+        assert life.sent == []
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+
+
+def test_it_is_asked_again_every_so_often_and_never_twice_at_once() -> None:
+    life = held(replace(gated(), gate=replace(GATE, every=20 * SECOND)))
+    for asked in range(2, 6):
+        life.sleep(19 * SECOND)
+        assert len(life.gate_asked) == asked - 1
+        life.sleep(SECOND)
+        assert len(life.gate_asked) == asked
+        life.sleep(3 * SECOND)
+        assert len(life.gate_asked) == asked
+        life.gate_says(ALERTS, FIRES)
+
+
+def test_answer_that_never_comes_is_trouble_after_a_while() -> None:
+    life = Life(gated())
+    life.poll(notice())
+    life.sleep(36 * SECOND)
+    assert "gives no usable answer: no answer for 35 s" in life.waits["E1"]
+    assert len(life.gate_asked) == 2
+    late = life.gate_asked[0].number
+    life.give(GateSaid(number=late, answer=CLEAR))
+    assert life.sent == []
+
+
+def test_several_events_are_held_back_by_one_question() -> None:
+    life = Life(gated())
+    life.poll(notice("E1"), notice("E2"))
+    assert len(life.gate_asked) == 1
+    life.gate_says(ALERTS, FIRES)
+    assert life.memory.gate.events == ("E1", "E2")
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    life.sleep(MINUTE)
+    while life.memory.gate.is_asking:
+        life.gate_says(CLEAR)
+    life.sleep(MINUTE)
+    assert sorted(life.sent[:2]) == ["E1", "E2"]
+
+
+def test_alerts_of_an_earlier_event_hold_back_no_later_one() -> None:
+    life = held()
+    life.poll(started(notice()))
+    assert life.memory.gate.is_wanted is False
+    life.sleep(5 * MINUTE)
+    life.poll(started(notice()), notice("E2"))
+    life.gate_says(CLEAR)
+    assert life.sent == ["E2"]
+
+
+# What is never held back
+
+
+def test_preparation_does_not_wait_for_the_gate() -> None:
+    life = Life(policy(DRAIN, gate=GATE))
+    life.poll(notice())
+    assert [run.handler for run in life.runs] == ["drain"]
+    assert life.gate_asked == []
+    life.end("drain")
+    assert len(life.gate_asked) == 1
+    life.gate_says(ALERTS, FIRES)
+    assert life.stage() is Stage.PREPARED
+    assert life.sent == []
+
+
+def test_recovery_does_not_wait_for_the_gate() -> None:
+    life = Life(policy(DRAIN, gate=GATE))
+    life.poll(notice())
+    life.end("drain")
+    life.gate_says(ALERTS, FIRES)
+    life.poll(started(notice()))
+    life.poll(times=2)
+    life.end("drain")
+    assert life.stage() is Stage.OVER
+    assert life.sent == []
+
+
+def test_operator_is_not_held_back() -> None:
+    life = held()
+    life.order()
+    assert life.sent == ["E1"]
+    assert life.memory.gate.is_wanted is False
+
+
+def test_rule_may_leave_the_gate_out() -> None:
+    life = Life(gated(rules=(Rule(name="r", approve=Approve.AT_ONCE, gate=False),)))
+    life.poll(notice())
+    assert life.sent == ["E1"]
+    assert life.gate_asked == []
+
+
+def test_observer_asks_nobody() -> None:
+    life = Life(gated(is_observer=True))
+    life.poll(notice())
+    life.sleep(MINUTE)
+    assert life.gate_asked == []
+    assert life.memory.gate == NO_GATE
+
+
+def test_approval_that_was_sent_is_sent_again_whatever_fires() -> None:
+    life = Life(gated())
+    life.poll(notice())
+    life.gate_says(CLEAR)
+    life.sleep(2 * MINUTE)
+    assert len(life.sent) > 1
+    assert len(life.gate_asked) == 1
+
+
+# The deadline
+
+
+def test_approval_is_given_up_at_not_before() -> None:
+    life = held()
+    while life.now < START + 15 * MINUTE:
+        life.sleep(30 * SECOND)
+        if life.memory.gate.is_asking:
+            life.gate_says(ALERTS, FIRES)
+    asked = len(life.gate_asked)
+    assert life.waits["E1"].endswith("that was so until NotBefore, which decides now")
+    assert told(life)[-1] == (
+        "not approved before NotBefore: 1 alert fires: DiskFull (Prometheus at http://p)"
+    )
+    life.sleep(10 * MINUTE)
+    assert (life.sent, len(life.gate_asked)) == ([], asked)
+    life.poll(started(notice()))
+    assert [each for each in told(life) if "not approved" in each] == told(life)[-1:]
+
+
+def test_event_that_starts_while_it_is_held_back_is_told_once() -> None:
+    life = held()
+    life.poll(started(notice()))
+    life.poll(started(notice()))
+    assert [each for each in told(life) if "not approved" in each] == told(life)[-1:]
+
+
+def test_event_that_is_cancelled_while_it_is_held_back_is_not_told_of() -> None:
+    life = held()
+    life.poll(times=2)
+    assert told(life) == [f"{FIRES} (Prometheus at http://p)"]
+    assert life.memory.gate.events == ()
+
+
+def test_event_without_not_before_is_held_back_as_long_as_it_takes() -> None:
+    life = Life(gated())
+    life.poll(notice(not_before=None))
+    life.gate_says(ALERTS, FIRES)
+    assert life.waits["E1"] == f"held back while {FIRES} (Prometheus at http://p)"
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+
+
+# A server that gives no usable answer
+
+
+def test_unknown_holds_back_and_is_asked_again_soon_at_first() -> None:
+    life = Life(gated())
+    life.poll(notice())
+    times: list[int] = []
+    for _ in range(8):
+        life.gate_says(TROUBLE, "nobody listens there")
+        before = life.now
+        while not life.memory.gate.is_asking:
+            life.sleep(SECOND)
+        times.append((life.now - before) // SECOND)
+    assert times == [1, 2, 4, 8, 16, 30, 30, 30]
+    assert life.sent == []
+    assert gating.problems(life.memory) == [
+        "Prometheus at http://p gives no usable answer: nobody listens there"
+    ]
+    assert told(life) == [
+        "Prometheus at http://p gives no usable answer: nobody listens there"
+    ]
+    life.gate_says(CLEAR)
+    assert life.sent == []
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+
+
+def test_unknown_may_go_after_three_questions() -> None:
+    life = Life(gated(replace(GATE, goes_unknown=True)))
+    life.poll(notice())
+    for pause in (1, 2):
+        life.gate_says(TROUBLE, "502")
+        assert life.sent == []
+        life.sleep(pause * SECOND)
+    life.gate_says(TROUBLE, "502")
+    assert life.sent == ["E1"]
+    assert told(life)[-1] == "approved without an answer of Prometheus at http://p: 502"
+
+
+# The agent and the machine
+
+
+def test_agent_that_begins_again_asks_again() -> None:
+    life = held()
+    life.restart()
+    assert life.memory.gate.last is None
+    life.poll(notice())
+    assert len(life.gate_asked) == 2
+    life.give(GateSaid(number=life.gate_asked[0].number, answer=CLEAR))
+    assert life.sent == []
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+
+
+def test_another_server_is_asked_anew() -> None:
+    life = held()
+    life.policy = replace(life.policy, gate=replace(GATE, label="Alertmanager"))
+    life.give()
+    assert life.memory.gate.last is None
+    assert len(life.gate_asked) == 2
+
+
+def test_settings_without_a_gate_hold_nothing_back() -> None:
+    life = held()
+    life.policy = replace(life.policy, gate=None)
+    life.give()
+    assert life.sent == ["E1"]
+    assert life.memory.gate == NO_GATE
+
+
+def test_clock_that_is_set_back_makes_no_answer_last_longer() -> None:
+    life = held()
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    life.now -= 10 * MINUTE
+    life.give()
+    for _ in range(5):
+        life.sleep(30 * SECOND)
+        if life.memory.gate.is_asking:
+            life.gate_says(CLEAR)
+    assert life.sent[:1] == ["E1"]
+
+
+# With the lock
+
+
+def locked(**values: object) -> Life:
+    life = Life(replace(at_once(), gate=GATE, **values), memory=FREE)
+    life.poll(notice())
+    return life
+
+
+def test_lock_is_not_asked_for_before_the_gate_is_open() -> None:
+    life = locked()
+    life.gate_says(ALERTS, FIRES)
+    life.sleep(5 * MINUTE)
+    assert life.lock_asked == []
+    assert life.task().needs_lock is False
+
+
+def test_lock_comes_after_the_gate() -> None:
+    life = locked()
+    life.gate_says(CLEAR)
+    assert len(life.lock_asked) == 1
+    life.lock_says(TAKEN)
+    assert life.sent == ["E1"]
+    assert len(life.gate_asked) == 1
+
+
+def test_alert_that_fires_while_the_lock_is_waited_for_lets_go_of_it() -> None:
+    life = locked()
+    life.gate_says(CLEAR)
+    life.lock_says(REFUSED, detail="vm7 has it")
+    life.sleep(30 * SECOND)
+    assert len(life.gate_asked) == 2
+    life.gate_says(ALERTS, FIRES)
+    assert state(life) is LockState.RELEASING
+    assert life.task().needs_lock is False
+    assert "DiskFull" in life.waits["E1"]
+
+
+def test_gate_is_asked_once_more_when_the_lock_comes_late() -> None:
+    life = locked()
+    life.gate_says(CLEAR)
+    life.lock_says(REFUSED, detail="vm7 has it")
+    life.sleep(20 * SECOND)
+    life.lock_says(TAKEN)
+    assert life.sent == []
+    assert state(life) is LockState.HELD
+    assert "is asked which alerts fire" in life.waits["E1"]
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+    assert state(life) is LockState.HELD
+
+
+def test_closed_gate_gives_a_lock_back_that_was_just_taken_without_its_pause() -> None:
+    life = locked(lock=replace(TERMS, pause=5 * MINUTE))
+    life.gate_says(CLEAR)
+    life.lock_says(REFUSED, detail="vm7 has it")
+    life.sleep(20 * SECOND)
+    life.lock_says(TAKEN)
+    life.gate_says(ALERTS, FIRES)
+    assert state(life) is LockState.RELEASING
+    assert isinstance(life.lock_asked[-1], ReleaseLock)
+    assert life.sent == []
+
+
+def test_lock_of_an_event_that_is_over_keeps_its_pause_while_another_is_held() -> None:
+    life = locked(lock=replace(TERMS, pause=5 * MINUTE))
+    life.gate_says(CLEAR)
+    life.lock_says(TAKEN)
+    life.answer()
+    life.poll(started(notice()))
+    life.sleep(MINUTE)
+    life.poll(notice("E2"), times=2)
+    life.gate_says(ALERTS, FIRES)
+    assert life.sent == ["E1"]
+    assert state(life) is LockState.PAUSING
+
+
+def test_gate_comes_before_what_happens_at_the_locks_deadline() -> None:
+    life = locked()
+    life.gate_says(CLEAR)
+    while life.now < START + 15 * MINUTE - SECOND:
+        life.sleep(SECOND)
+        if life.memory.lock.is_asking:
+            life.lock_says(REFUSED, detail="vm7 has it")
+        if life.memory.gate.is_asking:
+            is_late = life.now > START + 14 * MINUTE
+            life.gate_says(ALERTS if is_late else CLEAR, FIRES)
+    assert life.sent == []
+
+
+def test_restart_while_the_lock_is_waited_for_keeps_its_place_and_asks_again() -> None:
+    life = locked()
+    life.gate_says(CLEAR)
+    life.lock_says(REFUSED, detail="vm7 has it")
+    life.restart()
+    life.poll(notice())
+    assert life.task().needs_lock
+    assert life.memory.gate.is_asking
+    life.lock_says(TAKEN)
+    assert life.sent == []
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+
+
+# With other agents
+
+
+def company(approver: Approver) -> Life:
+    rule = prepare(("drain",), approver=approver)
+    both = notice(resources=("vm1", "vm2"))
+    life = Life(policy(DRAIN, gate=GATE, has_peers=True, rules=(rule,)))
+    life.poll(both)
+    life.end("drain")
+    return life
+
+
+def test_others_are_asked_before_the_gate_is() -> None:
+    life = company(Approver.ALL)
+    assert (len(life.asked), life.gate_asked) == (1, [])
+    life.hear("vm2", is_prepared=True)
+    assert len(life.gate_asked) == 1
+
+
+def test_others_are_asked_on_while_the_gate_is_closed() -> None:
+    life = company(Approver.ALL)
+    life.hear("vm2", is_prepared=True)
+    life.gate_says(ALERTS, FIRES)
+    asked = len(life.asked)
+    life.sleep(20 * SECOND)
+    assert len(life.asked) == asked + 10
+
+
+def test_other_that_is_no_longer_prepared_holds_back_too() -> None:
+    life = company(Approver.ALL)
+    life.hear("vm2", is_prepared=True)
+    life.gate_says(ALERTS, FIRES)
+    life.hear("vm2", is_prepared=False)
+    assert life.waits["E1"] == "not prepared yet: vm2"
+    assert told(life) == [f"{FIRES} (Prometheus at http://p)"]
+    life.hear("vm2", is_prepared=True)
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    life.sleep(30 * SECOND)
+    life.gate_says(CLEAR)
+    assert life.sent == ["E1"]
+
+
+def test_who_stands_by_for_another_passes_the_gate_too() -> None:
+    standby = Standby(names=frozenset({"vm2"}), after=SECOND)
+    life = Life(gated(standby=standby, has_peers=True))
+    life.poll(notice(resources=("vm2",), source="User"))
+    life.sleep(10 * SECOND)
+    assert life.sent == []
+    life.gate_says(ALERTS, FIRES)
+    life.sleep(MINUTE)
+    assert life.sent == []
+    for _ in range(4):
+        if life.memory.gate.is_asking:
+            life.gate_says(CLEAR)
+        life.sleep(30 * SECOND)
+    assert life.sent[:1] == ["E1"]
