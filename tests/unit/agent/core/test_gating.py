@@ -8,26 +8,25 @@ from dataclasses import replace
 import pytest
 
 from forewarn.agent.core import gating
-from forewarn.agent.core.gate import NO_GATE, Gate, GateAnswer, GateSaid
+from forewarn.agent.core.gate import NO_GATE, Gate, GateSaid
 from forewarn.agent.core.gating import TABLE, Standing, standing_of
-from forewarn.agent.core.lock import LockState, ReleaseLock
-from forewarn.agent.core.model import NoteKind, Stage
+from forewarn.agent.core.model import Stage
 from forewarn.agent.core.policy import (
     Approve,
-    Approver,
     GateTerms,
-    Policy,
     Rule,
-    Standby,
 )
 from forewarn.instants import MINUTE, SECOND
-from tests.unit.agent.core.lock_support import (
-    FREE,
-    REFUSED,
-    TAKEN,
-    TERMS,
-    at_once,
-    state,
+from tests.unit.agent.core.gate_support import (
+    ALERTS,
+    CLEAR,
+    FIRES,
+    GATE,
+    NOTHING,
+    TROUBLE,
+    gated,
+    held,
+    told,
 )
 from tests.unit.agent.core.support import (
     DRAIN,
@@ -35,32 +34,8 @@ from tests.unit.agent.core.support import (
     Life,
     notice,
     policy,
-    prepare,
     started,
 )
-
-CLEAR, ALERTS, TROUBLE = GateAnswer.CLEAR, GateAnswer.ALERTS, GateAnswer.TROUBLE
-GATE = GateTerms(label="Prometheus at http://p")
-NOTHING = replace(GATE, clear_for=0)
-FIRES = "1 alert fires: DiskFull"
-
-
-def gated(terms: GateTerms = GATE, **values: object) -> Policy:
-    """Return a policy that approves everything unprepared, through the gate."""
-    return replace(at_once(None), gate=terms, **values)
-
-
-def held(settings: Policy | None = None, **values: object) -> Life:
-    """Return a life in which an alert holds a reboot back."""
-    life = Life(settings or gated(**values), memory=FREE)
-    life.poll(notice())
-    life.gate_says(ALERTS, FIRES, alerts=1)
-    return life
-
-
-def told(life: Life) -> list[str]:
-    return [detail for _, detail in life.told(NoteKind.GATE, NoteKind.FAILED)]
-
 
 # The table
 
@@ -420,169 +395,4 @@ def test_clock_that_is_set_back_makes_no_answer_last_longer() -> None:
         life.sleep(30 * SECOND)
         if life.memory.gate.is_asking:
             life.gate_says(CLEAR)
-    assert life.sent[:1] == ["E1"]
-
-
-# With the lock
-
-
-def locked(**values: object) -> Life:
-    life = Life(replace(at_once(), gate=GATE, **values), memory=FREE)
-    life.poll(notice())
-    return life
-
-
-def test_lock_is_not_asked_for_before_the_gate_is_open() -> None:
-    life = locked()
-    life.gate_says(ALERTS, FIRES)
-    life.sleep(5 * MINUTE)
-    assert life.lock_asked == []
-    assert life.task().needs_lock is False
-
-
-def test_lock_comes_after_the_gate() -> None:
-    life = locked()
-    life.gate_says(CLEAR)
-    assert len(life.lock_asked) == 1
-    life.lock_says(TAKEN)
-    assert life.sent == ["E1"]
-    assert len(life.gate_asked) == 1
-
-
-def test_alert_that_fires_while_the_lock_is_waited_for_lets_go_of_it() -> None:
-    life = locked()
-    life.gate_says(CLEAR)
-    life.lock_says(REFUSED, detail="vm7 has it")
-    life.sleep(30 * SECOND)
-    assert len(life.gate_asked) == 2
-    life.gate_says(ALERTS, FIRES)
-    assert state(life) is LockState.RELEASING
-    assert life.task().needs_lock is False
-    assert "DiskFull" in life.waits["E1"]
-
-
-def test_gate_is_asked_once_more_when_the_lock_comes_late() -> None:
-    life = locked()
-    life.gate_says(CLEAR)
-    life.lock_says(REFUSED, detail="vm7 has it")
-    life.sleep(20 * SECOND)
-    life.lock_says(TAKEN)
-    assert life.sent == []
-    assert state(life) is LockState.HELD
-    assert "is asked which alerts fire" in life.waits["E1"]
-    life.gate_says(CLEAR)
-    assert life.sent == ["E1"]
-    assert state(life) is LockState.HELD
-
-
-def test_closed_gate_gives_a_lock_back_that_was_just_taken_without_its_pause() -> None:
-    life = locked(lock=replace(TERMS, pause=5 * MINUTE))
-    life.gate_says(CLEAR)
-    life.lock_says(REFUSED, detail="vm7 has it")
-    life.sleep(20 * SECOND)
-    life.lock_says(TAKEN)
-    life.gate_says(ALERTS, FIRES)
-    assert state(life) is LockState.RELEASING
-    assert isinstance(life.lock_asked[-1], ReleaseLock)
-    assert life.sent == []
-
-
-def test_lock_of_an_event_that_is_over_keeps_its_pause_while_another_is_held() -> None:
-    life = locked(lock=replace(TERMS, pause=5 * MINUTE))
-    life.gate_says(CLEAR)
-    life.lock_says(TAKEN)
-    life.answer()
-    life.poll(started(notice()))
-    life.sleep(MINUTE)
-    life.poll(notice("E2"), times=2)
-    life.gate_says(ALERTS, FIRES)
-    assert life.sent == ["E1"]
-    assert state(life) is LockState.PAUSING
-
-
-def test_gate_comes_before_what_happens_at_the_locks_deadline() -> None:
-    life = locked()
-    life.gate_says(CLEAR)
-    while life.now < START + 15 * MINUTE - SECOND:
-        life.sleep(SECOND)
-        if life.memory.lock.is_asking:
-            life.lock_says(REFUSED, detail="vm7 has it")
-        if life.memory.gate.is_asking:
-            is_late = life.now > START + 14 * MINUTE
-            life.gate_says(ALERTS if is_late else CLEAR, FIRES)
-    assert life.sent == []
-
-
-def test_restart_while_the_lock_is_waited_for_keeps_its_place_and_asks_again() -> None:
-    life = locked()
-    life.gate_says(CLEAR)
-    life.lock_says(REFUSED, detail="vm7 has it")
-    life.restart()
-    life.poll(notice())
-    assert life.task().needs_lock
-    assert life.memory.gate.is_asking
-    life.lock_says(TAKEN)
-    assert life.sent == []
-    life.gate_says(CLEAR)
-    assert life.sent == ["E1"]
-
-
-# With other agents
-
-
-def company(approver: Approver) -> Life:
-    rule = prepare(("drain",), approver=approver)
-    both = notice(resources=("vm1", "vm2"))
-    life = Life(policy(DRAIN, gate=GATE, has_peers=True, rules=(rule,)))
-    life.poll(both)
-    life.end("drain")
-    return life
-
-
-def test_others_are_asked_before_the_gate_is() -> None:
-    life = company(Approver.ALL)
-    assert (len(life.asked), life.gate_asked) == (1, [])
-    life.hear("vm2", is_prepared=True)
-    assert len(life.gate_asked) == 1
-
-
-def test_others_are_asked_on_while_the_gate_is_closed() -> None:
-    life = company(Approver.ALL)
-    life.hear("vm2", is_prepared=True)
-    life.gate_says(ALERTS, FIRES)
-    asked = len(life.asked)
-    life.sleep(20 * SECOND)
-    assert len(life.asked) == asked + 10
-
-
-def test_other_that_is_no_longer_prepared_holds_back_too() -> None:
-    life = company(Approver.ALL)
-    life.hear("vm2", is_prepared=True)
-    life.gate_says(ALERTS, FIRES)
-    life.hear("vm2", is_prepared=False)
-    assert life.waits["E1"] == "not prepared yet: vm2"
-    assert told(life) == [f"{FIRES} (Prometheus at http://p)"]
-    life.hear("vm2", is_prepared=True)
-    life.sleep(30 * SECOND)
-    life.gate_says(CLEAR)
-    life.sleep(30 * SECOND)
-    life.gate_says(CLEAR)
-    life.sleep(30 * SECOND)
-    life.gate_says(CLEAR)
-    assert life.sent == ["E1"]
-
-
-def test_who_stands_by_for_another_passes_the_gate_too() -> None:
-    standby = Standby(names=frozenset({"vm2"}), after=SECOND)
-    life = Life(gated(standby=standby, has_peers=True))
-    life.poll(notice(resources=("vm2",), source="User"))
-    life.sleep(10 * SECOND)
-    assert life.sent == []
-    life.gate_says(ALERTS, FIRES)
-    life.sleep(MINUTE)
-    assert life.sent == []
-    for _ in range(4):
-        if life.memory.gate.is_asking:
-            life.gate_says(CLEAR)
-        life.sleep(30 * SECOND)
     assert life.sent[:1] == ["E1"]
