@@ -99,14 +99,24 @@ def _handler(mock: Mock) -> type[BaseHTTPRequestHandler]:
             else:
                 self._html(404)
 
+        def _body(self) -> bytes:
+            if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return body
+
         def do_POST(self) -> None:
-            length = int(self.headers.get("Content-Length", 0))
-            status, body = mock.approve(self.rfile.read(length))
+            status, body = mock.approve(self._body())
             self._answer(
                 status, body, "application/json" if status < 500 else "text/html"
             )
 
         def do_PUT(self) -> None:
+            self._body()
             self._html(405)
 
         do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for

@@ -25,7 +25,7 @@ from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store, every
 from forewarn.store.sqlite import SqliteStore
-from forewarn.testing.client import METADATA, Answer, Client, Headers, HttpClient
+from forewarn.testing.client import METADATA, Answer, Client, Headers, HttpClient, Sent
 from forewarn.testing.conformance.check import Check, Question
 from forewarn.testing.conformance.checks import checks_of
 from forewarn.testing.conformance.inquiry import (
@@ -43,9 +43,11 @@ def each_check(clause: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("check", checks_of(clause), ids=lambda c: c.title)
 
 
-def verdict_of(check: Check, client: Client) -> Verdict:
+def verdict_of(
+    check: Check, client: Client, *, wait: Callable[[], object] = lambda: None
+) -> Verdict:
     """Return what comes of one check at an endpoint that does not change meanwhile."""
-    inquiry = Inquiry(client, now=lambda: START)
+    inquiry = Inquiry(client, now=lambda: START, wait=wait)
     inquiry.ask("GET", INSTANCE_TARGET)
     inquiry.look_around()
     inquiry.post(b"{")
@@ -70,13 +72,24 @@ NEEDS_TIME = {
     "an approval postpones nothing",
     "a refusal approves nothing",
     "an approval has an empty answer",
+    "an approval may come in chunks",
+    "each event of one approval is approved",
+    "an approval has an effect",
+    "an approval needs a version",
+    "an approval needs the header",
+    "no approval is forwarded",
+    "what a user ordered starts at its NotBefore",
+    "a deletion is announced 15 minutes ahead at most",
+    "a silence of seconds disables nothing",
 }
 """What checks look at that one look at an endpoint does not show."""
 
 
-def assert_kept(check: Check, client: Client) -> None:
+def assert_kept(
+    check: Check, client: Client, *, wait: Callable[[], object] = lambda: None
+) -> None:
     """Assert that an endpoint is seen to keep what a check is about."""
-    verdict = verdict_of(check, client)
+    verdict = verdict_of(check, client, wait=wait)
     if check.title in NEEDS_TIME:
         assert isinstance(verdict, NotTried), verdict
     else:
@@ -305,6 +318,14 @@ class WorldClient:
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         return True, self.ask("POST", target, body=body)
 
+    def ask_in_turn(
+        self, requests: Sequence[Sent]
+    ) -> tuple[tuple[Answer, ...], OSError | None]:
+        return tuple(
+            self.ask(each.method, each.target, headers=each.headers, body=each.body)
+            for each in requests
+        ), None
+
 
 class _WorldDesk:
     """The desk over a world's plane; both live in the loop's thread."""
@@ -413,3 +434,12 @@ class BentClient:
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         return self._client.ask_first(target, body)
+
+    def ask_in_turn(
+        self, requests: Sequence[Sent]
+    ) -> tuple[tuple[Answer, ...], OSError | None]:
+        answers, error = self._client.ask_in_turn(requests)
+        return tuple(
+            self._bend(each.method, each.target, each.headers, each.body, answer)
+            for each, answer in zip(requests, answers, strict=False)
+        ), error

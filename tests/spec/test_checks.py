@@ -111,6 +111,45 @@ def limited(wait: str, *, after: int) -> Bend:
     return bend
 
 
+def after(what: str) -> Bend:
+    """Answer what follows a method, or a tag, as if it were something else."""
+    last: list[set[str]] = [set()]
+
+    def bend(
+        method: str, _t: str, headers: Headers, _b: bytes | None, answer: Answer
+    ) -> Answer:
+        follows = what in last[0]
+        last[0] = {method, *(name for name, _ in headers)}
+        return (
+            changed(answer, status=400) if follows and answer.status == 200 else answer
+        )
+
+    return bend
+
+
+def headless(
+    method: str, target: str, headers: Headers, body: bytes | None, answer: Answer
+) -> Answer:
+    """Do not look for the header of a POST."""
+    if method == "POST" and not headers:
+        return changed(
+            answer, body=b'{"error":"Bad request. The body is not valid JSON"}'
+        )
+    return answer
+
+
+def falling() -> Bend:
+    """Give each answer a lower incarnation."""
+    numbers = iter(range(1000, 0, -1))
+
+    def bend(_m: str, _t: str, _h: Headers, _b: bytes | None, answer: Answer) -> Answer:
+        number = b'"DocumentIncarnation":%d' % next(numbers)
+        body = re.sub(rb'"DocumentIncarnation":\d+', number, answer.body)
+        return changed(answer, body=body)
+
+    return bend
+
+
 FAULTS: dict[str, Bend] = {
     "the address answers a POST": status_bent(lambda m, *_: m == "POST", 405),
     "paths have no case": status_bent(lambda _m, t, *_: "scheduledEvents" in t, 404),
@@ -146,11 +185,20 @@ FAULTS: dict[str, Bend] = {
         lambda _m, t, *_: t.endswith("instance"), 200
     ),
     "a client may ask before its body": status_bent(lambda m, *_: m == "POST", 417),
+    "nothing follows the refusal of a HEAD": after("HEAD"),
+    "a POST without the header is told so": headless,
+    "nothing follows a 304": after("If-None-Match"),
+    "a connection goes on after each answer": after("POST"),
+    "a silence of seconds disables nothing": falling(),
     "malformed bodies are 400": status_bent(named("POST", b"null"), 200),
     "unknown ids are 400": status_bent(named("POST", b"4000-8000"), 200),
     "one bad entry refuses all": first_only,
     "an id in a malformed body is 400": status_bent(named("POST", b"null]"), 200),
     "an approval is 200": status_bent(lambda m, *_: m == "POST", 409),
+    "an approval of a user's order is 200": status_bent(lambda m, *_: m == "POST", 409),
+    "an approval may come in chunks": status_bent(
+        lambda _m, _t, h, _b: has(h, "transfer-encoding"), 411
+    ),
     "several events at once": status_bent(
         lambda _m, _t, _h, body: entries(body) > 2, 400
     ),
@@ -197,7 +245,7 @@ def ask(title: str, client: Client, world: World) -> Verdict:
     inquiry = Inquiry(client, now=lambda: world.now)
     inquiry.ask("GET", INSTANCE_TARGET)
     inquiry.look_around()
-    if title == "repeats are 200":
+    if title in {"repeats are 200", "an approval may come in chunks"}:
         inquiry.post(start_requests(inquiry.events()[0]["EventId"]))
     prepared(title, world)
     inquiry.watch_once()
@@ -260,8 +308,9 @@ def test_the_order_of_two_faults_is_told_by_their_sentences(
     assert both in verdict.witness.complaint
 
 
-def test_the_questions_are_of_sections_one_to_three() -> None:
-    assert {each.clause.partition(".")[0] for each in QUESTIONS} == {"1", "2", "3"}
+def test_the_questions_are_of_sections_one_to_three_and_of_silence() -> None:
+    sections = {each.clause.partition(".")[0] for each in QUESTIONS}
+    assert sections == {"1", "2", "3", "7"}
     assert len({check.title for check in CHECKS}) == len(CHECKS)
     tried = {check.clause for check in CHECKS}
     assert tried.isdisjoint(clause for clause, _title, _needs in UNTRIED)
@@ -294,6 +343,8 @@ def test_who_is_limited_all_the_time_can_try_nothing() -> None:
         "a burst meets 429 with Retry-After",
         "a refusal is JSON with a sentence",
         "JSON is typed as such, in UTF-8",
+        "nothing is compressed unasked",
+        "each answer goes on to its end",
     ]
     assert not any(isinstance(each, Failed) for each in verdicts.values())
 

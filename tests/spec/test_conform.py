@@ -96,6 +96,10 @@ MOCK_DEFECTS = {
     "unknown ids are 400": "expected 400, got 200",
     "one bad entry refuses all": "expected 400, got 200",
     "an approval has an empty answer": "is answered with 200 b'{",
+    "a POST without the header is told so": "got 400",
+    "an approval needs a version": "expected 400, got 200",
+    "an approval needs the header": "expected 400, got 200",
+    "no approval is forwarded": "expected 400, got 200",
     KEPT_IDS: "one event, two ids",
 }
 """What was seen of the mock, each with a part of what must be said about it."""
@@ -233,6 +237,8 @@ def whole_life(world: World, *, approve: bool) -> list[Finding]:
     steps: list[Callable[[World], object]] = [
         lambda world: support.maintain(world, "h1", action=Action.FREEZE),
         lambda world: support.approve_all(world, "b_0"),
+        *[lambda world: world.advance("5m")] * 4,
+        lambda world: [support.reboot(world, name) for name in ("m_0", "m_3")],
         *[lambda world: world.advance("5m")] * 4,
         lambda world: support.terminate(world, "m_1"),
         lambda world: support.evict(world, "m_2"),

@@ -11,7 +11,7 @@ import pytest
 from forewarn.cli import conform, main
 from forewarn.instants import parse_instant
 from forewarn.testing.client import EVENTS_PATH
-from forewarn.testing.conformance.request_questions import BURST
+from forewarn.testing.conformance.pace_questions import BURST
 from tests.spec.mock_imitation import Mock
 from tests.spec.small_servers import Careless, listening
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.system
     "answer",
     [
         b"\x00\xff\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n{",
+        b"HTTP/1.1 OK\r\n\r\n",
     ],
 )
 def test_what_is_no_http_is_status_3(
@@ -36,6 +36,24 @@ def test_what_is_no_http_is_status_3(
     with listening(Broken) as url:
         assert main(["conform", url]) == 3
     assert "no HTTP answer" in capsys.readouterr().err
+
+
+def test_an_answer_that_is_cut_short_is_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The endpoint is there, so there is a report, though it has no document."""
+
+    class Cut(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n"
+            self.request.sendall(head + b"{")
+
+    with listening(Cut) as url:
+        assert main(["conform", url]) == 1
+    out = capsys.readouterr().out
+    assert "1.12  fail       each answer goes on to its end: GET /metadata" in out
+    assert "no document was seen" in out
 
 
 def test_the_command_reports_and_fails(

@@ -10,7 +10,7 @@ from forewarn.metadata.identity import Source
 from forewarn.testing.conformance.check import Check
 from forewarn.testing.conformance.checks import checks_of
 from forewarn.testing.conformance.inquiry import start_requests
-from forewarn.testing.conformance.request_questions import BURST
+from forewarn.testing.conformance.pace_questions import BURST
 from forewarn.testing.conformance.verdicts import NotTried
 from tests.spec import support
 from tests.spec.support import (
@@ -205,7 +205,13 @@ def test_without_a_limit_nothing_is_known_of_one(
 def test_asking_too_often(check: Check) -> None:
     with served(make_world(rate_limit=BURST / 3)) as limited:
         client = limited.client("web_0")
-        support.assert_kept(check, client)
+
+        def wait() -> None:
+            limited.do(lambda world: world.advance("1s"))
+
+        support.assert_kept(check, client, wait=wait)
+        for _ in range(BURST):
+            client.ask("GET", TARGET)
         assert client.ask("GET", TARGET).status == 429
 
 

@@ -6,12 +6,12 @@ every other request as an endpoint does that keeps the protocol as far as rules 
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from forewarn.instants import SECOND, Micros, format_http_date
 from forewarn.protocol.versions import NEWEST, VERSIONS
-from forewarn.testing.client import METADATA, Answer, Headers
+from forewarn.testing.client import EVENTS_PATH, METADATA, Answer, Headers, Sent
 from forewarn.testing.conformance.exchanges import target
 from forewarn.testing.conformance.inquiry import (
     INSTANCE_TARGET,
@@ -125,10 +125,21 @@ class Story:
         patient: bool = True,
     ) -> Answer:
         self.requests.append((method, target))
+        if method == "POST" and (dict(headers) != dict(METADATA)):
+            return self.bend(target, self._json(400, {"error": "Bad request"}))
         return self.bend(target, self._answer(method, target, headers, body or b""))
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         return True, self.ask("POST", target, body=body)
+
+    def ask_in_turn(
+        self, requests: Sequence[Sent]
+    ) -> tuple[tuple[Answer, ...], OSError | None]:
+        answers = [
+            self.ask(each.method, each.target, headers=each.headers, body=each.body)
+            for each in requests
+        ]
+        return tuple(answers), None
 
     def _answer(self, method: str, where: str, headers: Headers, body: bytes) -> Answer:
         if where == INSTANCE_TARGET:
@@ -137,7 +148,8 @@ class Story:
             return self._json(200, {"Events": self.own_events, "Ended": []})
         versions = {target(version.name): version for version in VERSIONS}
         if where not in versions:
-            return self._json(404, {"error": "Not found"})
+            status = 400 if where.startswith(EVENTS_PATH) else 404
+            return self._json(status, {"error": "There is nothing"})
         if method == "POST":
             return self._approve(body)
         tag = f'"{self.incarnation}"'

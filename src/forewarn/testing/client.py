@@ -5,6 +5,7 @@ nothing of the answer. Standard library only.
 """
 
 import http.client
+import io
 import json
 import socket
 from collections.abc import Callable, Generator, Sequence
@@ -25,6 +26,8 @@ METADATA = (("Metadata", "true"),)
 PATIENCE = 10
 """How often a patient client asks the same before it takes 429 for the answer."""
 
+TOO_MANY_REQUESTS = HTTPStatus.TOO_MANY_REQUESTS
+
 PAUSE_SECONDS = 1.0
 """Between two such tries: what a limit for each second needs."""
 
@@ -35,8 +38,16 @@ BODY_BYTES_MAX = 1 << 20
 """Maximum length of an answer's body, in bytes: sixteen times the largest useful
 document. What is longer is no answer, and would fill memory or disk."""
 
+INVITED_SECONDS = 5.0
+"""So long a client waits for a 100 before it sends its body without."""
+
 _INTERIM_BYTES_MAX = 4096
 """Of an interim answer, which is a line and perhaps a few headers."""
+
+
+class CutShortError(ConnectionError):
+    """An answer began, and did not go on until its end."""
+
 
 _NO_HTTP = (http.client.HTTPException, OverflowError)
 """What the standard library makes of answers that are no HTTP; a length of twenty
@@ -66,6 +77,16 @@ class Answer:
         return json.loads(self.body)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A request, as it is sent."""
+
+    method: str = "GET"
+    target: str
+    headers: Headers = METADATA
+    body: bytes | None = None
+
+
 class Client(Protocol):
     """One VM's way to its metadata endpoint."""
 
@@ -88,6 +109,16 @@ class Client(Protocol):
         """POST with `Expect: 100-continue`; the body follows a 100 only.
 
         Return whether the 100 came, and the answer.
+        """
+        ...
+
+    def ask_in_turn(
+        self, requests: Sequence[Sent]
+    ) -> tuple[tuple[Answer, ...], OSError | None]:
+        """Send requests on one connection, each when the answer before is there.
+
+        Return the answers, and why the next one did not come. Where they are fewer
+        without a reason, an answer said that it was the last of its connection.
         """
         ...
 
@@ -148,7 +179,7 @@ class HttpClient:
         """Send a request and return its answer; raises OSError."""
         answer = self._ask_once(method, target, headers, body)
         for _ in range(PATIENCE):
-            too_many = answer.status == HTTPStatus.TOO_MANY_REQUESTS
+            too_many = answer.status == TOO_MANY_REQUESTS
             if self._pause is None or not patient or not too_many:
                 break
             self._pause(PAUSE_SECONDS)
@@ -160,14 +191,14 @@ class HttpClient:
     ) -> Answer:
         with self._connected() as connection:
             _put_head(connection, method, target, headers, body)
-            connection.endheaders(body)
+            connection.endheaders(body, encode_chunked=_is_chunked(headers))
             return _read(connection)
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         """POST with `Expect: 100-continue`; the body follows a 100 only."""
         goes_on, answer = self._ask_first_once(target, body)
         for _ in range(PATIENCE):
-            too_many = answer.status == HTTPStatus.TOO_MANY_REQUESTS
+            too_many = answer.status == TOO_MANY_REQUESTS
             if self._pause is None or not too_many:
                 break
             self._pause(PAUSE_SECONDS)
@@ -179,21 +210,66 @@ class HttpClient:
         with self._connected() as connection:
             _put_head(connection, "POST", target, headers, body)
             connection.endheaders()
-            line = _peek_line(connection)
+            line = _first_line(connection, min(INVITED_SECONDS, self._timeout_seconds))
             goes_on = line.startswith(b"HTTP/1.1 100")
-            if goes_on:
-                # `getresponse` skips the 100 itself.
+            if goes_on or not line:
+                # `getresponse` skips the 100 itself. Who was not invited may send it
+                # too, after a while.
                 connection.send(body)
             return goes_on, _read(connection)
+
+    def ask_in_turn(
+        self, requests: Sequence[Sent]
+    ) -> tuple[tuple[Answer, ...], OSError | None]:
+        """Send requests on one connection, each when the answer before is there."""
+        answers, error = self._ask_in_turn_once(requests)
+        for _ in range(PATIENCE):
+            too_many = any(each.status == TOO_MANY_REQUESTS for each in answers)
+            if self._pause is None or not too_many:
+                break
+            self._pause(PAUSE_SECONDS)
+            answers, error = self._ask_in_turn_once(requests)
+        return answers, error
+
+    def _ask_in_turn_once(
+        self, requests: Sequence[Sent]
+    ) -> tuple[tuple[Answer, ...], OSError | None]:
+        answers: list[Answer] = []
+        reader: _OneReader | None = None
+        try:
+            with self._connected() as connection:
+                reader = _OneReader(connection.sock)
+                wire: Any = reader
+                connection.sock = wire
+                for sent in requests:
+                    if connection.sock is None:
+                        # The answer before said that it is the last one.
+                        break
+                    headers, body = sent.headers, sent.body
+                    _put_head(connection, sent.method, sent.target, headers, body)
+                    connection.endheaders(body)
+                    answers.append(_read(connection))
+        except OSError as error:
+            return tuple(answers), error
+        finally:
+            if reader is not None:
+                reader.end()
+        return tuple(answers), None
+
+    def connect(self) -> http.client.HTTPConnection:
+        """Return a connection for one exchange; raises OSError."""
+        seconds = self._timeout_seconds
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=seconds)
+        connection.connect()
+        return connection
 
     @contextmanager
     def _connected(self) -> Generator[http.client.HTTPConnection]:
         """Yield a connection for one exchange; raises OSError, whatever goes wrong."""
         seconds = self._timeout_seconds
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=seconds)
+        connection = self.connect()
         deadline = Deadline(seconds)
         try:
-            connection.connect()
             deadline.watch(connection.sock)
             yield connection
             if deadline.has_passed:
@@ -204,10 +280,50 @@ class HttpClient:
                 raise TimeoutError(f"no whole answer in {seconds:g} s") from error
             if isinstance(error, OSError):
                 raise
+            if isinstance(error, http.client.IncompleteRead):
+                raise CutShortError(f"the answer is cut short: {error!r}") from error
             raise ConnectionError(f"no HTTP answer: {error!r}") from error
         finally:
             deadline.end()
             connection.close()
+
+
+class _OneReader:
+    """A socket whose answers are read by one reader.
+
+    The library has one for each answer, and drops what follows an answer at once.
+    """
+
+    def __init__(self, wire: socket.socket) -> None:
+        self._wire = wire
+        self._reader = _Kept(wire.makefile("rb", buffering=0))
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return self._reader
+
+    def sendall(self, data: bytes) -> None:
+        self._wire.sendall(data)
+
+    def close(self) -> None:
+        """Close the socket; what has come of it can be read until the reader ends."""
+        self._wire.close()
+
+    def end(self) -> None:
+        self._reader.end()
+
+
+class _Kept(io.BufferedReader):
+    """A reader that outlives the answer that it was made for."""
+
+    def close(self) -> None:
+        """Do nothing: others are read from it."""
+
+    def end(self) -> None:
+        super().close()
+
+
+def _is_chunked(headers: Headers) -> bool:
+    return any(name.lower() == "transfer-encoding" for name, _ in headers)
 
 
 def _put_head(
@@ -220,13 +336,23 @@ def _put_head(
     connection.putrequest(method, target, skip_accept_encoding=True)
     for name, value in headers:
         connection.putheader(name, value)
-    if body is not None:
+    if body is not None and not _is_chunked(headers):
         connection.putheader("Content-Length", str(len(body)))
 
 
-def _peek_line(connection: http.client.HTTPConnection) -> bytes:
-    """Return what has come of the status line, and leave it to be read."""
-    return connection.sock.recv(_INTERIM_BYTES_MAX, socket.MSG_PEEK)
+def _first_line(connection: http.client.HTTPConnection, seconds: float) -> bytes:
+    """Return what has come of the status line, and leave it to be read.
+
+    Empty: nothing came for so many seconds.
+    """
+    before = connection.sock.gettimeout()
+    connection.sock.settimeout(seconds)
+    try:
+        return connection.sock.recv(_INTERIM_BYTES_MAX, socket.MSG_PEEK)
+    except TimeoutError:
+        return b""
+    finally:
+        connection.sock.settimeout(before)
 
 
 def _read(connection: http.client.HTTPConnection) -> Answer:

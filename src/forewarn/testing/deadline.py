@@ -4,6 +4,7 @@ A time-out of a socket is for each read: an endpoint that drips would hold its r
 for ever. Standard library only.
 """
 
+import math
 import socket
 import threading
 
@@ -12,8 +13,9 @@ class Deadline:
     """Ends a connection that takes too long as a whole."""
 
     def __init__(self, seconds: float) -> None:
-        """Take `seconds` from `watch` on."""
+        """Take `seconds` from `watch` on; infinitely many are no deadline."""
         self.has_passed = False
+        self._is_finite = math.isfinite(seconds)
         self._socket: socket.socket | None = None
         self._timer = threading.Timer(seconds, self._pass)
         self._timer.daemon = True
@@ -21,7 +23,8 @@ class Deadline:
     def watch(self, wire: socket.socket) -> None:
         """Begin; the socket is connected."""
         self._socket = wire
-        self._timer.start()
+        if self._is_finite:
+            self._timer.start()
 
     def end(self) -> None:
         """End the watch, whether it began or not."""

@@ -281,7 +281,7 @@ class Endpoint:
     def requested(self, body: bytes) -> list[object]:
         """Return the entries of StartRequests; raises RefusedError (3.3)."""
         try:
-            value = json.loads(body)
+            value = json.loads(body.decode())
         except ValueError:
             raise self.refusal("the body is not JSON") from None
         if not isinstance(value, dict):

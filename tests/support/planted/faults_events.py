@@ -3,6 +3,7 @@
 import uuid
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
+from typing import cast
 
 from forewarn.instants import SECOND, Micros
 from tests.support.planted.catalog import defect
@@ -193,7 +194,9 @@ class HostsInOneEvent(_Changed):
     def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
         if event.plan.event_type != "Freeze" or event.plan.scope != "web":
             return {}
-        return {"Resources": sorted({*event.plan.resources, "web_3"})}
+        named = cast("list[str]", found["Resources"])
+        mark = "_" if named[0].startswith("_") else ""
+        return {"Resources": [*named, f"{mark}web_3"]}
 
 
 @defect(

@@ -3,16 +3,23 @@
 import re
 from collections.abc import Iterator
 
+from forewarn.protocol.versions import NEWEST
 from forewarn.testing.conformance.check import Rule
-from forewarn.testing.conformance.documents import brief, decode, describe
+from forewarn.testing.conformance.documents import brief, decode, describe, texts
 from forewarn.testing.conformance.exchanges import Exchange, target
+from forewarn.testing.conformance.inquiry import INSTANCE_TARGET
 from forewarn.testing.conformance.transcript import Transcript
 from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
 
 AN_APPROVAL = "--approve, and an event"
 
-REFUSED_FROM = 400
+OK = 200
 NOT_MODIFIED = 304
+REFUSED_FROM = 400
+TOO_MANY_REQUESTS = 429
+
+IDENTITY = "identity"
+"""The Content-Encoding of a body that is not compressed."""
 
 
 def _read(seen: Transcript) -> Verdict:
@@ -79,6 +86,92 @@ def _is_json(exchange: Exchange) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _as_they_are(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for exchange in seen.exchanges:
+            if not exchange.payload:
+                continue
+            coding = exchange.header("Content-Encoding") or IDENTITY
+            what = f"{exchange.method} {exchange.target}: Content-Encoding {coding}"
+            is_plain = coding.strip().lower() == IDENTITY
+            yield Witness(
+                saw=what,
+                exchanges=(exchange,),
+                complaint="" if is_plain else f"{what}, without Accept-Encoding",
+            )
+
+    return judge(witnesses(), needs="an answer with a body")
+
+
+def _whole_bodies(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for exchange in seen.exchanges:
+            what = f"{exchange.method} {exchange.target}"
+            if exchange.is_cut:
+                wrong = f"{what}: {exchange.failure}"
+                yield Witness(saw=wrong, exchanges=(exchange,), complaint=wrong)
+            elif exchange.payload:
+                saw = f"{what}: {len(exchange.payload)} bytes, as it says"
+                yield Witness(saw=saw, exchanges=(exchange,))
+
+    return judge(witnesses(), needs="an answer with a body")
+
+
+def _first_answer(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        reads = [each.document.exchange for each in seen.newest[:1]] + seen.unread[:1]
+        reads += [each.document.exchange for each in seen.shown[NEWEST.name][:1]]
+        first = min(reads, key=lambda each: each.number, default=None)
+        if first is None or not seen.newest or first.status == TOO_MANY_REQUESTS:
+            return
+        shown = seen.newest[0].document.exchange
+        saw = f"the first request got {first.outcome}"
+        if shown is first:
+            yield Witness(saw=saw, exchanges=(first,))
+        else:
+            wrong = f"{saw}, and request {shown.number} a document"
+            yield Witness(saw=saw, exchanges=(first, shown), complaint=wrong)
+
+    return judge(witnesses(), needs="an answer of 200 to a plain GET")
+
+
+def _own_resources(seen: Transcript) -> Verdict:
+    """Compare compute.name with Resources: the name of a guest's host is none of them.
+
+    Others' names say nothing, so only one that looks like it is a complaint.
+    """
+
+    def witnesses() -> Iterator[Witness]:
+        asked = [
+            each
+            for each in seen.exchanges
+            if each.target == INSTANCE_TARGET and each.status == OK
+        ]
+        if not asked or not seen.name:
+            return
+        named: dict[str, Exchange] = {}
+        for shown in seen.newest:
+            for event in shown.document.events:
+                for name in texts(event.get("Resources")) or []:
+                    named.setdefault(name, shown.document.exchange)
+        if seen.name in named:
+            saw = f"compute.name and Resources say {seen.name}"
+            yield Witness(saw=saw, exchanges=(asked[0], named[seen.name]))
+            return
+        for name, exchange in named.items():
+            if _letters(name) == _letters(seen.name.partition(".")[0]):
+                wrong = f"compute.name is {brief(seen.name)}, and Resources has "
+                wrong += f"{brief(name)}: one VM, two names"
+                exchanges = (asked[0], exchange)
+                yield Witness(saw=wrong, exchanges=exchanges, complaint=wrong)
+
+    return judge(witnesses(), needs="an event that names this VM")
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
 
 
 def _empty_answers(seen: Transcript) -> Verdict:
@@ -153,6 +246,10 @@ RULES = (
     Rule("1.10", "the ETag is the incarnation", _tags),
     Rule("1.10", "without a tag the document is whole", _whole),
     Rule("1.10", "an earlier tag gets the new document", _old_tags),
+    Rule("1.11", "the instance has the name that events have", _own_resources),
     Rule("1.12", "JSON is typed as such, in UTF-8", _content_types),
+    Rule("1.12", "nothing is compressed unasked", _as_they_are),
+    Rule("1.12", "each answer goes on to its end", _whole_bodies),
     Rule("1.12", "an approval has an empty answer", _empty_answers),
+    Rule("7.1", "the first request gets a document", _first_answer),
 )

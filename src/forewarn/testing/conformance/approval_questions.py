@@ -15,6 +15,7 @@ from forewarn.testing.conformance.documents import (
     Members,
     describe,
     event_id,
+    is_order,
     texts,
 )
 from forewarn.testing.conformance.exchanges import target
@@ -128,10 +129,11 @@ def _bad_entry(inquiry: Inquiry) -> Verdict:
     verdict = judge(witnesses(), needs=NOTHING)
     for where, headers in (
         (target(), ()),
+        (target(), (("Metadata", "false"),)),
         (target(), (*METADATA, FORWARDED)),
         (target("latest"), METADATA),
     ):
-        # Other clauses judge these statuses: here it counts that nothing starts.
+        # Rules of 1.3, 1.6 and 1.7 judge these statuses: here it counts that nothing starts.
         inquiry.ask("POST", where, headers=headers, body=start_requests(key))
     _wait(inquiry)
     return verdict
@@ -172,6 +174,18 @@ def _approval(inquiry: Inquiry) -> Verdict:
     exchange = inquiry.post(start_requests(event["EventId"]))
     what = f"an approval of {describe(event)}"
     return judge((has_status(exchange, 200, what),), needs=NOTHING)
+
+
+def _order(inquiry: Inquiry) -> Verdict:
+    for event in inquiry.events():
+        key = event_id(event)
+        is_free = key and key not in inquiry.seen.approved
+        is_waiting = is_free and event.get("EventStatus") == "Scheduled"
+        if is_waiting and is_order(event):
+            exchange = inquiry.post(start_requests(event["EventId"]))
+            what = f"an approval of {describe(event)}"
+            return judge((has_status(exchange, 200, what),), needs=NOTHING)
+    raise UntriedError("a Reboot or Redeploy of one VM that a user ordered")
 
 
 def _several(inquiry: Inquiry) -> Verdict:
@@ -270,7 +284,8 @@ def _for_others(inquiry: Inquiry) -> Verdict:
     name = inquiry.seen.name
     if not name:
         raise UntriedError("an endpoint that says what its VM is called")
-    for event in inquiry.events():
+    # The last one, rather than one that other questions have approved together.
+    for event in reversed(inquiry.events()):
         names = texts(event.get("Resources"))
         if names and name not in names and event_id(event):
             exchange = inquiry.post(start_requests(event["EventId"]))
@@ -296,6 +311,7 @@ QUESTIONS = (
     Question("3.3", "one bad entry refuses all", _bad_entry, approves=True),
     Question("3.3", "an id in a malformed body is 400", _bad_forms, approves=True),
     Question("3.2", "an approval is 200", _approval, approves=True),
+    Question("3.2", "an approval of a user's order is 200", _order, approves=True),
     Question("3.1", "several events at once", _several, approves=True),
     Question("3.1", "old clients' members are tolerated", _forms, approves=True),
     Question("2.3", "an id is read in any case", _lower_case, approves=True),

@@ -1,25 +1,41 @@
 """Rules of what follows from an approval, and from one that was refused."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from forewarn.instants import MINUTE, Micros, describe_duration, format_http_date
+from forewarn.protocol.versions import VERSIONS
 from forewarn.testing.conformance import starts
 from forewarn.testing.conformance.check import Rule
 from forewarn.testing.conformance.documents import (
     Members,
+    approved_ids,
+    describe,
     event_id,
+    is_order,
     not_before,
     texts,
 )
-from forewarn.testing.conformance.exchanges import Exchange
-from forewarn.testing.conformance.starts import Start
+from forewarn.testing.conformance.exchanges import Exchange, target
+from forewarn.testing.conformance.starts import DATES_APART, Start
 from forewarn.testing.conformance.transcript import Shown, Step, Transcript
 from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
 
 CANCELLED_WITHIN: Micros = MINUTE
 """An event that is removed so soon after its approval was cancelled by it. Later the
 platform may have cancelled it for another reason, as it may at any time (4.5)."""
+
+
+START_WITHIN: Micros = 2 * MINUTE
+"""So soon what nobody else holds is Started: all approvals are in, or it is due."""
+
+BAD_REQUEST = 400
+
+AN_ORDER = (
+    "--approve, a longer --watch, and a Reboot or Redeploy of one VM that a user "
+    "ordered"
+)
+AND_ANOTHER = ", in one document with another event"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +93,16 @@ def _approved(seen: Transcript) -> Iterator[Approved]:
 
 def _approved_starts(seen: Transcript) -> Verdict:
     def witnesses() -> Iterator[Witness]:
-        for each in _approved(seen):
+        approved = list(_approved(seen))
+        any_started = any(each.started for each in approved)
+        for each in approved:
             if each.started is not None:
                 exchanges = (each.post, each.started[0].document.exchange)
                 saw = f"{each.key} was approved, and is Started"
                 yield Witness(saw=saw, exchanges=exchanges)
+            elif any_started and not is_order(each.event):
+                # Others are Started as they should be, so this one may be cancelled.
+                continue
             elif (step := _vanished(each)) is not None:
                 wrong = f"{each.key} was approved, and removed without being shown "
                 yield Witness(
@@ -112,6 +133,41 @@ def _vanished(approved: Approved) -> Step | None:
         soon = shown.document.exchange.at - approved.post.at <= CANCELLED_WITHIN
         return step if step.is_single and soon else None
     return None
+
+
+def _takes_effect(seen: Transcript, *, together: bool) -> Verdict:
+    """Judge approvals of what a user ordered for one VM: nobody else holds it.
+
+    Of several events in one approval each is judged, also those after the first.
+    """
+
+    def witnesses() -> Iterator[Witness]:
+        for each in _approved(seen):
+            due = not_before(each.event)
+            is_together = len(approved_ids(each.post.body)) > 1
+            if not is_order(each.event) or due is None or is_together != together:
+                continue
+            how = " with others" if together else ""
+            waits = [
+                shown.last
+                for shown, event in each.events_after()
+                if event.get("EventStatus") == "Scheduled"
+            ]
+            waited = waits[-1].at - each.post.at if waits else 0
+            if waited > START_WITHIN:
+                wrong = (
+                    f"{describe(each.event)} was approved{how}, and still Scheduled "
+                )
+                wrong += f"{describe_duration(waited)} later"
+                yield Witness(
+                    saw=wrong, exchanges=(each.post, waits[-1]), complaint=wrong
+                )
+            elif each.started and each.started[0].document.at < due - DATES_APART:
+                saw = f"{each.key} was approved{how}, and is Started before NotBefore"
+                exchanges = (each.post, each.started[0].document.exchange)
+                yield Witness(saw=saw, exchanges=exchanges)
+
+    return judge(witnesses(), needs=AN_ORDER + (AND_ANOTHER if together else ""))
 
 
 def _covers_all(seen: Transcript) -> Verdict:
@@ -213,7 +269,58 @@ def _taken(seen: Transcript, start: Start) -> Witness | None:
     )
 
 
+def _heads(seen: Transcript, is_wrong: Callable[[Exchange], str]) -> Verdict:
+    """Judge approvals of known events with something wrong in their heads."""
+
+    def witnesses() -> Iterator[Witness]:
+        for post in seen.exchanges:
+            ids = approved_ids(post.body) if post.method == "POST" else []
+            if ids and (what := is_wrong(post)):
+                saw = f"an approval of {ids[0]} {what}: {post.status}"
+                wrong = f"an approval of {ids[0]} {what}: expected 400, got "
+                wrong += post.outcome
+                is_refused = post.status == BAD_REQUEST
+                complaint = "" if is_refused else wrong
+                yield Witness(saw=saw, exchanges=(post,), complaint=complaint)
+
+    return judge(witnesses(), needs="--approve, and a Scheduled event")
+
+
+def _headless(post: Exchange) -> str:
+    is_preview = post.target == target(VERSIONS[0].name)
+    headers = [value for name, value in post.headers if name.lower() == "metadata"]
+    is_right = [each.lower() for each in headers] == ["true"]
+    return "" if is_right or is_preview else f"with Metadata {headers}"
+
+
+def _forwarded(post: Exchange) -> str:
+    names = [name.lower() for name, _ in post.headers]
+    return "with X-Forwarded-For" if "x-forwarded-for" in names else ""
+
+
+def _unversioned(post: Exchange) -> str:
+    is_known = any(post.target == target(version.name) for version in VERSIONS)
+    return "" if is_known else f"to {post.target}"
+
+
 RULES = (
+    Rule(
+        "1.3",
+        "an approval needs a version",
+        lambda seen: _heads(seen, _unversioned),
+    ),
+    Rule("1.6", "an approval needs the header", lambda seen: _heads(seen, _headless)),
+    Rule("1.7", "no approval is forwarded", lambda seen: _heads(seen, _forwarded)),
+    Rule(
+        "3.1",
+        "each event of one approval is approved",
+        lambda seen: _takes_effect(seen, together=True),
+    ),
+    Rule(
+        "3.2",
+        "an approval has an effect",
+        lambda seen: _takes_effect(seen, together=False),
+    ),
     Rule("3.3", "a refusal approves nothing", _refusals_approve_nothing),
     Rule("3.4", "an approval counts for all named", _covers_all),
     Rule("3.4", "an approval postpones nothing", _postpones_nothing),

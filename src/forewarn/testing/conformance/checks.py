@@ -4,8 +4,10 @@ from forewarn.testing.conformance import (
     answer_rules,
     approval_questions,
     approval_rules,
+    connection_questions,
     document_rules,
     life_rules,
+    pace_questions,
     request_questions,
     version_rules,
 )
@@ -13,7 +15,10 @@ from forewarn.testing.conformance.check import Check, Question, Rule
 
 QUESTIONS: tuple[Question, ...] = (
     *request_questions.QUESTIONS,
+    *connection_questions.QUESTIONS,
+    *pace_questions.QUESTIONS,
     *approval_questions.QUESTIONS,
+    *connection_questions.APPROVING,
 )
 """In the order in which they are asked: those that approve come last, since they may
 use up the only event there is."""
@@ -45,16 +50,13 @@ UNTRIED = (
     ("5.2", "Maintenance by the platform", _ORDERS),
     ("5.3", "Orders of a user", _ORDERS),
     ("5.4", "A host that will fail", _ORDERS),
-    ("5.5", "A host that has failed", _ORDERS),
     ("5.6", "Eviction", _ORDERS),
     ("5.7", "Deletion", _ORDERS),
     ("5.8", "OS upgrade and reimage", _ORDERS),
     ("6.1", "Who sees an event", _SCOPES),
     ("6.2", "GPU scale sets", _SCOPES),
     ("6.3", "The guard", _SCOPES),
-    ("7.1", "The first request", _SILENCE),
     ("7.2", "What is enabled together", _SILENCE),
-    ("7.3", "Silence", _SILENCE),
     ("7.4", "When nobody listens", _SILENCE),
     ("8.1", "It asks, and never dies of an answer", _CLIENT),
     ("8.2", "It finds the endpoint", _CLIENT),

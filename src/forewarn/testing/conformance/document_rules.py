@@ -46,6 +46,9 @@ AN_EVENT = "an event"
 A_SCHEDULED_EVENT = "a Scheduled event"
 A_STARTED_EVENT = "a Started event"
 
+NO_CONTENT = 204
+NOT_FOUND = 404
+
 BLANK_CONTEXT = 20
 """Bytes on each side of a blank that a complaint shows."""
 
@@ -98,6 +101,14 @@ def _empty(seen: Transcript) -> Verdict:
                 yield of_document(document, "Events", document.fault)
             elif not document.fault and not document.events:
                 yield of_document(document, "Events is []")
+        for exchange in seen.unread:
+            # A 404 to each GET is an endpoint that there is not: see 1.1.
+            is_odd = exchange.status == NO_CONTENT
+            if is_odd or (exchange.status == NOT_FOUND and seen.newest):
+                wrong = (
+                    f"expected a document with an empty array, got {exchange.outcome}"
+                )
+                yield Witness(saw=wrong, exchanges=(exchange,), complaint=wrong)
 
     return judge(witnesses(), needs="a document without events")
 
@@ -247,9 +258,10 @@ def _resources(seen: Transcript) -> Verdict:
     def complain(event: Members, _document: Document) -> str:
         found: object = event.get("Resources")
         names = texts(found)
-        if names and "" not in names and len({*names}) == len(names):
-            return ""
-        return f"Resources is {brief(found)}, not an array of different names"
+        if not names or "" in names or len({*names}) < len(names):
+            return f"Resources is {brief(found)}, not an array of different names"
+        path = next((name for name in names if "/" in name), "")
+        return f"Resources has {brief(path)}, which is no name of a VM" if path else ""
 
     return _of_events(seen, complain)
 
@@ -332,6 +344,54 @@ def _fitting_sources(seen: Transcript) -> Verdict:
     )
 
 
+TEXTS = {
+    "Virtual machine is being paused because of a memory-preserving Live Migration "
+    "operation.": (EventType.FREEZE.value, EventSource.PLATFORM.value),
+    "Virtual machine is going to be restarted as requested by authorized user.": (
+        EventType.REBOOT.value,
+        EventSource.USER.value,
+    ),
+    "Virtual machine is going to be redeployed as requested by authorized user.": (
+        EventType.REDEPLOY.value,
+        EventSource.USER.value,
+    ),
+}
+"""Known texts that say what happens, and who wants it: the type and the source (5.9)."""
+
+FAILURE = "Virtual machine has encountered a failure."
+"""The known text of an event without notice (5.5)."""
+
+
+def _fitting_texts(seen: Transcript) -> Verdict:
+    def complain(event: Members, _document: Document) -> str:
+        wanted = TEXTS[str(event["Description"])]
+        found = (event.get("EventType"), event.get("EventSource", wanted[1]))
+        if found == wanted:
+            return ""
+        return f"{event['Description']!r} is said of {brief(found)}, not of {wanted}"
+
+    return _of_events(
+        seen,
+        complain,
+        where=lambda event, _: str(event.get("Description")) in TEXTS,
+        needs="an event of a live migration, or of a user's restart or redeploy, with "
+        "its known text",
+    )
+
+
+def _failures(seen: Transcript) -> Verdict:
+    def complain(event: Members, _document: Document) -> str:
+        is_started = event.get("EventStatus") == "Started"
+        return "" if is_started else f"it is announced: {describe(event)}, {FAILURE!r}"
+
+    return _of_events(
+        seen,
+        complain,
+        where=lambda event, _: event.get("Description") == FAILURE,
+        needs="an event of a host that failed, with its known text",
+    )
+
+
 RULES = (
     Rule("2.1", "two members: DocumentIncarnation, Events", _form),
     Rule("2.1", "Events is an array, empty without events", _empty),
@@ -366,5 +426,7 @@ RULES = (
     Rule("2.9", "the duration is whole seconds", _durations),
     Rule("2.10", "the incarnation is an integer from 1 on", _numbers),
     Rule("2.10", "one incarnation has one content", _one_content),
+    Rule("5.5", "a failure has no notice: it is Started at once", _failures),
     Rule("5.9", "the source fits the type", _fitting_sources),
+    Rule("5.9", "the text fits the type and the source", _fitting_texts),
 )

@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias, cast
 
 from forewarn.instants import Micros, parse_http_date, parse_instant
+from forewarn.protocol.events import EventSource, EventType
 from forewarn.protocol.versions import ApiVersion
 from forewarn.testing.conformance.exchanges import Exchange, shown
 
 BRIEF_CHARACTERS = 60
 """Maximum length of a member in a sentence about its event: an EventId has 36."""
+
+ORDERED = (EventType.REBOOT.value, EventType.REDEPLOY.value)
+"""What a user may order for one VM, which waits for no other order (unlike 3.6)."""
 
 Members: TypeAlias = dict[str, Any]
 
@@ -53,10 +57,7 @@ class Document:
 
 def read_document(exchange: Exchange, version: ApiVersion) -> Document:
     """Return what can be read of an answer."""
-    try:
-        at, is_dated = parse_http_date(exchange.header("Date") or ""), True
-    except (ValueError, OverflowError):
-        at, is_dated = exchange.at, False
+    at, is_dated = told_time(exchange)
     members: Members = {}
     fault = ""
     try:
@@ -82,6 +83,14 @@ def read_document(exchange: Exchange, version: ApiVersion) -> Document:
         events=tuple(events),
         fault=fault,
     )
+
+
+def told_time(exchange: Exchange) -> tuple[Micros, bool]:
+    """Return when an answer came, and whether that is by its server's clock."""
+    try:
+        return parse_http_date(exchange.header("Date") or ""), True
+    except (ValueError, OverflowError):
+        return exchange.at, False
 
 
 def decode(body: bytes) -> Members:
@@ -165,6 +174,30 @@ def event_id(event: Mapping[str, object]) -> str:
     """Return an event's id in upper case; empty where it has none."""
     value = event.get("EventId")
     return value.upper() if isinstance(value, str) else ""
+
+
+def approved_ids(body: bytes | None) -> list[str]:
+    """Return the ids of an approval, once each; none of a body that is none.
+
+    Such bodies are sent too, and there are servers that answer them with 200.
+    """
+    try:
+        requests: Any = json.loads(body or b"")["StartRequests"]
+        return list(dict.fromkeys(str(each["EventId"]).upper() for each in requests))
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def is_order(event: Members) -> bool:
+    """Tell whether a user ordered it for one VM, so that no other approval is needed.
+
+    Nor is it held: the guard and the windows are for routine work (6.3, 4.8).
+    """
+    return (
+        event.get("EventSource") == EventSource.USER.value
+        and event.get("EventType") in ORDERED
+        and len(texts(event.get("Resources")) or []) == 1
+    )
 
 
 def describe(event: Mapping[str, object]) -> str:

@@ -27,6 +27,8 @@ class Exchange:
     answer: Answer | None = None
     failure: str = ""
     """Why there is no answer."""
+    is_cut: bool = False
+    """An answer began, and did not go on until its end."""
     goes_on: bool = False
     """A 100 came, so that the body was sent (clause 1.12)."""
 

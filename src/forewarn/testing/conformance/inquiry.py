@@ -6,7 +6,6 @@ the document when it is told to.
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from forewarn.instants import Micros
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
@@ -15,12 +14,15 @@ from forewarn.testing.client import (
     METADATA,
     Answer,
     Client,
+    CutShortError,
     Headers,
+    Sent,
 )
 from forewarn.testing.conformance import starts
 from forewarn.testing.conformance.documents import (
     Document,
     Members,
+    approved_ids,
     read_document,
 )
 from forewarn.testing.conformance.exchanges import Exchange, target
@@ -125,6 +127,42 @@ class Inquiry:
         self._keep(exchange)
         return exchange
 
+    def ask_in_turn(self, *requests: Sent) -> tuple[Exchange, ...]:
+        """Send requests on one connection; raises as `ask` for the first of them.
+
+        The last exchange may have no answer. They are fewer than the requests where
+        an answer said that it was the last of its connection.
+        """
+        if not self._is_patient:
+            raise UntriedError(FEWER_LIMITS)
+        at = self._now()
+        answers, error = self._client.ask_in_turn(requests)
+        outcomes: list[Answer | None] = [*answers, *([None] if error else [])]
+        took = max(self._now() - at, 0)
+        exchanges: list[Exchange] = []
+        for sent, answer in zip(requests, outcomes, strict=False):
+            self._count += 1
+            exchange = Exchange(
+                number=self._count,
+                at=at,
+                took=took,
+                method=sent.method,
+                target=sent.target,
+                headers=tuple(sent.headers),
+                body=sent.body,
+                answer=answer,
+                failure="" if answer or error is None else _why(error),
+                is_cut=answer is None and isinstance(error, CutShortError),
+            )
+            self._keep(exchange)
+            exchanges.append(exchange)
+        if not answers:
+            raise NoAnswerError(exchanges[0])
+        if any(each.status == TOO_MANY_REQUESTS for each in exchanges):
+            self._is_patient = False
+            raise UntriedError(FEWER_LIMITS)
+        return tuple(exchanges)
+
     def post(self, body: bytes, *, version: ApiVersion = NEWEST) -> Exchange:
         """Return what came of an approval."""
         return self.ask("POST", target(version.name), body=body)
@@ -161,11 +199,12 @@ class Inquiry:
     ) -> Exchange:
         self._count += 1
         at = self._now()
-        goes_on, answer, failure = False, None, ""
+        goes_on, answer, failure, is_cut = False, None, "", False
         try:
             goes_on, answer = send()
         except OSError as error:
-            failure = str(error) or type(error).__name__
+            failure = _why(error)
+            is_cut = isinstance(error, CutShortError)
         exchange = Exchange(
             number=self._count,
             at=at,
@@ -176,6 +215,7 @@ class Inquiry:
             body=body,
             answer=answer,
             failure=failure,
+            is_cut=is_cut,
             goes_on=goes_on,
         )
         if answer is None:
@@ -193,7 +233,7 @@ class Inquiry:
         seen.keep(exchange)
         if exchange.method == "POST":
             if exchange.status == OK:
-                for event_id in _approved(exchange.body):
+                for event_id in approved_ids(exchange.body):
                     seen.approved[event_id].append(exchange)
             else:
                 seen.refused.append(exchange)
@@ -308,16 +348,8 @@ def _is_same(one: Exchange, other: Exchange) -> bool:
     return all(one.header(name) == other.header(name) for name in names)
 
 
-def _approved(body: bytes | None) -> list[str]:
-    """Return the ids of an approval; none of a body that is none.
-
-    Such bodies are sent too, and there are servers that answer them with 200.
-    """
-    try:
-        requests: Any = json.loads(body or b"")["StartRequests"]
-        return [str(request["EventId"]).upper() for request in requests]
-    except (ValueError, LookupError, TypeError):
-        return []
+def _why(error: OSError) -> str:
+    return str(error) or type(error).__name__
 
 
 def _name(body: bytes) -> str:

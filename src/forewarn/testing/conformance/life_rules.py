@@ -16,13 +16,17 @@ from forewarn.instants import (
 )
 from forewarn.protocol.events import EventType
 from forewarn.testing.conformance import starts
+from forewarn.testing.conformance.approval_rules import START_WITHIN
 from forewarn.testing.conformance.check import Rule
 from forewarn.testing.conformance.documents import (
+    Document,
     Members,
     brief,
     describe,
     event_id,
+    is_order,
     not_before,
+    told_time,
 )
 from forewarn.testing.conformance.exchanges import shown
 from forewarn.testing.conformance.starts import Start
@@ -44,6 +48,9 @@ NOTICES: dict[str, Micros] = {
     EventType.TERMINATE.value: 5 * MINUTE,
 }
 """The least notice of each type (5.1). That of Preempt is given as well as can be."""
+
+DELETION_NOTICE_MAX: Micros = 15 * MINUTE
+"""What a user may set for deletions at most (5.1)."""
 
 NOTICE_ROUNDING: Micros = 2 * SECOND
 """By so much a notice may look shorter, since dates are whole seconds."""
@@ -304,6 +311,68 @@ def _notices(seen: Transcript) -> Verdict:
     )
 
 
+def _deletions(seen: Transcript) -> Verdict:
+    most = round(DELETION_NOTICE_MAX / seen.speed)
+
+    def judged(document: Document, event: Members) -> tuple[str, bool] | None:
+        """Return how far ahead a deletion is, and whether that is too far."""
+        due = not_before(event)
+        if due is None or event.get("EventType") != EventType.TERMINATE.value:
+            return None
+        notice = due - document.at
+        saw = f"{describe(event)} is {describe_duration(notice)} before its NotBefore"
+        return saw, notice > most + _slack(document)
+
+    def witnesses() -> Iterator[Witness]:
+        # It is too far ahead whenever it is; not to be so counts when it is new.
+        for each in seen.newest:
+            for event in each.document.events:
+                found = judged(each.document, event)
+                if found is not None and found[1]:
+                    wrong = f"{found[0]}: expected {describe_duration(most)} at most"
+                    exchanges = (each.document.exchange,)
+                    yield Witness(saw=found[0], exchanges=exchanges, complaint=wrong)
+        for step, event in _new_events(seen):
+            if (found := judged(step.after.document, event)) is not None:
+                yield _of_step(step, found[0])
+
+    return judge(
+        witnesses(), needs="a Terminate event that appears while it is watched"
+    )
+
+
+def _slack(document: Document) -> Micros:
+    return NOTICE_ROUNDING + (0 if document.is_dated else starts.CLOCKS_APART)
+
+
+def _orders_start(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for step in seen.steps():
+            for start in starts.of_step(step):
+                if is_order(start.event) and not start.is_early:
+                    saw = f"{event_id(start.event)} was Started {_how_late(start)}"
+                    yield _of_step(step, saw)
+        for each in seen.newest:
+            for event in each.document.events:
+                due = not_before(event)
+                if due is None or not is_order(event) or each.document.at > due:
+                    continue
+                at, is_dated = told_time(each.last)
+                slack = starts.DATES_APART if is_dated else starts.CLOCKS_APART
+                late = at - due
+                if late > START_WITHIN + slack:
+                    wrong = f"{describe(event)} is still Scheduled, "
+                    wrong += f"{describe_duration(late)} after its NotBefore"
+                    exchanges = (each.document.exchange, each.last)
+                    yield Witness(saw=wrong, exchanges=exchanges, complaint=wrong)
+
+    return judge(
+        witnesses(),
+        needs="a Reboot or Redeploy of one VM that a user ordered, watched until it is "
+        "Started after its NotBefore",
+    )
+
+
 RULES = (
     Rule("2.3", "an event keeps its id when it is Started", _kept_ids),
     Rule("2.3", "no id returns", _no_id_returns),
@@ -313,6 +382,8 @@ RULES = (
     Rule("4.1", "an event begins Scheduled", _announced),
     Rule("4.1", "nothing goes backwards", _forward),
     Rule("4.2", "nothing starts before its time", _timely_starts),
+    Rule("4.2", "what a user ordered starts at its NotBefore", _orders_start),
     Rule("4.4", "an event stays what it is", _same_event),
     Rule("5.1", "the notice is long enough", _notices),
+    Rule("5.1", "a deletion is announced 15 minutes ahead at most", _deletions),
 )

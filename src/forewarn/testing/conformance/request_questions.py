@@ -27,9 +27,6 @@ from forewarn.testing.conformance.inquiry import (
 )
 from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
 
-BURST = 150
-"""Requests that are sent at once to meet a limit, if there is a usual one."""
-
 HEADER_MISSING = b'{ "error": "Bad request: . Required metadata header not specified" }'
 
 MALFORMED = b"{"
@@ -167,7 +164,7 @@ def _preview_without_header(inquiry: Inquiry) -> Verdict:
         exchange = inquiry.ask("POST", where, headers=(), body=MALFORMED)
         what = f"a malformed POST at {VERSIONS[0].name}"
         yield has_status(exchange, 400, what)
-        yield from _is_first(
+        yield from is_first(
             exchange,
             inquiry.post(MALFORMED),
             inquiry.ask("POST", target(), headers=(), body=MALFORMED),
@@ -177,7 +174,7 @@ def _preview_without_header(inquiry: Inquiry) -> Verdict:
     return judge(witnesses(), needs=NOTHING)
 
 
-def _is_first(
+def is_first(
     both: Exchange, one: Exchange, other: Exchange, what: str
 ) -> Iterator[Witness]:
     """Judge the answer to two faults by the answers to each of them.
@@ -210,20 +207,20 @@ def _order_of_checks(inquiry: Inquiry) -> Verdict:
             exchange = inquiry.ask(method, where, headers=headers)
             yield has_status(exchange, status, what)
         bare = inquiry.ask("GET", target(), headers=())
-        yield from _is_first(
+        yield from is_first(
             inquiry.ask("GET", target(), headers=(FORWARDED,)),
             inquiry.ask("GET", target(), headers=(*METADATA, FORWARDED)),
             bare,
             "forwarding is refused before a missing header",
         )
         unversioned = inquiry.ask("GET", EVENTS_PATH)
-        yield from _is_first(
+        yield from is_first(
             inquiry.ask("GET", EVENTS_PATH, headers=()),
             bare,
             unversioned,
             "a missing header is refused before a missing version",
         )
-        yield from _is_first(
+        yield from is_first(
             inquiry.ask("POST", EVENTS_PATH, body=MALFORMED),
             unversioned,
             inquiry.post(MALFORMED),
@@ -283,29 +280,6 @@ def _members(exchange: Exchange) -> Members:
         return decode(exchange.payload)
     except ValueError:
         return {}
-
-
-def _limit(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for _ in range(BURST):
-            exchange = inquiry.ask("GET", target(), patient=False)
-            if exchange.status == HTTPStatus.OK:
-                continue
-            what = "one request of many"
-            yield has_status(exchange, 429, what)
-            wait = exchange.header("Retry-After") or ""
-            complaint = ""
-            if not wait.isdecimal():
-                complaint = f"429 with Retry-After {wait!r}: expected seconds"
-            yield Witness(
-                saw=f"Retry-After: {wait}", exchanges=(exchange,), complaint=complaint
-            )
-            return
-
-    return judge(
-        witnesses(),
-        needs=f"a limit: {BURST} requests, one after the other, met none",
-    )
 
 
 def _equal_tags(inquiry: Inquiry) -> Verdict:
@@ -453,7 +427,6 @@ QUESTIONS = (
     Question("1.7", "forwarded requests are refused", _forwarded),
     Question("1.8", "a missing header is told in fixed words", _header_sentence),
     Question("1.8", "a wrong version is told the newest three", _version_sentence),
-    Question("1.9", "a burst meets 429 with Retry-After", _limit),
     Question("1.10", "an equal tag gets 304", _equal_tags),
     Question("1.10", "other tags mean nothing", _other_tags),
     Question("1.11", "a VM learns its own name", _own_name),
