@@ -21,7 +21,7 @@ from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
 from forewarn.sim.loop import LoopThread
 from tests.support.agents import Ground, ground
-from tests.support.fake_fleetlock import FakeFleetLock
+from tests.support.fake_fleetlock import FakeFleetLock, Odd
 from tests.support.lock_benches import (
     EXPIRING,
     KINDS,
@@ -130,9 +130,11 @@ def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
     place: Ground, fleetlock: FleetLockBench, then: str
 ) -> None:
     assert lock_of(fleetlock).take("another", leash_for(30, SystemClock())).is_held
-    agent = locked(place, "web_0", fleetlock, at_deadline=then, margin="6s")
+    # Two seconds until the deadline; who withholds waits for NotBefore, too.
+    notice, margin = ("20s", "18s") if then == "approve" else ("6s", "4s")
+    agent = locked(place, "web_0", fleetlock, at_deadline=then, margin=margin)
     agent.wait_ready()
-    event = place.event("Reboot", ["web_0"], notice="8s")
+    event = place.event("Reboot", ["web_0"], notice=notice)
     agent.wait_refused()
     agent.wait_stage(event, Stage.OVER)
     task = agent.task(event)
@@ -147,6 +149,23 @@ def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
     assert agent.wait_did("done recover drain")
     # It did not have the lock, so it took it from nobody.
     assert fleetlock.holders() == {"another"}
+
+
+def test_server_that_takes_requests_and_never_answers_delays_nothing_for_longer(
+    place: Ground, fleetlock: FleetLockBench
+) -> None:
+    agent = locked(place, "web_0", fleetlock, margin="18s", timeout="2m")
+    agent.wait_lock(LockState.FREE)
+    fleetlock.fake.odd = [Odd(hangs_seconds=PATIENCE_SECONDS)]
+    event = place.event("Reboot", ["web_0"], notice="20s")
+    place.wait_approved(event, "web_0")
+    assert "not had in time, and approved without" in agent.log()
+    agent.wait_stage(event, Stage.OVER)
+    # It ends with a request that hangs, and knows later that it may have the lock.
+    assert agent.terminate() == 0
+    agent.again()
+    agent.wait_lock(LockState.FREE)
+    assert fleetlock.holders() == set()
 
 
 # What keeps the lock is lost

@@ -162,8 +162,10 @@ def _why_no_state(path: str) -> str:
         return f"{folder} is not a folder"
     if not os.path.isdir(folder):
         parent = os.path.dirname(folder)
+        if os.path.isdir(parent) and (fault := _why_no_file(parent)):
+            return fault
         if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
-            return _why_no_file(parent)
+            return ""
         return (
             f"there is no folder {folder}, and it cannot be made: nothing would be "
             "remembered"
@@ -172,18 +174,20 @@ def _why_no_state(path: str) -> str:
         refuse_others(whole)
     except JournalRefusedError as error:
         return f"{error.message} ({error.hint})"
+    if fault := _why_no_file(folder):
+        return fault
     files = [each for each in (whole, f"{whole}.lock") if os.path.exists(each)]
     if not os.access(folder, os.W_OK | os.X_OK) or not all(
         os.access(each, os.R_OK | os.W_OK) for each in files
     ):
         return f"{path} cannot be written by this user: is it the agent's?"
-    return _why_no_file(folder)
+    return ""
 
 
 def _why_no_file(folder: str) -> str:
-    """Return why a folder takes no file now, as on a full disk; empty: it does.
+    """Return why a folder takes no file, as on a full disk; empty: it may.
 
-    The trial has no name where the system can do that, and is gone afterwards.
+    Who may not write there is told so elsewhere. The trial has no name where the system can do that, and is gone afterwards.
     """
     # Only who looks has it: an agent starts without it.
     import tempfile  # noqa: PLC0415
@@ -193,6 +197,8 @@ def _why_no_file(folder: str) -> str:
             trial.write(b"\0" * TRIAL_BYTES)
             trial.flush()
             os.fsync(trial.fileno())
+    except PermissionError:
+        return ""
     except OSError as error:
         return f"{folder} takes no file: {error.strerror}; nothing would be remembered"
     return ""

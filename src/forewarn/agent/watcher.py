@@ -184,10 +184,15 @@ class Watcher:
         self._wake.set()
 
     def is_alive(self) -> bool:
-        """Tell whether the loop turns, also while the endpoint is down (`/healthz`)."""
+        """Tell whether the loop turns, also while the endpoint is down (`/healthz`).
+
+        One that was told to stop has not died: it makes room for the next one.
+        """
         thread = self._thread
         is_over = thread is not None and not thread.is_alive()
-        return not is_over and self._clock.monotonic() <= self.view.alive_until
+        return (
+            not is_over or self._is_stopped
+        ) and self._clock.monotonic() <= self.view.alive_until
 
     def age(self) -> Micros | None:
         """Return how old the last good answer is; None: there was none."""

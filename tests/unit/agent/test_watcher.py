@@ -1,5 +1,6 @@
 """The watcher's turns on a virtual clock: what is told, and what is only counted."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from forewarn.agent.wire.endpoint import Asked, Result
 from forewarn.clock import VirtualClock
 from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
 from forewarn.protocol.notices import Notice, Reading
+from tests.support.processes import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.clause("8.1")
 
@@ -316,13 +318,30 @@ class TestHealth:
         watching.clock.advance_to(watching.clock.now() + ALIVE_GRACE + SECOND)
         assert not watching.watcher.is_alive()
 
-    def test_a_thread_that_was_stopped_is_not(self) -> None:
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_thread_that_has_ended_by_itself_is_not(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        watching = Watching(changed(QUIET))
+        has_ended = threading.Event()
+
+        def end(**_: object) -> Asked:
+            has_ended.set()
+            raise SystemExit
+
+        monkeypatch.setattr(watching.endpoint, "ask", end)
+        watching.watcher.start()
+        assert has_ended.wait(PATIENCE_SECONDS)
+        eventually(watching.watcher.is_alive, lambda is_alive: not is_alive)
+
+    def test_a_thread_that_was_told_to_stop_is_no_fault(self) -> None:
+        """As at a reload: the next one begins in a moment."""
         watching = Watching(changed(QUIET), same(QUIET))
         watching.watcher.start()
         watching.watcher.hurry()
         watching.watcher.stop()
         assert watching.endpoint.is_interrupted
-        assert not watching.watcher.is_alive()
+        assert watching.watcher.is_alive()
 
 
 # After another watcher in the same process
