@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,7 +179,7 @@ def test_thousand_alerts_make_a_bounded_text(place: Ground, alerts: FakeAlerts) 
 def test_slow_server_delays_neither_preparation_nor_recovery(
     place: Ground, alerts: FakeAlerts
 ) -> None:
-    """One event waits for an answer that never comes; another lives its whole life."""
+    """An event waits for an answer that never comes, and everything else goes on."""
     rules = (
         '[[rule]]\ntype = ["Redeploy"]\nhandlers = ["flush"]\n'
         '[[rule]]\nhandlers = ["drain"]\n'
@@ -191,14 +192,19 @@ def test_slow_server_delays_neither_preparation_nor_recovery(
     eventually(lambda: alerts.waiting, bool)
     second = place.event("Redeploy")
     agent.wait_did("done prepare flush")
-    place.move(second, "started")
-    agent.wait(lambda agent: "started" in agent.told(second))
-    place.move(second, "gone")
-    agent.wait_stage(second, Stage.OVER)
-    assert ("done", "recover", "flush", second) in agent.did("done")
+    assert agent.did("stopped") == []
+    for event in (first, second):
+        place.move(event, "started")
+    for event in (first, second):
+        agent.wait(lambda agent, event=event: "started" in agent.told(event))
+        place.move(event, "gone")
+    for event in (first, second):
+        agent.wait_stage(event, Stage.OVER)
+    assert {("recover", first), ("recover", second)} <= {
+        (each.phase, each.event_id) for each in agent.did("done")
+    }
     assert place.posts() == []
     assert alerts.waiting == 1
-    agent.wait_stage(first, Stage.PREPARED)
 
 
 def test_agent_that_is_killed_while_it_holds_back_holds_back_again(
@@ -227,7 +233,11 @@ def test_deadline_gives_the_approval_up(place: Ground, alerts: FakeAlerts) -> No
     agent.wait_did("done prepare drain")
     agent.wait_stage(event, Stage.OVER)
     assert place.posts(event) == []
-    assert "not approved before NotBefore: 1 alert fires: DiskFull" in agent.log()
+    # The document that says so may be read first.
+    assert re.search(
+        r"not approved before (NotBefore|it started): 1 alert fires: DiskFull",
+        agent.log(),
+    )
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 

@@ -257,7 +257,7 @@ def advance(
     held = tuple(each for each, passage in passages.items() if passage in HELD)
     is_asked = any(each is not Passage.LATE for each in passages.values())
     notes = tuple(
-        note_of(task, now, f"not approved before NotBefore: {_reason(before)}")
+        note_of(task, now, f"not approved before {_end(task)}: {_reason(before)}")
         for event_id in before.events
         if event_id not in held
         and (task := memory.find(event_id)) is not None
@@ -303,6 +303,10 @@ def _is_given_up(task: Task, passage: Passage | None) -> bool:
     if not task.is_live or task.consent is not Consent.NONE or task.is_forced:
         return False
     return passage is Passage.LATE or task.notice.has_started
+
+
+def _end(task: Task) -> str:
+    return "it started" if task.notice.has_started else "NotBefore"
 
 
 def _reason(gate: Gate) -> str:

@@ -21,9 +21,9 @@ def gated(terms: GateTerms = GATE, **values: object) -> Policy:
     return replace(at_once(None), gate=terms, **values)
 
 
-def held(settings: Policy | None = None, **values: object) -> Life:
+def held(settings: Policy | None = None) -> Life:
     """Return a life in which an alert holds a reboot back."""
-    life = Life(settings or gated(**values), memory=FREE)
+    life = Life(settings or gated(), memory=FREE)
     life.poll(notice())
     life.gate_says(ALERTS, FIRES, alerts=1)
     return life

@@ -288,7 +288,9 @@ def test_event_that_starts_while_it_is_held_back_is_told_once() -> None:
     life = held()
     life.poll(started(notice()))
     life.poll(started(notice()))
-    assert [each for each in told(life) if "not approved" in each] == told(life)[-1:]
+    assert [each for each in told(life) if "not approved" in each] == [
+        f"not approved before it started: {FIRES} (Prometheus at http://p)"
+    ]
 
 
 def test_event_that_is_cancelled_while_it_is_held_back_is_not_told_of() -> None:
