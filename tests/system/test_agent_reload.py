@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,14 @@ import pytest
 from forewarn.agent.core.model import Stage
 from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
-from tests.support.agents import DRAIN, AgentProcess, Ground, ground, handler
+from tests.support.agents import (
+    DRAIN,
+    AgentProcess,
+    Ground,
+    free_port,
+    ground,
+    handler,
+)
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -44,6 +53,11 @@ def reload(agent: AgentProcess) -> None:
 
 def has_said(agent: AgentProcess, words: str) -> AgentProcess:
     return agent.wait(lambda each: words in each.log(), words)
+
+
+def has_reloaded(agent: AgentProcess, times: int) -> None:
+    words = "the settings were read again"
+    agent.wait(lambda each: each.log().count(words) == times, words)
 
 
 def test_other_settings_are_in_force_without_a_restart(place: Ground) -> None:
@@ -124,12 +138,48 @@ def test_a_reload_forgets_nothing_of_the_endpoint(place: Ground) -> None:
     # Of another endpoint nothing is known.
     edit(agent, 'poll = "100ms"', 'poll = "100ms"\nname = "web_0"')
     reload(agent)
-    agent.wait(lambda each: each.log().count("the settings were read again") == 2)
+    has_reloaded(agent, 2)
     agent.wait(lambda each: each.sentence("/readyz")[0] == 503)
     [problem] = agent.status()["problems"]
     assert problem.startswith("the endpoint has not answered yet")
     place.clear()
     agent.wait(lambda each: each.sentence("/readyz")[0] == 200)
+
+
+def test_nobody_who_asks_is_refused_while_it_reloads(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
+    agent.wait(lambda each: each.sentence("/readyz")[0] == 200)
+    said: set[object] = set()
+    is_over = threading.Event()
+
+    def probe() -> None:
+        while not is_over.is_set():
+            for path in ("/healthz", "/readyz"):
+                try:
+                    said.add(agent.sentence(path))
+                except OSError as error:
+                    said.add(repr(error))
+
+    prober = threading.Thread(target=probe)
+    prober.start()
+    try:
+        for count in range(1, 6):
+            reload(agent)
+            has_reloaded(agent, count)
+    finally:
+        is_over.set()
+        prober.join()
+    assert said == {(200, "ok\n")}
+    # Addresses of older settings are let go of.
+    port = free_port()
+    edit(agent, f"127.0.0.1:{agent.port}", f"127.0.0.1:{port}")
+    reload(agent)
+    old, agent.port = agent.port, port
+    has_reloaded(agent, 6)
+    assert agent.sentence("/readyz")[0] == 200
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", old))
 
 
 def test_many_reloads_lose_nothing(place: Ground) -> None:

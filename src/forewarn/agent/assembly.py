@@ -45,7 +45,7 @@ from forewarn.agent.telling.feeding import Feeder
 from forewarn.agent.telling.metrics import Metrics
 from forewarn.agent.telling.notify import Notifier, make_notifier
 from forewarn.agent.telling.pages import Pages, PeerPages, Sources
-from forewarn.agent.telling.server import Server
+from forewarn.agent.telling.server import Listeners, Server
 from forewarn.agent.values import AUTO, PeerSettings, Settings
 from forewarn.agent.watcher import Watched, Watcher
 from forewarn.agent.wire.asking import Heard
@@ -96,10 +96,12 @@ class Parts:
         log: Log | None = None,
         renewal: Renewal | None = None,
         known: Watched | None = None,
+        listeners: Listeners | None = None,
     ) -> None:
         """Make all of it, and begin nothing; raises ForewarnError.
 
-        `known` is what the agent before it, in this process, knew of the same endpoint.
+        `known` is what the agent before it, in this process, knew of the same endpoint;
+        `listeners` are those that it had, and are left to the next one there.
         """
         self._renewal = renewal
         self._settings = settings
@@ -109,7 +111,7 @@ class Parts:
         self._endpoint = endpoint_of(settings, clock)
         self._notifier = make_notifier(settings.notify, clock=clock)
         self._opened = _journal(settings, self._notifier)
-        self._server = Server(clock=clock)
+        self._server = Server(clock=clock, listeners=listeners)
         self._place: Place | None = None
         try:
             self._place = place_of(settings)

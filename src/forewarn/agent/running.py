@@ -7,6 +7,7 @@ memory is in the journal, and programs of handlers are found again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from forewarn.agent.assembly import Ending, Parts
 from forewarn.agent.failure import FAILED, USAGE, CommandFailedError
 from forewarn.agent.renewing import Again, Renewal
 from forewarn.agent.signals import Signals
+from forewarn.agent.telling.server import Listeners
 from forewarn.agent.values import Settings
 from forewarn.agent.watcher import Watched
 from forewarn.clock import SystemClock
@@ -37,7 +39,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
     good = settings
     known: Watched | None = None
     ending = Ending.ANEW
-    with signals.heard():
+    with signals.heard(), contextlib.closing(Listeners()) as listeners:
         while ending is not Ending.STOPPED and not signals.is_stopping:
             log = settings.log
             with logging_to(sys.stderr, form=log.format, level=log.level) as lines:
@@ -51,6 +53,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
                         log=lines,
                         renewal=renewal,
                         known=known if is_same_endpoint(settings, good) else None,
+                        listeners=listeners,
                     )
                 except ForewarnError as error:
                     if settings is good:
@@ -58,6 +61,8 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
                     renewal.refuse(error)
                     settings = good
                     continue
+                # What is left there now is for addresses of older settings.
+                listeners.close()
                 if settings is not good:
                     renewal.take()
                 good = settings

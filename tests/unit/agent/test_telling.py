@@ -4,6 +4,7 @@ import contextlib
 import json
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -27,7 +28,13 @@ from forewarn.agent.telling import server as server_module
 from forewarn.agent.telling.feeding import Feeder
 from forewarn.agent.telling.metrics import Metrics
 from forewarn.agent.telling.pages import Pages, PeerPages, Sources
-from forewarn.agent.telling.server import ListenError, Reply, Request, Server
+from forewarn.agent.telling.server import (
+    ListenError,
+    Listeners,
+    Reply,
+    Request,
+    Server,
+)
 from forewarn.agent.watcher import Watched
 from forewarn.agent.wire.endpoint import Result
 from forewarn.clock import SystemClock, VirtualClock
@@ -444,3 +451,35 @@ def test_the_server_tries_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> No
     eventually(lambda: server.faults, lambda faults: not faults)
     assert said(place, b"GET / HTTP/1.1\r\n\r\n").endswith("here")
     server.stop()
+
+
+def test_one_server_follows_another_and_nobody_is_refused() -> None:
+    listeners = Listeners()
+
+    def serving(word: str) -> tuple[Server, tuple[str, int]]:
+        server = Server(clock=SystemClock(), listeners=listeners)
+        return server, server.listen("127.0.0.1:0", lambda _: Reply(body=word))
+
+    first, place = serving("first")
+    first.start()
+    half = socket.create_connection(place, timeout=5)
+    half.sendall(b"GET / HT")
+    eventually(lambda: len(first._peers), (1).__eq__)
+    ending = threading.Thread(target=first.stop)
+    ending.start()
+    half.sendall(b"TP/1.1\r\n\r\n")
+    assert half.recv(4_096).endswith(b"first")
+    ending.join()
+    half.close()
+    # Between the two, whoever connects waits.
+    early = socket.create_connection(place, timeout=5)
+    early.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    second, again = serving("second")
+    assert again == place
+    second.start()
+    assert early.recv(4_096).endswith(b"second")
+    early.close()
+    second.stop()
+    listeners.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(place, timeout=5)

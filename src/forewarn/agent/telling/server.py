@@ -33,6 +33,10 @@ CONNECTIONS_MAX = 32
 CONNECTION_SECONDS = 2.0
 """To send the request, and again to take the answer."""
 
+FINISH_SECONDS = 1.0
+"""For the answers to those who are connected when the next server takes over: their
+requests are on the way."""
+
 RETRY_SECONDS = 10.0
 """Between two attempts to listen where it could not be: whoever was there, or the
 missing address, need a person or a restart."""
@@ -94,14 +98,44 @@ class _Peer:
     """None: the request is not whole yet."""
 
 
+class Listeners:
+    """Listening sockets that one server leaves to the next, by HOST:PORT.
+
+    Whoever connects in between waits for the next one, and is not refused.
+    """
+
+    def __init__(self) -> None:
+        """Have none yet."""
+        self._left: dict[str, socket.socket] = {}
+
+    def take(self, address: str) -> socket.socket | None:
+        """Return the one at an address, which is the caller's now; None: there is none."""
+        return self._left.pop(address, None)
+
+    def leave(self, address: str, listener: socket.socket) -> None:
+        """Keep one for whoever wants the same address next."""
+        self._left[address] = listener
+
+    def close(self) -> None:
+        """Let go of those that nobody has taken."""
+        for each in self._left.values():
+            each.close()
+        self._left.clear()
+
+
 class Server:
     """Listens at some addresses until it is stopped."""
 
-    def __init__(self, *, clock: Clock) -> None:
-        """Listen nowhere yet."""
+    def __init__(self, *, clock: Clock, listeners: Listeners | None = None) -> None:
+        """Listen nowhere yet; `listeners` has those of the server before this one.
+
+        They are left to the next one there, too; without it they end with the server.
+        """
         self._clock = clock
+        self._others = listeners
         self._selector = selectors.DefaultSelector()
-        self._listeners: list[socket.socket] = []
+        self._listeners: dict[socket.socket, str] = {}
+        """And where each was asked to listen."""
         self._awaited: dict[str, Answerer] = {}
         self._retry_at = 0.0
         self.faults: Mapping[str, str] = {}
@@ -116,26 +150,10 @@ class Server:
 
         Raises ListenError.
         """
-        place = split_listener(address)
-        assert place is not None, address
-        try:
-            family, kind, number, _, where = socket.getaddrinfo(
-                *place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            listener = socket.socket(family, kind, number)
-        except OSError as error:
-            raise _refused(address, error) from error
-        try:
-            if os.name == "posix":
-                # Elsewhere this would let two programs have one address.
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(where)
-            listener.listen(BACKLOG)
-        except OSError as error:
-            listener.close()
-            raise _refused(address, error) from error
+        left = self._others.take(address) if self._others is not None else None
+        listener = left or _bound(address)
         listener.setblocking(False)
-        self._listeners.append(listener)
+        self._listeners[listener] = address
         self._selector.register(listener, selectors.EVENT_READ, answer)
         host, port = listener.getsockname()[:2]
         return host, port
@@ -191,12 +209,17 @@ class Server:
             if self._wake is not None:
                 os.write(self._wake[1], b"x")
             self._thread.join(CONNECTION_SECONDS)
-        for each in (*self._peers, *self._listeners):
+        for each in self._peers:
             each.close()
+        for listener, address in self._listeners.items():
+            if self._others is None:
+                listener.close()
+            else:
+                self._others.leave(address, listener)
         for descriptor in self._wake or ():
             os.close(descriptor)
         self._wake = None
-        self._listeners = []
+        self._listeners = {}
         self._peers = {}
         self._selector.close()
 
@@ -209,6 +232,19 @@ class Server:
                 self.retry()
             for peer in [each for each in self._peers.values() if each.ends <= now]:
                 self._drop(peer)
+        if self._others is not None:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Answer those who have connected already; the others are the next server's."""
+        waking = [] if self._wake is None else [self._wake[0]]
+        for each in (*self._listeners, *waking):
+            self._selector.unregister(each)
+        ends = self._clock.monotonic() + FINISH_SECONDS
+        while self._peers and (left := ends - self._clock.monotonic()) > 0:
+            for key, _ in self._selector.select(left):
+                if key.fileobj in self._peers:
+                    self._step(key)
 
     def _pause(self) -> float | None:
         """Return how long it may sleep; without connections until somebody comes."""
@@ -266,6 +302,29 @@ class Server:
         del self._peers[peer.connection]
         self._selector.unregister(peer.connection)
         peer.connection.close()
+
+
+def _bound(address: str) -> socket.socket:
+    """Return a new socket that listens at HOST:PORT; raises ListenError."""
+    place = split_listener(address)
+    assert place is not None, address
+    try:
+        family, kind, number, _, where = socket.getaddrinfo(
+            *place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, number)
+    except OSError as error:
+        raise _refused(address, error) from error
+    try:
+        if os.name == "posix":
+            # Elsewhere this would let two programs have one address.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _refused(address, error) from error
+    return listener
 
 
 def _answered(data: bytes, answer: Answerer) -> bytes | None:
