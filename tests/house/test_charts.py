@@ -23,6 +23,7 @@ from tests.support import plain_yaml
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 MANIFESTS = DEPLOY / "kubernetes"
+PARTS = DEPLOY / "kubernetes-parts"
 
 SERVICE_DRAWN = {
     "plain": (),
@@ -292,7 +293,7 @@ def test_the_agents_chart_has_the_files_that_it_reads() -> None:
 
 
 def test_the_right_to_keep_a_lock_is_given_in_each_way_alike() -> None:
-    folder = DEPLOY / "kubernetes-lock"
+    folder = PARTS / "lock"
     role = plain_yaml.read((folder / "role.yaml").read_text("utf-8"))
     binding = plain_yaml.read((folder / "rolebinding.yaml").read_text("utf-8"))
     [rule] = role["rules"]
@@ -316,11 +317,21 @@ def test_the_right_to_keep_a_lock_is_given_in_each_way_alike() -> None:
     assert shown.partition("rules:\n")[2] in AGENT.template("rbac.yaml")
     whole = plain_yaml.read((folder / "kustomization.yaml").read_text("utf-8"))
     files = {each.name for each in folder.iterdir()} - {"kustomization.yaml"}
-    assert {*whole["resources"]} == {"../kubernetes", *files}
+    assert {*whole["resources"]} == files
+
+
+def test_each_part_of_the_manifests_can_be_applied_alone() -> None:
+    names = {each.name for each in PARTS.iterdir()}
+    assert names == {"lock", "monitoring"}
+    for name in names:
+        folder = DEPLOY / f"kubernetes-{name}"
+        whole = plain_yaml.read((folder / "kustomization.yaml").read_text("utf-8"))
+        assert whole["resources"] == ["../kubernetes"]
+        assert whole["components"] == [f"../kubernetes-parts/{name}"]
 
 
 def test_the_agents_metrics_are_opened_in_both_ways_alike() -> None:
-    folder = DEPLOY / "kubernetes-monitoring"
+    folder = PARTS / "monitoring"
     monitor = plain_yaml.read((folder / "podmonitor.yaml").read_text("utf-8"))
     patch = plain_yaml.read((folder / "daemonset.yaml").read_text("utf-8"))
     [container] = patch["spec"]["template"]["spec"]["containers"]

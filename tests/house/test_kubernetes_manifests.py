@@ -57,7 +57,7 @@ def granted() -> set[Right]:
 def force_rule() -> set[Right]:
     """Return the rule that the page adds for `force`."""
     [block] = re.findall(
-        r"^```yaml\n(.*?)^```",
+        r"^```yaml\n(- .*?)^```",
         PAGE.read_text(encoding="utf-8"),
         re.DOTALL | re.MULTILINE,
     )

@@ -5,6 +5,7 @@ kubectl does at it and what the handler does must come to the same.
 """
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -141,6 +142,25 @@ def test_the_manifests_with_a_lock_are_one_whole(kubectl: Kubectl) -> None:
     assert kinds.count("Role") == kinds.count("RoleBinding") == 2
     assert len(kinds) == 10
     assert "- leases" in made
+
+
+def test_the_parts_of_the_manifests_can_be_taken_together(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
+    def way(name: str) -> str:
+        # kubectl takes no absolute paths.
+        return os.path.relpath(MANIFESTS.parent / name, tmp_path)
+
+    parts = [way("kubernetes-parts/lock"), way("kubernetes-parts/monitoring")]
+    (tmp_path / "kustomization.yaml").write_text(
+        f"resources: [{way('kubernetes')}]\ncomponents: [{', '.join(parts)}]\n"
+    )
+    made = kubectl("kustomize", str(tmp_path))
+    kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
+    assert len(kinds) == 11
+    assert kinds.count("Role") == 2
+    assert kinds.count("PodMonitor") == 1
+    assert made.count("name: FOREWARN_AGENT_LISTEN") == 1
 
 
 @needs_openssl
