@@ -4,16 +4,33 @@ Everything is real but the sockets and the time: the bytes of HTTP, and a clock 
 the requests and pauses turn.
 """
 
+import contextlib
+
 import pytest
 
+from forewarn.clock import SystemClock
+from forewarn.testing.client import HttpClient
+from forewarn.testing.conformance import connection_questions
 from forewarn.testing.conformance.checks import CHECKS
+from forewarn.testing.conformance.inquiry import Inquiry, UntriedError
 from forewarn.testing.conformance.report import Watched, document, report, told
-from forewarn.testing.conformance.verdicts import Failed, Passed
+from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed
 from tests.support import planted
 from tests.support.planted_expected import FOUND, SURE, UNDECIDABLE, Course
 from tests.support.planted_runs import broken, examined
 
 pytestmark = pytest.mark.slow
+
+GOES_ON = "a connection goes on after each answer"
+
+ON_ONE_CONNECTION = {
+    "head-with-body": "nothing follows the refusal of a HEAD",
+    "unchanged-with-body": "nothing follows a 304",
+    "body-left-behind": GOES_ON,
+    "closed-unsaid": GOES_ON,
+    "length-too-small": GOES_ON,
+}
+"""Defects of what follows an answer, and what finds them."""
 
 
 def test_each_defect_is_found_or_said_to_be_undecidable() -> None:
@@ -38,7 +55,7 @@ def test_each_reason_is_one_sentence() -> None:
 def test_a_defect_is_found(name: str) -> None:
     """By its clause, and with what was seen: requests, answers and times."""
     wanted = FOUND[name]
-    findings = examined(planted.DEFECTS[name], wanted.course)
+    findings = examined(planted.DEFECTS[name], wanted.course.plan)
     assert set(wanted.clauses) <= set(broken(findings)), broken(findings)
     for finding in findings:
         if isinstance(finding.verdict, Failed):
@@ -50,19 +67,19 @@ def test_a_defect_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", UNDECIDABLE)
 def test_what_is_undecidable_is_not_found(name: str, course: Course) -> None:
     """Otherwise it belongs into the other table."""
-    assert broken(examined(planted.DEFECTS[name], course)) == {}
+    assert broken(examined(planted.DEFECTS[name], course.plan)) == {}
 
 
 @pytest.mark.parametrize("course", Course)
 def test_a_server_without_defects_breaks_nothing(course: Course) -> None:
-    assert broken(examined(None, course)) == {}
+    assert broken(examined(None, course.plan)) == {}
 
 
 def test_a_server_without_defects_keeps_each_clause_that_is_asked_about() -> None:
     """With witnesses, which the report has with their bytes and times."""
     kept: set[str] = set()
     for course in Course:
-        findings = examined(None, course)
+        findings = examined(None, course.plan)
         value = document(report("http://x", findings, Watched(documents=1)))
         exchanges = {each["number"]: each for each in value["exchanges"]}
         for finding in value["findings"]:
@@ -77,7 +94,42 @@ def test_a_server_without_defects_keeps_each_clause_that_is_asked_about() -> Non
 
 
 def test_a_line_end_is_remarked_on() -> None:
-    findings = examined(planted.DEFECTS["line-end"], Course.APPROVING)
+    findings = examined(planted.DEFECTS["line-end"], Course.APPROVING.plan)
     [compact] = [each for each in findings if "compact" in each.expected]
     assert isinstance(compact.verdict, Passed)
     assert "it ends with a line break" in told(compact.verdict)
+
+
+def test_pages_of_html_break_the_clause_of_errors() -> None:
+    """And that of the list of versions in such an error, but none of statuses."""
+    found = broken(examined(planted.DEFECTS["error-as-page"], Course.APPROVING.plan))
+    assert set(found) == {"1.8", "1.11"}
+    assert "the body is not JSON: 4" in found["1.8"]
+
+
+def test_a_blank_is_named_by_its_offset() -> None:
+    found = broken(examined(planted.DEFECTS["blanks"], Course.APPROVING.plan))
+    assert set(found) == {"2.1"}
+    assert "byte 23 is a blank outside of strings: " in found["2.1"]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", ["", *ON_ONE_CONNECTION])
+def test_what_is_sent_on_one_connection_is_seen_over_sockets_too(name: str) -> None:
+    broken_titles: list[str] = []
+    with planted.serving(planted.DEFECTS.get(name)) as served:
+        client = HttpClient(served.url, timeout_seconds=20)
+        inquiry = Inquiry(client, now=SystemClock().now)
+        for question in connection_questions.QUESTIONS:
+            with contextlib.suppress(UntriedError):
+                if isinstance(question.ask(inquiry), Failed):
+                    broken_titles.append(question.title)
+    assert broken_titles == ([ON_ONE_CONNECTION[name]] if name else [])
+
+
+def test_a_connection_that_is_said_to_end_is_no_fault() -> None:
+    """Nor does the client wait for what will not come."""
+    findings = examined(planted.DEFECTS["closed-each-time"], Course.APPROVING.plan)
+    [goes_on] = [each for each in findings if each.expected == GOES_ON]
+    assert isinstance(goes_on.verdict, NotTried)
+    assert goes_on.verdict.needs == connection_questions.A_KEPT_CONNECTION

@@ -32,13 +32,13 @@ class Course(enum.Enum):
         replace(
             STEADY,
             notice=None,
-            started=11 * SECOND,
-            gap=11 * SECOND,
-            announced=11 * SECOND,
+            started=21 * SECOND,
+            gap=21 * SECOND,
+            announced=21 * SECOND,
         ),
         approves=False,
-        polls=660,
-        every=5 * SECOND,
+        polls=340,
+        every=10 * SECOND,
     )
     """Nothing is approved, and a round takes most of an hour."""
     AT_ONCE = Plan(AT_ONCE, approves=True, polls=40, every=5 * SECOND)

@@ -8,13 +8,12 @@ from forewarn.testing.conformance.verdicts import Failed
 from tests.support.planted import Backend, Defect
 from tests.support.planted.playing import BEGIN
 from tests.support.planted_client import PlantedClient
-from tests.support.planted_expected import Course
+from tests.support.planted_expected import Plan
 
 
-def examined(defect: Defect | None, course: Course) -> list[Finding]:
+def examined(defect: Defect | None, plan: Plan) -> list[Finding]:
     """Return what is found of a fresh server whose first request this is."""
     clock = VirtualClock(BEGIN)
-    plan = course.plan
     backend = Backend(defect, pace=plan.pace, clock=clock)
 
     def wait(by: Micros = SECOND) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 from forewarn.instants import MINUTE, Micros, describe_duration, format_http_date
 from forewarn.protocol.versions import VERSIONS
@@ -12,6 +13,7 @@ from forewarn.testing.conformance.documents import (
     approved_ids,
     describe,
     event_id,
+    is_busy,
     is_order,
     not_before,
     texts,
@@ -92,29 +94,36 @@ def _approved(seen: Transcript) -> Iterator[Approved]:
 
 
 def _approved_starts(seen: Transcript) -> Verdict:
+    """Judge what becomes of approved events.
+
+    One that goes without being Started may have been cancelled in this very moment, as
+    it may at any time (4.5). Two of different causes, and none that is Started, are no
+    chance.
+    """
+
     def witnesses() -> Iterator[Witness]:
+        gone: list[tuple[Approved, Step]] = []
         approved = list(_approved(seen))
-        any_started = any(each.started for each in approved)
         for each in approved:
             if each.started is not None:
                 exchanges = (each.post, each.started[0].document.exchange)
                 saw = f"{each.key} was approved, and is Started"
                 yield Witness(saw=saw, exchanges=exchanges)
-            elif any_started and not is_order(each.event):
-                # Others are Started as they should be, so this one may be cancelled.
-                continue
             elif (step := _vanished(each)) is not None:
-                wrong = f"{each.key} was approved, and removed without being shown "
-                yield Witness(
-                    saw=f"{each.key} was approved, and removed",
-                    exchanges=(each.post, *step.exchanges),
-                    complaint=f"{wrong}Started",
-                )
+                gone.append((each, step))
+        if any(each.started for each in approved):
+            return
+        for (one, step), (other, its) in combinations(gone, 2):
+            if not starts.is_same_cause(one.event, other.event):
+                wrong = f"{one.key} and {other.key} were approved, and removed without "
+                wrong += "being shown Started"
+                exchanges = (one.post, *step.exchanges, other.post, *its.exchanges)
+                yield Witness(saw=wrong, exchanges=exchanges, complaint=wrong)
 
     return judge(
         witnesses(),
         needs="--approve, and an event that is Started after its approval (others may "
-        "have to approve it too)",
+        "have to approve it too), or two that are removed without",
     )
 
 
@@ -138,7 +147,7 @@ def _vanished(approved: Approved) -> Step | None:
 def _takes_effect(seen: Transcript, *, together: bool) -> Verdict:
     """Judge approvals of what a user ordered for one VM: nobody else holds it.
 
-    Of several events in one approval each is judged, also those after the first.
+    What else is done to that VM does, for as long as it is Started. Of several events in one approval each is judged, also those after the first.
     """
 
     def witnesses() -> Iterator[Witness]:
@@ -153,15 +162,20 @@ def _takes_effect(seen: Transcript, *, together: bool) -> Verdict:
                 for shown, event in each.events_after()
                 if event.get("EventStatus") == "Scheduled"
             ]
-            waited = waits[-1].at - each.post.at if waits else 0
+            busy = [
+                shown.last.at
+                for shown in each.after
+                if is_busy(shown.document, each.event)
+            ]
+            waited = waits[-1].at - max([each.post.at, *busy]) if waits else 0
             if waited > START_WITHIN:
-                wrong = (
-                    f"{describe(each.event)} was approved{how}, and still Scheduled "
+                wrong = f"{describe(each.event)} was approved{how}, and still waits "
+                wrong += (
+                    f"{describe_duration(waited)} later, or after the last Started "
                 )
-                wrong += f"{describe_duration(waited)} later"
-                yield Witness(
-                    saw=wrong, exchanges=(each.post, waits[-1]), complaint=wrong
-                )
+                wrong += "event of its VM"
+                exchanges = (each.post, waits[-1])
+                yield Witness(saw=wrong, exchanges=exchanges, complaint=wrong)
             elif each.started and each.started[0].document.at < due - DATES_APART:
                 saw = f"{each.key} was approved{how}, and is Started before NotBefore"
                 exchanges = (each.post, each.started[0].document.exchange)

@@ -57,7 +57,16 @@ def _goes_on(inquiry: Inquiry) -> Verdict:
     return judge(_pairs(inquiry, *firsts), needs=A_KEPT_CONNECTION)
 
 
+def _need_kept(inquiry: Inquiry) -> None:
+    """Raise UntriedError unless two plain GETs are answered on one connection."""
+    plain = Sent(target=target())
+    exchanges = inquiry.ask_in_turn(plain, plain)
+    if [each.status for each in exchanges] != [HTTPStatus.OK, HTTPStatus.OK]:
+        raise UntriedError(A_KEPT_CONNECTION)
+
+
 def _bare_head(inquiry: Inquiry) -> Verdict:
+    _need_kept(inquiry)
     head = Sent(method="HEAD", target=target())
     return judge(_pairs(inquiry, head), needs=A_KEPT_CONNECTION)
 
@@ -66,6 +75,7 @@ def _bare_304(inquiry: Inquiry) -> Verdict:
     tag = inquiry.read().exchange.header("ETag")
     if tag is None:
         raise UntriedError("a document with an ETag")
+    _need_kept(inquiry)
     headers = (*METADATA, ("If-None-Match", tag))
     exchanges = inquiry.ask_in_turn(
         Sent(target=target(), headers=headers), Sent(target=target())

@@ -200,6 +200,17 @@ def is_order(event: Members) -> bool:
     )
 
 
+def is_busy(document: Document, event: Members) -> bool:
+    """Tell whether another event of a VM that it names is Started: it waits for that."""
+    names = set(texts(event.get("Resources")) or [])
+    return any(
+        other.get("EventStatus") == "Started"
+        and event_id(other) != event_id(event)
+        and not names.isdisjoint(texts(other.get("Resources")) or [])
+        for other in document.events
+    )
+
+
 def describe(event: Mapping[str, object]) -> str:
     """Return which event it is and how it stands, for a sentence."""
     names = ("EventType", "EventId", "EventStatus")

@@ -53,8 +53,9 @@ def of_step(step: Step) -> list[Start]:
     found: list[Start] = []
     for key, event in step.before.document.by_id.items():
         due = not_before(event)
+        others = after.events if step.is_single else ()
         now = after.by_id.get(key) or next(
-            (each for each in after.events if is_begun(event, each)), None
+            (each for each in others if is_begun(event, each)), None
         )
         if due is None or now is None or now.get("EventStatus") != "Started":
             continue

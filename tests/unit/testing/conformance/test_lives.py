@@ -87,6 +87,18 @@ def test_a_started_document_that_was_missed_is_no_cancellation() -> None:
     assert broken(story) == []
 
 
+def test_one_cancellation_may_come_with_the_approval() -> None:
+    """And so may all that is left of one rollout; where others start, it proves nothing."""
+    story = Story().show().show(event()).approve(1).show()
+    assert broken(story) == []
+    story.show(event(2, due=2000)).approve(2).show()
+    assert isinstance(judged(STARTED, story), NotTried)
+    story.show(event(3, due=2000, **FREEZE)).approve(3)
+    story.show(event(3, "Started", **FREEZE)).show()
+    assert isinstance(judged(STARTED, story), Passed)
+    assert broken(story) == []
+
+
 def test_a_cancellation_long_after_the_approval_is_the_platforms() -> None:
     story = Story().show().show(event()).approve(1).wait(61).show()
     assert isinstance(judged(STARTED, story), NotTried)
@@ -187,4 +199,28 @@ def test_escapes_as_dotnet_writes_them_are_compact() -> None:
         return replace(answer, body=answer.body.replace(b"user's", b"user\\u0027s"))
 
     story = Story(bend=escaped).show(event(Description="The user's order, at once"))
+    assert broken(story) == []
+
+
+def test_what_a_user_ordered_waits_for_what_is_done_to_its_vm() -> None:
+    """And for what is done to others it does not."""
+    order: dict[str, Any] = {"EventSource": "User"}
+    under_way = event(2, "Started", "Freeze")
+    busy = Story().show(event(**order), under_way).approve(1).wait(150)
+    assert isinstance(judged("an approval has an effect", busy), NotTried)
+    assert isinstance(judged("an approval has an effect", busy.wait(1500)), NotTried)
+    assert broken(busy) == []
+    free = busy.show(event(**order)).wait(150)
+    verdict = judged("an approval has an effect", free)
+    assert isinstance(verdict, Failed)
+    assert "still waits 2 m 31 s later" in verdict.witness.complaint
+    other = event(2, "Started", "Freeze", Resources=["vm_7"])
+    story = Story().show(event(**order), other).approve(1).wait(150)
+    assert isinstance(judged("an approval has an effect", story), Failed)
+
+
+def test_an_event_like_one_that_has_gone_unseen_is_another() -> None:
+    """Where documents were missed, the one may have ended and the other begun."""
+    story = Story().show(event(1, Description="x")).wait()
+    story.show(event(2, "Started", Description="x"), number=5)
     assert broken(story) == []
