@@ -5,12 +5,13 @@ import contextlib
 from pathlib import Path
 
 from forewarn.cli import files, link_local
+from forewarn.cli.durations import duration
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.screen import Lines
 from forewarn.cli.stopping import BY_SIGNAL, until_signal
 from forewarn.cli.words import Call
 from forewarn.clock import SystemClock
-from forewarn.instants import SECOND, describe_duration, parse_duration
+from forewarn.instants import SECOND, describe_duration
 from forewarn.metadata.server import Address
 from forewarn.problems import quoted
 from forewarn.protocol.errors import ForewarnError
@@ -22,11 +23,12 @@ from forewarn.sim.faults.file import read_faults
 from forewarn.sim.journal import Seen
 from forewarn.sim.news import News, What
 from forewarn.sim.places import Places, parse_places
+from forewarn.sim.programme import WAIT
 from forewarn.sim.recording import Moment, told
 from forewarn.sim.replay import Replay, load, vm_names
 from forewarn.sim.scenario import junit
 from forewarn.sim.scenario.model import Expected
-from forewarn.sim.scenario.verdicts import Outcome
+from forewarn.sim.scenario.verdicts import Outcome, length
 
 GRACE_SECONDS = 0.5
 """For requests under way when it ends."""
@@ -34,7 +36,7 @@ GRACE_SECONDS = 0.5
 PORTS_TRIED = 100
 """Ports that may be others' before no more are tried."""
 
-FORBIDDEN = ("scenario", "fleet", "admin")
+FORBIDDEN = ("scenario", "fleet", "admin", "name")
 """What a replay cannot have: there is no fleet behind it, and nothing to order."""
 
 
@@ -91,10 +93,10 @@ class _Replaying:
         if name := call.text("faults"):
             text, shown = files.read_text(name)
             self._faults = read_faults(text, name=shown)
-        try:
-            self._wait_seconds = parse_duration(call.text("wait")) / SECOND
-        except ValueError as error:
-            raise CommandError(Exit.USAGE, f"--wait: {error}") from error
+        wait = duration(call, "wait")
+        self._wait_seconds = (WAIT if wait is None else wait) / SECOND
+        self._start_after = duration(call, "start_after") or 0
+        self._timeout = duration(call, "timeout", is_positive=True)
         self._voice = Lines(is_json=call.flag("json"))
         self._clock = SystemClock()
         self._file = call.text("replay")
@@ -109,6 +111,7 @@ class _Replaying:
         stopped = until_signal()
         playing = Replay(self._recording, speed=self._speed, exact=self._exact)
         playing.on_moment = self._tell_moment
+        playing.start_after = self._start_after
         playing.journal.on_seen.append(self._tell_seen)
         try:
             await self._open(playing)
@@ -121,14 +124,22 @@ class _Replaying:
     async def _play(self, playing: Replay, stopped: "asyncio.Future[int]") -> int:
         wait_seconds = self._wait_seconds
         while True:
+            late = self._late(playing)
             playing.start(wait_seconds=wait_seconds)
             ticker = playing.ticker
             assert ticker is not None, "it was started"
-            await asyncio.wait({ticker, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {ticker, stopped, late}, return_when=asyncio.FIRST_COMPLETED
+            )
             if ticker.done():
                 # What ended it, should it be a fault of ours.
                 ticker.result()
-            self._judge(playing, is_over=ticker.done())
+            is_late = late.done() and not (ticker.done() or stopped.done())
+            late.cancel()
+            self._judge(playing, is_over=ticker.done(), is_late=is_late)
+            if is_late:
+                self._say(What.END, f"ended, failures {self._failures}")
+                return Exit.FAILED
             if stopped.done() or not self._loops:
                 break
             wait_seconds = 0.0
@@ -144,14 +155,40 @@ class _Replaying:
             return BY_SIGNAL + stopped.result()
         return Exit.FAILED if any(counts.values()) else Exit.DONE
 
-    def _judge(self, playing: Replay, *, is_over: bool) -> None:
+    def _late(self, playing: Replay) -> "asyncio.Future[None]":
+        """Return what is done when the recording has taken too long."""
+        loop = asyncio.get_running_loop()
+        late: asyncio.Future[None] = loop.create_future()
+        seconds = None if self._timeout is None else self._timeout / SECOND
+
+        def end() -> None:
+            if not late.done():
+                late.set_result(None)
+
+        def begin() -> None:
+            if seconds is not None:
+                loop.call_later(seconds, end)
+
+        playing.on_begin = begin
+        return late
+
+    def _judge(self, playing: Replay, *, is_over: bool, is_late: bool) -> None:
         """Tell what was found of the clients, and write it where it is wanted."""
+        cut = ""
+        if is_late:
+            limit = length(self._timeout or 0)
+            left = round((self._recording.length - playing.elapsed) / self._speed)
+            cut = (
+                f"it was not over within {limit} (--timeout), and waited for the rest "
+                f"of the recording: {describe_duration(left)}"
+            )
         result = replay_judging.judge(
             playing,
             name=Path(self._file).stem,
             file=self._file,
             expected=self._expected,
-            is_over=is_over,
+            is_over=is_over or is_late,
+            cut=cut,
         )
         self._failures += len(result.failures)
         if self._junit_file:

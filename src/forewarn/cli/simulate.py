@@ -6,17 +6,19 @@ import logging
 import math
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from forewarn.cli import files, link_local, output, replay
+from forewarn.cli.durations import duration
+from forewarn.cli.environ import with_variables
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.screen import Lines, Screen, Voice
 from forewarn.cli.stopping import BY_SIGNAL, until_signal
 from forewarn.cli.words import Call
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.values import is_loopback, split_listener
-from forewarn.instants import parse_duration
+from forewarn.fleet.values import is_loopback, name_fault, split_listener
 from forewarn.problems import listed
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import open_files
@@ -28,12 +30,15 @@ from forewarn.sim.news import Reporter, What
 from forewarn.sim.places import Places, parse_places
 from forewarn.sim.positions import ADMIN, Addresses
 from forewarn.sim.profiles import Profile
-from forewarn.sim.programme import Ground, Player, Programme, rounds_of
-from forewarn.sim.scenario import catalog, demands, junit, timeline
+from forewarn.sim.programme import WAIT, Ground, Player, Programme, rounds_of
+from forewarn.sim.scenario import casting, catalog, demands, junit, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.simulator import Simulator
 from forewarn.sim.terms import SPEED, Terms
+
+VARIABLES = "FOREWARN_SIMULATE_"
+"""What the variables begin with that stand for options."""
 
 SPEED_MIN = 0.001
 SPEED_MAX = 1_000_000
@@ -42,6 +47,7 @@ SPEED_MAX = 1_000_000
 
 def simulate(call: Call) -> int:
     """Serve simulated VMs; play scenarios to them."""
+    call = with_variables(call, VARIABLES, without=("list", "show"))
     if call.flag("list"):
         return _list(is_json=call.flag("json"))
     if name := call.text("show"):
@@ -82,6 +88,7 @@ def _simulate(call: Call) -> int:
     with _usage():
         ground, programme = _ground(call), _programme(call)
         _check_fleets(ground, programme)
+        programme = replace(programme, rounds=tuple(map(ground.cast, programme.rounds)))
         addresses = _addresses(call)
         first = programme.rounds[0] if programme.rounds else ()
         terms = ground.terms(first)
@@ -270,7 +277,12 @@ def _ground(call: Call) -> Ground:
     fleet = ""
     if name := call.text("fleet"):
         fleet, shown = files.read_text(name)
-        read_fleet(fleet, name=shown)
+        if not read_fleet(fleet, name=shown).vms:
+            raise CommandError(
+                Exit.USAGE,
+                f"the fleet {shown} has no VMs",
+                hint="add [[host]] and [[vm]], or leave --fleet out for the usual VMs",
+            )
     faults = ()
     if name := call.text("faults"):
         text, shown = files.read_text(name)
@@ -279,14 +291,33 @@ def _ground(call: Call) -> Ground:
         vms=_vms(call.text("vms")),
         fleet=fleet,
         speed=_speed(call.text("speed")),
-        profile=Profile(call.text("profile")),
+        profile=Profile(call.text("profile") or Profile.LENIENT.value),
         faults=faults,
+        names=_names(call),
     )
+
+
+def _names(call: Call) -> tuple[str, ...]:
+    """Return the names of VMs by hand."""
+    names = call.texts("name")
+    if names and call.flag("replay"):
+        raise CommandError(Exit.USAGE, "--name and --replay do not go together")
+    casting.check_names(names)
+    for name in names:
+        if wrong := name_fault(name):
+            raise CommandError(Exit.USAGE, f"--name: {wrong}")
+    vms = _vms(call.text("vms"))
+    if vms is not None and vms < len(names):
+        raise CommandError(
+            Exit.USAGE,
+            f"--vms {vms} has no VM for the name {names[vms]!r}",
+            hint=f"write --vms {len(names)}, or leave it out",
+        )
+    return tuple(names)
 
 
 def _check_fleets(ground: Ground, programme: Programme) -> None:
     """Refuse a fleet that nothing would be played on."""
-    said = "--vms" if ground.vms else "--fleet" if ground.fleet else ""
     if ground.vms and ground.fleet:
         raise CommandError(
             Exit.USAGE,
@@ -294,12 +325,12 @@ def _check_fleets(ground: Ground, programme: Programme) -> None:
             hint="leave one of them out",
         )
     played = [scenario for together in programme.rounds for scenario in together]
-    if said and played and all(scenario.fleet.text for scenario in played):
+    if ground.vms and played and all(scenario.fleet.text for scenario in played):
         names = {scenario.name: scenario for scenario in played}
         brings = "brings its" if len(names) == 1 else "bring their"
         raise CommandError(
             Exit.USAGE,
-            f"{said} says nothing: {listed(names)} {brings} own fleet",
+            f"--vms says nothing: {listed(names)} {brings} own fleet",
             hint="leave it out; `--show` prints a scenario with its fleet, to be changed",
         )
 
@@ -309,10 +340,6 @@ def _programme(call: Call) -> Programme:
         tuple(_scenario(word) for word in words)
         for words in rounds_of(call.texts("scenario"))
     ]
-    try:
-        wait = parse_duration(call.text("wait"))
-    except ValueError as error:
-        raise CommandError(Exit.USAGE, f"--wait: {error}") from error
     if call.flag("loop") and not rounds:
         raise CommandError(Exit.USAGE, "--loop needs a scenario that is played again")
     return Programme(
@@ -320,7 +347,9 @@ def _programme(call: Call) -> Programme:
         expected=Expected(call.text("expect") or Expected.SCENARIO.value),
         loops=call.flag("loop"),
         stays=call.flag("stay"),
-        wait=wait,
+        wait=WAIT if (wait := duration(call, "wait")) is None else wait,
+        start_after=duration(call, "start_after") or 0,
+        timeout=duration(call, "timeout", is_positive=True),
     )
 
 

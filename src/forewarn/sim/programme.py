@@ -4,6 +4,7 @@ Each round begins a world of its own at the same addresses, and waits until a cl
 has asked for its events: before that, nobody would be told of them.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,19 +12,25 @@ from forewarn.fleet.file import read_fleet
 from forewarn.instants import SECOND, Micros, describe_duration
 from forewarn.problems import listed
 from forewarn.protocol.errors import BadRequestError
+from forewarn.sim import fleets
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.news import Reporter, What
 from forewarn.sim.profiles import Profile
+from forewarn.sim.scenario import casting, rehearsal
 from forewarn.sim.scenario.judging import waited_for
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner, summary
 from forewarn.sim.scenario.setup import setup_for
 from forewarn.sim.scenario.time import RunningTime
+from forewarn.sim.scenario.verdicts import length
 from forewarn.sim.simulator import Simulator
 from forewarn.sim.terms import SPEED, Terms, usual_setup
 
 TOGETHER = "+"
 """Between two scenarios on the command line: at once."""
+
+CUT = "it was cut short before its end"
+"""Of the scenarios that a signal ends."""
 
 WAIT: Micros = 60 * SECOND
 """For a client to ask, before a scenario begins without one."""
@@ -41,9 +48,32 @@ class Ground:
     """None: what a scenario's name or file says, and else SPEED."""
     profile: Profile = Profile.LENIENT
     faults: tuple[Playbook, ...] = ()
+    names: tuple[str, ...] = ()
+    """Of the first VMs; of a fleet file, those that play the first roles."""
+
+    def cast(self, scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
+        """Return the scenarios of a round as they are played on this ground.
+
+        Raises RefusedError where a fleet cannot play one of them. Must not be called
+        on a running event loop.
+        """
+        if self.fleet:
+            return tuple(
+                rehearsal.playable(each, self.fleet, names=self.names)
+                for each in scenarios
+            )
+        if not self.names:
+            return tuple(scenarios)
+        wanted = [scenario.fleet.vms or 0 for scenario in scenarios]
+        number = self.vms or max(fleets.VMS, *wanted, len(self.names))
+        return tuple(
+            casting.with_names(each, self.names, vms=number) for each in scenarios
+        )
 
     def terms(self, scenarios: Sequence[Scenario]) -> Terms:
         """Return how the world of these scenarios begins; of none: one that waits.
+
+        They are as `cast` has returned them.
 
         Raises RefusedError where they cannot share one.
         """
@@ -51,13 +81,17 @@ class Ground:
             setup = setup_for(
                 scenarios, vms=self.vms, speed=self.speed, usual_speed=SPEED
             )
-            own = any(scenario.fleet.text for scenario in scenarios)
         else:
-            setup = usual_setup(self.vms, speed=self.speed or SPEED)
-            own = False
-        if self.fleet and not own:
-            setup = replace(setup, fleet=self.fleet)
-        return Terms(setup=setup, profile=self.profile, faults=self.faults)
+            number = self.vms or max(fleets.VMS, len(self.names))
+            setup = usual_setup(number, speed=self.speed or SPEED)
+            if self.fleet:
+                setup = replace(setup, fleet=self.fleet)
+            elif self.names:
+                named, _ = casting.named_text(setup.fleet, self.names)
+                setup = replace(setup, fleet=named)
+        return Terms(
+            setup=setup, profile=self.profile, faults=self.faults, first=self.names
+        )
 
     def places(self, rounds: Sequence[Sequence[Scenario]]) -> int:
         """Return how many positions these rounds need, one after the other."""
@@ -93,6 +127,10 @@ class Programme:
     """How much is demanded of clients."""
     wait: Micros = WAIT
     """How long a round waits for a client to ask for its events; 0: not at all."""
+    start_after: Micros = 0
+    """How long a round waits after that, before its first step."""
+    timeout: Micros | None = None
+    """How long a round may take from its first step; None: as long as it takes."""
 
 
 def rounds_of(words: Sequence[str]) -> list[list[str]]:
@@ -165,7 +203,6 @@ class Player:
 
     async def _round(self, scenarios: Sequence[Scenario]) -> list[Result]:
         reporter, stage = self._reporter, self._simulator.stage
-        names = ", ".join(scenario.name for scenario in scenarios)
         runner = Runner(
             stage,
             RunningTime(stage),
@@ -173,7 +210,26 @@ class Player:
             expected=self._programme.expected,
             addresses=self._simulator.addresses,
         )
+        try:
+            results = await self._played(runner, scenarios)
+        except asyncio.CancelledError:
+            # What was found until then counts, in the report above all.
+            cut = runner.cut_short(scenarios, CUT)
+            self.results = [*self.results, *cut]
+            raise
+        finally:
+            self._simulator.playing = ""
+        for result in results:
+            self._tell(result)
+        return results
+
+    async def _played(
+        self, runner: Runner, scenarios: Sequence[Scenario]
+    ) -> list[Result]:
+        reporter, timeout = self._reporter, self._programme.timeout
+        names = ", ".join(scenario.name for scenario in scenarios)
         await self._wait_for_clients(runner, scenarios, names)
+        await self._start_after(names)
         terms = self._simulator.terms
         reporter.say(
             What.BEGIN,
@@ -182,11 +238,24 @@ class Player:
             speed=terms.setup.speed,
         )
         self._simulator.playing = names
-        results = await runner.run_together(scenarios)
-        self._simulator.playing = ""
-        for result in results:
-            self._tell(result)
-        return results
+        try:
+            async with asyncio.timeout(None if timeout is None else timeout / SECOND):
+                return await runner.run_together(scenarios)
+        except TimeoutError:
+            assert timeout is not None, "something else has timed out"
+            why = "; ".join(runner.waits_for()) or "the time of its next step"
+            sentence = f"it was not over within {length(timeout)} (--timeout)"
+            return runner.cut_short(scenarios, f"{sentence}, and waited for: {why}")
+
+    async def _start_after(self, names: str) -> None:
+        after = self._programme.start_after
+        if after:
+            self._reporter.say(
+                What.WAITING,
+                f"{names} begins in {describe_duration(after)}",
+                wait_seconds=after / SECOND,
+            )
+            await asyncio.sleep(after / SECOND)
 
     async def _wait_for_clients(
         self, runner: Runner, scenarios: Sequence[Scenario], names: str
@@ -216,6 +285,8 @@ class Player:
         scenario = result.scenario
         why = "".join(
             f"; {scenario.file}:{failure.line}: {failure.sentence}"
+            if failure.line
+            else f"; {failure.sentence}"
             for failure in result.failures
         )
         what = What.FAILED if result.failures else What.PASSED

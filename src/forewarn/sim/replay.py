@@ -145,6 +145,9 @@ class Replay:
         self._alarm = asyncio.Event()
         self.on_moment: Callable[[Moment], None] = lambda _moment: None
         """Told of each moment when it is served."""
+        self.on_begin: Callable[[], None] = lambda: None
+        """Told when the recording begins."""
+        self.start_after: Micros = 0  # how much longer the first answer stands
 
     async def open(self, vm: str, *, host: str = "127.0.0.1", port: int = 0) -> Address:
         """Listen for a VM; return where. Raises OSError. All VMs are served alike."""
@@ -188,7 +191,10 @@ class Replay:
         self._shown = None
         self._serve(_BLANK)
         self.settle()
+        if self.start_after:
+            self._put_off(self.start_after)
         self._alarm.set()
+        self.on_begin()
 
     async def stop(self, *, grace_seconds: float = 0.0) -> None:
         """Stop serving; requests under way have the grace."""

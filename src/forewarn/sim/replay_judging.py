@@ -110,9 +110,18 @@ def _finding(what: str, verdict: Verdict) -> Finding:
 
 
 def judge(
-    replay: Replay, *, name: str, file: str, expected: Expected, is_over: bool
+    replay: Replay,
+    *,
+    name: str,
+    file: str,
+    expected: Expected,
+    is_over: bool,
+    cut: str = "",
 ) -> Result:
-    """Return what was found of the clients of a replay, as of a scenario."""
+    """Return what was found of the clients of a replay, as of a scenario.
+
+    `cut`: why it had to end before its end, which is an error.
+    """
     facts = Facts(
         recording=replay.recording,
         events=replay.events.all,
@@ -121,6 +130,9 @@ def judge(
         is_over=is_over,
     )
     found = findings(facts, expected)
+    if cut:
+        verdict = Verdict(outcome=Outcome.ERROR, sentence=cut)
+        found.append(_finding("the recording comes to its end", verdict))
     if not found:
         why = "nothing is expected of clients"
         if expected is not Expected.NONE:
@@ -129,6 +141,6 @@ def judge(
     return Result(
         scenario=Scenario(name=name, file=file, description="", steps=()),
         findings=tuple(found),
-        took=round(replay.elapsed / replay.speed),
+        took=max(round(replay.elapsed / replay.speed), 0),
         expected=expected,
     )

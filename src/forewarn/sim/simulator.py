@@ -81,7 +81,7 @@ class Simulator:
     async def start(self) -> None:
         """Listen for VMs and operators; raises StartError, and nothing is left."""
         try:
-            self._positions.begin(await self._reserve(self.stage))
+            self._positions.begin(await self._reserve(self.stage, self.terms))
             _raise_first(await self._serve())
             self.stage.begin()
             await self._serve_operators()
@@ -123,7 +123,7 @@ class Simulator:
         async with self._changing:
             stage = self._staged(terms)
             try:
-                wanted = await self._reserve(stage)
+                wanted = await self._reserve(stage, terms)
             except BaseException:
                 await stage.end()
                 raise
@@ -144,13 +144,15 @@ class Simulator:
         stage.on_publish = self._published
         return stage
 
-    async def _reserve(self, stage: Stage) -> list[str]:
+    async def _reserve(self, stage: Stage, terms: Terms) -> list[str]:
         """Have a position for each VM that needs one; return those VMs in order.
 
         Raises StartError, RefusedError.
         """
         listeners = await stage.desk.read(vms.listeners)
+        places = {vm: place for place, vm in enumerate(terms.first)}
         wanted = [vm for vm, listener in listeners.items() if not listener]
+        wanted.sort(key=lambda vm: places.get(vm, len(places)))
         await self._positions.reserve(max(len(wanted), self._places))
         return wanted
 

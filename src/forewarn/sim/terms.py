@@ -35,6 +35,8 @@ class Terms:
     profile: Profile = Profile.LENIENT
     faults: tuple[Playbook, ...] = ()
     """What is wrong with answers from the beginning."""
+    first: tuple[str, ...] = ()
+    """VMs that are at the first addresses, in this order; the others follow."""
 
     def staged(self, clock: Clock) -> Stage:
         """Return a stage that begins so; it listens nowhere, and nothing runs yet.

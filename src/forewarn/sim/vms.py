@@ -4,7 +4,6 @@ What is, is written as a fleet file; a VM is put in or taken out; and the file i
 applied, as an operator would. So what is wrong is found where all fleets are read.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,10 +18,9 @@ from forewarn.fleet.values import name_fault
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.sim import fleet_text, fleets
 from forewarn.sim.fleet_text import Tables
+from forewarn.sim.natural import counted
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-
-_NUMBER = re.compile(r"([0-9]{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +41,12 @@ class NewVm:
 
 def in_order(reader: Reader) -> list[Vm]:
     """Return every VM, also deleted ones, as people count: web_2 before web_10."""
-    return sorted(every(reader, kinds.ALL_VMS), key=lambda vm: _counted(vm.name))
+    return sorted(every(reader, kinds.ALL_VMS), key=lambda vm: counted(vm.name))
 
 
-def _counted(name: str) -> list[tuple[int, str]]:
-    """Return what sorts names by the numbers in them."""
-    parts = _NUMBER.split(name)
-    return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)]
+def fleet_now(reader: Reader) -> str:
+    """Return the fleet as it is, as a file has it."""
+    return fleet_text.write(_tables(reader))
 
 
 def listeners(reader: Reader) -> Mapping[str, str]:

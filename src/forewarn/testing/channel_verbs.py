@@ -56,6 +56,7 @@ class Worlds:
             scenario=message.text("scenario", ""),
             expect=_expect(message),
             replay=message.text("replay", ""),
+            names=message.texts("names"),
         )
         if message.world in self._worlds:
             self._worlds.pop(message.world).close()
@@ -337,7 +338,7 @@ VERBS: Mapping[str, Verb] = {
         keys=(
             *("vms", "together", "fleet", "clock", "speed", "settings", "profile"),
             *("but", "enabled", "seed", "faults", "scenario", "expect"),
-            "replay",
+            *("replay", "names"),
         ),
         run=_world,
     ),

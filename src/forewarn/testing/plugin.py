@@ -20,7 +20,7 @@ REPORTER = "forewarn-reporter"
 _HELP = (
     f"{MARK}(vms=3, *, together=False, fleet='', clock='machine', speed=None, "
     "settings={}, profile='lenient', but=(), enabled=True, seed=None, faults='', "
-    "scenario='', expect='scenario', replay=''): "
+    "scenario='', expect='scenario', replay='', names=()): "
     "the world that the fixture scheduled_events gives (forewarn)"
 )
 

@@ -1,6 +1,8 @@
 """The words of `simulate --replay`: what goes together, and what does not."""
 
+import json
 import xml.etree.ElementTree as ET
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.support import recordings
         (["live-migration"], "--replay and a scenario do not go together"),
         (["--fleet", "f.toml"], "--replay and --fleet do not go together"),
         (["--profile", "real"], "--replay and --profile real do not go together"),
+        (["--name", "a"], "--replay and --name do not go together"),
         (["--speed", "0"], "--speed: must be 0.001 to"),
         ([], "no.jsonl cannot be read: No such file or directory"),
     ],
@@ -108,3 +111,31 @@ def test_what_was_not_approved_fails(
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (
         *("2", "1", "1"),
     )
+
+
+def test_a_replay_that_takes_too_long_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recordings.write(tmp_path / "life.jsonl", played(seconds=600))
+    report = tmp_path / "report.xml"
+    words = ["--replay", str(file), "--wait", "0s", "--expect", "none"]
+    words += ["--timeout", "200ms", "--junit", str(report)]
+    assert main(["simulate", *words]) == 1
+    [error] = ET.parse(report).getroot().iter("error")
+    said = str(error.get("message"))
+    assert said.startswith("it was not over within 0.2 s (--timeout), and waited for")
+    assert "the rest of the recording: " in said
+    assert said in capsys.readouterr().out
+
+
+def test_a_replay_goes_on_later_where_the_user_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recordings.write(tmp_path / "life.jsonl", played((0.1, STILL), seconds=0.2))
+    words = ["--replay", str(file), "--wait", "0s", "--expect", "none", "--json"]
+    assert main(["simulate", *words, "--start-after", "500ms"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    first, second = (
+        datetime.fromisoformat(each["time"]) for each in told if each["what"] == "event"
+    )
+    assert (second - first).total_seconds() >= 0.55

@@ -151,7 +151,7 @@ def test_it_begins_again(sim: Run) -> None:
         ("--vms 5 spot-preemption", "--vms says nothing: spot-preemption brings its"),
         (
             "--fleet FLEET spot-preemption terminate-one",
-            "--fleet says nothing: spot-preemption, terminate-one bring their own fleet",
+            "spot-preemption cannot be played on this fleet: no VM of it can be spot_0",
         ),
         ("--fleet FLEET --vms 5", "--vms says nothing beside --fleet"),
         ("live-migratoin", "there is no scenario"),

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.protocol.errors import BadRequestError
+from forewarn.instants import MINUTE
+from forewarn.protocol.errors import BadRequestError, RefusedError
 from forewarn.sim.profiles import Profile
 from forewarn.sim.programme import Ground, rounds_of
-from forewarn.sim.scenario import catalog
-from forewarn.sim.scenario.model import Expected
+from forewarn.sim.scenario import catalog, timeline
+from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
 from forewarn.sim.scenario.time import TurnedTime
@@ -59,9 +60,14 @@ def test_a_name_may_bring_its_speed_unless_another_is_asked_for() -> None:
 def test_a_fleet_of_ones_own_takes_the_place_of_the_usual_one() -> None:
     text = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
     ground = Ground(fleet=text)
-    assert ground.terms([catalog.find("live-migration")]).setup.fleet == text
+    assert ground.terms([]).setup.fleet == text
+    for name in ("host-agent-maintenance", "user-reboot"):
+        cast = ground.cast([catalog.find(name)])
+        assert ground.terms(cast).setup.fleet == text
     own = catalog.find("other-tenant")
-    assert ground.terms([own]).setup.fleet == own.fleet.text
+    with pytest.raises(RefusedError, match="cannot be played on this fleet"):
+        ground.cast([own])
+    assert Ground().terms([own]).setup.fleet == own.fleet.text
 
 
 def documented() -> list[str]:
@@ -82,3 +88,13 @@ async def test_what_documents_play_at_once_can_be_played(words: str) -> None:
         runner = Runner(stage, TurnedTime(stage), expected=Expected.NONE)
         for result in await runner.run_together(scenarios):
             assert not result.failures
+
+
+@pytest.mark.parametrize("scenario", catalog.scenarios(), ids=lambda each: each.name)
+@in_loop
+async def test_every_scenario_is_over_in_two_minutes_whatever_clients_do(
+    scenario: Scenario,
+) -> None:
+    setup = Ground().terms([scenario]).setup
+    # Nobody approves, so that everything takes as long as it can.
+    assert await timeline.length(scenario, setup) < 2 * MINUTE

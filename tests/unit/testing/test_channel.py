@@ -420,3 +420,11 @@ def test_every_verb_is_documented_with_its_keys() -> None:
     rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", verbs, re.MULTILINE)
     told = {verb: tuple(re.findall(r"`(\w+)`", keys)) for verb, keys in rows}
     assert told == {name: verb.keys for name, verb in VERBS.items()}
+
+
+def test_a_world_s_vms_have_the_names_that_the_program_gives_them() -> None:
+    told: list[str] = []
+    begin = {"do": "world", "names": ["zeus", "alpha"], "scenario": "user-reboot"}
+    channel.serve([json.dumps({**begin, "expect": "none"})], told.append)
+    [answer] = map(json.loads, told)
+    assert [vm["name"] for vm in answer["vms"]] == ["zeus", "alpha", "web_2"]

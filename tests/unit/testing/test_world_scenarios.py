@@ -15,6 +15,8 @@ from forewarn.testing.kit.setup import ExpectName
 from tests.support.processes import eventually
 from tests.support.programs import Program
 
+EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
+
 
 def test_a_scenario_runs_beside_the_test() -> None:
     with (
@@ -169,3 +171,70 @@ def test_a_scenario_is_waited_for_as_long_as_it_takes(
                 world.wait_for_scenario(timeout=0)
             assert world.wait_for_scenario().passed
             assert world.run_scenario(file).passed
+
+
+SOLO = '[[host]]\nname = "box"\n[[vm]]\nname = "solo"\nhost = "box"\n'
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lead"),
+    [
+        ({"names": "my-host"}, "my-host"),
+        ({"names": ["zeus", "alpha"]}, "zeus"),
+        ({"names": ["my-host"], "vms": 5}, "my-host"),
+        ({"fleet": SOLO}, "solo"),
+        ({"fleet": SOLO, "names": ["solo"]}, "solo"),
+    ],
+)
+def test_a_scenario_is_about_whom_the_test_names(
+    wanted: dict[str, Any], lead: str
+) -> None:
+    with ScheduledEvents(scenario="user-reboot", clock="virtual", **wanted) as world:
+        assert world.vms[0].name == lead
+        with Program(world.vm(lead).url, lead).running():
+            assert world.wait_for_scenario().passed
+            # Another one finds its VMs by itself.
+            assert world.run_scenario("host-agent-maintenance").passed
+
+
+def test_names_are_for_worlds_without_a_scenario_too() -> None:
+    with ScheduledEvents(names=["zeus", "alpha"]) as world:
+        assert [vm.name for vm in world.vms] == ["zeus", "alpha", "web_2"]
+        assert world.vm("zeus").reboot().status == "Scheduled"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"names": ["a", "a"]}, "the name 'a' is given twice"),
+        ({"names": ["a b"]}, "must not contain blanks"),
+        ({"names": ["a", "b"], "vms": 1}, "there are 2 names for 1 VMs"),
+        ({"names": ["a"], "fleet": SOLO}, "names say nothing beside a fleet"),
+        (
+            {"names": ["a"], "fleet": SOLO, "scenario": "user-reboot"},
+            "there is no VM 'a' in the fleet",
+        ),
+        (
+            {"fleet": SOLO, "scenario": "spot-preemption"},
+            "spot-preemption cannot be played on this fleet",
+        ),
+    ],
+)
+def test_names_that_cannot_be_are_refused(wanted: dict[str, Any], said: str) -> None:
+    with pytest.raises(RefusedError, match=said):
+        ScheduledEvents(**wanted)
+
+
+def test_a_scenario_that_is_not_over_in_time_says_what_it_waits_for() -> None:
+    with ScheduledEvents(scenario="user-reboot", speed=1) as world:
+        world.vms[0].fault("500 x1")
+        HttpClient(world.vms[0].url, timeout_seconds=5).ask("GET", EVENTS)
+        HttpClient(world.vms[0].url, timeout_seconds=5).ask("GET", EVENTS)
+        eventually(lambda: world.events, bool)
+        with pytest.raises(NotSeenError) as unseen:
+            world.wait_for_scenario(timeout=0.2)
+        said = str(unseen.value)
+        assert "user-reboot was not over within 0.2 s, and waited for: " in said
+        assert "web_0 approves each event that names it" in said
+        assert "reboot of vm web_0 is Noticed" in said
+        world.close()

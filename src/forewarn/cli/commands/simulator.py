@@ -14,7 +14,9 @@ SIMULATE = Command(
     "a + stands between them. Each begins when a VM has asked for its events. It ends when "
     "the last is over; the status is 1 if an expectation was not met, or if --profile "
     "strict has found a deviation. Without a scenario it serves, and waits for orders: "
-    "all commands of the service work, and those of `forewarn sim`.",
+    "all commands of the service work, and those of `forewarn sim`. A variable such as "
+    "FOREWARN_SIMULATE_SPEED stands for the option --speed, where that is not given; "
+    "FOREWARN_SIMULATE_SCENARIO for the words.",
     run="forewarn.cli.simulate:simulate",
     options=(
         Option(
@@ -41,10 +43,18 @@ SIMULATE = Command(
             "its own fleet keeps it.",
         ),
         Option(
+            name="--name",
+            metavar="VM",
+            repeated=True,
+            help="The name of the VM that the scenario is about, at the first address; "
+            "given again, that of the second, and so on. With --fleet: which of its VMs.",
+        ),
+        Option(
             name="--fleet",
             metavar="FILE",
-            help="A fleet file, for the usual fleet. A scenario that brings its own "
-            "keeps it.",
+            help="A fleet file, instead of the usual fleet or that of a scenario. VMs "
+            "of it play the roles of a scenario: those of its names, if they can, or "
+            "the first that can. Where there is none, nothing is begun.",
         ),
         Option(
             name="--listen",
@@ -71,7 +81,6 @@ SIMULATE = Command(
         Option(
             name="--profile",
             choices=("real", "strict", "lenient"),
-            default="lenient",
             help="real: slow to begin, and 429 above 5 requests a second. strict: each "
             "deviation of a client is told, and the status is 1 then. lenient, if it "
             "is not given: neither.",
@@ -103,7 +112,6 @@ SIMULATE = Command(
         Option(
             name="--expect",
             choices=("scenario", "asked", "approved", "none"),
-            default="scenario",
             help="How much is demanded of your program. scenario, if it is not given: "
             "what the scenario says. asked: only that it asks for its events. approved: "
             "that it asks, and approves each event that names its VM before NotBefore. "
@@ -113,9 +121,21 @@ SIMULATE = Command(
         Option(
             name="--wait",
             metavar="DURATION",
-            default="1m",
             help="How long a scenario waits for a VM to ask for its events; 1m if it is "
             "not given, 0s begins at once.",
+        ),
+        Option(
+            name="--start-after",
+            metavar="DURATION",
+            help="How long a scenario waits after that, before its first step, such as "
+            "10s, by the clock, whatever the speed. Also for a --replay.",
+        ),
+        Option(
+            name="--timeout",
+            metavar="DURATION",
+            help="How long a scenario or a --replay may take from its beginning, by the "
+            "clock. One that is not over by then fails, and says what it waited for. "
+            "Without it, a scenario takes as long as it takes.",
         ),
         Option(
             name="--link-local",
@@ -142,6 +162,7 @@ SIMULATE = Command(
         "forewarn simulate",
         "forewarn simulate spot-preemption --speed 1",
         "forewarn simulate live-migration + user-reboot redeploy --profile strict",
+        "forewarn simulate user-reboot --name my-host --start-after 10s --timeout 5m",
         "forewarn simulate mine.toml --junit report.xml --json",
         "forewarn simulate --replay maintenance.jsonl --speed 10",
     ),

@@ -12,12 +12,20 @@ from dataclasses import dataclass, replace
 
 from forewarn.instants import DAY, SECOND, Micros
 from forewarn.metadata.server import Address
+from forewarn.problems import listed
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import ENDED_STATES, CallState
+from forewarn.sim.scenario import open_work
 from forewarn.sim.scenario.client_log import ClientLog
 from forewarn.sim.scenario.doing import Hand
 from forewarn.sim.scenario.expect import Facts, judge
-from forewarn.sim.scenario.judging import ClientJudge, Judged, may_begin
+from forewarn.sim.scenario.judging import (
+    NO_CLIENT,
+    ClientJudge,
+    Judged,
+    may_begin,
+    waited_for,
+)
 from forewarn.sim.scenario.model import (
     OF_CLIENTS,
     Expect,
@@ -143,6 +151,50 @@ class Runner:
     def undecided(self) -> Sequence[str]:
         """Return what of clients is open in everything that this runner has begun."""
         return [what for run in self._runs for what in run.undecided()]
+
+    def waits_for(self) -> Sequence[str]:
+        """Return what keeps everything that this runner has begun, in words.
+
+        It is what clients have yet to do, and the operations that have not ended.
+        """
+        clients: list[str] = []
+        for run in self._runs:
+            needed = listed(waited_for(run.scenario)) or "any VM"
+            nobody = f"a client that asks for the events of {needed}"
+            clients += [nobody if w == NO_CLIENT else w for w in run.undecided()]
+        engine = self._stage.engine
+        made = [each for run in self._runs for each in run.hand.all_operations()]
+        work = engine.read(lambda reader: open_work.told(reader, made, now=engine.now))
+        return [*clients, *work]
+
+    def cut_short(self, scenarios: Sequence[Scenario], why: str) -> list[Result]:
+        """Return the results of scenarios that did not come to their end.
+
+        What was found so far stays, and that they were cut is an error.
+        """
+        runs = {run.scenario.name: run for run in self._runs}
+        results: list[Result] = []
+        for scenario in scenarios:
+            run = runs.get(scenario.name)
+            took = 0 if run is None else self._time.now() - run.start
+            cut = Finding(
+                line=0,
+                what="the scenario comes to its end",
+                outcome=Outcome.ERROR,
+                sentence=why,
+                at=took,
+                took=took,
+            )
+            before = () if run is None else run.findings
+            results.append(
+                Result(
+                    scenario=scenario,
+                    findings=(*before, cut),
+                    took=took,
+                    expected=self.expected,
+                )
+            )
+        return results
 
     @property
     def has_begun(self) -> bool:
@@ -310,7 +362,7 @@ class _Run:
         self.began = hand.now
         self.findings: list[Finding] = []
         self._time = time
-        self._scenario = scenario
+        self.scenario = scenario
         self._tell = tell
         self._judge = judge
 
@@ -379,7 +431,7 @@ class _Run:
             took=took,
         )
         self.findings.append(finding)
-        self._tell(_WORDS[finding.outcome] + _sentence_of(self._scenario, finding))
+        self._tell(_WORDS[finding.outcome] + _sentence_of(self.scenario, finding))
 
 
 _WORDS: Mapping[Outcome, str] = {

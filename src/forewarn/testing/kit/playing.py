@@ -6,13 +6,14 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from forewarn.instants import SECOND, Micros
-from forewarn.sim.scenario import catalog, timeline
+from forewarn.sim.scenario import casting, catalog, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.judging import NO_CLIENT
 from forewarn.sim.scenario.model import Expected, Order, Scenario
 from forewarn.sim.scenario.run import Finding, Result, Runner
 from forewarn.sim.scenario.time import RunningTime, TurnedTime
 from forewarn.sim.stage import Stage
+from forewarn.sim.vms import fleet_now
 from forewarn.sim.world import World
 from forewarn.testing.kit import telling
 from forewarn.testing.kit.core import Core
@@ -75,7 +76,7 @@ class Playing:
         """Wait on the loop for its end; raise NotSeenError if it fails."""
         __tracebackhide__ = True
         begun = asyncio.wrap_future(self._begun)
-        await _over(self._core, self._scenario, begun, timeout)
+        await _over(self._core, self._scenario, self._runner, begun, timeout)
         result = self._begun.result()
         _judge(self._core, result.scenario, result.failures)
         return result
@@ -130,10 +131,13 @@ async def run(
 ) -> Result:
     """Run a scenario to its end, on the loop; raise NotSeenError if it fails."""
     __tracebackhide__ = True
+    # What the scenario is about is who can play it in this world.
+    fleet = core.engine.read(fleet_now)
+    scenario = next(casting.casts(scenario, fleet, order=core.addresses()))
     running = runner(core.stage, expect, since=core.engine.now)
     playing = asyncio.ensure_future(play(running, scenario))
     try:
-        await _over(core, scenario, playing, timeout)
+        await _over(core, scenario, running, playing, timeout)
     finally:
         if not playing.done():
             playing.cancel()
@@ -146,6 +150,7 @@ async def run(
 async def _over(
     core: Core,
     scenario: Scenario,
+    runner: Runner,
     playing: asyncio.Future[Result],
     timeout: Length | None,
 ) -> None:
@@ -160,6 +165,8 @@ async def _over(
         await asyncio.wait([playing], timeout=more)
     if not playing.done():
         sentence = f"scenario {scenario.name} was not over within {seconds:g} s"
+        if why := runner.waits_for():
+            sentence += f", and waited for: {'; '.join(why)}"
         raise telling.failure(core, sentence, vms=[])
 
 

@@ -39,9 +39,17 @@ def recording_of(wanted: Wanted) -> Recording:
 
     Raises RefusedError for what a replay cannot have, and RecordingError.
     """
-    for name in ("together", "fleet", "settings", "enabled", "seed", "scenario"):
+    for name in (
+        "together",
+        "fleet",
+        "settings",
+        "enabled",
+        "seed",
+        "scenario",
+        "names",
+    ):
         said = getattr(wanted, name)
-        if said not in (None, "", {}) and said is not False:
+        if said not in (None, "", {}, ()) and said is not False:
             raise RefusedError(
                 f"{name} and replay do not go together", hint="leave one of them out"
             )

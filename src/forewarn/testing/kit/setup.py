@@ -5,21 +5,23 @@ Settings are the service's own, read by its own reader, so a test says
 settings of its own; what a test says goes before them.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from forewarn.fleet.model import Vm, VmState
+from forewarn.fleet.values import name_fault
 from forewarn.protocol.errors import RefusedError
 from forewarn.service.listening import StartError
 from forewarn.service.options import OPTIONS
 from forewarn.sim import fleets, profiles
 from forewarn.sim.engine import Engine
 from forewarn.sim.profiles import Profile
+from forewarn.sim.scenario import casting
 from forewarn.sim.scenario import setup as scenario_setup
 from forewarn.sim.scenario.file import SETTINGS
-from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.model import Fleet, Scenario
 from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.stage import Stage
 from forewarn.sim.world import World
@@ -64,6 +66,42 @@ class Wanted:
     scenario: str | Path = ""
     expect: ExpectName = "scenario"
     replay: str | Path = ""
+    names: Collection[str] = ()
+    """Of the first VMs; of a fleet with a scenario, those that play its first roles."""
+
+    def cast(self, scenario: Scenario | None) -> Scenario | None:
+        """Return the scenario as VMs of this world play it.
+
+        Raises RefusedError where they cannot, or a name cannot be.
+        """
+        names = tuple(self.names)
+        casting.check_names(names)
+        for name in names:
+            if wrong := name_fault(name):
+                raise RefusedError(wrong)
+        if names and self.fleet and scenario is None:
+            raise RefusedError(
+                "names say nothing beside a fleet without a scenario",
+                hint="leave one of them out",
+            )
+        if scenario is None:
+            return None
+        if self.fleet:
+            text = fleet_text(self.fleet)
+            return next(casting.casts(scenario, text, names=names))
+        if not names:
+            return scenario
+        if not scenario.fleet.text:
+            own = Fleet(
+                vms=self._count(scenario.fleet.vms),
+                together=self.together or scenario.fleet.together,
+            )
+            scenario = replace(scenario, fleet=own)
+        return casting.with_names(scenario, names)
+
+    def _count(self, least: int | None) -> int:
+        """Return how many VMs the usual fleet has."""
+        return self.vms or max(fleets.VMS, least or 0, len(self.names))
 
     @property
     def is_enabled(self) -> bool:
@@ -89,7 +127,7 @@ class Wanted:
                 speed=self.speed,
                 usual_speed=1.0 if self.clock == "machine" else None,
             )
-            has_own = bool(self.fleet) or self.together
+            has_own = (bool(self.fleet) or self.together) and not self.names
             setup = Setup(
                 fleet=setup.fleet if has_own else needed.fleet,
                 settings=needed.settings,
@@ -113,7 +151,12 @@ class Wanted:
             raise RefusedError(
                 f"{said[0]} says nothing beside a fleet", hint="leave one of them out"
             )
-        if said and scenario is not None and scenario.fleet.text:
+        if self.vms is not None and self.vms < len(self.names):
+            raise RefusedError(
+                f"there are {len(self.names)} names for {self.vms} VMs",
+                hint="leave vms out",
+            )
+        if said and scenario is not None and scenario.fleet.text and not self.names:
             raise RefusedError(
                 f"{scenario.name} brings its own fleet, so {said[0]} says nothing",
                 hint=f"leave {said[0]} out, or give a fleet with the VMs that it names",
@@ -122,7 +165,9 @@ class Wanted:
     def _own_fleet(self) -> str:
         if self.fleet:
             return fleet_text(self.fleet)
-        return fleets.fleet_text(self.vms or fleets.VMS, together=self.together)
+        text = fleets.fleet_text(self._count(None), together=self.together)
+        names = tuple(self.names)
+        return casting.named_text(text, names)[0] if names else text
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
@@ -153,7 +198,9 @@ async def set_up(wanted: Wanted, setup: Setup) -> Stage:
         stage = scenario_setup.running_stage(setup, seed=wanted.seed)
     engine = stage.engine
     try:
-        for vm in vms_of(engine):
+        places = {name: place for place, name in enumerate(wanted.names)}
+        in_order = sorted(vms_of(engine), key=lambda vm: places.get(vm, len(places)))
+        for vm in in_order:
             await listen(stage, vm)
             if wanted.is_enabled:
                 engine.plane.enable(vm, now=engine.now)

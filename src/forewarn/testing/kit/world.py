@@ -68,6 +68,7 @@ class ScheduledEvents(Several):
         scenario: str | Path = "",
         expect: ExpectName = "scenario",
         replay: str | Path = "",
+        names: str | Collection[str] = (),
     ) -> None:
         """Begin a world of VMs, web_0 and so on, each at its own address.
 
@@ -81,7 +82,8 @@ class ScheduledEvents(Several):
         faults file. `scenario`: its name or file; it begins when a client has asked
         for its events. `replay`: a recording of `forewarn record`, which begins with
         the first request. `expect`: how much either demands of clients, see
-        `ExpectName`.
+        `ExpectName`. `names`: of the first VMs, or of `fleet` those that a scenario is
+        about.
 
         Raises RefusedError, FleetFileError, SettingsError, FaultError, ScenarioError
         or RecordingError for what cannot be, OSError for a file that cannot be read,
@@ -101,8 +103,9 @@ class ScheduledEvents(Several):
             scenario=scenario,
             expect=expect,
             replay=replay,
+            names=(names,) if isinstance(names, str) and names else names or (),
         )
-        played = playing.find_scenario(scenario) if scenario else None
+        played = wanted.cast(playing.find_scenario(scenario) if scenario else None)
         self._begin(wanted, played, faults)
         self._playing: Playing | None = None
         if played is not None:

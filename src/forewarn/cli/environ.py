@@ -1,0 +1,72 @@
+"""Options of a command from variables, as a container sets them.
+
+A word or flag on the command line goes before its variable.
+"""
+
+import argparse
+import difflib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.words import Call, Option
+from forewarn.problems import quoted
+
+YES = ("1", "true", "yes", "on")
+NO = ("0", "false", "no", "off")
+
+NEAR = 0.9
+"""How like a name must be to be meant: container platforms make variables of ours."""
+
+
+def with_variables(call: Call, prefix: str, *, without: tuple[str, ...]) -> Call:
+    """Return the call with options from variables that were not given as words.
+
+    `without` are keys of options that no variable gives. Raises CommandError.
+    """
+    variables = {
+        f"{prefix}{option.key.upper()}": option
+        for option in call.command.options
+        if option.key not in without
+    }
+    _check_names(variables, prefix, call.environ)
+    arguments = argparse.Namespace(**vars(call.arguments))
+    for variable, option in variables.items():
+        text = call.environ.get(variable, "")
+        # A list of words that nobody gave is there, and empty.
+        if text and not getattr(arguments, option.key, None):
+            setattr(arguments, option.key, _value(variable, option, text))
+    return replace(call, arguments=arguments)
+
+
+def _value(variable: str, option: Option, text: str) -> object:
+    if option.is_flag:
+        if text.lower() not in (*YES, *NO):
+            raise CommandError(
+                Exit.USAGE,
+                f"{variable}: must be one of {', '.join((*YES, *NO))}, not "
+                f"{quoted(text)}",
+            )
+        return text.lower() in YES
+    if option.choices and text not in option.choices:
+        raise CommandError(
+            Exit.USAGE,
+            f"{variable}: must be one of {', '.join(option.choices)}, not "
+            f"{quoted(text)}",
+        )
+    return text.split() if option.many or option.repeated else text
+
+
+def _check_names(
+    variables: Mapping[str, Option], prefix: str, environ: Mapping[str, str]
+) -> None:
+    for variable in environ:
+        if not variable.startswith(prefix) or variable in variables:
+            continue
+        near = difflib.get_close_matches(variable, variables, n=1, cutoff=NEAR)
+        if near:
+            raise CommandError(
+                Exit.USAGE,
+                f"the variable {quoted(variable)} is not used "
+                f"(did you mean {quoted(near[0])}?)",
+            )

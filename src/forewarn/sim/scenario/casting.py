@@ -1,0 +1,357 @@
+"""Who plays a scenario on another fleet, or under other names. Pure.
+
+The VMs and hosts that a scenario names are roles. What each role needs follows from the
+fleet that the scenario has by itself, and from what is done to it: a VM that is evicted
+is a Spot VM, two VMs that are on one host there are on one host anywhere, and a host is
+the host of the VMs that are on it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from forewarn.fleet.file import WantedFleet, read_fleet
+from forewarn.fleet.model import Vm
+from forewarn.problems import did_you_mean, listed
+from forewarn.protocol.errors import RefusedError
+from forewarn.sim import fleet_text
+from forewarn.sim.natural import counted
+from forewarn.sim.scenario import fleets
+from forewarn.sim.scenario.model import (
+    OTHERS,
+    Act,
+    Approve,
+    ClearFaults,
+    Disable,
+    Expect,
+    Fleet,
+    Order,
+    Publish,
+    Release,
+    Scenario,
+    SetFaults,
+    Withhold,
+)
+
+TRIED_MAX = 200_000
+"""VMs that are looked at for one cast, a microsecond each: of a fleet in which nothing
+fits, this is soon known."""
+
+
+# Names
+
+
+def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:
+    """Return the scenario with other names of VMs and hosts."""
+
+    def of(name: str) -> str:
+        return names.get(name, name)
+
+    def all_of(given: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(of, given))
+
+    def act_of(act: Act) -> Act:
+        match act:
+            case Order():
+                return replace(act, targets=all_of(act.targets))
+            case Publish(wanted=wanted):
+                return Publish(wanted=replace(wanted, vms=all_of(wanted.vms)))
+            case Approve():
+                return replace(act, by=of(act.by))
+            case Withhold() | Release() | Disable() | ClearFaults():
+                return replace(act, vms=all_of(act.vms))
+            case SetFaults(playbook=playbook):
+                return replace(
+                    act, playbook=replace(playbook, vms=all_of(playbook.vms))
+                )
+            case Expect(expectation=expectation):
+                return Expect(
+                    expectation=replace(expectation, vms=all_of(expectation.vms))
+                )
+            case _:
+                return act
+
+    return replace(
+        scenario,
+        clients=tuple(replace(each, vm=of(each.vm)) for each in scenario.clients),
+        steps=tuple(replace(step, act=act_of(step.act)) for step in scenario.steps),
+    )
+
+
+def _names_in(act: Act) -> tuple[str, ...]:
+    match act:
+        case Order(targets=names):
+            return names
+        case Publish(wanted=wanted):
+            return wanted.vms
+        case Approve(by=name):
+            return (name,) if name else ()
+        case Withhold(vms=names) | Release(vms=names) | Disable(vms=names):
+            return names
+        case SetFaults(playbook=playbook):
+            return playbook.vms
+        case Expect(expectation=expectation):
+            return expectation.vms
+        case _:
+            return ()
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse a name that is given twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise RefusedError(f"the name {name!r} is given twice")
+
+
+def named_text(
+    text: str, names: Sequence[str], *, first: Sequence[str] = ()
+) -> tuple[str, dict[str, str]]:
+    """Return a fleet file whose first VMs have these names, and what became of each.
+
+    The VMs that are `first` come first, the others as people count: `web_2` before `web_10`. The others keep their
+    names, or take one that has become free. Names for which there is no VM are left.
+    """
+    tables = fleet_text.read(text)
+    others = [name for name in tables["vm"] if name not in first]
+    before = [*first, *sorted(others, key=counted)]
+    given = names[: len(before)]
+    free = (name for name in before[: len(given)] if name not in given)
+    kept = before[len(given) :]
+    after = (*given, *(next(free) if name in given else name for name in kept))
+    new = dict(zip(before, after, strict=True))
+    entries = tables["vm"].values()
+    tables["vm"] = {
+        new[entry["name"]]: {**entry, "name": new[entry["name"]]} for entry in entries
+    }
+    return fleet_text.write(tables), new
+
+
+def with_names(
+    scenario: Scenario, names: Sequence[str], *, vms: int | None = None
+) -> Scenario:
+    """Return the scenario on its own fleet, with these names of the VMs it is about.
+
+    What is left of the names is for other VMs. `vms`: how many the usual fleet has.
+    """
+    text = fleets.usual_text(scenario.fleet, vms=vms)
+    first = [role.vm.name for role in roles_of(scenario)]
+    text, new = named_text(text, names, first=first)
+    return replace(renamed(scenario, new), fleet=Fleet(text=text))
+
+
+# Roles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A VM of a scenario, and what it needs."""
+
+    vm: Vm
+    """As the scenario's own fleet has it."""
+    needs: tuple[str, ...] = ()
+    """Keys of _NEEDS."""
+
+
+_NEEDS: Mapping[str, tuple[str, str]] = {
+    "evict": ("be a Spot VM", "`spot = true`"),
+    "terminate": (
+        "be told of its deletion, and be no Spot VM",
+        "`terminate_notice` in its scope",
+    ),
+    "upgrade-os": (
+        "be told of OS upgrades",
+        "`os_image_notice` in its scope, and a size that keeps memory",
+    ),
+    "reboot": (
+        "be asked before a restart",
+        "no `approve_user_reboot` in its scope",
+    ),
+    "redeploy": (
+        "be asked before it is redeployed",
+        "no `approve_user_redeploy` in its scope",
+    ),
+}
+"""What a VM needs for a verb, and the key of a fleet file that gives it."""
+
+_SAME_NEED = {"reimage": "upgrade-os"}
+
+
+def _has(fleet: WantedFleet, vm: Vm, need: str) -> bool:
+    scope = fleet.scopes[vm.scope]
+    match need:
+        case "evict":
+            return vm.spot
+        case "terminate":
+            return scope.terminate_notice is not None and not vm.spot
+        case "upgrade-os":
+            return scope.os_image_notice is not None and vm.memory_preserving
+        case "reboot":
+            return not scope.approve_user_reboot
+        case _:
+            return not scope.approve_user_redeploy
+
+
+def roles_of(scenario: Scenario) -> list[Role]:
+    """Return the VMs that a scenario is about, in the order in which it names them.
+
+    The clients come first. A host that is named stands for the first VM on it.
+    """
+    own = fleets.wanted(scenario.fleet)
+    named = [each.vm for each in scenario.clients if each.vm != OTHERS]
+    needs: dict[str, list[str]] = {}
+    for step in scenario.steps:
+        names = _names_in(step.act)
+        named += names
+        if isinstance(step.act, Order):
+            need = _SAME_NEED.get(step.act.verb, step.act.verb)
+            for name in names:
+                needs.setdefault(name, []).append(need)
+    found: dict[str, Role] = {}
+    for name in named:
+        if name in own.hosts and name not in own.vms:
+            on_it = [vm for vm in own.vms.values() if vm.host == name]
+            if not on_it or any(role.vm.host == name for role in found.values()):
+                continue
+            name = min((vm.name for vm in on_it), key=counted)  # noqa: PLW2901
+        vm = own.vms.get(name)
+        if vm is None or name in found:
+            continue
+        wanted = tuple(
+            need
+            for need in dict.fromkeys(needs.get(name, ()))
+            if need in _NEEDS and _has(own, vm, need)
+        )
+        found[name] = Role(vm=vm, needs=wanted)
+    return list(found.values())
+
+
+@dataclass(slots=True)
+class _Search:
+    """A search for VMs of a fleet that can play the roles together."""
+
+    fleet: WantedFleet
+    roles: Sequence[Role]
+    names: Sequence[str]
+    """By hand: who plays the first roles."""
+    order: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Whom to look at first, by name; the others as people count."""
+    deepest: int = 0
+    """The role that nobody could play, of those that were tried."""
+    tried: int = 0
+    on_host: dict[str, list[Vm]] = field(default_factory=dict[str, list[Vm]])
+
+    def __post_init__(self) -> None:
+        last, order = len(self.order), self.order
+        for vm in sorted(
+            self.fleet.vms.values(),
+            key=lambda vm: (order.get(vm.name, last), counted(vm.name)),
+        ):
+            self.on_host.setdefault(vm.host, []).append(vm)
+
+    def casts(self, chosen: tuple[Vm, ...] = ()) -> Iterator[tuple[Vm, ...]]:
+        """Yield who plays the roles, the likeliest first."""
+        place = len(chosen)
+        if place == len(self.roles):
+            yield chosen
+            return
+        self.deepest = max(self.deepest, place)
+        for vm in self._candidates(chosen):
+            self.tried += 1
+            if self.tried > TRIED_MAX:
+                return
+            if self._fits(vm, chosen):
+                yield from self.casts((*chosen, vm))
+
+    def _candidates(self, chosen: tuple[Vm, ...]) -> Iterator[Vm]:
+        place = len(chosen)
+        role = self.roles[place]
+        vms = self.fleet.vms
+        if place < len(self.names):
+            yield vms[self.names[place]]
+            return
+        same = vms.get(role.vm.name)
+        if same is not None:
+            yield same
+        mates = zip(self.roles, chosen, strict=False)
+        host = next((vm.host for r, vm in mates if r.vm.host == role.vm.host), None)
+        found = (
+            (vm for on_it in self.on_host.values() for vm in on_it)
+            if host is None
+            else iter(self.on_host[host])
+        )
+        yield from (vm for vm in found if vm is not same)
+
+    def _fits(self, vm: Vm, chosen: tuple[Vm, ...]) -> bool:
+        role = self.roles[len(chosen)]
+        if vm in chosen or not all(_has(self.fleet, vm, each) for each in role.needs):
+            return False
+        return all(
+            (vm.host == other.host) is (role.vm.host == mate.vm.host)
+            and (vm.scope == other.scope) is (role.vm.scope == mate.vm.scope)
+            and (vm.tenant != other.tenant or role.vm.tenant == mate.vm.tenant)
+            for mate, other in zip(self.roles, chosen, strict=False)
+        )
+
+
+def casts(
+    scenario: Scenario,
+    text: str,
+    *,
+    names: Sequence[str] = (),
+    order: Iterable[str] = (),
+) -> Iterator[Scenario]:
+    """Yield the scenario as VMs of another fleet can play it, the likeliest first.
+
+    Names that the fleet has are meant as they are, if they have what their roles need.
+    `names`: the VMs that play the first roles. `order`: the VMs that are looked at
+    first. Raises RefusedError if there is no way.
+    """
+    fleet = read_fleet(text, name="the fleet")
+    for name in names:
+        if name not in fleet.vms:
+            raise RefusedError(
+                f"there is no VM {name!r} in the fleet{did_you_mean(name, fleet.vms)}",
+                hint="with a fleet, --name says which of its VMs the scenario is about",
+            )
+    roles = roles_of(scenario)
+    places = {name: place for place, name in enumerate(order)}
+    search = _Search(fleet, roles, names[: len(roles)], places)
+    is_found = False
+    for chosen in search.casts():
+        is_found = True
+        new = {
+            role.vm.name: vm.name for role, vm in zip(roles, chosen, strict=True)
+        } | {role.vm.host: vm.host for role, vm in zip(roles, chosen, strict=True)}
+        yield replace(renamed(scenario, new), fleet=Fleet(text=text))
+    if not is_found:
+        raise _nobody(scenario, search)
+
+
+def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
+    """Return why nobody can play a role."""
+    place = search.deepest
+    role = search.roles[place]
+    where: dict[str, list[str]] = {}
+    for mate in (each.vm for each in search.roles[:place]):
+        same_host, same_scope = mate.host == role.vm.host, mate.scope == role.vm.scope
+        on = "be on the host of" if same_host else "be on another host than"
+        where.setdefault(on, []).append(mate.name)
+        within = "be in the scope of" if same_scope else "be in another scope than"
+        where.setdefault(within, []).append(mate.name)
+    words = [_NEEDS[need][0] for need in role.needs]
+    words += [f"{how} {listed(mates)}" for how, mates in where.items()]
+    said = "no VM of it can be"
+    if place < len(search.names):
+        said = f"the VM {search.names[place]} cannot be"
+    must = f", which must {listed(words)}" if words else ""
+    vms = search.fleet.vms.values()
+    lacking = [
+        _NEEDS[need][1]
+        for need in role.needs
+        if not any(_has(search.fleet, vm, need) for vm in vms)
+    ]
+    ways = f"give a VM {listed(lacking)}, or " if lacking else ""
+    return RefusedError(
+        f"{scenario.name} cannot be played on this fleet: {said} {role.vm.name}{must}",
+        hint=f"{ways}leave the fleet out; `forewarn simulate --show "
+        f"{scenario.name}` prints what the scenario does",
+    )

@@ -1,0 +1,36 @@
+"""What is not over yet, and why, in sentences."""
+
+from collections.abc import Iterable
+
+from forewarn.control import obstacles, reports
+from forewarn.control.work import describe
+from forewarn.instants import Micros
+from forewarn.protocol.operations import ENDED_STATES, Operation, Verb
+from forewarn.store.port import Reader
+
+
+def told(reader: Reader, operations: Iterable[Operation], *, now: Micros) -> list[str]:
+    """Return a sentence for each operation that has not ended."""
+    found: list[str] = []
+    for operation in filter(_goes_on, operations):
+        why = "; ".join(reports.explanation(reader, operation, now=now)["blocked_by"])
+        stands = f"is {operation.state.value}"
+        found.append(f"{describe(operation)} {stands}{f': {why}' if why else ''}")
+    return found
+
+
+def hindered(reader: Reader, operations: Iterable[Operation]) -> str:
+    """Return what keeps the first operation from its start that has not ended.
+
+    Empty: all of them have ended.
+    """
+    for operation in filter(_goes_on, operations):
+        blockers = obstacles.why_not_start(reader, operation)
+        why = "; ".join(blocker.sentence() for blocker in blockers)
+        return f"{describe(operation)}: {why or 'it does not come to its end'}"
+    return ""
+
+
+def _goes_on(operation: Operation) -> bool:
+    """Tell whether it has to end by itself: a failure lasts until it is restored."""
+    return operation.state not in ENDED_STATES and operation.verb is not Verb.FAIL

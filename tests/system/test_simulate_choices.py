@@ -1,0 +1,146 @@
+"""`forewarn simulate` with a user's names, fleet, times and variables."""
+
+import signal
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import eventually
+from tests.system.test_simulate import ANYWHERE, FAST, Start, client, start
+
+__all__ = ["start"]
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SOLO = '[[host]]\nname = "box"\n[[vm]]\nname = "solo"\nhost = "box"\n'
+
+
+def errors(file: Path) -> list[str]:
+    """Return what a JUnit report has as errors."""
+    found = ET.parse(file).getroot().iter("error")
+    return [str(each.get("message")) for each in found]
+
+
+def test_a_scenario_is_about_the_vm_that_the_user_names(start: Start) -> None:
+    words = ("spot-preemption", "user-reboot", "--name=zeus", "--name=web_0")
+    found = start(*words, *FAST).wait_ready()
+    assert list(found.urls)[:2] == ["zeus", "web_0"]
+    with client(found.urls["zeus"], "true"):
+        assert found.ended() == 0, found.log()
+    assert "reboot zeus" in found.log()
+    assert "evict zeus" in found.log()
+
+
+def test_a_scenario_is_played_by_vms_of_another_fleet(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "fleet.toml").write_text(SOLO, encoding="utf-8")
+    found = start("user-reboot", "--fleet=fleet.toml", *FAST).wait_ready()
+    with client(found.urls["solo"], "true"):
+        assert found.ended() == 0, found.log()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            SOLO,
+            "live-migration cannot be played on this fleet: maintain (live-migrate)",
+        ),
+        ("", "the fleet fleet.toml has no VMs"),
+        ('[[host]]\nname = "box"\n', "the fleet fleet.toml has no VMs"),
+    ],
+)
+def test_what_a_fleet_cannot_play_is_told_at_once(
+    start: Start, tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "fleet.toml").write_text(text, encoding="utf-8")
+    found = start("live-migration", "--fleet=fleet.toml", *ANYWHERE)
+    assert found.ended() == 2
+    assert said in found.log()
+    assert "hint: " in found.log()
+    assert "serving" not in found.log()
+
+
+def test_a_scenario_that_takes_too_long_says_what_it_waited_for(
+    start: Start, tmp_path: Path
+) -> None:
+    words = ("user-reboot", "--timeout=1s", "--speed=1", "--junit=report.xml")
+    found = start(*words, *ANYWHERE).wait_ready()
+    found.document()
+    assert found.ended() == 1
+    [why] = errors(tmp_path / "report.xml")
+    assert why.startswith("it was not over within 1 s (--timeout), and waited for: ")
+    assert "web_0 approves each event that names it" in why
+    assert "reboot of vm web_0 is Noticed" in why
+    assert why in found.log()
+
+
+def test_the_next_scenario_is_played_after_one_that_took_too_long(
+    start: Start,
+) -> None:
+    words = ("user-reboot", "mine.toml", "--timeout=1s", "--speed=1", "--wait=0s")
+    found = start(*words, "--expect=none", *ANYWHERE)
+    assert found.ended() == 1
+    assert "scenarios 2, failed 2" in found.log()
+    assert "a client that asks" not in found.log()
+
+
+def test_a_scenario_begins_later_where_the_user_says_so(start: Start) -> None:
+    words = ("user-reboot", "--start-after=1s", "--wait=0s", "--expect=none")
+    found = start(*words, *FAST)
+    assert found.ended() == 0, found.log()
+    lines = found.log().splitlines()
+    [waits] = [at for at, line in enumerate(lines) if "begins in 1 s" in line]
+    [begins] = [at for at, line in enumerate(lines) if "begin  " in line]
+    assert waits < begins
+
+
+def test_what_was_cut_short_is_in_the_report(start: Start, tmp_path: Path) -> None:
+    words = ("user-reboot", "--wait=0s", "--expect=none", "--junit=report.xml")
+    found = start(*words, "--speed=1", *ANYWHERE).wait_ready()
+    eventually(found.log, lambda log: "step " in log, what="a step")
+    found.process.send_signal(signal.SIGTERM)
+    assert found.ended() == 128 + signal.SIGTERM
+    assert errors(tmp_path / "report.xml") == ["it was cut short before its end"]
+
+
+def test_variables_stand_for_options(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "SCENARIO": "user-reboot",
+        "NAME": "my-host other-host",
+        "WAIT": "0s",
+        "EXPECT": "none",
+        "SPEED": "1",
+        "LISTEN": "127.0.0.1:0",
+        "ADMIN": "127.0.0.1:0",
+        "PLAIN": "yes",
+        # A container platform's own, for a service of this name.
+        "SERVICE_HOST": "10.0.0.1",
+    }.items():
+        monkeypatch.setenv(f"FOREWARN_SIMULATE_{name}", value)
+    found = start("--speed=600")
+    assert found.ended() == 0, found.log()
+    assert "reboot my-host" in found.log()
+    assert "at speed 600 (--speed)" in found.log()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SPED", "1", '(did you mean "FOREWARN_SIMULATE_SPEED"?)'),
+        ("PROFILE", "harsh", "FOREWARN_SIMULATE_PROFILE: must be one of real, strict"),
+        ("LOOP", "perhaps", "FOREWARN_SIMULATE_LOOP: must be one of 1, true, yes"),
+        ("TIMEOUT", "0s", "--timeout: must be more than 0s"),
+    ],
+)
+def test_wrong_variables_are_told(
+    start: Start, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(f"FOREWARN_SIMULATE_{name}", value)
+    found = start(*ANYWHERE)
+    assert found.ended() == 2
+    assert said in found.log()
