@@ -36,6 +36,8 @@ ON_ONE_CONNECTION = {
 def test_each_defect_is_found_or_said_to_be_undecidable() -> None:
     assert FOUND.keys().isdisjoint(UNDECIDABLE)
     assert FOUND.keys() | UNDECIDABLE.keys() == planted.DEFECTS.keys()
+    for defect in planted.DEFECTS.values():
+        assert defect.is_decidable == (defect.name in FOUND), defect
 
 
 def test_each_clause_at_which_a_defect_is_found_is_asked_about() -> None:
@@ -116,8 +118,10 @@ def test_a_blank_is_named_by_its_offset() -> None:
 @pytest.mark.system
 @pytest.mark.parametrize("name", ["", *ON_ONE_CONNECTION])
 def test_what_is_sent_on_one_connection_is_seen_over_sockets_too(name: str) -> None:
+    """Nothing changes meanwhile."""
     broken_titles: list[str] = []
-    with planted.serving(planted.DEFECTS.get(name)) as served:
+    defect = planted.DEFECTS.get(name)
+    with planted.serving(defect, pace=planted.AT_ONCE) as served:
         client = HttpClient(served.url, timeout_seconds=20)
         inquiry = Inquiry(client, now=SystemClock().now)
         for question in connection_questions.QUESTIONS:

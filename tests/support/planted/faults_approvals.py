@@ -422,7 +422,7 @@ class OnlyNamedApprove(Endpoint):
     "all-named-approve",
     "3.4",
     "An event starts only when each VM that it names has approved it.",
-    unseen="an operation may wait for another tenant of its host for as long (3.5)",
+    seen="approve the User event of another VM of the scope: it has nobody else to wait for",
 )
 class AllNamedApprove(Story):
     def is_approved(self, event: Event) -> bool:

@@ -68,7 +68,7 @@ class Flaps(Story):
     "approval-removes",
     "4.1",
     "An approved event goes from Scheduled without ever being Started.",
-    unseen="it looks like a cancellation, which may come at any time (4.5)",
+    seen="approve events of different causes: one may be cancelled just then (4.5), not all",
 )
 class ApprovalRemoves(Story):
     def start(self, event: Event, now: Micros) -> None:
@@ -82,7 +82,7 @@ class ApprovalRemoves(Story):
     "never-started",
     "4.1",
     "At NotBefore an event just goes: nothing is ever Started.",
-    unseen="it may be Started for less than the time between two polls, or cancelled",
+    seen="approve events of different causes: one may be cancelled just then (4.5), not all",
 )
 class NeverStarted(Story):
     def start(self, event: Event, now: Micros) -> None:
@@ -93,7 +93,7 @@ class NeverStarted(Story):
     "stays-scheduled",
     "4.2",
     "NotBefore passes and the event stays Scheduled, for twice its notice.",
-    unseen="NotBefore is the earliest time: a start may be held after it (6.3)",
+    seen="watch a User event past its NotBefore: others may be held (6.3), it may not",
 )
 class StaysScheduled(Story):
     def _fall_due(self, event: Event) -> None:
@@ -280,7 +280,7 @@ class FailureNeverEnds(Story):
     "eviction-by-user",
     "5.9",
     "A Preempt has the EventSource User.",
-    unseen="the table of texts holds unless the operator says otherwise",
+    seen="compare EventSource with the type: an eviction is the platform's",
 )
 class EvictionByUser(Endpoint):
     def members(

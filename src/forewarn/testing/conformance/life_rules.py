@@ -53,6 +53,9 @@ NOTICES: dict[str, Micros] = {
 DELETION_NOTICE_MAX: Micros = 15 * MINUTE
 """What a user may set for deletions at most (5.1)."""
 
+NOTICE_FLOOR: Micros = 5 * SECOND
+"""What a simulation leaves of a notice at any speed, so that a client can meet it."""
+
 NOTICE_ROUNDING: Micros = 2 * SECOND
 """By so much a notice may look shorter, since dates are whole seconds."""
 
@@ -316,7 +319,7 @@ def _notices(seen: Transcript) -> Verdict:
 
 
 def _deletions(seen: Transcript) -> Verdict:
-    most = round(DELETION_NOTICE_MAX / seen.speed)
+    most = max(round(DELETION_NOTICE_MAX / seen.speed), NOTICE_FLOOR)
 
     def judged(document: Document, event: Members) -> tuple[str, bool] | None:
         """Return how far ahead a deletion is, and whether that is too far."""

@@ -224,3 +224,10 @@ def test_an_event_like_one_that_has_gone_unseen_is_another() -> None:
     story = Story().show(event(1, Description="x")).wait()
     story.show(event(2, "Started", Description="x"), number=5)
     assert broken(story) == []
+
+
+def test_a_simulation_shortens_no_notice_below_what_a_client_can_meet() -> None:
+    story = Story(speed=1000.0).show().show(event(kind="Terminate", due=7))
+    assert broken(story) == []
+    story = Story(speed=1000.0).show().show(event(kind="Terminate", due=12))
+    assert broken(story) == ["a deletion is announced 15 minutes ahead at most"]
