@@ -2,14 +2,18 @@
 
 What may pass (no connection, 408, 425, 429, 5xx) is asked again while there is time,
 so only requests that may be repeated belong here. A refusal is an ApiError with its
-status and what the server said. Secrets are read anew for each request.
+status and what the server said. An answer of 2xx counts only in the form that was asked
+for: a login page, or nothing at all, is a FormError and never an empty list. Secrets
+are read anew for each request.
 """
 
 from __future__ import annotations
 
+import enum
 import json
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from forewarn.agent.foreign import members
 from forewarn.agent.handlers.leash import (
@@ -40,6 +44,21 @@ FORBIDDEN, NOT_FOUND, CONFLICT = 403, 404, 409
 
 _FINE = range(200, 300)
 
+SHOWN_BYTES = 80
+"""Of an answer of another form, in a sentence: enough to know a login page by."""
+
+_CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f]+")
+
+
+class Shape(enum.Enum):
+    """What an answer of 2xx must be; the value is for a sentence."""
+
+    OBJECT = "JSON object"
+    LIST = "JSON list of objects"
+    JSON = "JSON"
+    ANY = "answer"
+    """Its body is not looked at: what came of the request is seen elsewhere."""
+
 
 class ApiError(HandlerError):
     """The server refused a request."""
@@ -50,6 +69,24 @@ class ApiError(HandlerError):
         self.answer = answer
         self.status = answer.status
         self.body = body
+
+
+class FormError(HandlerError):
+    """The server answered 2xx with something else than what was asked for."""
+
+    def __init__(self, method: str, path: str, answer: Answer, why: str) -> None:
+        """Say what was asked, what is missing and how the answer begins."""
+        kind = answer.header("content-type") or "no content type"
+        found = "an empty body"
+        if answer.body.strip():
+            text = answer.body[:SHOWN_BYTES].decode("utf-8", "replace")
+            more = "…" if len(answer.body) > SHOWN_BYTES else ""
+            found = f"{_CONTROL.sub(' ', text).strip()}{more}"
+        super().__init__(
+            f"{method} {path} was answered {answer.status}, and that is {why}: "
+            f"{last_line(kind)[:SHOWN_BYTES]}, {found}"
+        )
+        self.answer = answer
 
 
 @frozen_dataclass
@@ -65,6 +102,12 @@ class Ask:
     """Whether it is asked again where that may help."""
     seconds: float = TRY_SECONDS
     """For one attempt, where more is left."""
+    shape: Shape = Shape.OBJECT
+    """Of the answer; another one is a FormError, and is not asked again here."""
+
+    def odd(self, answer: Answer, why: str) -> FormError:
+        """Return the error of an answer that is not what was asked for: `no Node`."""
+        return FormError(self.method, self.path.partition("?")[0], answer, why)
 
 
 class Api:
@@ -102,12 +145,12 @@ class Api:
         """Return where the server is, for a sentence."""
         return self._url.base
 
-    def get(self, path: str, leash: Leash) -> Any:
-        """Return the JSON of an answer; raises HandlerError."""
+    def get(self, path: str, leash: Leash) -> dict[str, Any]:
+        """Return the JSON object of an answer; raises HandlerError."""
         return self.ask(Ask(method="GET", path=path), leash)
 
     def ask(self, ask: Ask, leash: Leash) -> Any:
-        """Return the JSON of an answer, None where there is none; raises HandlerError."""
+        """Return the JSON of an answer, which has the shape; raises HandlerError."""
         return self.answered(ask, leash)[1]
 
     def answered(self, ask: Ask, leash: Leash) -> tuple[Answer, Any]:
@@ -125,7 +168,7 @@ class Api:
                 last: HandlerError = HandlerError(error.message)
             else:
                 if answer.status in _FINE:
-                    return answer, _json(answer)
+                    return answer, _shaped(ask, answer)
                 last = self._refused(ask, answer)
                 if answer.status not in AGAIN:
                     raise last
@@ -161,7 +204,7 @@ class Api:
             client.close()
 
     def _refused(self, ask: Ask, answer: Answer) -> ApiError:
-        body = _json(answer)
+        body = _read(answer)
         said = str(members(body).get("message", ""))
         said = last_line(said or answer.body[:4096].decode("utf-8", "replace"))
         path = ask.path.partition("?")[0]
@@ -171,7 +214,31 @@ class Api:
         )
 
 
-def _json(answer: Answer) -> Any:
+def _shaped(ask: Ask, answer: Answer) -> Any:
+    """Return the JSON of an answer; raises FormError where it has another shape."""
+    if ask.shape is Shape.ANY:
+        return _read(answer)
+    try:
+        found: object = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        raise ask.odd(answer, f"no {ask.shape.value}") from None
+    if not _has_shape(found, ask.shape):
+        raise ask.odd(answer, f"no {ask.shape.value}")
+    return cast("Any", found)
+
+
+def _has_shape(found: object, shape: Shape) -> bool:
+    if shape is Shape.OBJECT:
+        return isinstance(found, dict)
+    if shape is Shape.LIST:
+        return isinstance(found, list) and all(
+            isinstance(each, dict) for each in cast("list[object]", found)
+        )
+    return True
+
+
+def _read(answer: Answer) -> Any:
+    """Return the JSON of a refusal; None: it is none."""
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):

@@ -21,7 +21,13 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
-from forewarn.agent.integrations.api import FORBIDDEN, NOT_FOUND, ApiError, Ask
+from forewarn.agent.integrations.api import (
+    FORBIDDEN,
+    NOT_FOUND,
+    ApiError,
+    Ask,
+    Shape,
+)
 from forewarn.agent.integrations.hashicorp import (
     CHECK_SECONDS,
     connection_keys,
@@ -31,6 +37,7 @@ from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_lon
 from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
+from forewarn.agent.wire.answers import Answer
 from forewarn.instants import (
     HOUR,
     SECOND,
@@ -108,7 +115,7 @@ class ConsulWorker(Forgetful):
     def _wrong(self, leash: Leash) -> Sequence[str]:
         # Once, since a person waits to hear that nobody is there.
         ask = Ask(method="GET", path="/v1/agent/services", again=False)
-        known = members(self._must(ask, leash))
+        known = self._listed(ask, leash, key="ID", what="services")
         self._maintained(leash)
         return [
             f"Consul's agent at {self._api.base} has no service {each}, or its token "
@@ -126,12 +133,23 @@ class ConsulWorker(Forgetful):
     def _maintained(self, leash: Leash) -> dict[str, str]:
         """Return what is in maintenance, by its check, with the reason of each."""
         ask = Ask(method="GET", path="/v1/agent/checks")
-        checks = members(self._must(ask, leash))
+        checks = self._listed(ask, leash, key="CheckID", what="checks")
         return {
-            name: str(members(check).get("Notes", ""))
+            name: str(check.get("Notes", ""))
             for name, check in checks.items()
             if name == NODE_CHECK or name.startswith(SERVICE_CHECK)
         }
+
+    def _listed(
+        self, ask: Ask, leash: Leash, *, key: str, what: str
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Return what Consul has by id; raises HandlerError where it is no such list."""
+        answer, found = self._answered(ask, leash)
+        for each in found.values():
+            # Each has its id in it, so that no other JSON object counts as such a list.
+            if not members(each).get(key):
+                raise ask.odd(answer, f"no {what} of Consul")
+        return found
 
     def _set(self, target: str, leash: Leash, *, reason: str = "") -> None:
         """Begin maintenance for a reason, or end it; raises HandlerError."""
@@ -143,7 +161,9 @@ class ConsulWorker(Forgetful):
         if reason:
             query = f"enable=true&reason={percent_quoted(reason)}"
         try:
-            self._must(Ask(method="PUT", path=f"{path}?{query}"), leash)
+            # Consul answers nothing, and what came of it is looked for afterwards.
+            ask = Ask(method="PUT", path=f"{path}?{query}", shape=Shape.ANY)
+            self._answered(ask, leash)
         except ApiError as error:
             if error.status != NOT_FOUND or not service:
                 raise
@@ -151,9 +171,9 @@ class ConsulWorker(Forgetful):
                 raise HandlerError(f"Consul has no service {service} here") from error
             # It was deregistered meanwhile, and its maintenance went with it.
 
-    def _must(self, ask: Ask, leash: Leash) -> Any:
+    def _answered(self, ask: Ask, leash: Leash) -> tuple[Answer, Any]:
         try:
-            return self._api.ask(ask, leash)
+            return self._api.answered(ask, leash)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise

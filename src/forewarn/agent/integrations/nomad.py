@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forewarn.agent.foreign import members, objects
+from forewarn.agent.foreign import members
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.leash import Leash
@@ -21,7 +21,13 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
-from forewarn.agent.integrations.api import FORBIDDEN, NOT_FOUND, ApiError, Ask
+from forewarn.agent.integrations.api import (
+    FORBIDDEN,
+    NOT_FOUND,
+    ApiError,
+    Ask,
+    Shape,
+)
 from forewarn.agent.integrations.hashicorp import (
     CHECK_SECONDS,
     connection_keys,
@@ -32,6 +38,7 @@ from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Form, Option
 from forewarn.agent.values import HandlerSettings
+from forewarn.agent.wire.answers import Answer
 from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -200,7 +207,7 @@ class NomadWorker(Forgetful):
             },
         }
         path = f"/v1/node/{node_id}/drain"
-        self._must(Ask(method="POST", path=path, json=body), leash)
+        self._answered(Ask(method="POST", path=path, json=body), leash)
 
     def _end_drain(self, node: Node, leash: Leash) -> None:
         """Have a node drain no more, and be eligible if it was; until that is so."""
@@ -208,7 +215,7 @@ class NomadWorker(Forgetful):
         body = {"NodeID": node.node_id, "DrainSpec": None, "MarkEligible": restores}
         path = f"/v1/node/{node.node_id}/drain"
         while True:
-            self._must(Ask(method="POST", path=path, json=body), leash)
+            self._answered(Ask(method="POST", path=path, json=body), leash)
             found = self._node(node.node_id, leash)
             is_back = found.eligibility == ELIGIBLE or not restores
             if is_back and not found.is_draining:
@@ -241,6 +248,11 @@ class NomadWorker(Forgetful):
             if mine is not None and node.is_cancelled:
                 raise HandlerError(f"somebody has ended the drain of node {node.name}")
             if not node.is_draining and not left:
+                if mine is not None and node.eligibility == ELIGIBLE:
+                    raise HandlerError(
+                        f"node {node.name} is eligible: Nomad has not kept its drain, or "
+                        "somebody has made it eligible again"
+                    )
                 return stopped or ()
             waits_for = _shown(left) if left else "Nomad to call the drain done"
             if not leash.pause(PAUSE_SECONDS):
@@ -251,7 +263,10 @@ class NomadWorker(Forgetful):
     def _node_id(self, leash: Leash, *, again: bool = True) -> str:
         """Return this node's id; raises HandlerError where it is no client node."""
         ask = Ask(method="GET", path="/v1/agent/self", again=again)
-        stats = members(members(self._must(ask, leash)).get("stats"))
+        answer, found = self._answered(ask, leash)
+        if not isinstance(found.get("stats"), dict):
+            raise ask.odd(answer, "no agent of Nomad")
+        stats = members(found.get("stats"))
         node_id = str(members(stats.get("client")).get("node_id", ""))
         if not node_id:
             raise HandlerError(
@@ -260,10 +275,11 @@ class NomadWorker(Forgetful):
         return percent_quoted(node_id)
 
     def _node(self, node_id: str, leash: Leash) -> Node:
-        path = f"/v1/node/{node_id}"
-        found = members(self._must(Ask(method="GET", path=path), leash))
-        if not found:
-            raise HandlerError(f"what Nomad says of node {node_id} is no node")
+        ask = Ask(method="GET", path=f"/v1/node/{node_id}")
+        answer, found = self._answered(ask, leash)
+        is_there = "DrainStrategy" in found and found.get("SchedulingEligibility")
+        if percent_quoted(str(found.get("ID", ""))) != node_id or not is_there:
+            raise ask.odd(answer, "no such node of Nomad")
         if "LastDrain" not in found:
             raise HandlerError(
                 "this Nomad keeps no metadata of drains, by which its own are known: "
@@ -280,8 +296,12 @@ class NomadWorker(Forgetful):
     def _allocations(self, node_id: str, leash: Leash) -> tuple[str, ...]:
         """Return the names of the allocations that still run and are to end."""
         path = f"/v1/node/{node_id}/allocations"
+        ask = Ask(method="GET", path=path, shape=Shape.LIST)
+        answer, found = self._answered(ask, leash)
         running: list[str] = []
-        for each in objects(self._must(Ask(method="GET", path=path), leash)):
+        for each in found:
+            if not (each.get("ID") and each.get("ClientStatus")):
+                raise ask.odd(answer, "no allocations of Nomad")
             if each.get("ClientStatus") in _ENDED:
                 continue
             kind = members(each.get("Job")).get("Type")
@@ -289,9 +309,9 @@ class NomadWorker(Forgetful):
                 running.append(str(each.get("Name") or each.get("ID", "")))
         return tuple(running)
 
-    def _must(self, ask: Ask, leash: Leash) -> Any:
+    def _answered(self, ask: Ask, leash: Leash) -> tuple[Answer, Any]:
         try:
-            return self._api.ask(ask, leash)
+            return self._api.answered(ask, leash)
         except ApiError as error:
             if error.status == FORBIDDEN:
                 raise HandlerError(

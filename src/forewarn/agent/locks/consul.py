@@ -11,12 +11,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forewarn.agent.foreign import members, objects
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.secret import read_secret
-from forewarn.agent.integrations.api import FORBIDDEN, NOT_FOUND, Api, ApiError, Ask
+from forewarn.agent.integrations.api import (
+    FORBIDDEN,
+    NOT_FOUND,
+    Api,
+    ApiError,
+    Ask,
+    Shape,
+)
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.locks.register import Page, RegisterLock
 from forewarn.agent.locks.times import server_time
@@ -59,28 +65,42 @@ class KeyRegister:
         """Return the key's value; raises HandlerError."""
         now = self._clock.now()
         try:
-            answer, found = self._asked("GET", f"{self._path}?consistent", leash)
+            path = f"{self._path}?consistent"
+            answer, found = self._asked("GET", path, leash, shape=Shape.LIST)
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            # Of a key that is not there, Consul says nothing; a proxy says something.
+            if error.status != NOT_FOUND or error.answer.body.strip():
                 raise
             return Page(text="", version=0, now=server_time(error.answer, now))
-        text, version = _entry(found)
+        text, version = _entry(found, self._key)
         return Page(text=text, version=version, now=server_time(answer, now))
 
     def write(self, text: str, page: Page, leash: Leash) -> bool:
         """Write the key's value, if it is as it was read; raises HandlerError."""
         path = f"{self._path}?cas={page.version}"
-        _, said = self._asked("PUT", path, leash, json.loads(text))
+        body = json.loads(text)
+        _, said = self._asked("PUT", path, leash, body, shape=Shape.JSON)
         if not isinstance(said, bool):
             raise LockError(f"PUT {self._path} was answered neither true nor false")
         return said
 
     def _asked(
-        self, method: str, path: str, leash: Leash, body: Any = None
+        self,
+        method: str,
+        path: str,
+        leash: Leash,
+        body: Any = None,
+        *,
+        shape: Shape,
     ) -> tuple[Answer, Any]:
         # Once: who wants the lock asks again by itself.
         ask = Ask(
-            method=method, path=path, json=body, again=False, seconds=self._seconds
+            method=method,
+            path=path,
+            json=body,
+            again=False,
+            seconds=self._seconds,
+            shape=shape,
         )
         try:
             return self._api.answered(ask, leash)
@@ -91,13 +111,13 @@ class KeyRegister:
             raise HandlerError(f"{error.message}; its token needs {right}") from error
 
 
-def _entry(found: Any) -> tuple[str, int]:
+def _entry(entries: Sequence[Mapping[str, Any]], key: str) -> tuple[str, int]:
     """Return the value of a key and its ModifyIndex; raises LockError."""
-    entries = objects(found)
-    entry = members(entries[0]) if len(entries) == 1 else {}
+    entry: Mapping[str, Any] = entries[0] if len(entries) == 1 else {}
     version, value = entry.get("ModifyIndex"), entry.get("Value")
+    is_whole = entry.get("Key") == key and "Value" in entry
     # Of a key without a value, Consul says null.
-    if isinstance(version, int) and isinstance(value, (str, type(None))):
+    if is_whole and isinstance(version, int) and isinstance(value, (str, type(None))):
         try:
             data = base64.b64decode(value or "", validate=True)
             return data.decode("utf-8"), version

@@ -136,7 +136,9 @@ def _error_of(answer: Answer) -> tuple[str, str]:
 
 
 def _says_held(answer: Answer, kind: str) -> bool:
-    return kind == _HELD_KIND or answer.status in _HELD_STATUSES
+    return kind == _HELD_KIND or (
+        answer.status in _HELD_STATUSES and not _is_page(answer)
+    )
 
 
 def _refused(path: str, answer: Answer) -> LockError:
@@ -159,10 +161,16 @@ def _oddity(answer: Answer) -> str:
     kind, value = _error_of(answer)
     if kind or value:
         return f"an error: {kind}: {value}"
-    content_type = answer.header("content-type") or ""
-    if content_type.startswith("text/html") or answer.body.lstrip()[:1] == b"<":
+    if error := members(_json(answer)).get("error"):
+        return f"an error: {last_line(str(error))}"
+    if _is_page(answer):
         return "a web page: is that a proxy or a login, and no FleetLock server?"
     return ""
+
+
+def _is_page(answer: Answer) -> bool:
+    content_type = answer.header("content-type") or ""
+    return content_type.startswith("text/html") or answer.body.lstrip()[:1] == b"<"
 
 
 def _json(answer: Answer) -> Any:

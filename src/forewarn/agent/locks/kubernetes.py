@@ -16,12 +16,12 @@ from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.integrations.api import (
     CONFLICT,
     FORBIDDEN,
-    NOT_FOUND,
     Api,
     ApiError,
     Ask,
 )
 from forewarn.agent.integrations.kubernetes.access import ACCOUNT_FOLDER, find
+from forewarn.agent.integrations.kubernetes.answers import as_object, is_not_found
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.locks.register import Page, RegisterLock
@@ -67,7 +67,7 @@ class LeaseRegister:
         try:
             answer, lease = self._asked("GET", path, leash)
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if not is_not_found(error):
                 raise
             return Page(text="", version=None, now=server_time(error.answer, now))
         metadata = members(lease.get("metadata"))
@@ -82,14 +82,21 @@ class LeaseRegister:
         is_new = page.version is None
         try:
             if is_new:
-                self._asked("POST", self._path(), leash, lease)
+                _, kept = self._asked("POST", self._path(), leash, lease)
             else:
-                self._asked("PUT", self._path(self._name), leash, lease)
+                path = self._path(self._name)
+                _, kept = self._asked("PUT", path, leash, lease)
         except ApiError as error:
             # One that was deleted meanwhile is to be read again, too.
-            if error.status == CONFLICT or (error.status == NOT_FOUND and not is_new):
+            if error.status == CONFLICT or (is_not_found(error) and not is_new):
                 return False
             raise
+        annotations = members(members(kept.get("metadata")).get("annotations"))
+        if annotations.get(ANNOTATION) != text:
+            raise LockError(
+                f"the API server took the Lease {self._name}, and left out the "
+                f"annotation {ANNOTATION}: does an admission webhook undo it?"
+            )
         return True
 
     def _changed(self, page: Page, text: str) -> dict[str, Any]:
@@ -141,7 +148,7 @@ class LeaseRegister:
         # Once: who wants the lock asks again by itself.
         ask = Ask(method=method, path=path, json=body, again=False, seconds=seconds)
         try:
-            answer, found = self._api.answered(ask, leash)
+            told = self._api.answered(ask, leash)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
@@ -149,7 +156,7 @@ class LeaseRegister:
                 f"{error.message}; its account needs get, create and update of leases "
                 f"in namespace {self._namespace()}"
             ) from error
-        return answer, members(found)
+        return told[0], as_object(ask, "Lease", self._name, told)
 
 
 def _micro_time(instant: Micros) -> str:

@@ -414,5 +414,7 @@ def test_an_answer_that_is_no_list_is_no_empty_node(cluster: Cluster) -> None:
         return (200, {}) if request.path.endswith("/pods") else real(request)
 
     cluster.fake.answer = strange
-    with pytest.raises(HandlerError, match="something else than pods"):
+    with pytest.raises(
+        HandlerError, match=r"200, and that is no list of pods: application/json, \{\}"
+    ):
         cluster.prepare(cluster.worker())

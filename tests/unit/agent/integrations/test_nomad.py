@@ -17,6 +17,8 @@ pytestmark = pytest.mark.slow
 SECONDS = 1_000_000_000
 """Of Nomad's durations."""
 
+WEB = {"ID": "id-of-web", "Name": "web.web[0]", "ClientStatus": "running"}
+
 
 @pytest.fixture
 def nomad() -> Iterator[FakeNomad]:
@@ -255,7 +257,9 @@ def test_what_is_no_node_is_told(story: Story) -> None:
     nomad.refusals = [nomad.answer_self(), Answered(status=404, text="node not found")]
     assert "has the node left the cluster?" in handler.fails("prepare")
     nomad.refusals = [nomad.answer_self(), Answered([])]
-    assert handler.fails("prepare").endswith("is no node")
+    assert "no JSON object" in handler.fails("prepare")
+    nomad.refusals = [nomad.answer_self(), Answered({"ID": "another"})]
+    assert "no such node of Nomad" in handler.fails("prepare")
     nomad.refusals = [nomad.answer_self(), Answered(status=400, text="no")]
     assert handler.fails("prepare").endswith("was answered 400: no")
 
@@ -278,7 +282,7 @@ def test_what_was_left_is_told_also_where_the_servers_went(story: Story) -> None
     handler = story.handler("force = false")
     away = [Answered(status=500, text="No cluster leader")] * 99
     first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
-    listed = [Answered(nomad._node()), Answered([{"Name": "web.web[0]"}])]
+    listed = [Answered(nomad._node()), Answered([WEB])]
     nomad.refusals = [*first, *listed, *away]
     assert handler.fails("prepare", 50) == (
         "its time was up while it was waiting for 1 allocation: web.web[0]"
@@ -309,7 +313,7 @@ def test_a_refusal_while_it_waits_fails_it_at_once(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
-    listed = [Answered(nomad._node()), Answered([{"Name": "web.web[0]"}])]
+    listed = [Answered(nomad._node()), Answered([WEB])]
     refused = Answered(status=403, text="Permission denied")
     nomad.refusals = [*first, *listed, refused]
     assert "403: Permission denied" in story.handler("force = false").fails("prepare")

@@ -28,6 +28,8 @@ from tests.support.kubernetes_workers import kubeconfig
 
 pytestmark = pytest.mark.slow
 
+KEY = "forewarn/locks/default"
+
 
 def leash(seconds: float = 30.0) -> Leash:
     return leash_for(seconds, SystemClock())
@@ -214,7 +216,7 @@ def test_answer_that_is_no_lease_is_no_lock(
     cluster: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster.leases, "answer", lambda *_: (200, ["x"]))
-    with pytest.raises(LockError, match="was answered, and with no Lease"):
+    with pytest.raises(ForewarnError, match="that is no JSON object"):
         lease_lock(cluster, tmp_path).take("web_0", leash())
 
 
@@ -280,10 +282,13 @@ def test_key_is_written_under_its_modify_index(tmp_path: Path) -> None:
     [
         Answered([]),
         Answered({"ModifyIndex": 7}),
-        Answered([{"ModifyIndex": "7", "Value": ""}]),
-        Answered([{"ModifyIndex": 7, "Value": "not base64"}]),
-        Answered([{"ModifyIndex": 7, "Value": "/w=="}]),
-        Answered([{"ModifyIndex": 7, "Value": 7}]),
+        Answered([{"Key": KEY, "ModifyIndex": "7", "Value": ""}]),
+        Answered([{"Key": KEY, "ModifyIndex": 7, "Value": "not base64"}]),
+        Answered([{"Key": KEY, "ModifyIndex": 7, "Value": "/w=="}]),
+        Answered([{"Key": KEY, "ModifyIndex": 7, "Value": 7}]),
+        Answered([{"ModifyIndex": 7, "Value": None, "Key": "another"}]),
+        Answered(None),
+        Answered(text=""),
         Answered(text="<html>"),
         Answered(text="[" * 60_000),
     ],
@@ -291,7 +296,7 @@ def test_key_is_written_under_its_modify_index(tmp_path: Path) -> None:
 def test_answer_that_is_no_entry_is_no_lock(said: Answered) -> None:
     with FakeConsulKeys() as fake:
         fake.refusals = [said]
-        with pytest.raises(LockError, match="with no entry of Consul"):
+        with pytest.raises(ForewarnError, match=r"no entry of Consul|no JSON list"):
             consul_lock(fake).take("web_0", leash())
 
 
@@ -301,7 +306,7 @@ def test_write_that_is_answered_neither_true_nor_false_is_no_lock(
 ) -> None:
     with FakeConsulKeys() as fake:
         fake.refusals = [Answered(status=404, text=""), said]
-        with pytest.raises(LockError, match="was answered neither true nor false"):
+        with pytest.raises(ForewarnError, match=r"neither true nor false|no JSON"):
             consul_lock(fake).take("web_0", leash())
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
+from forewarn.agent.foreign import objects
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.integrations.commands import Commands, Output, shown
@@ -130,6 +131,12 @@ class Engine:
         found = _containers(output.out)
         if found is None or (output.status != 0 and _MISSING not in output.err.lower()):
             raise self._failed("container inspect", output)
+        if output.status == 0 and len(found) < len(set(names)):
+            # Who is not there is told, and makes the command fail.
+            raise HandlerError(
+                f"{shown(self._words)} container inspect: {len(found)} of "
+                f"{len(set(names))} containers were told of, and no error"
+            )
         return found
 
     def order(self, words: Sequence[str], names: Collection[str], leash: Leash) -> str:
@@ -178,9 +185,10 @@ def _containers(text: str) -> list[Container] | None:
         found: object = json.loads(text or "[]")
     except ValueError:
         return None
-    if not isinstance(found, list):
+    containers = objects(found)
+    if not isinstance(found, list) or not all(each.get("Id") for each in containers):
         return None
-    return [_container(each) for each in cast("list[dict[str, Any]]", found)]
+    return [_container(each) for each in containers]
 
 
 def _container(told: Mapping[str, Any]) -> Container:

@@ -63,6 +63,8 @@ class Server:
     """Whether its health checks find it well; without any it always is."""
     sessions: int
     """Under way or queued, also in workers that a reload has left behind."""
+    is_counted: bool = True
+    """Whether its own process has told how many there are."""
     process: str = ""
     """What comes before a command to reach it; empty: nothing."""
 
@@ -109,6 +111,7 @@ class Runtime:
                         is_up=int(row["srv_op_state"]) == _RUNNING,
                         # Counted once, where several workers have the server.
                         sessions=sessions.get(label, 0) + left_behind.pop(label, 0),
+                        is_counted=label in sessions,
                         process=process,
                     )
                 )

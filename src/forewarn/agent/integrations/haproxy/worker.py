@@ -207,6 +207,12 @@ class HaproxyWorker(Forgetful):
             except HandlerError as error:
                 refused.append(error.message)
                 continue
+            refused += [
+                f"{runtime.place}: {each.label} is in show servers state and not in "
+                "show stat: nobody knows how many sessions it has"
+                for each in servers
+                if not each.is_counted
+            ]
             seen.away += [
                 f"{runtime.place}: {each.label} is not drained yet"
                 for each in servers

@@ -109,6 +109,13 @@ def is_on_at(node: Mapping[str, Any], kind: str) -> bool:
     return any(_is(each, kind, "True") for each in found)
 
 
+def unset_types(
+    node: Mapping[str, Any], types: Sequence[str], *, is_on: bool
+) -> Sequence[str]:
+    """Return which conditions a node has not as they were to be set."""
+    return [kind for kind in types if is_on_at(node, kind) is not is_on]
+
+
 def event_body(
     node: Mapping[str, Any],
     *,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from forewarn.agent import forms
 from forewarn.agent.foreign import members, objects
@@ -24,11 +24,11 @@ from forewarn.agent.handlers.port import (
 from forewarn.agent.integrations.api import (
     AGAIN,
     CONFLICT,
-    NOT_FOUND,
     Api,
     ApiError,
     Ask,
 )
+from forewarn.agent.integrations.kubernetes.answers import is_not_found, pods_on
 from forewarn.agent.integrations.kubernetes.pods import Care, Fate, Pod, pod_of
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
@@ -187,22 +187,18 @@ class Drain:
         The first list is the latest; the others may come from the server's memory, if
         they are no older.
         """
-        query = f"fieldSelector={_quoted(f'spec.nodeName={self._node}')}"
+        query: dict[str, str] = {}
         if self._plan.selector:
-            query += f"&labelSelector={_quoted(self._plan.selector)}"
+            query["labelSelector"] = self._plan.selector
         if not is_first and self._as_of:
-            version = _quoted(self._as_of)
-            query += f"&resourceVersion={version}&resourceVersionMatch=NotOlderThan"
-        found = members(self._api.get(f"/api/v1/pods?{query}", leash))
+            query["resourceVersion"] = self._as_of
+            query["resourceVersionMatch"] = "NotOlderThan"
+        found, version = pods_on(self._api, self._node, query, leash)
         if is_first:
-            metadata = members(found.get("metadata"))
-            self._as_of = str(metadata.get("resourceVersion") or "")
-        listed = found.get("items")
-        if not isinstance(listed, list):
-            raise HandlerError("the API server answered with something else than pods")
+            self._as_of = version
         pods = (
             pod_of(each, empty_dir=self._plan.empty_dir, bare=self._plan.bare)
-            for each in cast("list[object]", listed)
+            for each in found
         )
         return {pod.uid: pod for pod in pods}
 
@@ -240,7 +236,7 @@ class Drain:
         try:
             self._api.ask(Ask(method=method, path=path, json=body, again=False), leash)
         except ApiError as error:
-            if error.status not in {NOT_FOUND, CONFLICT}:
+            if error.status != CONFLICT and not is_not_found(error):
                 self._take_refusal(pod, error)
                 return False
             # It is gone, or another one of its name has come.

@@ -9,11 +9,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 
-from forewarn.agent import forms
-from forewarn.agent.foreign import members, objects
 from forewarn.agent.handlers.leash import Leash, leash_for
-from forewarn.agent.integrations.api import Ask
 from forewarn.agent.integrations.kubernetes.access import find, warnings
+from forewarn.agent.integrations.kubernetes.answers import pods_on
 from forewarn.agent.integrations.kubernetes.pods import Care, Fate, pod_of
 from forewarn.clock import Clock
 
@@ -60,12 +58,7 @@ class PodList:
 
     def _listed(self, leash: Leash) -> Sequence[str]:
         api = find(self._kubeconfig, self._environment).api(self._clock)
-        selector = forms.percent_quoted(f"spec.nodeName={self._node}")
-        path = f"/api/v1/pods?fieldSelector={selector}"
-        found = api.ask(Ask(method="GET", path=path, again=False), leash)
-        pods = [
-            pod_of(each, empty_dir=Care.EVICT, bare=Care.EVICT)
-            for each in objects(members(found).get("items"))
-        ]
+        found, _ = pods_on(api, self._node, {}, leash, again=False)
+        pods = [pod_of(each, empty_dir=Care.EVICT, bare=Care.EVICT) for each in found]
         names = sorted(str(pod) for pod in pods if pod.fate is Fate.EVICT)
         return names[:PODS_MAX]

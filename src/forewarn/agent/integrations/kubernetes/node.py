@@ -205,6 +205,46 @@ def prepare_patch(
     return _patch(node, changes, labels, record)
 
 
+def missing_of(node: Mapping[str, Any], patch: Mapping[str, Any]) -> list[str]:
+    """Return which parts of a patch a node does not have that was answered to it.
+
+    An admission webhook may take parts out of a change, which is then answered 200.
+    """
+    metadata, spec = members(patch.get("metadata")), members(patch.get("spec"))
+    written = members(metadata.get("annotations")).get(ANNOTATION)
+    found: list[str] = []
+    if _at(node, "metadata", "annotations").get(ANNOTATION) != written:
+        found.append(f"the annotation {ANNOTATION}")
+    for name, value in members(metadata.get("labels")).items():
+        if _at(node, "metadata", "labels").get(name) != value:
+            found.append(f"the label {name}")
+    is_closed = _at(node, "spec").get("unschedulable") is True
+    if "unschedulable" in spec and is_closed is not (spec["unschedulable"] is True):
+        found.append("spec.unschedulable")
+    if "taints" in spec:
+        there = {_mark_of(each) for each in _taints(_at(node, "spec"))}
+        # More of them are others' matter: only ours must be there, or must not.
+        found += [
+            f"the taint {_identity(each)}"
+            for each in objects(spec["taints"])
+            if _mark_of(each) not in there
+        ]
+    return found
+
+
+def taints_left(
+    before: Mapping[str, Any], node: Mapping[str, Any], patch: Mapping[str, Any]
+) -> list[str]:
+    """Return the taints that a patch takes away and an answered node still has."""
+    spec = members(patch.get("spec"))
+    if "taints" not in spec:
+        return []
+    kept = {_identity(each) for each in objects(spec["taints"])}
+    gone = {_identity(each) for each in _taints(_at(before, "spec"))} - kept
+    left = [_identity(each) for each in _taints(_at(node, "spec"))]
+    return [f"the taint {each}" for each in left if each in gone]
+
+
 def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | None:
     """Return the merge patch that opens a node again; None: nothing is to be done."""
     record, spec = read_record(node), _at(node, "spec")
@@ -272,6 +312,10 @@ def _patch(
 
 def _is_excluded(node: Mapping[str, Any]) -> bool:
     return EXCLUDED in _at(node, "metadata", "labels")
+
+
+def _mark_of(taint: Mapping[str, Any]) -> tuple[str, str]:
+    return _identity(taint), str(taint.get("value") or "")
 
 
 def _identity(taint: Mapping[str, Any]) -> str:

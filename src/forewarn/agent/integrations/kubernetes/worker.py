@@ -8,9 +8,8 @@ no document.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from forewarn.agent import forms
 from forewarn.agent.core.model import Phase
 from forewarn.agent.foreign import members
 from forewarn.agent.handlers.leash import Leash
@@ -25,34 +24,38 @@ from forewarn.agent.handlers.port import (
 from forewarn.agent.integrations.api import (
     CONFLICT,
     FORBIDDEN,
-    NOT_FOUND,
     Api,
     ApiError,
     Ask,
 )
 from forewarn.agent.integrations.kubernetes.access import Access, warnings
+from forewarn.agent.integrations.kubernetes.answers import (
+    asked_node,
+    node_path,
+)
 from forewarn.agent.integrations.kubernetes.conditions import (
     event_body,
     event_reason,
     event_sentence,
     is_on_at,
     status_patch,
+    unset_types,
     wanted_types,
 )
 from forewarn.agent.integrations.kubernetes.drain import Drain, Plan
 from forewarn.agent.integrations.kubernetes.node import (
     Taint,
     Wish,
+    missing_of,
     prepare_patch,
     read_record,
     recover_patch,
+    taints_left,
 )
 from forewarn.agent.integrations.waiting import over
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
-
-T = TypeVar("T")
 
 CHECK_SECONDS = 8.0
 """For a check: somebody waits."""
@@ -182,11 +185,11 @@ class KubernetesWorker(Forgetful):
         access = self._access()
         api = access.api(self._clock)
         try:
-            api.ask(Ask(method="GET", path=self._path, again=False), leash)
-        except ApiError as error:
-            if error.status == NOT_FOUND:
+            ask = Ask(method="GET", path=self._path, again=False)
+            if asked_node(api, ask, self._node, leash) is None:
                 yield f"the cluster has no node {self._node}: write node"
                 return
+        except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
             # Which rights are missing is found out below.
@@ -199,10 +202,11 @@ class KubernetesWorker(Forgetful):
 
     @property
     def _path(self) -> str:
-        return f"/api/v1/nodes/{forms.percent_quoted(self._node)}"
+        return node_path(self._node)
 
     def _read(self, api: Api, leash: Leash) -> Mapping[str, Any] | None:
-        return _unless_gone(lambda: api.get(self._path, leash))
+        ask = Ask(method="GET", path=self._path)
+        return asked_node(api, ask, self._node, leash)
 
     def _closed(self, api: Api, job: Job, leash: Leash) -> Mapping[str, Any] | None:
         terms = self._terms
@@ -248,13 +252,32 @@ class KubernetesWorker(Forgetful):
                 return node
             ask = Ask(method="PATCH", path=self._path, json=patch, content_type=_MERGE)
             try:
-                return _unless_gone(lambda ask=ask: api.ask(ask, leash))
+                fresh = asked_node(api, ask, self._node, leash)
             except ApiError as error:
                 if error.status != CONFLICT:
                     raise
+            else:
+                self._raise_if_unchanged(node, fresh, patch)
+                return fresh
             if not leash.pause(CONFLICT_SECONDS):
                 raise over(leash, f"changing node {self._node}")
         return None
+
+    def _raise_if_unchanged(
+        self,
+        before: Mapping[str, Any],
+        fresh: Mapping[str, Any] | None,
+        patch: Mapping[str, Any],
+    ) -> None:
+        """Raise HandlerError where a node was answered that is not as the patch has it."""
+        if fresh is None:
+            return
+        missing = missing_of(fresh, patch) + taints_left(before, fresh, patch)
+        if missing:
+            raise HandlerError(
+                f"the API server took the change of node {self._node}, and left out "
+                f"{', '.join(missing)}: does an admission webhook undo it?"
+            )
 
     def _closing(self) -> list[tuple[str, bool]]:
         return [
@@ -300,14 +323,19 @@ class KubernetesWorker(Forgetful):
             content_type=_STRATEGIC,
             again=False,
         )
+        unset: Sequence[str] = ()
+        why = "it is not in the answer: does an admission webhook undo it?"
         try:
-            _unless_gone(lambda: api.ask(ask, leash))
+            fresh = asked_node(api, ask, self._node, leash)
+            if fresh is not None:
+                unset = unset_types(fresh, kinds, is_on=is_on)
         except OverError:
             raise
         except HandlerError as error:
-            named = " and ".join(kinds)
-            return f"the condition {named} could not be set: {error.message}"
-        return ""
+            unset, why = kinds, error.message
+        if not unset:
+            return ""
+        return f"the condition {' and '.join(unset)} could not be set: {why}"
 
     def _emit(
         self, api: Api, node: Mapping[str, Any], job: Job, leash: Leash
@@ -357,21 +385,14 @@ def _refused(api: Api, right: Mapping[str, str], leash: Leash, *, who: str) -> s
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": dict(right)},
     }
-    answer = api.ask(Ask(method="POST", path=_REVIEWS, json=review, again=False), leash)
-    if members(members(answer).get("status")).get("allowed"):
+    ask = Ask(method="POST", path=_REVIEWS, json=review, again=False)
+    answer, found = api.answered(ask, leash)
+    if not isinstance(found.get("status"), dict):
+        raise ask.odd(answer, "no SelfSubjectAccessReview")
+    if members(found["status"]).get("allowed") is True:
         return ""
     what = right["resource"]
     if "subresource" in right:
         what = f"{what}/{right['subresource']}"
     where = f" in namespace {right['namespace']}" if "namespace" in right else ""
     return f"{who} may not {right['verb']} {what}{where}: the role lacks it"
-
-
-def _unless_gone(ask: Callable[[], T]) -> T | None:
-    """Return the answer; None where there is no such object."""
-    try:
-        return ask()
-    except ApiError as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise

@@ -23,6 +23,8 @@ UP = frozenset({"running", "streaming", "in archive recovery"})
 """States of a member whose PostgreSQL answers."""
 
 _LEADS = frozenset({"leader", "standby_leader", "promoted", "master"})
+_PRIMARY = frozenset({"primary", "master", "promoted", "standby_leader"})
+"""What a node calls itself that leads; the words differ between versions."""
 _SYNCHRONOUS = frozenset({"sync_standby", "quorum_standby"})
 _ON = frozenset({True, "on", "true", "yes", "1", "quorum"})
 _MEGABYTE = 1 << 20
@@ -97,6 +99,8 @@ class Status:
     """Members that get its log as it is written."""
     is_streaming: bool
     """Whether it gets another's so, as far as it tells."""
+    is_primary: bool
+    """Whether its PostgreSQL runs and takes itself for the one that leads."""
 
 
 @frozen_dataclass
@@ -116,7 +120,7 @@ def read_status(body: object) -> Status:
     """Return what `GET /patroni` has answered; raises HandlerError."""
     found = members(body)
     about = members(found.get("patroni"))
-    if not about:
+    if not (about and found.get("state") and found.get("role")):
         raise HandlerError("what answers at `url` is no Patroni")
     return Status(
         name=str(about.get("name", "")),
@@ -127,6 +131,7 @@ def read_status(body: object) -> Status:
             if each.get("state") == "streaming"
         ),
         is_streaming=found.get("replication_state", "streaming") == "streaming",
+        is_primary=found.get("role") in _PRIMARY and found.get("state") in UP,
     )
 
 
@@ -141,6 +146,26 @@ def read_cluster(body: object) -> Cluster:
         is_paused=bool(found.get("pause")),
         plan=_plan(plan) if plan else None,
     )
+
+
+def contradiction(cluster: Cluster, me: str, status: Status) -> str:
+    """Return why it is not sure that another member leads; empty: it does.
+
+    `/cluster` tells what the cluster has agreed upon, and `status` what this node is.
+    """
+    leaders = [each for each in cluster.members if each.role in _LEADS]
+    names = " and ".join(each.name for each in leaders)
+    if len(leaders) != 1:
+        return f"{names} lead at the same time" if names else "there is no leader"
+    if cluster.find(me) is None:
+        return f"{names} leads, and the cluster has no member {me}"
+    if status.is_primary:
+        return f"{names} leads, and {me} takes itself for the primary"
+    if leaders[0].role == "promoted":
+        return f"{names} is being promoted"
+    if not leaders[0].is_promoted:
+        return f"{names} leads, and it is {leaders[0].state or 'in no state'}"
+    return ""
 
 
 def demands(config: object, lag_max: int | None) -> Demands:

@@ -23,7 +23,7 @@ from forewarn.agent.handlers.port import (
     faults_within,
 )
 from forewarn.agent.handlers.secret import read_secret
-from forewarn.agent.integrations.api import Api, ApiError, Ask
+from forewarn.agent.integrations.api import Api, ApiError, Ask, Shape
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.patroni.cluster import (
     UP,
@@ -31,6 +31,7 @@ from forewarn.agent.integrations.patroni.cluster import (
     Demands,
     Status,
     choose,
+    contradiction,
     demands,
     hindrance,
     read_cluster,
@@ -202,9 +203,12 @@ class PatroniWorker(Forgetful):
         if leader is None:
             return _Step(why="the cluster has no leader", is_owed=is_owed)
         if leader.name != me:
-            why = _unsettled(cluster, me) if is_owed else ""
+            # What this node says of itself must be as new as what the cluster says.
+            why = contradiction(cluster, me, self._status(leash))
+            if is_owed and not why:
+                why = _unsettled(cluster, me)
             if why:
-                return _Step(why=why, is_owed=True)
+                return _Step(why=why, is_owed=is_owed)
             return _Step(result=self._handed_over(cluster, me, job))
         if self._is_left(cluster) and not is_owed:
             return _Step(result=_left(me, status))
@@ -315,6 +319,8 @@ class PatroniWorker(Forgetful):
             json={"leader": leader, "candidate": candidate},
             again=False,
             seconds=ORDER_SECONDS,
+            # A sentence for people: what came of it is seen in the cluster.
+            shape=Shape.ANY,
         )
         try:
             self._api.ask(ask, leash)
@@ -365,7 +371,9 @@ class PatroniWorker(Forgetful):
         Patroni looks at who asks before it looks at what is asked: an empty order is
         refused with 400, and does nothing.
         """
-        ask = Ask(method="POST", path="/switchover", json={}, again=False)
+        ask = Ask(
+            method="POST", path="/switchover", json={}, again=False, shape=Shape.ANY
+        )
         try:
             self._api.ask(ask, leash)
         except ApiError as error:
@@ -418,8 +426,6 @@ def _unsettled(cluster: Cluster, me: str) -> str:
     """Return what is missing of a switchover away from this member; empty: nothing."""
     leader, mine = cluster.leader, cluster.find(me)
     assert leader is not None
-    if not leader.is_promoted:
-        return f"{leader.name} is being promoted"
     if mine is None or mine.state not in UP:
         state = "no member" if mine is None else mine.state or "in no state"
         return f"{leader.name} leads, and {me} is {state}"
