@@ -190,7 +190,8 @@ def _reactions(watcher: Watcher, *, runs: int) -> tuple[list[float], list[float]
     for number in range(runs):
         # Not always at the same moment between two polls.
         time.sleep(random.random() * REACTION_PAUSE)
-        one = event(number, "Reboot", seconds=900)
+        # Another NotBefore each time: the same one would be the same maintenance.
+        one = event(number, "Reboot", seconds=900 + number)
         shown.append(one["EventId"])
         endpoint.show(one)
         eventually(lambda: shown[-1] in endpoint.approved, what="an approval")
