@@ -95,6 +95,12 @@ def _names_in(act: Act) -> tuple[str, ...]:
             return ()
 
 
+def names_in(scenario: Scenario) -> set[str]:
+    """Return the VMs and hosts that a scenario names."""
+    named = {each.vm for each in scenario.clients}
+    return named.union(*(_names_in(step.act) for step in scenario.steps))
+
+
 def check_names(names: Sequence[str]) -> None:
     """Refuse a name that is given twice."""
     for name in names:

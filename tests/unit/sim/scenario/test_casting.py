@@ -152,6 +152,22 @@ def test_names_are_those_of_the_first_vms_and_no_vm_is_lost(names: list[str]) ->
         assert vms[name].host == f"h{place}"
 
 
+def test_of_a_large_fleet_a_part_is_tried_and_the_whole_where_that_is_not_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rehearsal, "LARGE", 20)
+    text = fleets.fleet_text(200)
+    for name in ("live-migration", "rollout"):
+        played = rehearsal.playable(catalog.find(name), text)
+        assert played.fleet.text == text
+    # Nowhere is a place.
+    full = text.replace('[[host]]\nname = "spare"\n', "")
+    full = re.sub(r'(name = "h\d+"\n)', r"\1capacity = 1\n", full)
+    monkeypatch.setattr(rehearsal, "CASTS_MAX", 1)
+    with pytest.raises(RefusedError, match="there is no place for web_0"):
+        rehearsal.playable(catalog.find("live-migration"), full)
+
+
 def test_a_large_fleet_is_cast_at_once_and_given_up_soon() -> None:
     text = fleets.fleet_text(3_000)
     played = next(casting.casts(catalog.find("rollout"), text))
