@@ -1,6 +1,8 @@
 """A real agent, and an endpoint that answers empty bodies, begins anew, or changes IDs."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -164,6 +166,33 @@ def test_a_metadata_server_that_begins_anew_ends_nothing(
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        pytest.param({"Resources": ...}, id="no-names"),
+        pytest.param({"Resources": []}, id="empty-names"),
+        pytest.param({"EventId": ...}, id="no-id"),
+    ],
+)
+def test_an_event_that_is_listed_unreadably_is_not_gone(
+    metadata: Metadata, agent: AgentProcess, spoiled: dict[str, object]
+) -> None:
+    prepared_and_started(metadata, agent)
+    whole = {**event(is_started=True), **spoiled}
+    odd = {key: value for key, value in whole.items() if value is not ...}
+    metadata.show(odd)
+    # More than twice as long as a document without it would take.
+    before = metadata.asked()
+    eventually(metadata.asked, lambda now: now >= before + 20)
+    assert [each.phase for each in agent.did("begun")] == ["prepare"]
+    task = agent.task("E1")
+    assert task is not None
+    assert task.is_live
+    metadata.show()
+    agent.wait_stage("E1", Stage.OVER)
+    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+
+
 def test_what_returns_after_its_recovery_is_prepared_for_again(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
@@ -205,6 +234,28 @@ def test_a_lost_journal_takes_no_old_run_for_its_own(
     agent.again()
     eventually(metadata.approved, lambda approved: len(approved) == 2)
     assert [each.phase for each in agent.did("done")] == ["prepare", "prepare"]
+
+
+def test_a_reload_with_another_journal_is_refused_until_nothing_is_owed(
+    metadata: Metadata, agent: AgentProcess
+) -> None:
+    """An event would be prepared for twice, and its recovery be forgotten."""
+    prepared_and_started(metadata, agent)
+    file = agent.folder / "agent.toml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace('"agent.db"', '"other.db"'), encoding="utf-8")
+    os.kill(agent.process.pid, signal.SIGHUP)
+    agent.wait(lambda agent: "state cannot change now: " in agent.log())
+    assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]
+    [problem] = agent.status()["problems"]
+    assert "Reload when nothing is under way." in problem
+    assert not (agent.folder / "other.db").exists()
+    metadata.show()
+    agent.wait_stage("E1", Stage.OVER)
+    os.kill(agent.process.pid, signal.SIGHUP)
+    agent.wait(lambda agent: "the settings were read again" in agent.log())
+    agent.wait(lambda agent: agent.status()["state"].endswith("other.db"))
+    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 
 def doubt_of(agent: AgentProcess) -> str:

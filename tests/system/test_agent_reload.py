@@ -194,6 +194,59 @@ def test_many_reloads_lose_nothing(place: Ground) -> None:
     assert len(done) == len(set(done)) == 12
 
 
+@pytest.mark.parametrize("left", [0, 4])
+def test_a_file_that_was_cut_short_changes_nothing(place: Ground, left: int) -> None:
+    agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
+    file = agent.folder / "agent.toml"
+    whole = file.read_text(encoding="utf-8")
+    [copy] = (agent.folder.parent / "state").glob("settings-*.toml")
+    lines = whole.splitlines(keepends=True)
+    assert "[[handler]]" not in "".join(lines[:left])
+    file.write_text("".join(lines[:left]), encoding="utf-8")
+    reload(agent)
+    has_said(agent, "was it cut short?")
+    assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]
+    assert copy.read_text(encoding="utf-8") == whole
+    event = place.event()
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    file.write_text(whole, encoding="utf-8")
+    reload(agent)
+    has_said(agent, "the settings were read again")
+    assert agent.status()["problems"] == []
+
+
+def test_a_start_with_an_empty_file_goes_by_the_last_good_one(place: Ground) -> None:
+    agent = place.agent(settings=DRAIN + RULE).wait_ready()
+    assert agent.terminate() == 0
+    (agent.folder / "agent.toml").write_text("", encoding="utf-8")
+    agent.again()
+    has_said(agent, "is empty: was it cut short?")
+    event = place.event()
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+
+
+def test_who_asks_for_the_status_finds_an_agent_whose_file_is_spoiled(
+    place: Ground,
+) -> None:
+    agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
+    file = agent.folder / "agent.toml"
+    file.write_text(f"{file.read_text(encoding='utf-8')}\nno toml", encoding="utf-8")
+    shown = agent.command("status")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith("vm        web_0\n")
+    assert "the last good ones are in force" in shown.stderr
+    agent.hold("drain.prepare")
+    event = place.event()
+    agent.wait_did("begun prepare drain")
+    ordered = agent.command("approve", event)
+    assert ordered.returncode == 0, ordered.stderr
+    assert "the last good ones are in force" in ordered.stderr
+    agent.release("drain.prepare")
+    agent.wait_stage(event, Stage.OVER)
+    assert place.approvals(event) == ["web_0"]
+    assert agent.command("check").returncode == 2
+
+
 def test_a_start_with_a_bad_file_goes_by_the_last_good_one(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     assert agent.terminate() == 0

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from forewarn.agent.agent import Agent, Hands, Voice
 from forewarn.agent.alone import Place, place_of
 from forewarn.agent.core import gating, locking
-from forewarn.agent.core.lock import LockState
-from forewarn.agent.core.model import Consent, Input, Memory, Note, Stage, StepState
+from forewarn.agent.core.model import Input, Memory, Note, Stage
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.polling import Pace
 from forewarn.agent.core.recovering import strangers
+from forewarn.agent.core.underway import is_idle
 from forewarn.agent.dry import DryRun
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.making import make_workers, memos_beside, shelf_beside
@@ -322,19 +322,6 @@ def stranded(memory: Memory, policy: Policy) -> list[str]:
         if task.stage is Stage.OWED
         for name in strangers(task, policy)
     ]
-
-
-def is_idle(memory: Memory) -> bool:
-    """Tell whether nothing would be lost with this memory."""
-    if memory.lock.state not in {LockState.UNKNOWN, LockState.FREE}:
-        return False
-    return not any(step.state is StepState.RUNNING for step in memory.restored) and all(
-        task.stage is Stage.OVER
-        or (
-            task.stage is Stage.SEEN and not task.steps and task.consent is Consent.NONE
-        )
-        for task in memory.tasks
-    )
 
 
 def is_dry(settings: Settings) -> bool:

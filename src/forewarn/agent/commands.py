@@ -136,7 +136,7 @@ def _only_name(notices: Sequence[Any]) -> str:
 
 def show_status(order: Order) -> int:
     """Show how the agent stands; of one that does not answer, what it remembered."""
-    settings = order.settings()
+    settings = order.settings_of_running()
     now = SystemClock().now()
     try:
         document = present.asked(settings)
@@ -179,7 +179,7 @@ def approve(order: Order, event_id: str) -> int:
     from forewarn.agent.journal import desk  # noqa: PLC0415 - only here
     from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
 
-    settings = order.settings()
+    settings = order.settings_of_running()
     path, shown = settings.watch.state, present.shown(settings)
     if mode := _idle_mode(settings, shown):
         raise CommandFailedError(

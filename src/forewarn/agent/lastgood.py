@@ -2,7 +2,8 @@
 
 An agent whose file is refused at its start would leave its VM unprepared, which nobody
 may notice before the next event. With the copy it goes on as before, and says so. It
-is kept where the state of services is; who may not write there has none.
+is kept in the folder that systemd names for the service's state, else beside the
+journal; who may not write there has none. A file without a setting is never kept.
 """
 
 from __future__ import annotations
@@ -10,34 +11,43 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from forewarn.agent.options import environment_name
+from forewarn.agent.values import Settings, WatchSettings
 
 logger = logging.getLogger("forewarn.agent")
 
-USUAL_FOLDER = "/var/lib/forewarn"
-"""Where it is, unless systemd names another folder for the service's state."""
-
 FILE_BYTES_MAX = 1024 * 1024
 """Of a file of settings: what is longer is not kept."""
+
+_STATE = re.compile(r"""^[ \t]*state[ \t]*=[ \t]*(["'])(.+?)\1""", re.MULTILINE)
+"""Where a file that cannot be read as TOML has its journal."""
 
 _OWNER_ONLY = 0o600
 """A header of a webhook may have a secret in it."""
 
 
-def place_of(file: str, environ: Mapping[str, str]) -> str:
-    """Return where the copy of a file is; another file has another place."""
+def place_of(file: str, environ: Mapping[str, str], *, state: str) -> str:
+    """Return where the copy of a file is; another file has another place.
+
+    `state` is the journal that the file names.
+    """
     # systemd names several folders with colons between them.
-    folder = environ.get("STATE_DIRECTORY", "").partition(":")[0] or USUAL_FOLDER
+    folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    folder = folder or os.path.dirname(os.path.realpath(state))
     mark = zlib.crc32(os.path.abspath(file).encode("utf-8", "surrogateescape"))
     return os.path.join(folder, f"settings-{mark:08x}.toml")
 
 
-def keep(file: str, environ: Mapping[str, str]) -> None:
+def keep(settings: Settings, environ: Mapping[str, str]) -> None:
     """Copy a file that has proven good; where that cannot be, there is no copy."""
-    if not file:
+    file = settings.file
+    if not file or settings.is_copy or settings.is_blank:
         return
-    place = place_of(file, environ)
+    place = place_of(file, environ, state=settings.watch.state)
     with contextlib.suppress(OSError):
         with open(file, "rb") as opened:
             content = opened.read(FILE_BYTES_MAX + 1)
@@ -54,10 +64,29 @@ def keep(file: str, environ: Mapping[str, str]) -> None:
         os.replace(fresh, place)
 
 
-def find(file: str, environ: Mapping[str, str]) -> str:
-    """Return the copy of a file; empty: there is none."""
-    place = place_of(file, environ)
-    return place if file and _content_of(place) is not None else ""
+def find(file: str, environ: Mapping[str, str], flags: Mapping[str, str]) -> str:
+    """Return the copy of a file that may be spoiled; empty: there is none."""
+    if not file:
+        return ""
+    for state in _states(file, environ, flags):
+        place = place_of(file, environ, state=state)
+        if _content_of(place) is not None:
+            return place
+    return ""
+
+
+def _states(
+    file: str, environ: Mapping[str, str], flags: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield where the journal may be, by whoever still says so."""
+    named = flags.get("state") or environ.get(environment_name("state"))
+    if named:
+        yield named
+        return
+    text = (_content_of(file) or b"").decode("utf-8", "replace")
+    for found in _STATE.finditer(text):
+        yield found[2]
+    yield WatchSettings().state
 
 
 def _content_of(place: str) -> bytes | None:

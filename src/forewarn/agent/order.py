@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
@@ -19,6 +20,12 @@ USUAL_FILE = "/etc/forewarn/agent.toml"
 """What is read where no file is named, if it is there."""
 
 
+def tell_stderr(line: str) -> None:
+    """Write a line to standard error, if there is one."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"{line}\n")
+
+
 @frozen_dataclass
 class Order:
     """A command as it was given."""
@@ -32,6 +39,8 @@ class Order:
     is_json: bool = False
     program: tuple[str, ...] = ()
     """The words that start the agent, with absolute paths."""
+    tell: Callable[[str], None] = tell_stderr
+    """Says beside the answer what a person should know of it."""
 
     def settings(self) -> Settings:
         """Return the settings in force; raises CommandFailedError."""
@@ -48,22 +57,45 @@ class Order:
         Where the file is refused and nobody sits before it, they are those of the copy
         with which the agent last began: a VM without an agent is not prepared at all.
         """
+        return self.settings() if has_terminal() else self._sound_or_last_good()
+
+    def settings_of_running(self) -> Settings:
+        """Return those by which a running agent is found; raises CommandFailedError.
+
+        Where the file is refused, they are those of the copy: an agent that goes on
+        with them can be looked at, and be given an order. That is told.
+        """
+        found = self._sound_or_last_good()
+        if found.is_copy:
+            for line in found.warnings[0].splitlines():
+                self.tell(f"forewarn: {line}")
+        return found
+
+    def _sound_or_last_good(self) -> Settings:
         try:
-            return self.settings()
+            found = self.settings()
         except CommandFailedError as error:
-            file = self._file()
-            copy = "" if has_terminal() else lastgood.find(file, self.environ)
-            if not copy:
+            # Where what is wrong is none of the file's, the copy is no better.
+            copy = self._last_good()
+            if copy is None:
                 raise
-            try:
-                found = load_settings(file=copy, environ=self.environ, flags=self.flags)
-            except AgentSettingsError:
-                # What is wrong is none of the file's, or the copy is no better.
-                raise error from None
-            told = f"the settings are refused, and the last good ones are in force: {error.message}"
-            return replace(
-                found, file=file, is_copy=True, warnings=(told, *found.warnings)
-            )
+            return _copied(copy, error.message)
+        # A file that was emptied is sound, and says nothing.
+        copy = self._last_good() if found.is_blank else None
+        if copy is None:
+            return found
+        return _copied(copy, f"{found.file} is empty: was it cut short?")
+
+    def _last_good(self) -> Settings | None:
+        file = self._file()
+        copy = lastgood.find(file, self.environ, self.flags)
+        if not copy:
+            return None
+        try:
+            found = load_settings(file=copy, environ=self.environ, flags=self.flags)
+        except AgentSettingsError:
+            return None
+        return replace(found, file=file)
 
     def _file(self) -> str:
         if not self.config and os.path.exists(USUAL_FILE):
@@ -73,3 +105,9 @@ class Order:
     def say_json(self, value: Any) -> None:
         """Print one JSON document."""
         self.say(json_text(value, indent=2))
+
+
+def _copied(settings: Settings, why: str) -> Settings:
+    """Return the last good settings, with why they are in force."""
+    told = f"the settings are refused, and the last good ones are in force: {why}"
+    return replace(settings, is_copy=True, warnings=(told, *settings.warnings))

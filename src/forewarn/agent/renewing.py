@@ -1,8 +1,9 @@
 """Settings that are read again while the agent runs (SIGHUP).
 
 They are read when no handler is at work: whoever is, ends by the settings by which it
-began. Those that are refused, and those with which the agent cannot be put together,
-change nothing; why is told until others are taken.
+began. Those that are refused, those that may not take the place of others
+(`replacing`), and those with which the agent cannot be put together, change nothing;
+why is told until others are taken.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 from forewarn.agent.core.model import Memory, StepState
 from forewarn.agent.failure import CommandFailedError
+from forewarn.agent.replacing import refusal_of
 from forewarn.agent.signals import Signals
 from forewarn.agent.values import Settings
 from forewarn.protocol.errors import ForewarnError
@@ -25,13 +27,15 @@ Again = Callable[[], Settings]
 class Renewal:
     """Reads the settings again when that was asked for."""
 
-    def __init__(self, again: Again, signals: Signals) -> None:
+    def __init__(self, again: Again, signals: Signals, in_force: Settings) -> None:
         """Read nothing yet."""
         self._again = again
         self._signals = signals
         self._has_waited = False
         self.fault = ""
         """Why the settings that were read last are not in force; empty: they are."""
+        self.in_force = in_force
+        """By which the agent works."""
         self.settings: Settings | None = None
         """Those that were read last and were not refused."""
 
@@ -46,10 +50,15 @@ class Renewal:
             return False
         self._signals.wants_settings = self._has_waited = False
         try:
-            self.settings = self._again()
+            found = self._again()
         except CommandFailedError as error:
             self.refuse(error)
             return False
+        refusal = refusal_of(self.in_force, found, memory)
+        if refusal is not None:
+            self.refuse(refusal)
+            return False
+        self.settings = found
         return True
 
     def refuse(self, error: ForewarnError) -> None:
@@ -57,8 +66,9 @@ class Renewal:
         self.fault = f"the settings are refused, and stay as they were: {error.message}"
         logger.error("%s", self.fault)
 
-    def take(self) -> None:
-        """Note that the settings that were read last are in force."""
+    def take(self, settings: Settings) -> None:
+        """Note that these settings are in force, which were read last."""
+        self.in_force = settings
         self.fault = ""
         logger.info("the settings were read again")
 

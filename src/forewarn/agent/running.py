@@ -35,7 +35,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
     also since another agent runs there, with 1. Later ones change nothing then.
     """
     signals = Signals()
-    renewal = Renewal(again, signals)
+    renewal = Renewal(again, signals, settings)
     good = settings
     known: Watched | None = None
     ending = Ending.ANEW
@@ -64,10 +64,9 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
                 # What is left there now is for addresses of older settings.
                 listeners.close()
                 if settings is not good:
-                    renewal.take()
+                    renewal.take(settings)
                 good = settings
-                if not settings.is_copy:
-                    lastgood.keep(settings.file, environ)
+                lastgood.keep(settings, environ)
                 try:
                     ending = signals.while_running(parts.run, stop=parts.stop)
                 finally:

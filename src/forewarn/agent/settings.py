@@ -144,6 +144,7 @@ class _Reader:
         self._values: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
         self._entries: dict[str, list[dict[str, Any]]] = {name: [] for name in ARRAYS}
+        self._is_blank = False
         self._partial: set[str] = set()
         """The arrays' tables of which not every key is sound, as `rule.2`."""
 
@@ -193,6 +194,7 @@ class _Reader:
             origins=self._origins,
             warnings=tuple(judge.warnings),
             file=self._file,
+            is_blank=self._is_blank,
         )
 
     def read_texts(self, texts: Mapping[str, tuple[str, str]]) -> None:
@@ -234,6 +236,7 @@ class _Reader:
             self.problems.append(not_toml(error, file=self._file, text=text))
             return
         self._lines = toml_lines(text)
+        self._is_blank = not tables
         for key, value in tables.items():
             if key in ARRAYS:
                 self._take_array(key, value)

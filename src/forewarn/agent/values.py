@@ -222,5 +222,7 @@ class Settings:
     """What is probably a mistake, and does no harm."""
     file: str = ""
     """The file that was read; empty: none."""
+    is_blank: bool = False
+    """There is not one setting in it."""
     is_copy: bool = False
     """The file was refused, and these are of the copy of the last good one."""

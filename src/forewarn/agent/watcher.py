@@ -249,7 +249,8 @@ class Watcher:
         if self._known is not None and self._since(self._known) > polling.TAG_LASTS:
             # After a gap it may be another VM: a copy, or one that was restored.
             self._name_at = now
-        if self._heard_at is not None:
+        # What says nothing of absent events does not count towards their absence.
+        if self._heard_at is not None and not reading.is_partial:
             self._heard += polling.heard(self._pace, self._since(self._heard_at))
         self._known = self._heard_at = now
         self._took = took
@@ -274,6 +275,8 @@ class Watcher:
             notices=reading.notices,
             name=self.view.name,
             incarnation=reading.incarnation,
+            is_partial=reading.is_partial,
+            vague=reading.vague,
             is_empty=reading.is_empty,
             heard=self._heard,
         )

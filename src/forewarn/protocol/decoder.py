@@ -58,13 +58,13 @@ class UnreadableError(ForewarnError):
     """An answer is no document: nothing is known of the events."""
 
 
-_BLANK = b" \t\r\n\xef\xbb\xbf"
+BLANK = b" \t\r\n\xef\xbb\xbf"
 """What a body may have and still be empty: white space, and the mark of UTF-8."""
 
 
 def is_empty(body: bytes) -> bool:
     """Tell whether an answer has nothing in it, as endpoints have answered with 200."""
-    return not body.strip(_BLANK)
+    return not body.strip(BLANK)
 
 
 def _number(text: str) -> object:
@@ -96,17 +96,24 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
         raise UnreadableError(f"Events is {_kind(entries)} and no list")
     incarnation = _incarnation(members, oddities)
     found: dict[str, Notice] = {}
+    vague: set[str] = set()
+    is_partial = False
     for at, entry in enumerate(cast("list[object]", entries)):
         came = _id_of(entry, at=at, oddities=oddities)
         if came is None:
+            is_partial = True
             continue
         members = cast("dict[str, Any]", entry)
         notice = _notice(members, came, oddities, underscored=underscored)
         _keep(found, notice, oddities)
+        if not _tells_names(members.get("Resources")):
+            vague.add(notice.event_id)
     return Reading(
         incarnation=incarnation,
         notices=tuple(found.values()),
         oddities=_few(oddities),
+        is_partial=is_partial,
+        vague=frozenset(vague),
     )
 
 
@@ -235,6 +242,13 @@ def _resources(
             continue
         names[_clean(each, WORD_MAX)] = None
     return tuple(names)
+
+
+def _tells_names(value: object) -> bool:
+    """Tell whether all names are known that an event has."""
+    several = cast("list[object]", value if isinstance(value, list) else [value])
+    named = [isinstance(each, str) and bool(each.strip()) for each in several]
+    return bool(named) and all(named)
 
 
 def _not_before(

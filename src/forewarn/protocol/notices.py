@@ -59,5 +59,10 @@ class Reading:
     notices: tuple[Notice, ...]
     oddities: tuple[str, ...] = ()
     """What was not as it should be and did no harm, one sentence each."""
+    is_partial: bool = False
+    """It has an entry of which not even the EventId can be read: nobody knows which
+    event that is, so the document does not say that any event is absent."""
+    vague: frozenset[str] = frozenset()
+    """The EventIds of events of which it is not known which VMs they name."""
     is_empty: bool = False
     """It was no document, but an empty body: there are no events, and no incarnation."""

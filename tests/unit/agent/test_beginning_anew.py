@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent import front
-from forewarn.agent.assembly import REOPEN_SECONDS, Parts, is_idle
+from forewarn.agent.assembly import REOPEN_SECONDS, Parts
 from forewarn.agent.core.model import Consent, Memory, Phase, Stage, Step, StepState
+from forewarn.agent.core.underway import is_idle
 from forewarn.agent.journal import opening
 from forewarn.agent.journal.lock import AgentLock
 from forewarn.agent.journal.port import JournalError

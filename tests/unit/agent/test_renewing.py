@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent import lastgood, order
-from forewarn.agent.core.model import Memory, Phase, Step, StepState
+from forewarn.agent.core.lock import Lock, LockState
+from forewarn.agent.core.model import Consent, Memory, Phase, Stage, Step, StepState
 from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.order import Order
 from forewarn.agent.renewing import Renewal
+from forewarn.agent.replacing import refusal_of
 from forewarn.agent.signals import Signals
-from forewarn.agent.values import Settings
+from forewarn.agent.values import HandlerSettings, Settings, WatchSettings
 from tests.support.agent_journals import task_of
 
 STEP = Step(
@@ -101,7 +103,7 @@ def reader(*given: Settings | CommandFailedError) -> Callable[[], Settings]:
 
 
 def test_nothing_is_read_unless_it_was_asked_for() -> None:
-    renewal = Renewal(reader(), Signals())
+    renewal = Renewal(reader(), Signals(), Settings())
     assert not renewal.is_due(Memory())
 
 
@@ -111,7 +113,7 @@ def test_nothing_is_read_unless_it_was_asked_for() -> None:
 )
 def test_it_waits_until_no_handler_is_at_work(busy: Memory) -> None:
     signals, fresh = Signals(), Settings()
-    renewal = Renewal(reader(fresh), signals)
+    renewal = Renewal(reader(fresh), signals, Settings())
     signals.wants_settings = True
     assert not renewal.is_due(busy)
     assert not renewal.is_due(busy)
@@ -123,7 +125,7 @@ def test_it_waits_until_no_handler_is_at_work(busy: Memory) -> None:
 def test_what_is_refused_is_told_until_something_else_is_taken() -> None:
     signals = Signals()
     refusal = CommandFailedError(2, "agent.toml, line 3: no")
-    renewal = Renewal(reader(refusal, Settings()), signals)
+    renewal = Renewal(reader(refusal, Settings()), signals, Settings())
     signals.wants_settings = True
     assert not renewal.is_due(Memory())
     assert "agent.toml, line 3: no" in renewal.fault
@@ -131,7 +133,7 @@ def test_what_is_refused_is_told_until_something_else_is_taken() -> None:
     signals.wants_settings = True
     assert renewal.is_due(Memory())
     assert renewal.fault
-    renewal.take()
+    renewal.take(Settings())
     assert renewal.fault == ""
 
 
@@ -151,6 +153,14 @@ def file(tmp_path: Path) -> Path:
     return made
 
 
+STATE = WatchSettings().state
+
+
+def keep(file: Path, environ: dict[str, str]) -> None:
+    """Keep a copy, as an agent does that has begun with the file."""
+    lastgood.keep(Settings(file=str(file)), environ)
+
+
 def ordered(file: Path, environ: dict[str, str], **flags: str) -> Order:
     return Order(say=print, environ=environ, config=str(file), flags=flags)
 
@@ -158,7 +168,7 @@ def ordered(file: Path, environ: dict[str, str], **flags: str) -> Order:
 def test_a_file_that_is_refused_is_replaced_by_the_last_good_one(
     file: Path, environ: dict[str, str]
 ) -> None:
-    lastgood.keep(str(file), environ)
+    keep(file, environ)
     file.write_text('poll = "soon"\n', encoding="utf-8")
     found = ordered(file, environ).settings_to_run()
     assert found.watch.poll == 7_000_000
@@ -177,7 +187,7 @@ def test_without_a_copy_it_is_refused(file: Path, environ: dict[str, str]) -> No
 def test_other_commands_are_told_of_the_file_as_it_is(
     file: Path, environ: dict[str, str]
 ) -> None:
-    lastgood.keep(str(file), environ)
+    keep(file, environ)
     file.write_text("poll = 1\n", encoding="utf-8")
     with pytest.raises(CommandFailedError):
         ordered(file, environ).settings()
@@ -186,7 +196,7 @@ def test_other_commands_are_told_of_the_file_as_it_is(
 def test_who_sits_before_it_is_told_at_once(
     file: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lastgood.keep(str(file), environ)
+    keep(file, environ)
     file.write_text("poll = 1\n", encoding="utf-8")
     monkeypatch.setattr(order, "has_terminal", lambda: True)
     with pytest.raises(CommandFailedError):
@@ -197,7 +207,7 @@ def test_what_is_wrong_elsewhere_is_told_of_that(
     file: Path, environ: dict[str, str]
 ) -> None:
     """A flag that is refused is no fault of the file's."""
-    lastgood.keep(str(file), environ)
+    keep(file, environ)
     with pytest.raises(CommandFailedError, match="timeout"):
         ordered(file, environ, timeout="never").settings_to_run()
 
@@ -205,41 +215,195 @@ def test_what_is_wrong_elsewhere_is_told_of_that(
 def test_a_copy_is_the_owners_alone_and_of_one_file(
     file: Path, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    lastgood.keep(str(file), environ)
-    copy = Path(lastgood.find(str(file), environ))
+    keep(file, environ)
+    copy = Path(lastgood.find(str(file), environ, {}))
     assert copy.stat().st_mode & 0o777 == 0o600
     assert copy.read_bytes() == file.read_bytes()
-    assert lastgood.find(str(tmp_path / "other.toml"), environ) == ""
+    assert lastgood.find(str(tmp_path / "other.toml"), environ, {}) == ""
     assert [each.name for each in copy.parent.iterdir()] == [copy.name]
 
 
 def test_a_copy_that_is_as_the_file_is_not_written_again(
     file: Path, environ: dict[str, str]
 ) -> None:
-    lastgood.keep(str(file), environ)
-    copy = Path(lastgood.find(str(file), environ))
+    keep(file, environ)
+    copy = Path(lastgood.find(str(file), environ, {}))
     before = copy.stat().st_ino
-    lastgood.keep(str(file), environ)
+    keep(file, environ)
     assert copy.stat().st_ino == before
     file.write_text('poll = "8s"\n', encoding="utf-8")
-    lastgood.keep(str(file), environ)
+    keep(file, environ)
     assert copy.read_bytes() == file.read_bytes()
 
 
 def test_what_a_crash_left_of_a_copy_is_in_nobodys_way(
     file: Path, environ: dict[str, str]
 ) -> None:
-    place = Path(lastgood.place_of(str(file), environ))
+    place = Path(lastgood.place_of(str(file), environ, state=STATE))
     place.with_name(f"{place.name}.new").write_text("half", encoding="utf-8")
-    lastgood.keep(str(file), environ)
+    keep(file, environ)
     assert place.read_bytes() == file.read_bytes()
 
 
 def test_a_folder_that_is_not_there_or_a_file_too_long_keep_nothing(
     file: Path, environ: dict[str, str]
 ) -> None:
-    lastgood.keep(str(file), {"STATE_DIRECTORY": f"{os.fspath(file)}/none"})
+    keep(file, {"STATE_DIRECTORY": f"{os.fspath(file)}/none"})
     file.write_bytes(b"#" * (lastgood.FILE_BYTES_MAX + 1))
-    lastgood.keep(str(file), environ)
-    lastgood.keep("", environ)
-    assert lastgood.find(str(file), environ) == ""
+    keep(file, environ)
+    lastgood.keep(Settings(), environ)
+    assert lastgood.find(str(file), environ, {}) == ""
+
+
+def test_without_a_folder_of_systemds_a_copy_is_beside_the_journal(
+    file: Path, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journals" / "agent.db"
+    journal.parent.mkdir()
+    file.write_text(f'state = "{journal}"\npoll = "7s"\n', encoding="utf-8")
+    lastgood.keep(ordered(file, {}).settings(), {})
+    assert [each.parent for each in tmp_path.rglob("settings-*")] == [journal.parent]
+    # A file that is no TOML any more says still where the journal is.
+    file.write_text(f'poll = soon\nstate = "{journal}"\n', encoding="utf-8")
+    assert ordered(file, {}).settings_to_run().watch.poll == 7_000_000
+    # Else a flag or a variable does.
+    file.write_text("poll = soon\n", encoding="utf-8")
+    with pytest.raises(CommandFailedError):
+        ordered(file, {}).settings_to_run()
+    told = ordered(file, {}, state=str(journal)).settings_to_run()
+    assert told.watch.poll == 7_000_000
+    told = ordered(file, {"FOREWARN_AGENT_STATE": str(journal)}).settings_to_run()
+    assert told.watch.poll == 7_000_000
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n"])
+def test_a_file_that_was_emptied_is_neither_kept_nor_gone_by(
+    file: Path, environ: dict[str, str], text: str
+) -> None:
+    keep(file, environ)
+    copy = Path(lastgood.find(str(file), environ, {}))
+    before = copy.read_bytes()
+    file.write_text(text, encoding="utf-8")
+    found = ordered(file, environ).settings_to_run()
+    assert found.watch.poll == 7_000_000
+    assert "is empty: was it cut short?" in found.warnings[0]
+    lastgood.keep(found, environ)
+    lastgood.keep(ordered(file, environ).settings(), environ)
+    assert copy.read_bytes() == before
+    copy.unlink()
+    assert ordered(file, environ).settings_to_run().is_blank
+
+
+def test_who_looks_for_the_running_agent_is_told_of_the_copy(
+    file: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(file, environ)
+    file.write_text("poll = 1\n", encoding="utf-8")
+    # Also one who sits before a terminal.
+    monkeypatch.setattr(order, "has_terminal", lambda: True)
+    told: list[str] = []
+    asked = replace(ordered(file, environ), tell=told.append)
+    assert asked.settings_of_running().watch.poll == 7_000_000
+    assert told[0].startswith(
+        "forewarn: the settings are refused, and the last good ones are in force: "
+    )
+    file.write_text('poll = "9s"\n', encoding="utf-8")
+    told.clear()
+    assert asked.settings_of_running().watch.poll == 9_000_000
+    assert told == []
+
+
+# What may not be replaced
+
+DRAIN = HandlerSettings(name="drain", kind="exec")
+BY_FILE = Settings(file="agent.toml", handlers=(DRAIN,))
+NOTHING = Memory()
+
+
+def under(stage: Stage, consent: Consent = Consent.NONE) -> Memory:
+    """Return the memory of an event that has come so far."""
+    task = task_of("E1")
+    return Memory(tasks=(replace(task, stage=stage, consent=consent, steps=()),))
+
+
+BUSY = {
+    "prepared": under(Stage.PREPARED),
+    "owed": under(Stage.OWED),
+    "approved": under(Stage.SEEN, Consent.GIVEN),
+    "locked": Memory(lock=Lock(state=LockState.HELD, label="lock web")),
+}
+OVER = under(Stage.OVER, Consent.GIVEN)
+SEEN = under(Stage.SEEN)
+
+
+def refused(new: Settings, memory: Memory, old: Settings = BY_FILE) -> str:
+    error = refusal_of(old, new, memory)
+    return error.message if error is not None else ""
+
+
+def watching(**changes: object) -> Settings:
+    return replace(BY_FILE, watch=replace(BY_FILE.watch, **changes))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("state", "/elsewhere/agent.db"),
+        ("endpoint", "http://10.0.0.1"),
+        ("name", "web_7"),
+        ("scale_set_names", True),
+        ("dry_run", True),
+    ],
+)
+def test_what_tells_events_apart_stays_while_something_is_under_way(
+    key: str, value: object
+) -> None:
+    new = watching(**{key: value})
+    for memory in BUSY.values():
+        assert refused(new, memory).startswith(f"{key} cannot change now: ")
+    for memory in (NOTHING, OVER, SEEN):
+        assert refused(new, memory) == ""
+
+
+def test_everything_else_may_change_at_any_time() -> None:
+    others = {"poll": 5_000_000, "listen": "", "observe": True, "forget_after": 9}
+    for memory in BUSY.values():
+        assert refused(watching(**others), memory) == ""
+    # What was a dry run has nothing to forget.
+    assert refused(BY_FILE, BUSY["prepared"], watching(dry_run=True)) == ""
+
+
+def test_it_is_said_what_is_under_way() -> None:
+    said = {name: refused(watching(name="x"), BUSY[name]) for name in BUSY}
+    assert "event E1 is prepared, and it would be forgotten" in said["prepared"]
+    assert "the recovery from event E1 is owed" in said["owed"]
+    assert "the approval of event E1 is given" in said["approved"]
+    assert "lock web is held" in said["locked"]
+
+
+def test_a_file_that_lost_everything_is_not_taken() -> None:
+    blank = Settings(file="agent.toml", is_blank=True)
+    cut = Settings(file="agent.toml")
+    assert "agent.toml is empty" in refused(blank, NOTHING)
+    assert "agent.toml is gone" in refused(Settings(), NOTHING)
+    said = refused(cut, NOTHING)
+    assert "agent.toml has no handler any more" in said
+    assert said.endswith("In force: drain. To have it on purpose, restart the agent.")
+    # Who had none loses none.
+    assert refused(blank, NOTHING, blank) == ""
+    assert refused(Settings(), NOTHING, Settings()) == ""
+    assert refused(cut, NOTHING, cut) == ""
+    assert refused(BY_FILE, NOTHING, Settings()) == ""
+
+
+def test_what_may_not_be_replaced_stays_in_force_and_is_told() -> None:
+    signals = Signals()
+    new = watching(state="/elsewhere/agent.db")
+    renewal = Renewal(reader(new, new), signals, BY_FILE)
+    signals.wants_settings = True
+    assert not renewal.is_due(BUSY["prepared"])
+    assert "state cannot change now" in renewal.fault
+    assert renewal.settings is None
+    signals.wants_settings = True
+    assert renewal.is_due(OVER)
+    assert renewal.settings is new

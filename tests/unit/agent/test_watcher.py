@@ -131,6 +131,15 @@ def test_only_time_in_which_it_answers_counts_as_heard() -> None:
     assert heard == [0, SECOND, SECOND + most, 2 * SECOND + most]
 
 
+def test_documents_with_an_entry_that_cannot_be_read_do_not_count_as_heard() -> None:
+    partial = changed(replace(QUIET, is_partial=True, vague=frozenset({"E1"})))
+    watching = Watching(changed(QUIET), partial, partial, changed(QUIET))
+    watching.turn(4)
+    assert [polled.heard for polled in watching.told] == [0, 0, 0, SECOND]
+    assert [polled.is_partial for polled in watching.told] == [False, True, True, False]
+    assert watching.told[1].vague == {"E1"}
+
+
 EMPTY = Asked(
     result=Result.EMPTY,
     reading=Reading(incarnation=None, notices=(), is_empty=True),

@@ -110,12 +110,19 @@ PRESENCE = Machine(
 )
 
 ANSWERS: Mapping[Answer, str] = {
-    Answer.LISTED: "a document lists the event, and it names this VM if it did before",
+    Answer.LISTED: (
+        "a document lists the event, and does not say that it no longer names this VM; "
+        "whatever else of it cannot be read, it is there"
+    ),
     Answer.MISSING: (
         "a document with a higher incarnation than the last that listed it does not"
     ),
     Answer.RESET: "a document with no such incarnation does not list it",
     Answer.EMPTY: "status 200 and an empty body",
+    Answer.UNREADABLE: (
+        "a document does not list it, and has an entry whose EventId cannot be read. It "
+        "may be this event, so nothing changes, and the time does not count"
+    ),
     Answer.RENAMED: (
         "a document does not list it, and lists an unknown event of the same type, "
         "source and resources that has started, or that waits for the same NotBefore"

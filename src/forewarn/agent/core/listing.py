@@ -45,7 +45,7 @@ def read(gone_after: GoneAfter, memory: Memory, polled: Polled, now: Micros) -> 
     tasks: list[Task] = []
     notes: list[Note] = []
     for before in memory.tasks:
-        notice = _entry(before, listed, memory.name)
+        notice = _entry(before, listed, polled, memory.name)
         answer = presence.classify(before, notice, polled)
         task = before
         if answer is not Answer.LISTED and before.is_live:
@@ -79,13 +79,40 @@ def read(gone_after: GoneAfter, memory: Memory, polled: Polled, now: Micros) -> 
     return restoring.listened(memory, polled, gone_after), notes
 
 
-def _entry(task: Task, listed: Mapping[str, Notice], name: str) -> Notice | None:
+def _entry(
+    task: Task, listed: Mapping[str, Notice], polled: Polled, name: str
+) -> Notice | None:
     """Return what a document says of the event, as far as it is this VM's still."""
     notice = listed.get(task.event_id)
-    if notice is None or not task.mine or not name:
+    if notice is None:
+        return None
+    is_vague = notice.event_id in polled.vague
+    notice = _completed(task.notice, notice, is_vague=is_vague)
+    if is_vague or not task.mine or not name:
         return notice
     # A VM that is no longer named has left the event (clause 4.6).
     return notice if names.is_named(notice, name) else None
+
+
+def _completed(before: Notice, notice: Notice, *, is_vague: bool) -> Notice:
+    """Return the notice, with what cannot be read of it as it was read last.
+
+    An event that has lost its names has not become one of a single VM, and one that
+    has lost its type is prepared for and recovered from by the same rule.
+    """
+    is_waiting = not notice.has_started and not before.has_started
+    return replace(
+        notice,
+        event_type=notice.event_type or before.event_type,
+        status=notice.status or before.status,
+        source=notice.source or before.source,
+        resources=before.resources if is_vague else notice.resources,
+        not_before=(
+            before.not_before
+            if notice.not_before is None and is_waiting
+            else notice.not_before
+        ),
+    )
 
 
 def _made(

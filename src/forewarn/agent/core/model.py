@@ -339,6 +339,10 @@ class Polled:
     """The VM's name; empty: not known."""
     incarnation: int | None = None
     """None: the document has none."""
+    is_partial: bool = False
+    """An entry could not be read: that an event is not listed says nothing."""
+    vague: frozenset[str] = frozenset()
+    """The events of which it is not known which VMs they name."""
     is_empty: bool = False
     """There was no document, only an empty body."""
     heard: Micros = 0

@@ -28,7 +28,8 @@ class Answer(enum.Enum):
     """What one answer of the endpoint says about one event."""
 
     LISTED = "listed"
-    """A document lists the event, and it names this VM if it did before."""
+    """A document lists the event, and does not say that it no longer names this VM.
+    Whatever else of it cannot be read, it is there."""
     MISSING = "not listed"
     """A document with a higher incarnation than the last that listed the event does
     not list it. Only such a document can follow that one (clause 2.10)."""
@@ -37,6 +38,9 @@ class Answer(enum.Enum):
     metadata server was restarted, or another one answers."""
     EMPTY = "empty"
     """Status 200 with an empty body: no events, and no incarnation to judge it by."""
+    UNREADABLE = "not readable"
+    """A document does not list the event, and has an entry that cannot be read: it may
+    be this one."""
     RENAMED = "another ID"
     """A document lists the same maintenance under an EventId that it did not have."""
     LONG_ENOUGH = "long enough"
@@ -48,18 +52,21 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
     (Presence.LISTED, Answer.MISSING): Presence.MISSING,
     (Presence.LISTED, Answer.RESET): Presence.RESET,
     (Presence.LISTED, Answer.EMPTY): Presence.EMPTY,
+    (Presence.LISTED, Answer.UNREADABLE): Presence.LISTED,
     (Presence.LISTED, Answer.RENAMED): Presence.LISTED,
     (Presence.MISSING, Answer.LISTED): Presence.LISTED,
     (Presence.MISSING, Answer.MISSING): Presence.MISSING,
     (Presence.MISSING, Answer.RESET): Presence.RESET,
     # A document has said more than an empty body can.
     (Presence.MISSING, Answer.EMPTY): Presence.MISSING,
+    (Presence.MISSING, Answer.UNREADABLE): Presence.MISSING,
     (Presence.MISSING, Answer.RENAMED): Presence.LISTED,
     (Presence.MISSING, Answer.LONG_ENOUGH): Presence.GONE,
     (Presence.EMPTY, Answer.LISTED): Presence.LISTED,
     (Presence.EMPTY, Answer.MISSING): Presence.MISSING,
     (Presence.EMPTY, Answer.RESET): Presence.RESET,
     (Presence.EMPTY, Answer.EMPTY): Presence.EMPTY,
+    (Presence.EMPTY, Answer.UNREADABLE): Presence.EMPTY,
     (Presence.EMPTY, Answer.RENAMED): Presence.LISTED,
     (Presence.EMPTY, Answer.LONG_ENOUGH): Presence.GONE,
     # After a reset a higher number proves nothing: it counts from the beginning.
@@ -67,6 +74,7 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
     (Presence.RESET, Answer.MISSING): Presence.RESET,
     (Presence.RESET, Answer.RESET): Presence.RESET,
     (Presence.RESET, Answer.EMPTY): Presence.RESET,
+    (Presence.RESET, Answer.UNREADABLE): Presence.RESET,
     (Presence.RESET, Answer.RENAMED): Presence.LISTED,
     (Presence.RESET, Answer.LONG_ENOUGH): Presence.GONE,
     # One document may be an old one that somebody has kept.
@@ -74,10 +82,12 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
     (Presence.GONE, Answer.MISSING): Presence.GONE,
     (Presence.GONE, Answer.RESET): Presence.GONE,
     (Presence.GONE, Answer.EMPTY): Presence.GONE,
+    (Presence.GONE, Answer.UNREADABLE): Presence.GONE,
     (Presence.RETURNING, Answer.LISTED): Presence.LISTED,
     (Presence.RETURNING, Answer.MISSING): Presence.GONE,
     (Presence.RETURNING, Answer.RESET): Presence.GONE,
     (Presence.RETURNING, Answer.EMPTY): Presence.GONE,
+    (Presence.RETURNING, Answer.UNREADABLE): Presence.RETURNING,
 }
 
 _ABSENT = frozenset({Presence.MISSING, Presence.EMPTY, Presence.RESET})
@@ -108,6 +118,8 @@ def classify(task: Task, notice: Notice | None, polled: Polled) -> Answer:
         return Answer.EMPTY
     if notice is not None:
         return Answer.LISTED
+    if polled.is_partial:
+        return Answer.UNREADABLE
     if task.incarnation is None:
         return Answer.MISSING
     is_newer = (polled.incarnation or 0) > task.incarnation
@@ -130,7 +142,7 @@ def judged(
             absent_at=now if is_doubted else 0,
             absent_from=heard if is_doubted else 0,
         )
-    if not is_absent(presence):
+    if not is_absent(presence) or answer is Answer.UNREADABLE:
         return task
     if heard - task.absent_from < patience(task, gone_after, now):
         return task

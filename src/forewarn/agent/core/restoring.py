@@ -111,7 +111,8 @@ def _may_be_under(task: Task, name: str) -> bool:
     """Tell whether the VM, so it is called, may be in the midst of this event."""
     return (
         task.is_live
-        and (task.mine or not name)
+        # An event whose names cannot be read may name this VM.
+        and (task.mine or not name or not task.notice.resources)
         and (task.notice.has_started or task.stage is not Stage.SEEN)
     )
 

@@ -15,6 +15,7 @@ from forewarn.agent.core.model import Answered, Consent
 from forewarn.agent.foreign import items, members
 from forewarn.agent.wire.answers import Answer
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.decoder import BLANK
 
 SENTENCE_MAX = 300
 """Characters of an endpoint's sentence that are repeated."""
@@ -28,7 +29,7 @@ while it is being updated), or it is too busy."""
 
 _SUCCESS = range(200, 300)
 _REFUSAL = range(400, 500)
-_PAGE = "text/html"
+_PAGES = ("text/html", "application/xhtml")
 _BAD_REQUEST = 400
 
 _SECONDS = re.compile(r"\s*(\d{1,9})\s*", re.ASCII)
@@ -37,13 +38,12 @@ _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 def judge(event_id: str, answer: Answer) -> Answered:
     """Return what became of an approval that was answered (clauses 3.2 and 3.3)."""
-    kind = (answer.header("content-type") or "").lower()
-    if answer.status in _SUCCESS and kind.startswith(_PAGE):
+    if answer.status in _SUCCESS and _is_page(answer):
         # Whoever shows people a page has passed no approval on.
         detail = "a page of HTML, which no endpoint answers with"
         return Answered(event_id=event_id, consent=Consent.WANTED, detail=detail)
     if answer.status in _SUCCESS:
-        # The body says nothing: clients must read nothing into it (clause 1.12).
+        # Any other body says nothing: clients must read nothing into it (clause 1.12).
         return Answered(event_id=event_id, consent=Consent.GIVEN)
     refuses = answer.status in _REFUSAL and answer.status not in _OPEN
     return Answered(
@@ -52,6 +52,12 @@ def judge(event_id: str, answer: Answer) -> Answered:
         retry_after=retry_after(answer),
         detail=sentence_of(answer),
     )
+
+
+def _is_page(answer: Answer) -> bool:
+    """Tell whether it is a page for people, whatever it calls itself."""
+    kind = (answer.header("content-type") or "").strip().lower()
+    return kind.startswith(_PAGES) or answer.body.lstrip(BLANK).startswith(b"<")
 
 
 def sentence_of(answer: Answer) -> str:

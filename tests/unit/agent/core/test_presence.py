@@ -22,33 +22,39 @@ ARROWS = {
     ("listed", "not listed"): "missing",
     ("listed", "not listed after a reset"): "reset",
     ("listed", "empty"): "empty",
+    ("listed", "not readable"): "listed",
     ("listed", "another ID"): "listed",
     ("missing", "listed"): "listed",
     ("missing", "not listed"): "missing",
     ("missing", "not listed after a reset"): "reset",
     ("missing", "empty"): "missing",
+    ("missing", "not readable"): "missing",
     ("missing", "another ID"): "listed",
     ("missing", "long enough"): "gone",
     ("empty", "listed"): "listed",
     ("empty", "not listed"): "missing",
     ("empty", "not listed after a reset"): "reset",
     ("empty", "empty"): "empty",
+    ("empty", "not readable"): "empty",
     ("empty", "another ID"): "listed",
     ("empty", "long enough"): "gone",
     ("reset", "listed"): "listed",
     ("reset", "not listed"): "reset",
     ("reset", "not listed after a reset"): "reset",
     ("reset", "empty"): "reset",
+    ("reset", "not readable"): "reset",
     ("reset", "another ID"): "listed",
     ("reset", "long enough"): "gone",
     ("gone", "listed"): "returning",
     ("gone", "not listed"): "gone",
     ("gone", "not listed after a reset"): "gone",
     ("gone", "empty"): "gone",
+    ("gone", "not readable"): "gone",
     ("returning", "listed"): "listed",
     ("returning", "not listed"): "gone",
     ("returning", "not listed after a reset"): "gone",
     ("returning", "empty"): "gone",
+    ("returning", "not readable"): "returning",
 }
 
 
@@ -115,6 +121,23 @@ def test_an_event_that_is_listed_is_there_whatever_the_incarnation(
 ) -> None:
     polled = Polled(notices=(EVENT,), incarnation=incarnation)
     assert presence.classify(task(), EVENT, polled) is Answer.LISTED
+
+
+def test_a_document_with_an_entry_that_cannot_be_read_says_nothing_of_absence() -> None:
+    for incarnation in (None, 6, 7, 8):
+        polled = Polled(notices=(), incarnation=incarnation, is_partial=True)
+        assert presence.classify(task(), None, polled) is Answer.UNREADABLE
+        assert presence.classify(task(), EVENT, polled) is Answer.LISTED
+
+
+def test_no_time_passes_while_documents_cannot_be_read_whole() -> None:
+    at_once = GoneAfter(scheduled=0, started=0, empty=0, reset=0)
+    doubted = presence.judged(task(), Answer.MISSING, USUAL, heard=10, now=START)
+    for settings in (USUAL, at_once):
+        later = presence.judged(
+            doubted, Answer.UNREADABLE, settings, heard=10 + MINUTE, now=START + MINUTE
+        )
+        assert later == doubted
 
 
 def test_an_empty_body_says_nothing_but_that() -> None:

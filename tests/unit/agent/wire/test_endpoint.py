@@ -241,12 +241,23 @@ class TestApprovals:
         assert answered.detail == f"{status}: so it is"
         assert answered.retry_after == 7 * SECOND
 
-    @pytest.mark.parametrize("body", [b"OK", b"<html>", b"\xff", b"[1]"])
+    @pytest.mark.parametrize("body", [b"", b"OK", b"\xff", b"[1]", b"{}", b"1 < 2"])
     def test_are_given_whatever_the_body_says(self, body: bytes) -> None:
         assert approve(plain(body))[0].consent is Consent.GIVEN
 
-    def test_are_open_where_a_page_answers(self) -> None:
-        reply = plain(b"<html>", more="Content-Type: Text/HTML; charset=utf-8\r\n")
+    @pytest.mark.parametrize(
+        ("body", "kind"),
+        [
+            (b"welcome", "Text/HTML; charset=utf-8"),
+            (b"", "text/html"),
+            (b"x", "application/xhtml+xml"),
+            # Whatever it calls itself.
+            (b"<html>", "application/json"),
+            (b"\xef\xbb\xbf\r\n <?xml?>", "text/plain"),
+        ],
+    )
+    def test_are_open_where_a_page_answers(self, body: bytes, kind: str) -> None:
+        reply = plain(body, more=f"Content-Type: {kind}\r\n")
         answered, _ = approve(reply)
         assert answered.consent is Consent.WANTED
         assert "HTML" in answered.detail
