@@ -20,6 +20,7 @@ from tests.support.agents import (
     ground,
     handler,
 )
+from tests.support.pythons import Python
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -29,12 +30,15 @@ OTHER = '[[rule]]\nhandlers = ["flush"]\n'
 
 @pytest.fixture
 def place(
-    loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loop: LoopThread,
+    python: Python,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
     state = tmp_path / "state"
     state.mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(state))
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as made:
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(1), python=python) as made:
         yield made
 
 
