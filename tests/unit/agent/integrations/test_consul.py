@@ -217,3 +217,25 @@ def test_a_reason_of_its_own_that_tells_no_time_was_given_long_ago(
     ]
     assert handler.fails("recover").endswith("was answered 400: Invalid value")
     assert handler.recover() == "the node is back"
+
+
+@pytest.mark.parametrize("said", [None, [], 7, {"status": "ok"}, {"a": {}}])
+def test_what_is_no_list_of_checks_undoes_nothing(story: Story, said: object) -> None:
+    handler = story.handler()
+    handler.prepare()
+    story.consul.refusals = [Answered(said)]
+    assert "GET /v1/agent/checks was answered 200, and that is no" in handler.fails(
+        "recover"
+    )
+    assert handler.recover() == "the node is back"
+
+
+def test_a_page_is_shown_in_a_bounded_sentence(story: Story) -> None:
+    page = f"<html>\n\x1b[31m{'x' * 500}</html>"
+    story.consul.refusals = [Answered(text=page)]
+    assert story.handler().fails("prepare") == (
+        "GET /v1/agent/checks was answered 200, and that is no JSON object: "
+        f"text/plain; charset=utf-8, <html> [31m{'x' * 68}…"
+    )
+    story.consul.refusals = [Answered(text=" \n")]
+    assert story.handler().fails("recover").endswith("charset=utf-8, an empty body")

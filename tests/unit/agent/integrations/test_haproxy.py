@@ -461,3 +461,28 @@ def test_a_memo_that_is_broken_is_told(proxy: FakeHaproxy, tmp_path: Path) -> No
     memo.mkdir()
     with pytest.raises(HandlerError, match="let the agent's user read it"):
         recover(made)
+
+
+def test_a_server_without_sessions_to_see_is_not_drained(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
+    real = proxy.answer
+
+    def hiding(command: str) -> str:
+        said = real(command)
+        if "show stat" in command:
+            lines = said.splitlines(keepends=True)
+            said = "".join(each for each in lines if "app,web_1," not in each)
+        return said
+
+    proxy.answer = hiding
+    made = worker(proxy, tmp_path)
+    with pytest.raises(HandlerError) as raised:
+        prepare(made)
+    assert raised.value.message == (
+        f"{proxy.place}: app/web_1 is in show servers state and not in show stat: nobody "
+        "knows how many sessions it has"
+    )
+    # Those of others are no matter of ours, and to put it back needs no count.
+    assert prepare(worker(proxy, tmp_path, servers=("api/web_1",)))
+    assert "app/web_1 ready" in recover(made)

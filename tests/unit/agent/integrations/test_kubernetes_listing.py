@@ -140,3 +140,23 @@ def test_keys_without_pods_are_told(tmp_path: Path) -> None:
     )
     with pytest.raises(AgentSettingsError, match="with pods = true"):
         load_settings(file=str(file), environ={}, flags={})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [],
+        {"kind": "PodList", "metadata": {}},
+        {"kind": "Status", "status": "Failure", "message": "no etcd"},
+        {"kind": "PodList", "items": [{"metadata": {"name": "web-1"}}]},
+    ],
+)
+def test_what_is_no_list_of_pods_names_none(
+    cluster: Cluster, receiver: Receiver, said: Any
+) -> None:
+    cluster.fake.add_pod("web-1")
+    cluster.fake.answer = lambda request: (200, said)
+    told = prepare(cluster, webhook(cluster, receiver))
+    assert told.startswith("sent without the pods: GET /api/v1/pods was answered 200")
+    [came] = receiver.came
+    assert json.loads(came.body)["pods"] is None

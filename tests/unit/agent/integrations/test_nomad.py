@@ -317,3 +317,20 @@ def test_a_refusal_while_it_waits_fails_it_at_once(story: Story) -> None:
     refused = Answered(status=403, text="Permission denied")
     nomad.refusals = [*first, *listed, refused]
     assert "403: Permission denied" in story.handler("force = false").fails("prepare")
+
+
+def test_a_drain_that_was_not_kept_is_told(story: Story) -> None:
+    nomad, handler = story.nomad, story.handler()
+    nomad.refusals = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
+    assert handler.fails("prepare").startswith("node worker-1 is eligible: ")
+
+
+@pytest.mark.parametrize("said", [None, {}, [None], [{"Name": "web"}]])
+def test_what_is_no_list_of_allocations_is_no_empty_node(
+    story: Story, said: object
+) -> None:
+    nomad, handler = story.nomad, story.handler()
+    node = Answered(nomad._node())
+    nomad.refusals = [nomad.answer_self(), node, Answered({}), node, Answered(said)]
+    told = handler.fails("prepare")
+    assert "/allocations was answered 200, and that is no" in told

@@ -138,6 +138,15 @@ def test_group_that_the_server_does_not_know_is_told() -> None:
             Odd(body=b'{"kind": "failed_lock", "value": "no etcd"}'),
             "was answered 200 with an error: failed_lock: no etcd",
         ),
+        (Odd(body=b'{"error": "denied"}'), "was answered 200 with an error: denied"),
+        (
+            Odd(body=b'{"error": {"code": 7}}'),
+            "was answered 200 with an error: {'code': 7}",
+        ),
+        (
+            Odd(status=409, body=b"<html>", content_type="text/html"),
+            "was answered 409: <html>",
+        ),
         (
             Odd(body=b"<!DOCTYPE html><html>Log in"),
             f"was answered 200 with {WEB_PAGE}",
@@ -248,3 +257,12 @@ def test_check_asks_nothing_that_could_change_the_lock() -> None:
         assert fake.came == []
     with pytest.raises(ForewarnError, match="nobody listens there"):
         client(fake).look(leash())
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"ok", b"[]", b"{}", b'{"error": null}']
+)
+def test_any_other_200_is_the_lock_as_zincati_has_it(body: bytes) -> None:
+    with FakeFleetLock() as fake:
+        fake.odd = [Odd(body=body, does=True)]
+        assert client(fake).take("web_0", leash()).is_held

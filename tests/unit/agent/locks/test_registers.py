@@ -220,6 +220,23 @@ def test_answer_that_is_no_lease_is_no_lock(
         lease_lock(cluster, tmp_path).take("web_0", leash())
 
 
+def test_lease_without_what_was_written_is_no_lock(
+    cluster: FakeKubernetes, tmp_path: Path
+) -> None:
+    """As where an admission webhook takes annotations away."""
+    real = cluster.answer
+
+    def answer(request: Any) -> tuple[int, Any]:
+        status, said = real(request)
+        if request.method in {"POST", "PUT"}:
+            said["metadata"]["annotations"] = {}
+        return status, said
+
+    cluster.answer = answer
+    with pytest.raises(LockError, match="left out the annotation forewarn/holders"):
+        lease_lock(cluster, tmp_path).take("web_0", leash())
+
+
 def test_errors_of_the_server_are_told(cluster: FakeKubernetes, tmp_path: Path) -> None:
     cluster.script = [500]
     with pytest.raises(ForewarnError, match="500: said 500"):

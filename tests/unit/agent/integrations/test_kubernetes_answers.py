@@ -1,0 +1,301 @@
+"""What an API server must say before it is believed: objects, pages, changes, NotFound."""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.integrations.kubernetes import answers
+from forewarn.agent.integrations.kubernetes.node import ANNOTATION, EXCLUDED
+from forewarn.clock import VirtualClock
+from tests.support.agent_journals import START
+from tests.support.fake_kubernetes import serving
+from tests.support.fake_kubernetes_requests import Request, StatusError
+from tests.support.kubernetes_workers import Cluster
+
+PODS = "/api/v1/pods"
+NODE = "/api/v1/nodes/web-0"
+
+Saying = Callable[[Request, int, Any], tuple[int, Any]]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    clock = VirtualClock(START)
+    with serving(clock) as fake:
+        fake.add_node("web-0")
+        yield Cluster(fake, clock, tmp_path)
+
+
+def saying(cluster: Cluster, say: Saying) -> None:
+    """Have something else said than the fake does, which has done it."""
+    real = cluster.fake.answer
+
+    def answer(request: Request) -> tuple[int, Any]:
+        return say(request, *real(request))
+
+    cluster.fake.answer = answer
+
+
+# A node
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (200, {"kind": "Status", "status": "Failure"}),
+        (200, {"kind": "Node", "metadata": {"name": "web-1"}}),
+        (200, {"kind": "Pod", "metadata": {"name": "web-0"}}),
+        (200, {"metadata": {"name": "web-0"}}),
+        (200, {}),
+        (404, "404 page not found"),
+        (404, {"kind": "Status", "status": "Failure", "reason": "Unknown"}),
+        (404, {"reason": "NotFound"}),
+    ],
+)
+def test_only_the_node_itself_has_nothing_to_undo(
+    cluster: Cluster, status: int, said: Any
+) -> None:
+    worker = cluster.worker()
+    cluster.prepare(worker)
+    real = cluster.fake.answer
+    cluster.fake.answer = lambda request: (status, said)
+    for act in (cluster.recover, cluster.prepare):
+        with pytest.raises(HandlerError) as raised:
+            act(worker)
+        assert f"GET {NODE} was answered {status}" in raised.value.message
+    cluster.fake.answer = real
+    assert cluster.recover(worker).detail == "node web-0 is open"
+    assert "unschedulable" not in cluster.fake.node()["spec"]
+
+
+def test_a_node_is_gone_where_the_server_says_so(cluster: Cluster) -> None:
+    worker = cluster.worker()
+    cluster.prepare(worker)
+    del cluster.fake.nodes["web-0"]
+    assert cluster.recover(worker).detail == "there is no node web-0 any more"
+    with pytest.raises(HandlerError, match=r"^the cluster has no node web-0$"):
+        cluster.prepare(worker)
+
+
+# A change
+
+
+def without(part: str) -> Saying:
+    """Take a part out of each node that is answered, as an admission webhook does."""
+
+    def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
+        if request.method != "PATCH" or said.get("kind") != "Node":
+            return status, said
+        node = copy.deepcopy(said)
+        if part == "condition":
+            node["status"]["conditions"] = []
+        elif part in {"annotations", "labels"}:
+            node["metadata"][part] = {}
+        else:
+            node["spec"].pop(part, None)
+        return status, node
+
+    return say
+
+
+@pytest.mark.parametrize(
+    ("part", "missing"),
+    [
+        ("annotations", f"the annotation {ANNOTATION}"),
+        ("labels", f"the label {EXCLUDED}"),
+        ("taints", "the taint forewarn/maintenance:NoSchedule"),
+        ("unschedulable", "spec.unschedulable"),
+    ],
+)
+def test_a_change_that_is_undone_is_told(
+    cluster: Cluster, part: str, missing: str
+) -> None:
+    saying(cluster, without(part))
+    with pytest.raises(HandlerError) as raised:
+        cluster.prepare(cluster.worker())
+    assert raised.value.message == (
+        f"the API server took the change of node web-0, and left out {missing}: does an "
+        "admission webhook undo it?"
+    )
+
+
+def test_a_condition_that_is_undone_is_told(cluster: Cluster) -> None:
+    saying(cluster, without("condition"))
+    cluster.fake.add_pod("web-1")
+    with pytest.raises(HandlerError) as raised:
+        cluster.prepare(cluster.worker())
+    assert raised.value.message == (
+        "the condition ForewarnMaintenance could not be set: it is not in the answer: "
+        "does an admission webhook undo it?"
+    )
+    # It holds up no drain.
+    assert cluster.fake.names() == []
+
+
+def test_a_node_that_stays_closed_is_told(cluster: Cluster) -> None:
+    worker = cluster.worker()
+    cluster.prepare(worker)
+    closed = copy.deepcopy(cluster.fake.node())
+
+    def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
+        is_change = request.method == "PATCH" and request.path == NODE
+        return (200, closed) if is_change else (status, said)
+
+    saying(cluster, say)
+    with pytest.raises(HandlerError) as raised:
+        cluster.recover(worker)
+    for part in (ANNOTATION, EXCLUDED, "spec.unschedulable", "forewarn/maintenance:No"):
+        assert part in raised.value.message
+
+
+def test_what_others_add_meanwhile_is_no_harm(cluster: Cluster) -> None:
+    def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
+        if request.method == "PATCH" and request.path == NODE:
+            theirs = {"key": "gpu", "effect": "NoSchedule"}
+            said["spec"].setdefault("taints", []).append(theirs)
+            for each in said["spec"]["taints"]:
+                each["timeAdded"] = "2026-11-21T10:00:00Z"
+            said["metadata"]["labels"] = {**said["metadata"].get("labels", {}), "a": ""}
+        return status, said
+
+    saying(cluster, say)
+    worker = cluster.worker()
+    cluster.prepare(worker)
+    assert cluster.recover(worker).detail == "node web-0 is open"
+
+
+# A list
+
+
+class Pages:
+    """Answers lists of pods in pages of one, whose tokens end when they are told to."""
+
+    def __init__(self, cluster: Cluster, *, expire: int = 0) -> None:
+        self.expire = expire
+        """How many tokens have become too old."""
+        self.asked = 0
+        real = cluster.fake.answer
+
+        def answer(request: Request) -> tuple[int, Any]:
+            if request.path != PODS:
+                return real(request)
+            self.asked += 1
+            token = request.query.pop("continue", "")
+            if token:
+                # As the API has it: the token knows them.
+                assert "resourceVersion" not in request.query
+                assert "resourceVersionMatch" not in request.query
+                if self.expire:
+                    self.expire -= 1
+                    return 410, StatusError(410, "Expired", "too old").body
+            status, whole = real(request)
+            first = int(token or "0")
+            left = whole["items"][first + 1 :]
+            # A first page may well be empty, where all that it would have has gone.
+            whole["items"] = whole["items"][first : first + 1]
+            if left:
+                whole["metadata"]["continue"] = str(first + 1)
+            return status, whole
+
+        cluster.fake.answer = answer
+
+
+def test_pods_of_all_pages_are_evicted(cluster: Cluster) -> None:
+    for name in ("web-1", "web-2", "web-3"):
+        cluster.fake.add_pod(name)
+    pages = Pages(cluster)
+    assert "3 pods evicted" in cluster.prepare(cluster.worker()).detail
+    assert cluster.fake.names() == []
+    assert pages.asked > 3
+
+
+def test_a_list_that_has_become_too_old_begins_again(cluster: Cluster) -> None:
+    cluster.fake.add_pod("web-1")
+    cluster.fake.add_pod("web-2")
+    Pages(cluster, expire=answers.RESTARTS_MAX - 1)
+    assert "2 pods evicted" in cluster.prepare(cluster.worker()).detail
+
+
+def test_a_list_that_never_ends_is_no_list(cluster: Cluster) -> None:
+    cluster.fake.add_pod("web-1")
+    cluster.fake.add_pod("web-2")
+    pages = Pages(cluster, expire=1_000)
+    with pytest.raises(HandlerError, match="was too old 5 times before its last page"):
+        cluster.prepare(cluster.worker())
+    assert pages.asked == 2 * answers.RESTARTS_MAX
+
+
+def test_pages_without_end_are_no_list(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "PAGES_MAX", 3)
+
+    def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
+        if request.path == PODS:
+            said["metadata"]["continue"] = "on"
+        return status, said
+
+    real = cluster.fake.answer
+    cluster.fake.answer = lambda request: real(
+        replace(request, query=_plain(request.query))
+    )
+    saying(cluster, say)
+    with pytest.raises(HandlerError, match="the list of pods has more than 3 pages"):
+        cluster.prepare(cluster.worker())
+
+
+def _plain(query: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in query.items() if name != "continue"}
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "why"),
+    [
+        ({"items": None}, "no list of pods"),
+        ({"kind": "Status"}, "no list of pods"),
+        ({"items": [None]}, "a pod without name, namespace and uid"),
+        ({"items": [{"metadata": {"name": "a", "namespace": "b"}}]}, "a pod without"),
+        (
+            {"items": [{"metadata": {"name": "a", "namespace": "b", "uid": "c"}}]},
+            "a pod of another node than web-0",
+        ),
+    ],
+)
+def test_what_is_no_list_of_its_pods_is_told(
+    cluster: Cluster, spoilt: dict[str, Any], why: str
+) -> None:
+    def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
+        return status, {**said, **spoilt} if request.path == PODS else said
+
+    saying(cluster, say)
+    with pytest.raises(HandlerError) as raised:
+        cluster.prepare(cluster.worker())
+    assert f"GET {PODS} was answered 200, and that is {why}" in raised.value.message
+
+
+def test_a_404_of_something_else_evicts_no_pod(cluster: Cluster) -> None:
+    cluster.fake.add_pod("web-1")
+
+    def answer(request: Request) -> tuple[int, Any]:
+        is_eviction = request.path.endswith("/eviction")
+        return (404, "no route") if is_eviction else real(request)
+
+    real = cluster.fake.answer
+    cluster.fake.answer = answer
+    with pytest.raises(HandlerError, match=r"may not be evicted: shop/web-1 .* 404"):
+        cluster.prepare(cluster.worker())
+
+
+def test_a_review_that_is_none_is_told(cluster: Cluster) -> None:
+    def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
+        is_review = request.path.endswith("selfsubjectaccessreviews")
+        return status, {"kind": "Status"} if is_review else said
+
+    saying(cluster, say)
+    (told,) = cluster.worker().check()
+    assert "that is no SelfSubjectAccessReview" in told

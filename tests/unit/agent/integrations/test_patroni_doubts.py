@@ -1,0 +1,96 @@
+"""Who leads, where what Patroni tells of the cluster and of this node does not agree."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.handlers.port import HandlerError, Worker
+from forewarn.agent.integrations.patroni import worker as patroni_worker
+from forewarn.instants import MILLISECOND, MINUTE
+from tests.support.fake_patroni import FakePatroni, serving
+from tests.support.jobs import prepare, worker_of
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patroni_worker, "POLL_SECONDS", 0.005)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakePatroni]:
+    """A cluster that another member leads."""
+    with serving(FakePatroni("pg2", "pg1", "pg3", me="pg1")) as fake:
+        yield fake
+
+
+def worker(cluster: FakePatroni, folder: Path, **more: Any) -> Worker:
+    given = {"url": cluster.url, "candidate_wait": 30 * MILLISECOND, **more}
+    return worker_of("patroni", folder, **given)
+
+
+def call_itself(cluster: FakePatroni, role: str, state: str = "running") -> None:
+    real = FakePatroni._patroni
+    cluster._patroni = lambda: {**real(cluster), "role": role, "state": state}
+
+
+@pytest.mark.parametrize("role", ["primary", "master", "promoted", "standby_leader"])
+def test_who_takes_itself_for_the_primary_is_not_followed_by_another(
+    cluster: FakePatroni, tmp_path: Path, role: str
+) -> None:
+    call_itself(cluster, role)
+    with pytest.raises(
+        HandlerError, match=r"^pg2 leads, and pg1 takes itself for the primary$"
+    ):
+        prepare(worker(cluster, tmp_path))
+    assert cluster.posts == []
+
+
+def test_a_primary_that_does_not_run_leads_nobody(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    call_itself(cluster, "primary", "stopped")
+    assert prepare(worker(cluster, tmp_path)) == "nothing to do: pg2 leads, not pg1"
+
+
+def test_a_member_that_the_cluster_does_not_know_is_told(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    del cluster.members["pg1"]
+    with pytest.raises(
+        HandlerError, match=r"^pg2 leads, and the cluster has no member pg1$"
+    ):
+        prepare(worker(cluster, tmp_path))
+
+
+@pytest.mark.parametrize("state", ["stopped", "crashed", "start failed", ""])
+def test_a_leader_that_does_not_run_is_told(
+    cluster: FakePatroni, tmp_path: Path, state: str
+) -> None:
+    cluster.set("pg2", state=state)
+    with pytest.raises(HandlerError) as raised:
+        prepare(worker(cluster, tmp_path))
+    assert raised.value.message == f"pg2 leads, and it is {state or 'in no state'}"
+
+
+def test_two_leaders_are_told(cluster: FakePatroni, tmp_path: Path) -> None:
+    cluster.set("pg3", role="leader", state="running")
+    with pytest.raises(HandlerError, match=r"^pg2 and pg3 lead at the same time$"):
+        prepare(worker(cluster, tmp_path))
+
+
+def test_a_doubt_that_passes_is_waited_for(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
+    """As in a failover that is nearly over."""
+    cluster.set("pg2", role="promoted", state="starting")
+    call_itself(cluster, "primary")
+    cluster.steps = [
+        lambda: None,
+        lambda: cluster.lead("pg2"),
+        lambda: call_itself(cluster, "replica"),
+    ]
+    made = worker(cluster, tmp_path, candidate_wait=MINUTE)
+    assert prepare(made) == "nothing to do: pg2 leads, not pg1"
+    assert cluster.steps == []
