@@ -6,6 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Protocol
 
+from forewarn.agent.locks.directory import MARKER
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.locks.port import Lock
 from forewarn.agent.values import LockSettings
@@ -185,6 +186,7 @@ class DirectoryBench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "locks"
         self.folder.mkdir(exist_ok=True)
+        (self.folder / MARKER).touch()
 
     def settings(self, group: str = "web", holders: int = 1) -> LockSettings:
         return LockSettings(

@@ -121,7 +121,9 @@ def test_a_vm_whose_endpoint_answers_empty_is_ready_and_quick(
     poll = agent.status()["poll"]
     assert (poll["last"], poll["failures"], poll["detail"]) == ("empty", 0, "")
     checked = agent.command("check").stdout
-    assert f"ok   endpoint: {metadata.url} answers with version" in checked
+    assert f"ok   endpoint: {metadata.url} answers with status 200 and an" in checked
+    assert "no document and no version was seen" in checked
+    assert "0 events" not in checked
     metadata.show(event())
     eventually(metadata.approved, bool)
     assert [each.what for each in agent.did()] == ["begun", "done"]
@@ -255,6 +257,25 @@ def test_a_reload_with_another_journal_is_refused_until_nothing_is_owed(
     os.kill(agent.process.pid, signal.SIGHUP)
     agent.wait(lambda agent: "the settings were read again" in agent.log())
     agent.wait(lambda agent: agent.status()["state"].endswith("other.db"))
+    assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
+
+
+def test_an_event_of_this_vm_is_there_when_the_vm_is_called_otherwise(
+    metadata: Metadata, agent: AgentProcess
+) -> None:
+    prepared_and_started(metadata, agent)
+    assert agent.terminate() == 0
+    file = agent.folder / "agent.toml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace(f'name = "{VM}"', 'name = "db_5"'), encoding="utf-8")
+    before = metadata.asked()
+    agent.again()
+    # More than twice as long as a document without it would take.
+    eventually(metadata.asked, lambda now: now >= before + 20)
+    assert doubt_of(agent) == ""
+    assert [each.phase for each in agent.did("begun")] == ["prepare"]
+    metadata.show()
+    agent.wait_stage("E1", Stage.OVER)
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 

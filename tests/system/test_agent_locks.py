@@ -17,6 +17,7 @@ import pytest
 from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Consent, Stage
 from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.locks.directory import MARKER
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
 from forewarn.sim.loop import LoopThread
@@ -285,6 +286,7 @@ class Small:
     def __init__(self, place: Ground, bench: DirectoryBench) -> None:
         folder = bench.folder
         mount = f"mount -t tmpfs -o size={SMALL_KIB}k tmpfs {folder}"
+        mount += f" && touch {folder / MARKER}"
         under = ("unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh")
         self.agent = locked(place, "web_0", bench, under=under, at_deadline="withhold")
         self.agent.wait_lock(LockState.FREE)
@@ -309,6 +311,17 @@ class Small:
         words = [*self._under, "--preserve-credentials"]
         words += ["mount", "-o", f"remount,{mode}", str(self._folder)]
         subprocess.run(words, check=True, capture_output=True)
+
+    def unmount(self) -> None:
+        """Take the file system away, as with a share whose server has gone."""
+        (self.below / MARKER).unlink()
+        words = [*self._under, "--preserve-credentials", "umount", "-l"]
+        subprocess.run([*words, str(self._folder)], check=True, capture_output=True)
+
+    @property
+    def below(self) -> Path:
+        """Return the directory that is there where nothing is mounted."""
+        return self._folder
 
     def check(self) -> str:
         """Return what `check` says there."""
@@ -356,5 +369,17 @@ def test_directory_that_takes_no_files_is_told_and_waited_for(
     agent.wait_lock(LockState.FREE)
     assert small.seen.holders() == set()
     # Drafts that could not be written are not left behind.
-    names = {each.name for each in small.seen.folder.iterdir()}
+    names = {each.name for each in small.seen.folder.iterdir()} - {MARKER}
     assert all(name.startswith("web.") for name in names), names
+
+
+def test_a_share_that_is_unmounted_gives_no_lock(place: Ground, small: Small) -> None:
+    """The directory below the mount is empty, and takes files."""
+    agent = small.agent
+    small.unmount()
+    event = place.event("Reboot", ["web_0"])
+    assert "is the share mounted?" in agent.wait_trouble()
+    agent.wait_stage(event, Stage.PREPARED)
+    assert place.posts(event) == []
+    assert "is the share mounted?" in small.check()
+    assert not list(small.below.glob("web.*"))

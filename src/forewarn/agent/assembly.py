@@ -47,7 +47,7 @@ from forewarn.agent.telling.notify import Notifier, make_notifier
 from forewarn.agent.telling.pages import Pages, PeerPages, Sources
 from forewarn.agent.telling.server import Listeners, Server
 from forewarn.agent.values import AUTO, PeerSettings, Settings
-from forewarn.agent.watcher import Watched, Watcher
+from forewarn.agent.watcher import Watched, Watcher, renamed
 from forewarn.agent.wire.asking import Heard
 from forewarn.agent.wire.discovery import (
     DEFAULT,
@@ -139,6 +139,7 @@ class Parts:
                 has_answered=bool(memory.name) and not name,
                 wanted=lambda: self.agent.standing.wants_answers,
                 known=known,
+                called=memory.name,
             )
             self.pages = Pages(self._sources(clock, log))
             self._feeder = Feeder(
@@ -277,6 +278,9 @@ class Parts:
         found = list(self._settings.warnings)
         if self._renewal is not None and self._renewal.fault:
             found.append(self._renewal.fault)
+        watched = self._watcher.view
+        if watched.former:
+            found.append(renamed(watched.former, watched.name))
         if self._opened.fault:
             found.append(f"nothing is remembered: {self._opened.fault}")
         found += self._server.faults.values()

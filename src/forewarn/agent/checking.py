@@ -241,6 +241,11 @@ def _endpoint(
     events = len(asked.reading.notices)
     count = f"{events} events" if events != 1 else "1 event"
     text = f"{endpoint.url} answers with version {endpoint.version}: {count}"
+    if asked.reading.is_empty:
+        text = (
+            f"{endpoint.url} answers with status 200 and an empty body. That counts as "
+            "no events, but no document and no version was seen: anything may answer so"
+        )
     yield Finding(is_well=True, what="endpoint", text=text)
     for oddity in asked.reading.oddities:
         yield Finding(is_well=False, what="endpoint", text=oddity)

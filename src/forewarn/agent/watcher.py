@@ -90,6 +90,8 @@ class Watched:
     """In the last good document, also those that name other VMs."""
     name: str = ""
     """This VM's, as the endpoint or the settings have it; empty: not known."""
+    former: str = ""
+    """What it was called before the endpoint gave it another name; empty: nothing."""
     waits: bool = False
     """The endpoint is asked to wait for a change."""
     oddities: tuple[str, ...] = ()
@@ -113,6 +115,7 @@ class Watcher:
         wanted: Callable[[], bool] = lambda: False,
         chance: Callable[[], float] | None = None,
         known: Watched | None = None,
+        called: str = "",
     ) -> None:
         """Poll nothing yet; `tell` gets each document and must not block.
 
@@ -122,7 +125,7 @@ class Watcher:
         asked then. `has_answered` says that the endpoint is known to be there from
         before, so that it is not given the time of a first answer. `known` is the view
         of a watcher that has watched it until now, in this process: what is shown goes
-        on from there.
+        on from there. `called` is what the journal knows this VM by.
         """
         self._endpoint = endpoint
         self._pace = pace
@@ -131,6 +134,7 @@ class Watcher:
         self._wanted = wanted
         self._is_named = bool(name)
         self._chance = chance or _chance
+        self._called = called
         now = clock.monotonic()
         before = known or Watched(polls=dict.fromkeys(Result, 0))
         has_answered = has_answered or before.answered_seconds is not None
@@ -319,6 +323,11 @@ class Watcher:
             return False
         if name == self.view.name:
             return False
+        before = self.view.name or self._called
+        if before and not names.is_same(before, name):
+            logger.warning("%s", renamed(before, name))
+            self._show(name=name, former=before)
+            return True
         logger.info("this VM is called %s", name)
         self._show(name=name)
         return True
@@ -393,6 +402,16 @@ class Watcher:
 
     def _since(self, seconds: float) -> Micros:
         return round((self._clock.monotonic() - seconds) * SECOND)
+
+
+def renamed(before: str, name: str) -> str:
+    """Return what to tell of a VM that has another name than it had."""
+    return (
+        f"this VM was called {before}, and the endpoint calls it {name} now: is it a "
+        f"copy of that VM, or does another endpoint answer? Events that name {before} "
+        "alone are not approved any more, and what was prepared for them is recovered "
+        "when they have gone. `name` sets the name"
+    )
 
 
 def _chance() -> float:

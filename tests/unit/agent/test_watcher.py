@@ -392,3 +392,21 @@ def test_poll_that_was_ended_by_the_agent_is_no_failure_of_the_endpoint() -> Non
     shown = first.watcher.view
     assert (shown.failures, shown.detail, shown.last) == (0, "", Result.OK)
     assert shown.polls[Result.STOPPED] == 1
+
+
+@pytest.mark.parametrize(
+    ("called", "former"),
+    [("", ""), ("vm_0", ""), ("VM_0", ""), ("web_0", "web_0")],
+)
+def test_a_name_that_is_not_the_journals_is_told(
+    called: str, former: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = Watching(changed(QUIET))
+    told: list[Polled] = []
+    watcher = Watcher(
+        asked.endpoint, pace=Pace(), clock=asked.clock, tell=told.append, called=called
+    )
+    watcher.turn()
+    assert (watcher.view.name, watcher.view.former) == ("vm_0", former)
+    warned = [each for each in caplog.messages if "was called web_0" in each]
+    assert len(warned) == bool(former)

@@ -25,7 +25,7 @@ from forewarn.agent.core.model import (
     StepState,
     Task,
 )
-from forewarn.agent.core.names import key_of, keys_of, place_of
+from forewarn.agent.core.names import is_named, key_of, keys_of, place_of
 from forewarn.agent.core.names import others as others_of
 from forewarn.agent.core.policy import (
     PEERS_EVERY,
@@ -245,7 +245,7 @@ def _verdict(
         return Verdict(task=task, waits="the name of this VM is not known yet")
     if not task.mine:
         return _stand_by(task, policy, now)
-    obstacle = _own_obstacle(task, rule, policy, now)
+    obstacle = _own_obstacle(task, rule, policy, name=name, now=now)
     if obstacle:
         return Verdict(task=task, waits=obstacle)
     if not windows.allows(policy, now):
@@ -259,8 +259,14 @@ def _verdict(
     return _together(task, rule, policy, name=name, now=now)
 
 
-def _own_obstacle(task: Task, rule: Rule, policy: Policy, now: Micros) -> str:
+def _own_obstacle(
+    task: Task, rule: Rule, policy: Policy, *, name: str, now: Micros
+) -> str:
     """Return why this VM itself does not want it approved now."""
+    if not is_named(task.notice, name):
+        # It was this VM's under an earlier name, and may be another VM's now.
+        named = ", ".join(task.notice.resources)
+        return f"it names {named}, and this VM is called {name} now"
     if rule.approve is Approve.NEVER:
         return f"{rule.name} never approves" if rule.name else "no rule matches"
     if task.stage is Stage.WITHHELD:

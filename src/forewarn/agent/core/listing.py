@@ -22,6 +22,7 @@ from forewarn.agent.core.model import (
     StepState,
     Task,
 )
+from forewarn.agent.core.names import keys_of
 from forewarn.agent.core.policy import GoneAfter
 from forewarn.agent.core.presence import Answer
 from forewarn.agent.core.table import Given
@@ -90,8 +91,10 @@ def _entry(
     notice = _completed(task.notice, notice, is_vague=is_vague)
     if is_vague or not task.mine or not name:
         return notice
-    # A VM that is no longer named has left the event (clause 4.6).
-    return notice if names.is_named(notice, name) else None
+    # A VM that is no longer named has left the event (clause 4.6). Where the names are
+    # as before, it is the VM that is called otherwise now, and the event is there.
+    is_as_before = keys_of(notice.resources) == keys_of(task.notice.resources)
+    return notice if is_as_before or names.is_named(notice, name) else None
 
 
 def _completed(before: Notice, notice: Notice, *, is_vague: bool) -> Notice:

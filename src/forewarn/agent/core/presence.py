@@ -219,12 +219,14 @@ def explain(task: Task, gone_after: GoneAfter, now: Micros) -> str:
     if not is_absent(task.presence):
         return ""
     long = patience(task, gone_after, now)
+    # It may be listed, and name others only (clause 4.6).
+    has_others = task.mine and task.presence is not Presence.EMPTY
     since, until = (
         format_instant(cut_to_second(at))
         for at in (task.absent_at, task.absent_at + long)
     )
     return (
-        f"{_ABOUT[task.presence]} since {since}; taken as gone after "
+        f"{_ABOUT[task.presence]}{' for this VM' * has_others} since {since}; taken as gone after "
         f"{describe_duration(long)} of such answers, at {until} at the earliest"
     )
 

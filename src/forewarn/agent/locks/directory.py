@@ -3,7 +3,8 @@
 Each state of the list of holders is a file of its own, `GROUP.000000000017`. The next
 state is written under another name and then linked to its own: `link` succeeds for one
 of those who try, on NFS too, and whoever reads a file reads all of it. So nothing is
-ever locked that could stay locked. Files of the past are removed later.
+ever locked that could stay locked. Files of the past are removed later. A directory
+without `MARKER` is not the one that the VMs share.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from forewarn.agent.locks.register import Page, RegisterLock
 from forewarn.agent.values import LockSettings
 from forewarn.clock import Clock
 from forewarn.instants import MINUTE, Micros
+
+MARKER = "forewarn-locks"
+"""A file that whoever sets the directory up makes once. No agent ever makes it: where
+the share is not mounted, the empty directory below it must not be taken for the lock."""
 
 DIGITS = 12
 """Of a state's number: names sort as numbers do."""
@@ -56,6 +61,7 @@ class DirectoryRegister:
     def read(self, leash: Leash) -> Page:
         """Return the last state; raises LockError."""
         del leash
+        self._find_marker()
         # First, since a change of the directory makes a machine look at it again.
         now = self._now()
         for _ in range(READS):
@@ -72,6 +78,8 @@ class DirectoryRegister:
         with self._drafted(text) as draft:
             if not self._linked(draft, name):
                 return False
+        # The share may have gone since it was read.
+        self._find_marker()
         newest = max(self._numbers(), default=0)
         if newest > page.version + 1:
             # What was read was older than all that are kept: this state is of the past.
@@ -90,6 +98,21 @@ class DirectoryRegister:
                 self._remove(other)
 
     # Files
+
+    def _find_marker(self) -> None:
+        """Raise LockError where the directory is not that of the lock."""
+        name = os.path.join(self._path, MARKER)
+        try:
+            os.stat(name)
+        except FileNotFoundError as error:
+            if not os.path.isdir(self._path):
+                raise _told(error, self._path) from error
+            raise LockError(
+                f"{self._path} has no file {MARKER}: is the share mounted? If it is, "
+                f"and nobody has made the file yet: touch {name}"
+            ) from error
+        except OSError as error:
+            raise _told(error, name) from error
 
     def _numbers(self) -> list[int]:
         try:

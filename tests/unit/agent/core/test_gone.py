@@ -70,7 +70,9 @@ def test_a_started_event_is_recovered_from_after_half_a_minute_of_documents() ->
     life.poll()
     pass_seconds(life, 29)
     assert life.stage() is Stage.PREPARED
-    assert life.doubts["E1"].startswith("no document lists it since 2026-03-02T12:00:0")
+    assert life.doubts["E1"].startswith(
+        "no document lists it for this VM since 2026-03-02T12:00:0"
+    )
     assert life.wants_answers
     pass_seconds(life, 1)
     assert life.begun()[-1] == ("E1", RECOVER, "drain")

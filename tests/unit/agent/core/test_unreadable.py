@@ -40,6 +40,7 @@ class Documents:
     def __init__(self, settings: Policy | None = None) -> None:
         self.life = Life(settings or policy(DRAIN), is_patient=True)
         self.incarnation = 0
+        self.name = "vm1"
 
     def show(self, *events: object, times: int = 1) -> Life:
         for _ in range(times):
@@ -48,7 +49,7 @@ class Documents:
             reading = decode(json.dumps(whole).encode())
             polled = Polled(
                 notices=reading.notices,
-                name="vm1",
+                name=self.name,
                 incarnation=reading.incarnation,
                 is_partial=reading.is_partial,
                 vague=reading.vague,
@@ -104,6 +105,29 @@ def test_an_event_that_is_listed_is_not_gone(event: object) -> None:
 def test_an_event_that_names_only_others_has_gone_for_this_vm() -> None:
     life = prepared_and_started().show({**BEGUN, "Resources": ["vm2"]}, times=PATIENCE)
     assert life.stage(ID) is Stage.OWED
+
+
+def test_a_vm_that_is_called_otherwise_keeps_its_event_and_does_not_approve() -> None:
+    """The journal may have come to another VM with its disk."""
+    shown = Documents()
+    life = shown.show(EVENT)
+    shown.name = "db_5"
+    shown.show(EVENT).end("drain")
+    shown.show(EVENT, times=PATIENCE)
+    assert life.task(ID).presence is Presence.LISTED
+    assert life.stage(ID) is Stage.PREPARED
+    assert life.sent == []
+    assert life.waits == {ID: "it names vm1, and this VM is called db_5 now"}
+    # When it goes, what was prepared is recovered.
+    shown.show(times=PATIENCE)
+    assert life.stage(ID) is Stage.OWED
+
+
+@pytest.mark.clause("4.6")
+def test_an_event_that_is_listed_for_others_is_not_called_unlisted() -> None:
+    life = prepared_and_started().show({**BEGUN, "Resources": ["vm2"]})
+    [doubt] = life.doubts.values()
+    assert doubt.startswith("no document lists it for this VM since ")
 
 
 def test_a_doubt_neither_grows_nor_ends_while_an_entry_cannot_be_read() -> None:

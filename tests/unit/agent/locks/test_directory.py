@@ -1,0 +1,191 @@
+"""What is peculiar to a lock in a directory that VMs share."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.locks.directory import MARKER
+from forewarn.agent.locks.making import make_lock
+from forewarn.agent.locks.port import LockError
+from forewarn.agent.locks.register import RegisterLock
+from forewarn.agent.values import LockSettings
+from forewarn.clock import SystemClock
+
+pytestmark = pytest.mark.slow
+
+
+def leash(seconds: float = 30.0) -> Leash:
+    return leash_for(seconds, SystemClock())
+
+
+def directory_lock(folder: Path, **more: Any) -> RegisterLock:
+    settings = LockSettings(kind="directory", path=str(folder), **more)
+    if folder.exists():
+        (folder / MARKER).touch()
+    made = make_lock(settings, {}, SystemClock())
+    assert isinstance(made, RegisterLock)
+    return made
+
+
+def names(folder: Path) -> list[str]:
+    found = {each.name for each in folder.iterdir()}
+    return sorted(found - {MARKER})
+
+
+def test_each_state_is_a_file_of_its_own(tmp_path: Path) -> None:
+    lock = directory_lock(tmp_path)
+    lock.take("web_0", leash())
+    lock.release("web_0", leash())
+    assert names(tmp_path) == ["default.000000000001", "default.000000000002"]
+    assert json.loads((tmp_path / "default.000000000002").read_text()) == {
+        "holders": {}
+    }
+    assert (tmp_path / "default.000000000002").stat().st_mode & 0o777 == 0o644
+
+
+def test_states_and_drafts_of_the_past_are_removed_later(tmp_path: Path) -> None:
+    lock = directory_lock(tmp_path)
+    for _ in range(20):
+        lock.take("web_0", leash())
+    draft = tmp_path / ".default.1-ab.draft"
+    draft.touch()
+    foreign = tmp_path / "default.txt"
+    foreign.touch()
+    assert len(names(tmp_path)) == 22
+    for each in tmp_path.iterdir():
+        os.utime(each, (0, 0))
+    lock.take("web_0", leash())
+    kept = [f"default.{number:012d}" for number in range(14, 22)]
+    assert names(tmp_path) == [*kept, "default.txt"]
+
+
+def test_writer_that_has_slept_for_long_changes_nothing(tmp_path: Path) -> None:
+    """What it has read is so old that even the file of the next state is gone."""
+    lock, other = directory_lock(tmp_path), directory_lock(tmp_path)
+    read = lock._register.read
+    page = read(leash())
+    for _ in range(20):
+        other.take("web_1", leash())
+    for each in tmp_path.iterdir():
+        os.utime(each, (0, 0))
+    other.take("web_1", leash())
+    assert not (tmp_path / "default.000000000001").exists()
+    text = '{"holders": {}}'
+    assert not lock._register.write(text, page, leash())
+    assert not lock.take("web_0", leash()).is_held
+
+
+def test_link_whose_answer_was_lost_is_known_by_its_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS does: the request is sent again, and finds what the first one made."""
+    link = os.link
+
+    def lost(source: str, target: str) -> None:
+        link(source, target)
+        raise FileExistsError(17, "File exists", source)
+
+    monkeypatch.setattr(os, "link", lost)
+    assert directory_lock(tmp_path).take("web_0", leash()).is_held
+
+
+def test_file_system_without_hard_links_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise PermissionError(1, "Operation not permitted", source, None, target)
+
+    monkeypatch.setattr(os, "link", refuse)
+    for ask in (
+        lambda lock: lock.take("web_0", leash()),
+        lambda lock: lock.look(leash()),
+    ):
+        with pytest.raises(LockError, match="has no hard links, and a lock needs them"):
+            ask(directory_lock(tmp_path))
+    assert names(tmp_path) == []
+
+
+def test_look_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert directory_lock(tmp_path).look(leash()) == "nobody holds it"
+    assert names(tmp_path) == []
+
+
+def test_disk_that_is_full_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(LockError, match="No space left on device"):
+        directory_lock(tmp_path).take("web_0", leash())
+    assert names(tmp_path) == []
+
+
+def test_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LockError, match="No such file or directory"):
+        directory_lock(tmp_path / "away").take("web_0", leash())
+
+
+def test_directory_below_a_share_that_is_not_mounted_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = directory_lock(tmp_path)
+    assert lock.take("web_0", leash()).is_held
+    for each in tmp_path.iterdir():
+        each.unlink()
+    for ask in (
+        lambda: lock.take("web_1", leash()),
+        lambda: lock.release("web_0", leash()),
+        lambda: lock.look(leash()),
+    ):
+        with pytest.raises(LockError, match="no file forewarn-locks: is the share mou"):
+            ask()
+    assert names(tmp_path) == []
+    # In the middle of a request, too.
+    (tmp_path / MARKER).touch()
+    link = os.link
+
+    def unmounted(source: str, target: str) -> None:
+        link(source, target)
+        (tmp_path / MARKER).unlink(missing_ok=True)
+
+    monkeypatch.setattr(os, "link", unmounted)
+    with pytest.raises(LockError, match="no file forewarn-locks"):
+        lock.take("web_1", leash())
+
+
+def test_processes_that_end_in_the_middle_leave_a_lock_that_works(
+    tmp_path: Path,
+) -> None:
+    """Killed at any moment; what they leave is a state of before or after."""
+    code = f"""
+from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.locks.making import make_lock
+from forewarn.agent.values import LockSettings
+from forewarn.clock import SystemClock
+clock = SystemClock()
+lock = make_lock(LockSettings(kind="directory", path={str(tmp_path)!r}), {{}}, clock)
+print("ready", flush=True)
+while True:
+    lock.take("victim", leash_for(30, clock))
+    lock.release("victim", leash_for(30, clock))
+"""
+    lock = directory_lock(tmp_path, holders=2)
+    for round_number in range(5):
+        with subprocess.Popen([sys.executable, "-c", code], stdout=-1) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            threading.Event().wait(0.02 * round_number)
+            process.kill()
+        assert lock.take("web_0", leash()).is_held
+        lock.release("web_0", leash())
+        lock.release("victim", leash())
+        assert lock.look(leash()) == "nobody holds it"
