@@ -118,10 +118,36 @@ def test_a_change_that_is_undone_is_told(
     saying(cluster, without(part))
     with pytest.raises(HandlerError) as raised:
         cluster.prepare(cluster.worker())
-    assert raised.value.message == (
+    assert raised.value.message.startswith(
         f"the API server took the change of node web-0, and left out {missing}: does an "
         "admission webhook undo it?"
     )
+
+
+def test_what_no_recovery_would_know_of_is_taken_back(cluster: Cluster) -> None:
+    """A webhook takes the annotation away, and the cordon and the taint stay."""
+    real = cluster.fake.answer
+    fail_from = [100]
+
+    def answer(request: Request) -> tuple[int, Any]:
+        if request.method == "PATCH" and request.path == NODE:
+            request.body["metadata"].pop("annotations", None)
+            fail_from[0] -= 1
+            if fail_from[0] < 0:
+                return 403, StatusError(403, "Forbidden", "no more").body
+        return real(request)
+
+    cluster.fake.answer = answer
+    theirs = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+    cluster.fake.node()["spec"]["taints"] = [theirs]
+    with pytest.raises(HandlerError, match=r"The rest of it was taken back$"):
+        cluster.prepare(cluster.worker())
+    assert cluster.fake.node()["spec"] == {"taints": [theirs]}
+    assert EXCLUDED not in cluster.fake.node()["metadata"].get("labels", {})
+    fail_from[0] = 1
+    with pytest.raises(HandlerError, match=r"no recovery knows of that: .* no more"):
+        cluster.prepare(cluster.worker())
+    assert cluster.fake.node()["spec"]["unschedulable"] is True
 
 
 def test_a_condition_that_is_undone_is_told(cluster: Cluster) -> None:
@@ -151,6 +177,9 @@ def test_a_node_that_stays_closed_is_told(cluster: Cluster) -> None:
         cluster.recover(worker)
     for part in (ANNOTATION, EXCLUDED, "spec.unschedulable", "forewarn/maintenance:No"):
         assert part in raised.value.message
+    # The annotation is there, so it is tried again, and nothing is taken back.
+    assert "taken back" not in raised.value.message
+    assert "unschedulable" not in cluster.fake.node()["spec"]
 
 
 def test_what_others_add_meanwhile_is_no_harm(cluster: Cluster) -> None:

@@ -232,6 +232,30 @@ def missing_of(node: Mapping[str, Any], patch: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def reverse_patch(
+    before: Mapping[str, Any], node: Mapping[str, Any], patch: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return what takes a change back that the answered node does not remember.
+
+    None: its annotation has all that was written, so that a recovery will do.
+    """
+    wanted, there = read_record(patch), read_record(node)
+    if (
+        wanted.deeds.items() <= there.deeds.items()
+        and wanted.cordoned <= there.cordoned
+        and wanted.excluded <= there.excluded
+    ):
+        return None
+    version = _at(node, "metadata").get("resourceVersion")
+    metadata: dict[str, Any] = {"resourceVersion": version}
+    labels = _at(patch, "metadata", "labels")
+    if labels:
+        there = _at(before, "metadata", "labels")
+        metadata["labels"] = {name: there.get(name) for name in labels}
+    spec = {name: _at(before, "spec").get(name) for name in _at(patch, "spec")}
+    return {"metadata": metadata, "spec": spec}
+
+
 def taints_left(
     before: Mapping[str, Any], node: Mapping[str, Any], patch: Mapping[str, Any]
 ) -> list[str]:

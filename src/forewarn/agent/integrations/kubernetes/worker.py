@@ -50,6 +50,7 @@ from forewarn.agent.integrations.kubernetes.node import (
     prepare_patch,
     read_record,
     recover_patch,
+    reverse_patch,
     taints_left,
 )
 from forewarn.agent.integrations.waiting import over
@@ -257,7 +258,7 @@ class KubernetesWorker(Forgetful):
                 if error.status != CONFLICT:
                     raise
             else:
-                self._raise_if_unchanged(node, fresh, patch)
+                self._raise_if_unchanged(api, leash, (node, fresh, patch))
                 return fresh
             if not leash.pause(CONFLICT_SECONDS):
                 raise over(leash, f"changing node {self._node}")
@@ -265,19 +266,37 @@ class KubernetesWorker(Forgetful):
 
     def _raise_if_unchanged(
         self,
-        before: Mapping[str, Any],
-        fresh: Mapping[str, Any] | None,
-        patch: Mapping[str, Any],
+        api: Api,
+        leash: Leash,
+        change: tuple[Mapping[str, Any], Mapping[str, Any] | None, Mapping[str, Any]],
     ) -> None:
-        """Raise HandlerError where a node was answered that is not as the patch has it."""
+        """Raise HandlerError where a node was answered that is not as the patch has it.
+
+        `change`: the node before, the one that was answered, and the patch. What the
+        node would not remember is taken back, since no recovery would know of it.
+        """
+        before, fresh, patch = change
         if fresh is None:
             return
         missing = missing_of(fresh, patch) + taints_left(before, fresh, patch)
-        if missing:
-            raise HandlerError(
-                f"the API server took the change of node {self._node}, and left out "
-                f"{', '.join(missing)}: does an admission webhook undo it?"
-            )
+        if not missing:
+            return
+        told = (
+            f"the API server took the change of node {self._node}, and left out "
+            f"{', '.join(missing)}: does an admission webhook undo it?"
+        )
+        back = reverse_patch(before, fresh, patch)
+        if back is not None:
+            ask = Ask(method="PATCH", path=self._path, json=back, content_type=_MERGE)
+            try:
+                asked_node(api, ask, self._node, leash)
+            except HandlerError as error:
+                raise HandlerError(
+                    f"{told} The rest of it stays, and no recovery knows of that: "
+                    f"{error.message}"
+                ) from error
+            told = f"{told} The rest of it was taken back"
+        raise HandlerError(told)
 
     def _closing(self) -> list[tuple[str, bool]]:
         return [
