@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.integrations import containers, docker, podman
 from forewarn.agent.integrations.containers import own
+from forewarn.agent.integrations.containers.engine import Engine
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_containers import HANGS, FakeContainers
 from tests.support.handled import Handled
 from tests.support.in_process import InProcess
+from tests.support.jobs import leash
 
 FEW_CALLS = 4.0
 """Of a leash whose end is the story: a call takes a second of it."""
@@ -437,3 +440,19 @@ def test_settings_that_make_no_sense(tmp_path: Path, settings: str, said: str) -
     file.write_text(f'[[handler]]\nname = "it"\nkind = "docker"\n{settings}\n')
     with pytest.raises(AgentSettingsError, match=said):
         load_settings(file=str(file), environ={}, flags={})
+
+
+@pytest.mark.parametrize("said", ["[]", "", "[null]", "[{}]", '{"Id": "a"}'])
+def test_what_tells_of_no_container_and_of_no_error_is_believed_by_nobody(
+    tmp_path: Path, said: str
+) -> None:
+    """Who is not there is told by name, and makes the command fail."""
+    story = Story(tmp_path, "docker")
+
+    def command(words: list[str]) -> Echo:
+        return Echo([said] if "inspect" in words else ["0" * 64])
+
+    story.commands = InProcess({"docker": command})
+    engine = Engine(story.commands, docker.FLAVOUR, ["docker"])
+    with pytest.raises(HandlerError, match=r"^docker container inspect: "):
+        engine.look(["web"], leash())
