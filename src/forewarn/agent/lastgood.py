@@ -15,7 +15,6 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 
-from forewarn.agent.options import environment_name
 from forewarn.agent.values import Settings, WatchSettings
 
 logger = logging.getLogger("forewarn.agent")
@@ -79,6 +78,9 @@ def _states(
     file: str, environ: Mapping[str, str], flags: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield where the journal may be, by whoever still says so."""
+    # A running agent keeps nothing of what reads settings.
+    from forewarn.agent.options import environment_name  # noqa: PLC0415
+
     named = flags.get("state") or environ.get(environment_name("state"))
     if named:
         yield named
