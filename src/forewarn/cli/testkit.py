@@ -8,11 +8,17 @@ from forewarn.testing.channel import serve
 
 
 def testkit(call: Call) -> int:
-    """Answer each line until there are no more."""
+    """Answer each line until there are no more.
+
+    A world that is open then is judged as one that is closed: there is no answer that
+    could tell it, so the status does.
+    """
     del call
     # A line at a time: who waits for an answer has sent nothing after it.
-    serve(iter(sys.stdin.readline, ""), _say)
-    return Exit.DONE
+    unseen = serve(iter(sys.stdin.readline, ""), _say)
+    for sentence in unseen:
+        print(sentence, file=sys.stderr)
+    return Exit.FAILED if unseen else Exit.DONE
 
 
 def _say(line: str) -> None:

@@ -2,7 +2,7 @@
 
 Each line on standard input is one order, each line on standard output its answer, in
 the same order. An answer has `ok`; what went wrong is a value in it, and never ends
-the channel. The end of the input does, and with it every world.
+the channel. The end of the input does, and with it every world, which is judged then.
 """
 
 import json
@@ -20,14 +20,18 @@ from forewarn.testing.messages import Message, MessageError
 logger = logging.getLogger("forewarn.testing.channel")
 
 
-def serve(lines: Iterable[str], write: Callable[[str], object]) -> None:
-    """Answer each line, until there are no more; then end every world."""
+def serve(lines: Iterable[str], write: Callable[[str], object]) -> list[str]:
+    """Answer each line, until there are no more; then end every world.
+
+    Return what worlds that nobody closed expected and was not seen.
+    """
     worlds = Worlds()
     try:
         for line in lines:
             write(json.dumps(answer(worlds, line), separators=(",", ":")))
+        return worlds.close()
     finally:
-        worlds.close()
+        worlds.close(judge=False)
 
 
 def answer(worlds: Worlds, line: str) -> dict[str, Any]:

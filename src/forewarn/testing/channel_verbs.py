@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from forewarn.problems import did_you_mean
+from forewarn.protocol.errors import ForewarnError
 from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.orders import Impact
 from forewarn.testing.kit.setup import ClockKind, ExpectName, ProfileName
 from forewarn.testing.kit.statuses import Status
+from forewarn.testing.kit.telling import NotSeenError
 from forewarn.testing.kit.vm import Vm
 from forewarn.testing.kit.waits import (
     APPROVAL_SECONDS,
@@ -23,6 +25,9 @@ from forewarn.testing.messages import Json, Message, MessageError
 
 WORLDS_MAX = 1_000
 """Worlds of one channel at once: more is a program that closes none."""
+
+REPLACED = "it was the world before; none has its name now, so begin this one again"
+"""Where a world did not end well that another one was to replace."""
 
 WISHES = ("notice", "duration", "description")
 
@@ -37,7 +42,8 @@ class Worlds:
     def begin(self, message: Message) -> ScheduledEvents:
         """Begin the world that a message names, instead of one of that name.
 
-        Where it cannot begin, the other one goes on.
+        Where it cannot begin, the other one goes on. Raises NotSeenError for what that
+        one expected; then the name has no world.
         """
         if len(self._worlds.keys() - {message.world}) >= WORLDS_MAX:
             raise MessageError(f"{WORLDS_MAX} worlds are open", hint="close some")
@@ -58,8 +64,15 @@ class Worlds:
             replay=message.text("replay", ""),
             names=message.texts("names"),
         )
-        if message.world in self._worlds:
-            self._worlds.pop(message.world).close()
+        before = self._worlds.pop(message.world, None)
+        if before is not None:
+            try:
+                before.close()
+            except BaseException as error:
+                world.close(judge=False)
+                if isinstance(error, NotSeenError):
+                    raise NotSeenError(error.message, hint=REPLACED) from None
+                raise
         self._worlds[message.world] = world
         return world
 
@@ -75,14 +88,23 @@ class Worlds:
         return world
 
     def end(self, message: Message) -> None:
-        """End the world that a message is about."""
-        self.of(message).close()
+        """End the world that a message is about; raises NotSeenError, see `judge`."""
+        judge = message.flag("judge")
+        world = self.of(message)
         del self._worlds[message.world]
+        world.close(judge=judge is not False)
 
-    def close(self) -> None:
-        """End every world."""
+    def close(self, *, judge: bool = True) -> list[str]:
+        """End every world; return what they expected and was not seen."""
+        unseen: list[str] = []
         while self._worlds:
-            self._worlds.popitem()[1].close()
+            name = next(iter(self._worlds))
+            try:
+                self._worlds.pop(name).close(judge=judge)
+            except ForewarnError as error:
+                of = f"world {name!r}: " if name else ""
+                unseen.append(f"{of}{error.message}")
+        return unseen
 
 
 def _speed(message: Message) -> float | None:
@@ -342,7 +364,8 @@ VERBS: Mapping[str, Verb] = {
         ),
         run=_world,
     ),
-    "close": Verb(keys=(), run=_close),
+    "close": Verb(keys=("judge",), run=_close),
+    "judge": Verb(keys=(), run=_of_world(lambda w, _: w.judge())),
     "vms": Verb(
         keys=(),
         run=_of_world(lambda world, _: {"vms": [_told(vm) for vm in world.vms]}),

@@ -65,10 +65,9 @@ def scheduled_events(
         yield world
         del stash[_WORLD]
         # What has failed is told once: more would hide why.
-        if stash[_HAS_PASSED]:
-            _judge(world)
+        _close(world, judge=stash[_HAS_PASSED])
     finally:
-        world.close()
+        world.close(judge=False)
 
 
 def _begun(request: pytest.FixtureRequest) -> "ScheduledEvents":
@@ -95,14 +94,12 @@ def _begun(request: pytest.FixtureRequest) -> "ScheduledEvents":
     return _fail(sentence)
 
 
-def _judge(world: "ScheduledEvents") -> None:
-    """Fail for what the world itself expects, unless the test has closed it."""
+def _close(world: "ScheduledEvents", *, judge: bool) -> None:
+    """Close the world, and fail for what it expects; a test may have closed it."""
     from forewarn.testing.kit.telling import NotSeenError  # noqa: PLC0415
 
-    if not world.is_open:
-        return
     try:
-        world.judge()
+        world.close(judge=judge)
     except NotSeenError as error:
         unseen = str(error)
     else:

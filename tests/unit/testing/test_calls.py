@@ -151,6 +151,9 @@ def test_no_value_ends_in_an_error_of_python(
     for value in WRONG:
         if waits and value in (1, 7, 0.5, "15m"):
             continue
+        if name == "close" and isinstance(value, bool):
+            # A right one ends the world of all these tests.
+            continue
         args, kwargs = given(kind, name, parameter, value)
         with contextlib.suppress(ForewarnError, OSError):
             call(*args, **kwargs)

@@ -13,6 +13,7 @@ import pytest
 
 from forewarn.testing import channel
 from forewarn.testing.channel_verbs import VERBS, Verb, Worlds
+from forewarn.testing.client import HttpClient
 from forewarn.testing.messages import Message
 from tests.support import recordings
 from tests.support.open_files import no_more_files
@@ -428,3 +429,52 @@ def test_a_world_s_vms_have_the_names_that_the_program_gives_them() -> None:
     channel.serve([json.dumps({**begin, "expect": "none"})], told.append)
     [answer] = map(json.loads, told)
     assert [vm["name"] for vm in answer["vms"]] == ["zeus", "alpha", "web_2"]
+
+
+UNSEEN = {"scenario": "spot-preemption", "expect": "approved"}
+"""A world that no client asks."""
+
+
+def _deviate(told: dict[str, Any]) -> None:
+    HttpClient(told["vms"][0]["url"], timeout_seconds=5).ask("GET", "/metadata/nothing")
+
+
+def test_a_world_is_judged_when_it_is_closed(talk: Talk, tmp_path: Path) -> None:
+    file = tmp_path / "life.jsonl"
+    recordings.write(file, recordings.life())
+    for keys in (UNSEEN, {"replay": str(file), "expect": "asked"}):
+        talk.done("world", **keys)
+        assert talk.say("judge")["kind"] == "failed"
+        answer = talk.say("close")
+        assert answer["kind"] == "failed"
+        assert re.search("a client asks for|no client asked for", answer["error"])
+        assert talk.say("close")["error"] == "there is no world ''"
+    _deviate(talk.done("world", vms=1, profile="strict"))
+    assert "the protocol was not kept" in talk.say("close")["error"]
+    talk.done("world", **UNSEEN)
+    talk.done("close", judge=False)
+
+
+def test_a_world_is_judged_when_another_replaces_it(talk: Talk) -> None:
+    talk.done("world", **UNSEEN)
+    answer = talk.say("world", vms=1)
+    assert answer["kind"] == "failed"
+    assert "a client asks for its events" in answer["error"]
+    assert answer["hint"].startswith("it was the world before; none has its name now")
+    assert talk.say("vms")["kind"] == "usage"
+    talk.done("world", vms=1)
+    talk.done("close")
+
+
+def test_the_end_of_the_input_judges_what_is_open() -> None:
+    lines = [
+        {"do": "world", "world": "a", **UNSEEN},
+        {"do": "world", "world": "b", "vms": 1},
+        {"do": "world", "world": "c", **UNSEEN},
+        {"do": "close", "world": "c", "judge": False},
+    ]
+    answers: list[str] = []
+    [unseen] = channel.serve(map(json.dumps, lines), answers.append)
+    assert [json.loads(each)["ok"] for each in answers] == [True] * 4
+    assert unseen.startswith("world 'a': ")
+    assert "a client asks for its events" in unseen

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import unittest
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,9 @@ import pytest
 
 from forewarn.protocol.errors import RefusedError
 from forewarn.testing import ScheduledEvents
+from forewarn.testing.client import HttpClient
 from forewarn.testing.kit.shared_loop import SharedLoop
+from forewarn.testing.kit.telling import NotSeenError
 from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.support.programs import Program
 
@@ -191,3 +194,44 @@ def _drop(held: list[Any]) -> None:
 
 def _open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_a_world_that_is_closed_is_judged_first() -> None:
+    world = ScheduledEvents(scenario="user-reboot")
+    with pytest.raises(NotSeenError, match="a client asks for its events"):
+        world.close()
+    assert not world.is_open
+    world.close()
+    with pytest.raises(RefusedError, match="this world is closed"):
+        world.judge()
+
+
+def test_a_world_that_is_closed_in_its_with_is_judged_once() -> None:
+    seen: list[str] = []
+    with ScheduledEvents(vms=1, profile="strict") as world:
+        HttpClient(world.vms[0].url, timeout_seconds=5).ask("GET", "/metadata/nothing")
+        try:
+            world.close()
+        except NotSeenError as error:
+            seen.append(error.message)
+    assert "the protocol was not kept" in seen[0]
+
+
+def test_what_fails_by_itself_is_told_and_nothing_else() -> None:
+    with pytest.raises(ZeroDivisionError), ScheduledEvents(scenario="user-reboot"):
+        raise ZeroDivisionError
+    world = ScheduledEvents(scenario="user-reboot")
+    world.close(judge=False)
+    assert not world.is_open
+
+
+def test_a_clean_up_of_unittest_judges() -> None:
+    class Closing(unittest.TestCase):
+        def test_it(self) -> None:
+            world = ScheduledEvents(scenario="user-reboot")
+            self.addCleanup(world.close)
+
+    result = unittest.TestResult()
+    Closing("test_it").run(result)
+    [(_, told)] = result.failures
+    assert "a client asks for its events" in told

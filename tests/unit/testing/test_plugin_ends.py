@@ -84,3 +84,20 @@ def test_a_file(scheduled_events: ScheduledEvents) -> None:
             "E *hint: 'faults.toml' is looked for in *",
         ]
     )
+
+
+def test_a_test_that_closes_its_world_is_judged(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+@pytest.mark.scheduled_events(scenario="spot-preemption", expect="approved")
+def test_it(scheduled_events: ScheduledEvents) -> None:
+    scheduled_events.close()
+
+@pytest.mark.scheduled_events(scenario="spot-preemption")
+def test_of_something_else(scheduled_events: ScheduledEvents) -> None:
+    scheduled_events.close(judge=False)
+""",
+    )
+    done.assert_outcomes(failed=1, passed=1)
+    done.stdout.fnmatch_lines(["E *a client asks for its events*"])

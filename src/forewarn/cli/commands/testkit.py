@@ -128,7 +128,9 @@ CHANNEL = Command(
     summary="worlds for tests in any language, by JSON Lines",
     text="Each line on standard input orders something of a simulated world: VMs with "
     "addresses of their own, maintenance, waits and assertions. Each line on standard "
-    "output is the answer. The end of the input ends it. docs/testing.md has the verbs.",
+    "output is the answer. The end of the input ends it, with "
+    "status 1 where a world that was open then has not seen what it expects of clients. "
+    "docs/testkit.md has the verbs.",
     run="forewarn.cli.testkit:testkit",
     examples=("forewarn testkit",),
 )

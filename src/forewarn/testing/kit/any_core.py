@@ -61,7 +61,7 @@ class AnyCore(ABC):
         Raises RefusedError once the world has ended.
         """
         __tracebackhide__ = True
-        self._refuse_if_gone()
+        self.refuse_if_gone()
         try:
             return self._loop.call(act)
         except ForewarnError as error:
@@ -88,7 +88,7 @@ class AnyCore(ABC):
         """Run a coroutine on the loop, until it is over or the world ends."""
         __tracebackhide__ = True
         try:
-            self._refuse_if_gone()
+            self.refuse_if_gone()
         except RefusedError:
             work.close()
             raise
@@ -138,7 +138,12 @@ class AnyCore(ABC):
         """Say what the world is called where nobody has closed it."""
         self._ending.told = told
 
-    def _refuse_if_gone(self) -> None:
+    @property
+    def is_forked(self) -> bool:
+        """Tell whether it is that of a process which this one is a fork of."""
+        return self._ending.is_forked
+
+    def refuse_if_gone(self) -> None:
         """Refuse: nothing happens in a world that has ended, so no wait would end."""
         __tracebackhide__ = True
         if self._ending.has_ended:

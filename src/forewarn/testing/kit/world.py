@@ -137,7 +137,7 @@ class ScheduledEvents(Several):
             elif faults != "":
                 self.faults.set(faults)
         except BaseException:
-            self.close()
+            self._end()
             raise
 
     def __enter__(self) -> Self:
@@ -150,23 +150,20 @@ class ScheduledEvents(Several):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the world; without another error, judge it first, see `judge`."""
+        """Close the world; after an error, which says more, it is not judged."""
         __tracebackhide__ = True
-        try:
-            if error is None and self._is_open:
-                self.judge()
-        finally:
-            self.close()
+        self.close(judge=error is None)
 
     @checked
     def judge(self) -> None:
         """Fail for what the world itself expects, whatever its test does.
 
         That is no deviation with the profile `strict`, and what the scenario or the
-        replay expects of clients, which must have been seen by now. A `with` and the fixture ask at their
-        end.
+        replay expects of clients, which must have been seen by now. `close`, and so a
+        `with` and the fixture, ask at the end. Raises RefusedError once closed.
         """
         __tracebackhide__ = True
+        self._core.refuse_if_gone()
         if self._profile == "strict":
             self.assert_no_deviations(but=self._but)
         if self._playing is not None:
@@ -175,10 +172,24 @@ class ScheduledEvents(Several):
             core.call(lambda: replayed.judge(core))
 
     @checked
-    def close(self) -> None:
-        """End the world; its addresses answer no more. Twice does no harm."""
+    def close(self, *, judge: bool = True) -> None:
+        """Judge the world, and end it: its addresses answer no more.
+
+        It ends also where what it expects was not seen, see `judge`. `judge=False`
+        ends it whatever was seen: for a test that has failed already. Twice does no
+        harm.
+        """
+        __tracebackhide__ = True
         if not self._is_open:
             return
+        try:
+            # A fork closes what it never saw.
+            if judge and not self._core.is_forked:
+                self.judge()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         self._is_open = False
         self._core.end()
 
