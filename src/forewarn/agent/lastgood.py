@@ -46,6 +46,9 @@ def keep(settings: Settings, environ: Mapping[str, str]) -> None:
     file = settings.file
     if not file or settings.is_copy or settings.is_blank:
         return
+    if settings.watch.dry_run and not environ.get("STATE_DIRECTORY"):
+        # It leaves nothing behind where the journal would be.
+        return
     place = place_of(file, environ, state=settings.watch.state)
     with contextlib.suppress(OSError):
         with open(file, "rb") as opened:
