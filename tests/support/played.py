@@ -58,13 +58,20 @@ def run(
     told: list[str] | None = None,
     expected: Expected = Expected.SCENARIO,
     asked: Sequence[str] = ("web_0",),
+    before: Sequence[Deed] = (),
 ) -> list[Result]:
-    """Run scenarios at once on a virtual clock, where some VMs have asked once."""
+    """Run scenarios at once on a virtual clock, where some VMs have asked once.
+
+    What clients did `before`, they did a second before the first step.
+    """
 
     async def play() -> list[Result]:
         stage = virtual_stage(setup_for(scenarios, speed=speed))
         for vm in asked:
             VirtualClient(stage, vm).get()
+        for deed in before:
+            deed(stage)
+        stage.turn(SECOND if before else 0)
         time = TurnedTime(stage, actors=[Doer(stage, deeds or {})])
         tell = (told if told is not None else []).append
         runner = Runner(stage, time, tell=tell, expected=expected)

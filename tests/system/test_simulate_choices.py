@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.cli.junit_file import NOT_ENDED
+from forewarn.sim.programme import CUT, NOT_BEGUN
 from tests.support.processes import eventually
 from tests.system.test_simulate import ANYWHERE, FAST, Start, client, start
 
@@ -103,7 +105,49 @@ def test_what_was_cut_short_is_in_the_report(start: Start, tmp_path: Path) -> No
     eventually(found.log, lambda log: "step " in log, what="a step")
     found.process.send_signal(signal.SIGTERM)
     assert found.ended() == 128 + signal.SIGTERM
-    assert errors(tmp_path / "report.xml") == ["it was cut short before its end"]
+    assert errors(tmp_path / "report.xml") == [CUT]
+
+
+def test_what_was_not_over_when_a_signal_came_is_in_the_report(
+    start: Start, tmp_path: Path
+) -> None:
+    words = ("mine.toml", "user-reboot", "live-migration", "--junit=report.xml")
+    found = start(*words, "--wait=0s", "--expect=none", "--speed=6000", *ANYWHERE)
+    eventually(found.log, lambda log: "begin     user-" in log, what="the second")
+    found.process.send_signal(signal.SIGTERM)
+    assert found.ended() == 128 + signal.SIGTERM
+    told = errors(tmp_path / "report.xml")
+    assert told in ([CUT, NOT_BEGUN], [NOT_BEGUN]), "the second may be over by then"
+    assert "cut short by a signal" in told[0]
+    names = [each.get("name") for each in ET.parse(tmp_path / "report.xml").getroot()]
+    assert names == ["mine", "user-reboot", "live-migration"]
+    assert f"not over {len(told)}, cut short by a signal" in found.log()
+
+
+def test_a_run_that_is_killed_leaves_no_report_of_an_earlier_one(
+    start: Start, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text("<testsuites tests='1' failures='0'/>", encoding="utf-8")
+    words = ("user-reboot", "live-migration", "--junit=report.xml")
+    found = start(*words, *ANYWHERE).wait_ready()
+    found.process.kill()
+    found.process.wait()
+    [first, second] = errors(report)
+    assert first == second == NOT_ENDED
+    assert not list(tmp_path.glob(".report*"))
+
+
+def test_a_run_that_does_not_begin_leaves_no_report_of_an_earlier_one(
+    start: Start, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text("<testsuites tests='1' failures='0'/>", encoding="utf-8")
+    found = start("user-rebot", "--junit=report.xml", *ANYWHERE)
+    assert found.ended() == 2
+    [why] = errors(report)
+    assert "no scenario" in why
+    assert "user-rebot" in why
 
 
 def test_variables_stand_for_options(

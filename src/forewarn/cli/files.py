@@ -55,3 +55,32 @@ def write_text(name: str, text: str) -> None:
         raise CommandError(
             Exit.FAILED, f"{name} cannot be written: {error.strerror}"
         ) from error
+
+
+def is_replaceable(name: str) -> bool:
+    """Tell whether a name is that of a file, or of one to be: no pipe, no device."""
+    given = Path(name).absolute()
+    of_system = any(given.is_relative_to(each) for each in ("/dev", "/proc"))
+    return not of_system and (given.is_file() or not given.exists())
+
+
+def replace_text(name: str, text: str) -> None:
+    """Write a file at once or not at all, for those who read it meanwhile.
+
+    What cannot be replaced, such as a pipe, is written as it is. Raises CommandError.
+    """
+    file = Path(name).resolve()
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    if not (is_replaceable(name) and os.access(file.parent, os.W_OK)):
+        write_text(name, text)
+        return
+    try:
+        beside.write_text(text, encoding="utf-8")
+        if file.exists():
+            beside.chmod(file.stat().st_mode & 0o777)
+        beside.replace(file)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise CommandError(
+            Exit.FAILED, f"{name} cannot be written: {error.strerror}"
+        ) from error

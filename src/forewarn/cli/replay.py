@@ -7,6 +7,7 @@ from pathlib import Path
 from forewarn.cli import files, link_local
 from forewarn.cli.durations import duration
 from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.junit_file import Report
 from forewarn.cli.screen import Lines
 from forewarn.cli.stopping import BY_SIGNAL, until_signal
 from forewarn.cli.words import Call
@@ -23,10 +24,9 @@ from forewarn.sim.faults.file import read_faults
 from forewarn.sim.journal import Seen
 from forewarn.sim.news import News, What
 from forewarn.sim.places import Places, parse_places
-from forewarn.sim.programme import WAIT
+from forewarn.sim.programme import CUT, WAIT
 from forewarn.sim.recording import Moment, told
 from forewarn.sim.replay import Replay, load, vm_names
-from forewarn.sim.scenario import junit
 from forewarn.sim.scenario.model import Expected
 from forewarn.sim.scenario.verdicts import Outcome, length
 
@@ -40,7 +40,7 @@ FORBIDDEN = ("scenario", "fleet", "admin", "name")
 """What a replay cannot have: there is no fleet behind it, and nothing to order."""
 
 
-def replay(call: Call, *, speed: float, vms: int) -> int:
+def replay(call: Call, report: Report, *, speed: float, vms: int) -> int:
     """Serve the recording that `--replay` names; return the exit status."""
     for name in FORBIDDEN:
         if call.text(name):
@@ -52,10 +52,8 @@ def replay(call: Call, *, speed: float, vms: int) -> int:
             "--replay and --profile real do not go together",
             hint="a recording has the delays and the 429 of its own endpoint",
         )
-    if junit_file := call.text("junit"):
-        files.need_writable(junit_file)
     try:
-        command = _Replaying(call, speed=speed, vms=vms)
+        command = _Replaying(call, report, speed=speed, vms=vms)
         with contextlib.ExitStack() as undone:
             if call.flag("link_local"):
                 undone.enter_context(link_local.served(call.environ))
@@ -76,7 +74,7 @@ _TOLD = {
 class _Replaying:
     """One such command."""
 
-    def __init__(self, call: Call, *, speed: float, vms: int) -> None:
+    def __init__(self, call: Call, report: Report, *, speed: float, vms: int) -> None:
         """Read what the words name; raises ForewarnError, CommandError."""
         self._recording = load(Path(call.text("replay")))
         self._speed = speed
@@ -101,7 +99,8 @@ class _Replaying:
         self._clock = SystemClock()
         self._file = call.text("replay")
         self._expected = Expected(call.text("expect") or Expected.SCENARIO.value)
-        self._junit_file = call.text("junit")
+        self._report = report
+        self._turns = 0
         self._deviations = 0
         self._failures = 0
         self._met: set[str] = set()
@@ -174,7 +173,7 @@ class _Replaying:
 
     def _judge(self, playing: Replay, *, is_over: bool, is_late: bool) -> None:
         """Tell what was found of the clients, and write it where it is wanted."""
-        cut = ""
+        cut = "" if is_over or self._loops else CUT
         if is_late:
             limit = length(self._timeout or 0)
             left = round((self._recording.length - playing.elapsed) / self._speed)
@@ -191,8 +190,10 @@ class _Replaying:
             cut=cut,
         )
         self._failures += len(result.failures)
-        if self._junit_file:
-            files.write_text(self._junit_file, junit.report([result]))
+        if is_over or is_late or not self._turns:
+            # Of a loop that a signal ends, the latest whole turn counts.
+            self._report.write([result])
+        self._turns += is_over
         for finding in result.findings:
             text = ": ".join(filter(None, (finding.what, finding.sentence)))
             self._say(_TOLD[finding.outcome], text)

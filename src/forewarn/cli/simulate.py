@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forewarn.cli import files, link_local, output, replay
+from forewarn.cli import files, junit_file, link_local, output, replay
 from forewarn.cli.durations import duration
 from forewarn.cli.environ import with_variables
 from forewarn.cli.failure import CommandError, Exit
@@ -30,8 +30,15 @@ from forewarn.sim.news import Reporter, What
 from forewarn.sim.places import Places, parse_places
 from forewarn.sim.positions import ADMIN, Addresses
 from forewarn.sim.profiles import Profile
-from forewarn.sim.programme import WAIT, Ground, Player, Programme, rounds_of
-from forewarn.sim.scenario import casting, catalog, demands, junit, timeline
+from forewarn.sim.programme import (
+    TOGETHER,
+    WAIT,
+    Ground,
+    Player,
+    Programme,
+    rounds_of,
+)
+from forewarn.sim.scenario import casting, catalog, demands, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.simulator import Simulator
@@ -75,16 +82,22 @@ def _simulate(call: Call) -> int:
     open_files.allow()
     if netns := call.text("netns"):
         link_local.enter(netns, sys.argv[1:], call.environ)
-    if call.text("replay"):
+    played = [call.text("replay")] if call.text("replay") else call.texts("scenario")
+    names = [name for name in played if name != TOGETHER]
+    with junit_file.report(call.text("junit"), names) as report:
+        if not call.text("replay"):
+            return _play(call, report)
         return replay.replay(
             call,
+            report,
             speed=_speed(call.text("speed") or "1") or 1.0,
             vms=_vms(call.text("vms")) or 1,
         )
+
+
+def _play(call: Call, report: junit_file.Report) -> int:
     if call.flag("exact"):
         raise CommandError(Exit.USAGE, "--exact says how a --replay is served")
-    if junit_file := call.text("junit"):
-        files.need_writable(junit_file)
     with _usage():
         ground, programme = _ground(call), _programme(call)
         _check_fleets(ground, programme)
@@ -103,6 +116,7 @@ def _simulate(call: Call) -> int:
                 return runner.run(
                     _run(
                         call,
+                        report,
                         terms=terms,
                         addresses=addresses,
                         places=places,
@@ -118,6 +132,7 @@ def _simulate(call: Call) -> int:
 
 async def _run(
     call: Call,
+    report: junit_file.Report,
     *,
     terms: Terms,
     addresses: Addresses,
@@ -139,10 +154,16 @@ async def _run(
         _greet(simulator, reporter, speed=ground.told_speed(simulator.terms))
         voice.begin(simulator)
         status = await _until_over(simulator, player, programme, stopped)
+    except ForewarnError as error:
+        # What was found until then counts.
+        player.cut_short(error.message)
+        report.write(player.results)
+        raise
     finally:
         await voice.end()
         await simulator.stop()
-    _conclude(call, player, reporter, status)
+    report.write(player.results)
+    _conclude(player, reporter, status)
     return status
 
 
@@ -173,6 +194,8 @@ async def _until_over(
         raise broken.result()
     if playing is not None and not playing.cancelled():
         playing.result()
+    if is_cut:
+        player.cut_short()
     if is_cut and not programme.loops:
         return BY_SIGNAL + stopped.result()
     return Exit.DONE if player.passed else Exit.FAILED
@@ -198,9 +221,7 @@ def _greet(simulator: Simulator, reporter: Reporter, *, speed: str) -> None:
     reporter.say(What.READY, f"ready, {speed}", speed=simulator.terms.setup.speed)
 
 
-def _conclude(call: Call, player: Player, reporter: Reporter, status: int) -> None:
-    if file := call.text("junit"):
-        files.write_text(file, junit.report(player.results))
+def _conclude(player: Player, reporter: Reporter, status: int) -> None:
     parts = [
         f"scenarios {len(player.results)}, failed {player.failures}"
         if player.results
@@ -208,6 +229,8 @@ def _conclude(call: Call, player: Player, reporter: Reporter, status: int) -> No
     ]
     if left := player.unjudged:
         parts.append(f"not judged {left}")
+    if left := player.not_over:
+        parts.append(f"not over {left}")
     if reporter.deviations:
         parts.append(f"deviations {reporter.deviations}")
     if status > BY_SIGNAL:

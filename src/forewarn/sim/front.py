@@ -30,6 +30,15 @@ VACANT = answers.error(
 )
 """What is answered at a position of a simulator that no VM has."""
 
+NOT_YET = answers.error(
+    503,
+    "Service unavailable. The simulator is starting",
+    headers=(("Retry-After", str(answers.RETRY_AFTER_SECONDS)),),
+    close=True,
+)
+"""What is answered at a position while its VM is still to come: at the start, when
+listeners are bound one after the other."""
+
 _NOTHING = Request(method="", path="")
 """In the place of a request that was not read, or not sent."""
 
@@ -72,6 +81,8 @@ class Front:
         self._last: dict[str, _Last] = {}
         """What each VM asked last: mostly the next is the same."""
         self._pollers: dict[str, _Poller] = {}
+        self.awaits_vm: Callable[[str], bool] = lambda _position: False
+        """Tells whether a position without a VM may still get one by itself."""
 
     def refuses(self, source: Source, vm: str) -> bool:
         """Tell whether a new connection is reset."""
@@ -96,6 +107,8 @@ class Front:
         given = self._faults.answer(vm, request, plan, genuine) if vm else genuine
         if given is not None and is_vacant(visit.source.vm):
             given = VACANT
+            if self.awaits_vm(visit.source.vm):
+                given = genuine = NOT_YET
         self._journal_visit(visit, plan, genuine, given)
         return given
 

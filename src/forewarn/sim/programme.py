@@ -19,18 +19,27 @@ from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario import casting, rehearsal
 from forewarn.sim.scenario.judging import waited_for
 from forewarn.sim.scenario.model import Expected, Scenario
-from forewarn.sim.scenario.run import Result, Runner, summary
+from forewarn.sim.scenario.run import (
+    COMES_TO_ITS_END,
+    Finding,
+    Result,
+    Runner,
+    summary,
+)
 from forewarn.sim.scenario.setup import setup_for
 from forewarn.sim.scenario.time import RunningTime
-from forewarn.sim.scenario.verdicts import length
+from forewarn.sim.scenario.verdicts import Outcome, length
 from forewarn.sim.simulator import Simulator
 from forewarn.sim.terms import SPEED, Terms, usual_setup
 
 TOGETHER = "+"
 """Between two scenarios on the command line: at once."""
 
-CUT = "it was cut short before its end"
+CUT = "it was cut short by a signal before its end"
 """Of the scenarios that a signal ends."""
+
+NOT_BEGUN = "cut short by a signal: it had not begun"
+"""Of the scenarios whose turn had not come."""
 
 WAIT: Micros = 60 * SECOND
 """For a client to ask, before a scenario begins without one."""
@@ -174,6 +183,13 @@ class Player:
         self._programme = programme
         self.results: list[Result] = []
         """Of all that is over: in a loop, of the latest turn of each scenario."""
+        self.not_over = 0
+        """Scenarios that were cut short, or had not begun by then."""
+        self._turns = 0
+        """How often everything was played to its end."""
+        self._runner: Runner | None = None
+        self._under_way: Sequence[Scenario] = ()
+        """The round that began last, which `_runner` runs."""
         self.failures = 0
         """Scenarios that failed, in all turns."""
         self.unjudged = 0
@@ -189,7 +205,7 @@ class Player:
         is_new = True
         while True:
             latest: list[Result] = []
-            if not self._programme.loops:
+            if not self._turns:
                 # Who is cut short has at least what was over by then.
                 self.results = latest
             for scenarios in self._programme.rounds:
@@ -198,8 +214,41 @@ class Player:
                 is_new = False
                 latest += await self._round(scenarios)
             self.results = latest
+            self._turns += 1
             if not self._programme.loops:
                 return
+
+    def cut_short(self, why: str = "") -> None:
+        """Have results of all that is not over, once `play` has ended before its end.
+
+        That is an error of each, also of those that had not begun; `why`: unless a
+        signal has ended it. Of a loop, the latest whole turn counts if there is one.
+        """
+        if self._turns:
+            return
+        done = len(self.results)
+        for scenarios in self._programme.rounds:
+            if done >= len(scenarios):
+                done -= len(scenarios)
+                continue
+            runner = self._runner
+            if runner is not None and self._under_way is scenarios:
+                cut = runner.cut_short(scenarios, why or CUT)
+            else:
+                cut = [self._not_begun(each, why or NOT_BEGUN) for each in scenarios]
+            self.results = [*self.results, *cut]
+            self.not_over += sum(bool(each.failures) for each in cut)
+
+    def _not_begun(self, scenario: Scenario, why: str) -> Result:
+        cut = Finding(
+            line=0, what=COMES_TO_ITS_END, outcome=Outcome.ERROR, sentence=why
+        )
+        return Result(
+            scenario=scenario,
+            findings=(cut,),
+            took=0,
+            expected=self._programme.expected,
+        )
 
     async def _round(self, scenarios: Sequence[Scenario]) -> list[Result]:
         reporter, stage = self._reporter, self._simulator.stage
@@ -210,13 +259,9 @@ class Player:
             expected=self._programme.expected,
             addresses=self._simulator.addresses,
         )
+        self._runner, self._under_way = runner, scenarios
         try:
             results = await self._played(runner, scenarios)
-        except asyncio.CancelledError:
-            # What was found until then counts, in the report above all.
-            cut = runner.cut_short(scenarios, CUT)
-            self.results = [*self.results, *cut]
-            raise
         finally:
             self._simulator.playing = ""
         for result in results:

@@ -81,8 +81,16 @@ class Simulator:
     async def start(self) -> None:
         """Listen for VMs and operators; raises StartError, and nothing is left."""
         try:
-            self._positions.begin(await self._reserve(self.stage, self.terms))
+            front = self.stage.front
+            front.awaits_vm = _gets_a_vm
+            wanted = await self._reserve(self.stage, self.terms)
+            names = self._positions.begin(wanted)
+            await asyncio.sleep(0)
+            # Who has connected meanwhile has come to a position, and not to its VM.
+            server = self.stage.server
+            server.hand_over(server, names)
             _raise_first(await self._serve())
+            front.awaits_vm = _has_no_vm
             self.stage.begin()
             await self._serve_operators()
         except BaseException:
@@ -302,6 +310,14 @@ class Simulator:
         if ours is None or not ours[1] or address[1] != ours[1]:
             return False
         return address[0] in {ours[0], *_EVERYWHERE}
+
+
+def _gets_a_vm(_position: str) -> bool:
+    return True
+
+
+def _has_no_vm(_position: str) -> bool:
+    return False
 
 
 def _raise_first(failed: Mapping[str, ForewarnError]) -> None:

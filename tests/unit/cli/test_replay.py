@@ -113,6 +113,17 @@ def test_what_was_not_approved_fails(
     )
 
 
+def test_a_recording_that_ends_before_anything_can_be_judged_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recordings.write(tmp_path / "life.jsonl", played((0.1, STILL)))
+    status, told, suite = found(file, "approved", capsys)
+    assert status == 1
+    assert "no event could be judged: Freeze D4713D60 of web_0 was still" in told[-1]
+    # Nobody asked either.
+    assert (suite.get("errors"), suite.get("skipped")) == ("2", "1")
+
+
 def test_a_replay_that_takes_too_long_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,6 +137,29 @@ def test_a_replay_that_takes_too_long_fails(
     assert said.startswith("it was not over within 0.2 s (--timeout), and waited for")
     assert "the rest of the recording: " in said
     assert said in capsys.readouterr().out
+
+
+def test_what_no_replay_can_have_is_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text("<testsuites tests='1' failures='0'/>", encoding="utf-8")
+    words = ["--replay", str(tmp_path / "no.jsonl"), "--junit", str(report)]
+    assert main(["simulate", *words]) == 2
+    assert "no.jsonl cannot be read" in capsys.readouterr().err
+    [suite] = ET.parse(report).getroot()
+    assert suite.get("name") == "no"
+    [error] = suite.iter("error")
+    assert "no.jsonl cannot be read" in str(error.get("message"))
+
+
+def test_a_report_may_go_where_nothing_can_be_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = recordings.write(tmp_path / "life.jsonl", played(seconds=0.1))
+    words = ["--replay", str(file), "--wait", "0s", "--expect", "none"]
+    assert main(["simulate", *words, "--junit", "/dev/stdout"]) == 0
+    assert capfd.readouterr().out.count("<testsuites") == 1
 
 
 def test_a_replay_goes_on_later_where_the_user_says_so(

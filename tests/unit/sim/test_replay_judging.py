@@ -97,10 +97,23 @@ def test_each_event_that_names_a_client_must_be_approved(
     outcome: Outcome,
     sentence: str,
 ) -> None:
-    first, found = judged(shown(*documents, approve=approver))
+    first, found, *_ = judged(shown(*documents, approve=approver))
     assert first == ASKED
     assert found[0] is outcome
     assert sentence in found[1]
+
+
+def test_a_recording_of_which_no_event_can_be_judged_fails() -> None:
+    _, left, found = judged(shown([FREEZES]))
+    assert left[0] is Outcome.SKIPPED
+    assert found[0] is Outcome.ERROR
+    assert found[1].startswith("no event could be judged: Freeze D4713D60 of ")
+    assert found[1].endswith(" was still Scheduled at the end, and not approved")
+    # One that can is enough, and so is an approval.
+    later = event(REBOOT)
+    two = shown([FREEZES], [STARTED, later])
+    assert [each[0] for each in judged(two)[1:]] == [Outcome.FAILED, Outcome.SKIPPED]
+    assert judged(shown([FREEZES], approve="web_0"))[1][0] is Outcome.PASSED
 
 
 def test_what_is_open_is_not_judged_before_the_end() -> None:

@@ -1,14 +1,16 @@
 """A simulator on sockets: orders of its own API, and what VMs see of them."""
 
 import socket
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
+from forewarn.metadata.server import Address
 from forewarn.service.listening import StartError
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import What
-from forewarn.sim.places import Places
+from forewarn.sim.places import Places, parse_places
 from forewarn.sim.positions import Addresses
 from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.run import Runner
@@ -388,3 +390,50 @@ def test_only_a_good_question_for_events_lets_a_scenario_begin(
     running.sim("faults/clear", {"vms": ["web_1"]})
     running.document("web_1")
     assert may_begin()
+
+
+class AskedWhileItStarts(Simulator):
+    """One whose first address is asked as soon as it is bound."""
+
+    client: socket.socket | None = None
+
+    def _is_ours(self, address: Address) -> bool:
+        host, port = address
+        if host.endswith(".2"):
+            # The first address is bound by now, and its VM has not come yet.
+            self.client = socket.create_connection((host[:-1] + "1", port), 10)
+            request = f"GET {EVENTS} HTTP/1.1\r\nHost: a\r\nMetadata: true\r\n\r\n"
+            self.client.sendall(request.encode())
+        return super()._is_ours(address)
+
+
+def test_an_address_answers_503_while_the_simulator_starts(loop: LoopThread) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    places = parse_places(f"127.0.87.0/24:{port}")
+
+    async def started() -> AskedWhileItStarts:
+        simulator = AskedWhileItStarts(Terms(), Addresses(vms=places, admin=None))
+        await simulator.start()
+        return simulator
+
+    simulator = loop.wait(started())
+    client = simulator.client
+    assert client is not None
+    try:
+        with client, client.makefile("rb") as answer:
+            head = answer.read().decode()
+        assert head.startswith("HTTP/1.1 503 ")
+        assert "Retry-After: 1\r\n" in head
+        assert "The simulator is starting" in head
+        # Its VM is there at the next connection.
+        (host, port), *_ = simulator.addresses().values()
+        with urllib.request.urlopen(
+            urllib.request.Request(
+                f"http://{host}:{port}{EVENTS}", headers={"Metadata": "true"}
+            ),
+            timeout=10,
+        ) as found:
+            assert found.status == 200
+    finally:
+        loop.wait(simulator.stop())

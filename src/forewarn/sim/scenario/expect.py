@@ -27,8 +27,10 @@ class Facts:
 
     now: Micros
     since: Micros
-    """When the expectation began."""
+    """From when on requests count for it."""
     start: Micros
+    """From when on requests count for the scenario: clients ask before it begins."""
+    begin: Micros
     """When the scenario began."""
     events: Sequence[Event]
     """Of the step that it is about."""
@@ -133,7 +135,7 @@ def _polled_by(wanted: Expectation, facts: Facts) -> Verdict | None:
     missing = [vm for vm, at in first.items() if at is None]
     if not missing:
         parts = [
-            f"{vm} asked after {length(at - facts.since)}"
+            f"{vm} asked after {length(max(at - max(facts.since, facts.begin), 0))}"
             for vm, at in first.items()
             if at is not None
         ]

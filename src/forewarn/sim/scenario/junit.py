@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from forewarn.instants import SECOND, Micros
 from forewarn.sim.scenario.judging import NO_CLIENT
-from forewarn.sim.scenario.run import Finding, Result
+from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.run import COMES_TO_ITS_END, Finding, Result
 from forewarn.sim.scenario.verdicts import Outcome
 
 _RAN = Finding(line=0, what=NO_CLIENT, outcome=Outcome.PASSED, sentence="")
@@ -28,6 +29,21 @@ def report(results: Sequence[Result]) -> str:
     ET.indent(root)
     head = '<?xml version="1.0" encoding="utf-8"?>\n'
     return head + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def unfinished(names: Sequence[str], why: str) -> str:
+    """Return a report in which each of these has no result, which is an error."""
+    cut = Finding(line=0, what=COMES_TO_ITS_END, outcome=Outcome.ERROR, sentence=why)
+    return report(
+        [
+            Result(
+                scenario=Scenario(name=name, file="", description="", steps=()),
+                findings=(cut,),
+                took=0,
+            )
+            for name in names
+        ]
+    )
 
 
 def _suite(root: ET.Element, result: Result) -> None:

@@ -94,6 +94,9 @@ class Result:
         return tuple(finding for finding in self.findings if finding.failed)
 
 
+COMES_TO_ITS_END = "the scenario comes to its end"
+"""What is found of a scenario that was cut short."""
+
 ROUNDING: Micros = SECOND
 """How much longer an operation may take than its time divided by speed: NotBefore is on
 a whole second (2.7), however fast a simulation is."""
@@ -176,10 +179,14 @@ class Runner:
         results: list[Result] = []
         for scenario in scenarios:
             run = runs.get(scenario.name)
+            if run is not None and run.result is not None:
+                # Of several at once, one may be over before the others.
+                results.append(run.result)
+                continue
             took = 0 if run is None else self._time.now() - run.start
             cut = Finding(
                 line=0,
-                what="the scenario comes to its end",
+                what=COMES_TO_ITS_END,
                 outcome=Outcome.ERROR,
                 sentence=why,
                 at=took,
@@ -279,12 +286,13 @@ class Runner:
             await run.conclude()
         finally:
             log.close()
-        return Result(
+        run.result = Result(
             scenario=scenario,
             findings=tuple(run.findings),
             took=self._time.now() - run.start,
             expected=self.expected,
         )
+        return run.result
 
     async def _expect(self, run: "_Run", step: Step, wanted: Expectation) -> None:
         time, hand = self._time, run.hand
@@ -294,6 +302,9 @@ class Runner:
             made = hand.operations(wanted.event)
             within = self._platform_takes(hand, within, operations=max(len(made), 1))
         since = self._stage.engine.now
+        if step is run.scenario.steps[0] and not (step.after or step.at):
+            # The request with which the scenario began is one that it waits for.
+            since = self._since
         begin = time.now()
         while True:
             verdict = self._judge(run, wanted, since, is_over=False)
@@ -336,7 +347,8 @@ class Runner:
                 Facts(
                     now=engine.now,
                     since=since,
-                    start=run.began,
+                    start=self._since,
+                    begin=run.began,
                     events=events,
                     reader=reader,
                     witness=self._witness,
@@ -361,6 +373,8 @@ class _Run:
         self.start = time.now()
         self.began = hand.now
         self.findings: list[Finding] = []
+        self.result: Result | None = None
+        """None: it is not over."""
         self._time = time
         self.scenario = scenario
         self._tell = tell

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.played import approve, asks, one
+from tests.support.played import approve, asks, one, run, scenario, sentences
 
 
 def test_an_approval_that_was_expected_is_told_with_its_time() -> None:
@@ -230,5 +230,25 @@ def test_an_answer_that_was_spoilt_was_not_seen() -> None:
 def test_deviations_are_told() -> None:
     seen = asks(1, deviations=["header"])
     passed, told = one('no_deviation = "web_0", within = "1m"', deeds=seen)
+    assert not passed
+    assert told.startswith("1 deviation from the protocol: web_0: `Metadata: true`")
+
+
+def test_the_request_with_which_a_scenario_begins_counts_for_its_steps() -> None:
+    step = '[[step]]\nexpect = { polled_by = "web_0", within = "20s" }\n'
+    [asks_once] = asks(0).values()
+    [first] = run(scenario(step), before=[asks_once], asked=())
+    assert sentences(first)[0] == (True, "web_0 asked after 0 s")
+    # After anything else was done, or waited for, it must be asked again.
+    for later in ('[[step]]\nsay = "hello"\n' + step, step + 'after = "1s"\n'):
+        [result] = run(scenario(later), before=[asks_once], asked=())
+        assert sentences(result)[0] == (False, "web_0 did not ask within 20 s")
+
+
+def test_a_deviation_in_the_request_that_begins_a_scenario_is_found() -> None:
+    step = '[[step]]\nexpect = { no_deviation = true, within = "5s" }\n'
+    [spoilt] = asks(0, deviations=["header"]).values()
+    [result] = run(scenario(step), before=[spoilt])
+    passed, told = sentences(result)[0]
     assert not passed
     assert told.startswith("1 deviation from the protocol: web_0: `Metadata: true`")
