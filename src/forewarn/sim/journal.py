@@ -2,7 +2,8 @@
 
 It is bounded: the oldest is dropped for the newest, and counted. What a request
 brings is kept as far as it is of interest. Of one that a poller repeats, only its
-number and its time are noted; the rest is put to them when somebody looks.
+number and its time are noted; the rest is put to them when somebody looks. What
+deviates, and the approvals that count, are kept apart and not dropped.
 """
 
 from collections import deque
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.metadata.http import Request
 from forewarn.sim.deviations import Deviation
+from forewarn.sim.evidence import Evidence
 
 SEEN_MAX = 10_000
 """Requests that are kept: three hours of one poller, at some 150 bytes each; one that
@@ -181,6 +183,8 @@ class Journal:
         self._times: deque[float] = deque(maxlen=most)
         """At the same place, the I/O time when what is repeated came again. Two rows
         cost less than one of pairs: nothing is made for a request but a number."""
+        self._deviating: Evidence[Seen] = Evidence()
+        self._approving: Evidence[Seen] = Evidence()
         self._latest: dict[str, _Latest] = {}
         self._cleared = 0
         """The number of the newest that was forgotten by order."""
@@ -224,6 +228,12 @@ class Journal:
         self._seen.append(seen)
         self._times.append(0.0)
         self._latest_of(seen.vm).seen = seen
+        if seen.deviations:
+            self._deviating.add(
+                seen, ((seen.vm, each.name) for each in seen.deviations)
+            )
+        if seen.took_effect:
+            self._approving.add(seen, [seen.vm])
         self.last = seen.number
         for told in self.on_seen:
             told(seen)
@@ -259,6 +269,8 @@ class Journal:
         """Forget what was seen; numbers go on."""
         self._seen.clear()
         self._times.clear()
+        self._deviating.clear()
+        self._approving.clear()
         self._cleared = self.last
 
     def find(
@@ -274,9 +286,19 @@ class Journal:
         """Return what fits all that is given, the oldest first.
 
         `since` is a number: only later ones; `event_id` is that of an approval, in
-        any case; with `deviating`, only what deviates.
+        any case; with `deviating`, only what deviates, also what is dropped.
         """
         wanted = None if event_id is None else event_id.upper()
+        if deviating:
+            return [
+                seen
+                for seen in self._deviating.all()
+                if (vm is None or seen.vm == vm)
+                and (method is None or seen.method == method)
+                and (wanted is None or wanted in seen.approved)
+                and seen.number > since
+                and (from_time is None or seen.at >= from_time)
+            ]
         before = self.last - len(self._seen)
         skipped = max(0, since - before)
         rows = islice(zip(self._seen, self._times, strict=True), skipped, None)
@@ -288,7 +310,6 @@ class Journal:
                 (vm is None or kind.vm == vm)
                 and (method is None or kind.method == method)
                 and (wanted is None or wanted in kind.approved)
-                and (not deviating or kind.deviations)
             ):
                 seen = each if isinstance(each, Seen) else each.at(number, time)
                 if from_time is None or seen.at >= from_time:
@@ -298,9 +319,15 @@ class Journal:
     def approvals(
         self, event_id: str | None = None, *, vm: str | None = None, since: int = 0
     ) -> list[Seen]:
-        """Return the approvals that count, the oldest first."""
-        found = self.find(vm=vm, method="POST", event_id=event_id, since=since)
-        return [seen for seen in found if seen.took_effect]
+        """Return the approvals that count, the oldest first, also dropped ones."""
+        wanted = None if event_id is None else event_id.upper()
+        return [
+            seen
+            for seen in self._approving.all()
+            if (vm is None or seen.vm == vm)
+            and (wanted is None or wanted in seen.approved)
+            and seen.number > since
+        ]
 
     def deviations(
         self, *, vm: str | None = None, since: int = 0

@@ -7,6 +7,7 @@ nothing is global. A stage prints nothing and reads no settings.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -35,6 +36,10 @@ from forewarn.sim.world import World
 from forewarn.store import kinds
 
 T = TypeVar("T")
+
+LEAPS_MAX = 10_000
+"""Leaps of the machine's clock that are remembered: no test makes as many between an
+event and its approval."""
 
 TICK_SECONDS_MAX = 1.0
 """How long the ticker sleeps at most: the machine's clock may be set."""
@@ -78,6 +83,8 @@ class Stage:
         engine.ears.on_change = self.watchers.tell
         self._paused_at: Micros | None = None
         self._leapt: Micros = 0
+        self._leaps: deque[tuple[Micros, Micros]] = deque(maxlen=LEAPS_MAX)
+        """When time was let pass on the machine's clock, and by how much."""
         self._alarm = asyncio.Event()
         self._ticker: asyncio.Task[None] | None = None
         self.publications = 0
@@ -131,6 +138,13 @@ class Stage:
         paused = self._paused_at
         return (self.engine.now if paused is None else paused) + self._leapt
 
+    def leapt(self, begin: Micros, end: Micros) -> Micros:
+        """Return how much time was let pass between two instants of the engine.
+
+        A virtual clock has it in its instants; the machine's has not.
+        """
+        return sum(by for at, by in self._leaps if begin < at <= end)
+
     def pause(self) -> None:
         """Have nothing fall due until `resume`; requests are answered as ever."""
         if self._paused_at is None:
@@ -174,6 +188,8 @@ class Stage:
         """Let `by` pass, and what remains until the NotBefore of ended notices."""
         engine = self.engine
         if not isinstance(engine, World):
+            if by:
+                self._leaps.append((engine.now, by))
             self._bring_nearer(by)
             engine.settle()
             return

@@ -59,9 +59,9 @@ class Worlds:
             enabled=message.flag("enabled"),
             seed=message.number("seed"),
             faults=_path_or_text(message, "faults", suffix=".toml"),
-            scenario=message.text("scenario", ""),
-            expect=_expect(message),
-            replay=message.text("replay", ""),
+            scenario=_text_if_any(message, "scenario"),
+            expect=cast("ExpectName | None", _text_if_any(message, "expect")),
+            replay=_text_if_any(message, "replay"),
             names=message.texts("names"),
         )
         before = self._worlds.pop(message.world, None)
@@ -112,6 +112,10 @@ def _speed(message: Message) -> float | None:
     if isinstance(speed, str | timedelta):
         raise MessageError(f"'speed' must be a number, not {speed!r}")
     return speed
+
+
+def _text_if_any(message: Message, key: str) -> str | None:
+    return message.text(key, "") if message.has(key) else None
 
 
 def _path_or_text(message: Message, key: str, *, suffix: str) -> str | Path:

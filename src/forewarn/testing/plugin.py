@@ -1,8 +1,8 @@
 """The pytest plugin: the fixture `scheduled_events`, and its mark.
 
 pytest finds it by itself, in every run of everybody who has forewarn installed. So
-it imports nothing of forewarn, and hooks into nothing, until a test asks for the
-fixture.
+it imports nothing of forewarn, and only looks who has its mark, until a test asks for
+the fixture.
 """
 
 import inspect
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 MARK = "scheduled_events"
 REPORTER = "forewarn-reporter"
+GUARD = "forewarn-guard"
 
 _HELP = (
     f"{MARK}(vms=3, *, together=False, fleet='', clock='machine', speed=None, "
     "settings={}, profile='lenient', but=(), enabled=True, seed=None, faults='', "
-    "scenario='', expect='scenario', replay='', names=()): "
+    "scenario=None, expect=None, replay=None, names=()): "
     "the world that the fixture scheduled_events gives (forewarn)"
 )
 
@@ -28,6 +29,22 @@ _HELP = (
 def pytest_configure(config: pytest.Config) -> None:
     """Make the mark known."""
     config.addinivalue_line("markers", _HELP)
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Have tests watched that have the mark and do not request the fixture."""
+    manager = config.pluginmanager
+    if not manager.has_plugin(GUARD) and any(map(_is_idle, items)):
+        manager.register(_Guard(), GUARD)
+
+
+def _is_idle(item: pytest.Item) -> bool:
+    """Tell whether a mark says something of a world that its test does not name."""
+    if item.get_closest_marker(MARK) is None:
+        return False
+    return MARK not in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session")
@@ -72,17 +89,11 @@ def scheduled_events(
 
 def _begun(request: pytest.FixtureRequest) -> "ScheduledEvents":
     """Begin the world of a test; fail in a sentence, since the fault is in its mark."""
-    from forewarn.problems import did_you_mean  # noqa: PLC0415
     from forewarn.protocol.errors import ForewarnError  # noqa: PLC0415
     from forewarn.testing.kit.world import ScheduledEvents  # noqa: PLC0415
 
     wanted = _wanted(request)
-    known = inspect.signature(ScheduledEvents).parameters
-    strange = [name for name in wanted if name not in known]
-    if strange:
-        meant = did_you_mean(strange[0], known)
-        there = ", ".join(known)
-        _fail(f"the mark {MARK} has no {strange[0]!r}{meant}; it has {there}")
+    _check_names(wanted)
     try:
         return ScheduledEvents(**wanted)
     except ForewarnError as error:
@@ -92,6 +103,19 @@ def _begun(request: pytest.FixtureRequest) -> "ScheduledEvents":
         sentence = f"a file of the mark {MARK} cannot be read: {error}"
         sentence = "\n".join([sentence, *notes])
     return _fail(sentence)
+
+
+def _check_names(wanted: dict[str, Any]) -> None:
+    """Fail for a name that worlds do not have."""
+    from forewarn.problems import did_you_mean  # noqa: PLC0415
+    from forewarn.testing.kit.world import ScheduledEvents  # noqa: PLC0415
+
+    known = inspect.signature(ScheduledEvents).parameters
+    strange = [name for name in wanted if name not in known]
+    if strange:
+        meant = did_you_mean(strange[0], known)
+        there = ", ".join(known)
+        _fail(f"the mark {MARK} has no {strange[0]!r}{meant}; it has {there}")
 
 
 def _close(world: "ScheduledEvents", *, judge: bool) -> None:
@@ -124,8 +148,12 @@ def _wanted(request: pytest.FixtureRequest) -> dict[str, Any]:
     param: Any = getattr(request, "param", {})
     if not isinstance(param, dict):
         _fail(f"the fixture {MARK} takes a dictionary such as {{'vms': 5}}: {param!r}")
-    wanted = cast("dict[str, Any]", param)
-    for mark in request.node.iter_markers(MARK):
+    return {**_marked(request.node), **cast("dict[str, Any]", param)}
+
+
+def _marked(item: pytest.Item) -> dict[str, Any]:
+    wanted: dict[str, Any] = {}
+    for mark in item.iter_markers(MARK):
         said = dict(mark.kwargs)
         if len(mark.args) > 1 or (mark.args and "vms" in said):
             _fail(f"the mark {MARK} takes names such as vms=5, and vms alone without")
@@ -157,3 +185,30 @@ class _Reporter:
         if call.when == "call" and report.failed:
             report.sections.append(("Scheduled Events", world.story()))
         return report
+
+
+class _Guard:
+    """Fails tests whose mark says something and has no effect.
+
+    It is there as soon as a test of the run has the mark and does not name the fixture.
+    """
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Fail for a mark that cannot be, also one of a class or module."""
+        if _is_idle(item):
+            _check_names(_marked(item))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Fail a test of a mark of its own that has passed without a world.
+
+        A mark of a class or module is the rule for those that want a world. A test
+        may ask for the fixture while it runs.
+        """
+        yield
+        is_own = any(mark.name == MARK for mark in item.own_markers)
+        if is_own and _is_idle(item) and _HAS_PASSED not in item.stash:
+            _fail(
+                f"the mark {MARK} needs the fixture {MARK}: without it there is no "
+                f"world\nhint: def {getattr(item, 'originalname', item.name)}({MARK})"
+            )

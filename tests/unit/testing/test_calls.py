@@ -343,7 +343,7 @@ def test_what_is_obvious_is_given_without_its_name() -> None:
         vm.predict_failure("8d")
         world.vm("web_1").maintain("freeze").finish()
         assert len(world.preempt(["web_0", "web_1"])) == 2
-        with pytest.raises(NotSeenError, match="made 0 requests; expected 2"):
+        with pytest.raises(NotSeenError, match="events 0 times; expected 2"):
             vm.assert_asked(2)
         with pytest.raises(NotSeenError, match="expected 1"):
             vm.wait_for_requests(1, 0)

@@ -478,3 +478,9 @@ def test_the_end_of_the_input_judges_what_is_open() -> None:
     assert [json.loads(each)["ok"] for each in answers] == [True] * 4
     assert unseen.startswith("world 'a': ")
     assert "a client asks for its events" in unseen
+
+
+def test_an_expectation_of_nothing_is_refused(talk: Talk) -> None:
+    for keys in ({"expect": "approved"}, {"scenario": ""}, {"replay": ""}):
+        assert talk.say("world", **keys)["kind"] == "refused"
+    talk.done("world", scenario=None, expect=None, vms=1)

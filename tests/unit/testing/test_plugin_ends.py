@@ -101,3 +101,68 @@ def test_of_something_else(scheduled_events: ScheduledEvents) -> None:
     )
     done.assert_outcomes(failed=1, passed=1)
     done.stdout.fnmatch_lines(["E *a client asks for its events*"])
+
+
+def test_a_mark_without_the_fixture_fails(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+@pytest.mark.scheduled_events(scenario="spot-preemption", expect="approved")
+def test_that_forgot() -> None:
+    pass
+
+@pytest.mark.scheduled_events(vms=1)
+def test_that_asks_as_it_runs(request: pytest.FixtureRequest) -> None:
+    assert len(request.getfixturevalue("scheduled_events").vms) == 1
+
+@pytest.mark.scheduled_events(scenaro="spot-preemption")
+def test_that_is_misspelt() -> None:
+    pass
+
+@pytest.mark.scheduled_events(vms=2)
+class TestOfARule:
+    def test_without(self) -> None:
+        pass
+
+    def test_with(self, scheduled_events: ScheduledEvents) -> None:
+        assert len(scheduled_events.vms) == 2
+
+@pytest.mark.scheduled_events(vsm=2)
+class TestOfARuleThatCannotBe:
+    def test_without(self) -> None:
+        pass
+""",
+    )
+    done.assert_outcomes(failed=1, errors=2, passed=3)
+    done.stdout.fnmatch_lines_random(
+        [
+            "*the mark scheduled_events needs the fixture scheduled_events*",
+            "hint: def test_that_forgot(scheduled_events)",
+            "*the mark scheduled_events has no 'scenaro'*",
+            "*the mark scheduled_events has no 'vsm'*",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        ("expect='approved'", "expect says nothing without a scenario or a replay"),
+        ("expect='scenario'", "expect says nothing without a scenario or a replay"),
+        ("scenario=''", "scenario is empty, and nothing would be judged"),
+        ("replay='', expect='asked'", "replay is empty, and nothing would be judged"),
+    ],
+)
+def test_a_mark_that_judges_nothing_is_refused(
+    pytester: pytest.Pytester, mark: str, said: str
+) -> None:
+    done = run(
+        pytester,
+        f"""
+@pytest.mark.scheduled_events({mark})
+def test_it(scheduled_events: ScheduledEvents) -> None:
+    pass
+""",
+    )
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines([f"*{said}*"])

@@ -339,7 +339,9 @@ def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
         event.assert_status("Gone")
     with pytest.raises(NotSeenError, match="it is a failure, which waits for no"):
         still.vm("web_2").fail().assert_approved(by="web_2")
-    with pytest.raises(NotSeenError, match="web_0 made 0 requests; expected 1"):
+    with pytest.raises(
+        NotSeenError, match="web_0 asked for its events 0 times; expected 1"
+    ):
         vm.assert_asked()
     with pytest.raises(NotSeenError, match="within 0 s; expected 2"):
         vm.wait_for_requests(2, timeout=0)

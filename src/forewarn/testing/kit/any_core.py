@@ -198,6 +198,11 @@ class AnyCore(ABC):
         ...
 
     @abstractmethod
+    def leapt(self, event: StoredEvent, until: Micros) -> Micros:
+        """Return what was let pass since an event was made, and is in no instant."""
+        ...
+
+    @abstractmethod
     def glance(self, vm: str, request: Request) -> object:
         """Return what a VM would be answered at once, on the loop; nobody notes it."""
         ...

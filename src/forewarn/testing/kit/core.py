@@ -114,6 +114,10 @@ class Core(AnyCore):
         """Return who approved an event and was kept back, and when, or ""."""
         return self.stage.withheld.kept(event_id)
 
+    def leapt(self, event: StoredEvent, until: Micros) -> Micros:
+        """Return what was let pass since an event was made, and is in no instant."""
+        return self.stage.leapt(event.created, until)
+
     def glance(self, vm: str, request: HttpRequest) -> object:
         """Return what a VM would be answered at once, on the loop; nobody notes it."""
         engine = self.engine

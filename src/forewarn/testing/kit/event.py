@@ -207,7 +207,8 @@ class Event:
         """Fail unless it is approved by now: by whom, and how soon after it was made.
 
         `by` is a VM; an operator or a policy stands in parentheses. `within` is by the
-        clock of the world.
+        clock of the world, and counts what `advance` let pass. A withheld approval
+        counts, as in `wait_for_approval`.
         """
         __tracebackhide__ = True
         self._core.call(

@@ -39,11 +39,13 @@ class Form:
 
 def form_of(name: str, annotation: Any) -> Form:
     """Return the form of a parameter by its name and its annotation."""
-    is_union = isinstance(annotation, UnionType)
+    # A Literal or None is a union of the older kind.
+    is_union = isinstance(annotation, UnionType) or NoneType in get_args(annotation)
     members = frozenset(get_args(annotation) if is_union else (annotation,))
     may_be_none = NoneType in members
-    if get_origin(annotation) is Literal:
-        form = _choice(get_args(annotation))
+    choices = [each for each in members if get_origin(each) is Literal]
+    if choices:
+        form = _choice(get_args(choices[0]))
     else:
         form = _BY_NAME.get(name) or _BY_TYPE[members - {NoneType}]
     return Form(form.is_right, form.told, form.known, may_be_none)

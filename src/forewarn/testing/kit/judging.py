@@ -140,7 +140,8 @@ def _approved(core: AnyCore, stored: StoredEvent) -> Approved | None:
         by, at = core.kept_back(stored.event_id)
     if not by:
         return None
-    return Approved(by=by, after=_length(at - stored.created))
+    after = at - stored.created + core.leapt(stored, at)
+    return Approved(by=by, after=_length(after))
 
 
 def _is_by_policy(stored: StoredEvent) -> bool:

@@ -86,6 +86,9 @@ class ReplayCore(AnyCore):
         self.replay = replay
         self.expected = expected
         self._clock = clock
+        self._leaps: list[tuple[Micros, Micros, frozenset[str]]] = []
+        """When the machine's clock was leapt ahead of, by how much, and which events
+        were there: those that come by a leap have their time from it."""
         ring = self.bell.ring
         replay.on_moment = lambda _moment: ring()
         if isinstance(clock, VirtualClock):
@@ -154,6 +157,14 @@ class ReplayCore(AnyCore):
         """Return that nobody is kept back."""
         return "", 0
 
+    def leapt(self, event: StoredEvent, until: Micros) -> Micros:
+        """Return what was let pass since an event was made, and is in no instant."""
+        return sum(
+            by
+            for at, by, there in self._leaps
+            if event.event_id in there and at <= until
+        )
+
     def glance(self, vm: str, request: Request) -> object:
         """Return what a VM would be answered at once, on the loop; nobody notes it."""
         return self.replay.endpoint.handle(
@@ -165,6 +176,9 @@ class ReplayCore(AnyCore):
 
     def advance(self, by: Micros) -> None:
         """Let time pass at once, on the loop; see `Replay.leap`."""
+        if not self.has_own_time:
+            there = frozenset(each.event_id for each in self.replay.events.all)
+            self._leaps.append((self.instant, by, there))
         self.replay.leap(by)
         self.bell.ring()
 

@@ -48,11 +48,16 @@ async def _visits(
 
 
 def judge_asked(core: AnyCore, vm: str, *, at_least: int) -> None:
-    """Raise NotSeenError unless the VM has asked so often."""
+    """Raise NotSeenError unless the VM was answered with its events so often."""
     __tracebackhide__ = True
-    had = len(core.requests([vm]))
+    found = core.requests([vm])
+    had = sum(each.is_answered_poll for each in found)
     if had < at_least:
-        sentence = f"{vm} made {had} requests; expected {at_least}"
+        sentence = f"{vm} asked for its events {had} times; expected {at_least}"
+        if others := len(found) - had:
+            sentence += f" ({others} requests were for something else, or not answered)"
+        if dropped := core.journal.dropped:
+            sentence += f"; {dropped} older requests are forgotten"
         raise telling.failure(core, sentence, vms=[vm])
 
 

@@ -170,6 +170,26 @@ class Wanted:
         return casting.named_text(text, names)[0] if names else text
 
 
+def check_expected(
+    *,
+    scenario: str | Path | None,
+    replay: str | Path | None,
+    expect: ExpectName | None,
+) -> None:
+    """Refuse what would judge nothing: no name, or nothing to expect it of."""
+    for name, said in (("scenario", scenario), ("replay", replay)):
+        if said == "":
+            raise RefusedError(
+                f"{name} is empty, and nothing would be judged",
+                hint=f"name one, or leave {name} out; is a variable not set?",
+            )
+    if expect is not None and scenario is None and replay is None:
+        raise RefusedError(
+            "expect says nothing without a scenario or a replay",
+            hint="say what is played, such as scenario='spot-preemption'",
+        )
+
+
 def check_settings(settings: Mapping[str, str]) -> None:
     """Refuse settings that a world does not heed: they would change nothing."""
     for name in settings:

@@ -297,7 +297,11 @@ class Vm:
 
     @checked
     def assert_asked(self, at_least: int = 1) -> None:
-        """Fail unless it has asked so often."""
+        """Fail unless it has asked for its events so often, and got an answer.
+
+        So it is in scenarios, too. For any request, ask `requests` or
+        `wait_for_requests`.
+        """
         __tracebackhide__ = True
         core, name = self._core, self.name
         core.call(lambda: requests.judge_asked(core, name, at_least=at_least))

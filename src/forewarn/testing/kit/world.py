@@ -40,7 +40,13 @@ from forewarn.testing.kit.faults import Faults
 from forewarn.testing.kit.playing import Playing
 from forewarn.testing.kit.replayed import ReplayCore, replaying
 from forewarn.testing.kit.roster import Roster
-from forewarn.testing.kit.setup import ClockKind, ExpectName, ProfileName, Wanted
+from forewarn.testing.kit.setup import (
+    ClockKind,
+    ExpectName,
+    ProfileName,
+    Wanted,
+    check_expected,
+)
 from forewarn.testing.kit.several import Several
 from forewarn.testing.kit.shared_loop import SHARED_LOOP
 from forewarn.testing.kit.vm import Vm
@@ -65,9 +71,9 @@ class ScheduledEvents(Several):
         enabled: bool | None = None,
         seed: int | None = None,
         faults: str | int | Path = "",
-        scenario: str | Path = "",
-        expect: ExpectName = "scenario",
-        replay: str | Path = "",
+        scenario: str | Path | None = None,
+        expect: ExpectName | None = None,
+        replay: str | Path | None = None,
         names: str | Collection[str] = (),
     ) -> None:
         """Begin a world of VMs, web_0 and so on, each at its own address.
@@ -82,7 +88,7 @@ class ScheduledEvents(Several):
         faults file. `scenario`: its name or file; it begins when a client has asked
         for its events. `replay`: a recording of `forewarn record`, which begins with
         the first request. `expect`: how much either demands of clients, see
-        `ExpectName`. `names`: of the first VMs, or of `fleet` those that a scenario is
+        `ExpectName`, usually `scenario`. `names`: of the first VMs, or of `fleet` those that a scenario is
         about.
 
         Raises RefusedError, FleetFileError, SettingsError, FaultError, ScenarioError
@@ -90,6 +96,8 @@ class ScheduledEvents(Several):
         and StartError where no address is to be had.
         """
         self._profile, self._but = profile, requests.rules_spared(but, profile)
+        check_expected(scenario=scenario, replay=replay, expect=expect)
+        expect = expect or "scenario"
         wanted = Wanted(
             vms=vms,
             together=together,
@@ -100,9 +108,9 @@ class ScheduledEvents(Several):
             profile=profile,
             enabled=enabled,
             seed=seed,
-            scenario=scenario,
+            scenario=scenario or "",
             expect=expect,
-            replay=replay,
+            replay=replay or "",
             names=(names,) if isinstance(names, str) and names else names or (),
         )
         played = wanted.cast(playing.find_scenario(scenario) if scenario else None)
@@ -400,7 +408,7 @@ class ScheduledEvents(Several):
 
     @checked
     def clear_journal(self) -> None:
-        """Forget the requests so far."""
+        """Forget the requests so far; what they did is not judged any more."""
         self._core.call(self._core.journal.clear)
 
     @checked
