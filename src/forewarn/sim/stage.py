@@ -9,7 +9,7 @@ nothing is global. A stage prints nothing and reads no settings.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from forewarn.clock import VirtualClock
 from forewarn.control.messages import Publication
@@ -50,6 +50,18 @@ HOST = "127.0.0.1"
 SIMULATOR = Who(actor=service_part("simulator"))
 
 
+class Actor(Protocol):
+    """Who lives on a virtual clock: a client, or a scenario."""
+
+    def next_at(self) -> Micros | None:
+        """Return when it wants to act; None: when something has happened."""
+        ...
+
+    def act(self) -> None:
+        """Do what is to be done now."""
+        ...
+
+
 class Stage:
     """An engine on sockets. It is made and used on a running loop."""
 
@@ -87,6 +99,8 @@ class Stage:
         """When time was let pass on the machine's clock, and by how much."""
         self._alarm = asyncio.Event()
         self._ticker: asyncio.Task[None] | None = None
+        self.actors: list[Actor] = []
+        """They act whenever time passes by order."""
         self.publications = 0
         """How often documents were published: no event begins or ends without."""
         self.on_publish: Callable[[Publication], None] = lambda _publication: None
@@ -167,6 +181,7 @@ class Stage:
         the machine's clock NotBefore comes nearer by it.
         """
         self._pass(0)
+        self._act()
         left, is_stuck = by, False
         while left > 0:
             due = self._next_end()
@@ -175,6 +190,7 @@ class Stage:
                 leap = min(left, SECOND)
             is_stuck = leap == 0
             self._pass(leap)
+            self._act()
             left -= leap
         self.wake()
 
@@ -182,6 +198,7 @@ class Stage:
         """Let exactly `by` pass on a virtual clock, whatever ends meanwhile."""
         assert isinstance(self.engine, World), "the machine's clock goes by itself"
         self.engine.advance(by)
+        self._act()
         self.wake()
 
     def _pass(self, by: Micros) -> None:
@@ -201,9 +218,17 @@ class Stage:
     def _next_end(self) -> Micros | None:
         """Return when the next timer ends, a notice at its end and not at NotBefore."""
         due = self.engine.plane.next_due()
-        if due is None:
-            return None
-        return min([due, *self._notice_ends(round_up_to_second(due))])
+        ends = [] if due is None else self._notice_ends(round_up_to_second(due))
+        return min(self._instants(due, *ends), default=None)
+
+    def _instants(self, *due: Micros | None) -> list[Micros]:
+        """Return those that there are of some instants and those of actors."""
+        wanted = [*due, *(actor.next_at() for actor in self.actors)]
+        return [at for at in wanted if at is not None]
+
+    def _act(self) -> None:
+        for actor in self.actors:
+            actor.act()
 
     def _notice_ends(self, until: Micros) -> list[Micros]:
         """Return the ends of the notices whose NotBefore is at or before `until`."""
@@ -218,11 +243,12 @@ class Stage:
 
     def step(self) -> Micros:
         """Jump to the next timer; return how far it was, 0 where there is none."""
-        due = self.engine.plane.next_due()
+        due = min(self._instants(self.engine.plane.next_due()), default=None)
         if due is None:
             return 0
         far = max(due - self.engine.now, 0)
         self._pass(max(far, 1))
+        self._act()
         self.wake()
         return far
 

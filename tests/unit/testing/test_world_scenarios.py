@@ -51,6 +51,85 @@ def test_a_client_has_the_time_that_it_takes_on_a_virtual_clock() -> None:
     assert result.passed
 
 
+def test_a_scenario_stands_still_until_the_test_lets_time_pass() -> None:
+    def told() -> list[tuple[str, str]]:
+        with ScheduledEvents(
+            scenario="live-migration", clock="virtual", seed=0, expect="asked"
+        ) as world:
+            vm = world.vm("web_0")
+            seen: list[tuple[str, str]] = []
+            for _ in range(8):
+                [event] = [*vm.events, None][:1]
+                status = "none" if event is None else str(event.status)
+                seen.append((world.now.strftime("%H:%M:%S"), status))
+                # However long a client takes, the time is that of the world.
+                Program(vm.url).events()
+                Program(vm.url).events()
+                if len(seen) > 1:
+                    world.advance("4m")
+            return seen
+
+    first = told()
+    assert first[:3] == [
+        ("00:00:00", "none"),
+        ("00:00:00", "Scheduled"),
+        ("00:04:00", "Scheduled"),
+    ]
+    assert {status for _, status in first} >= {"Scheduled", "Started"}
+    assert told() == told() == first
+
+
+STEPS = """
+name = "steps"
+description = "web_0 is told of two reboots, the second an hour later."
+[[step]]
+reboot = "web_0"
+as = "first"
+[[step]]
+expect = { event = "first", approved_by = "web_0", within = "1h" }
+[[step]]
+at = "1h"
+reboot = "web_1"
+[[step]]
+jump = "10m"
+[[step]]
+after = "1h"
+expect = { no_deviation = true }
+"""
+
+
+def test_every_step_that_was_due_is_done_when_time_has_passed(tmp_path: Path) -> None:
+    file = tmp_path / "steps.toml"
+    file.write_text(STEPS, encoding="utf-8")
+    with ScheduledEvents(scenario=file, clock="virtual") as world:
+        world.advance("1d")
+        assert world.events == [], "nobody has asked yet"
+        program = Program(world.vm("web_0").url)
+        program.look()
+        [event] = world.events
+        with pytest.raises(NotSeenError, match=r"time stands still until world\.adv"):
+            world.judge()
+        program.look()
+        event.wait_for_approval(timeout=1)
+        world.advance("59m")
+        assert not world.vm("web_1").events
+        # The clock goes to what is due next, whatever it is.
+        while not world.vm("web_1").events:
+            assert world.step() <= 3600
+        world.advance("2h")
+        world.judge()
+        assert world.wait_for_scenario(timeout=1).passed
+
+
+def test_waiting_for_a_scenario_goes_on_from_where_the_test_has_come() -> None:
+    with ScheduledEvents(scenario="user-reboot", clock="virtual") as world:
+        vm = world.vm("web_0")
+        Program(vm.url).events()
+        world.advance("1m")
+        with Program(vm.url).running():
+            assert world.wait_for_scenario().passed
+
+
 def test_a_client_that_sleeps_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     # A turn of a virtual clock waits for clients that may yet act.
     monkeypatch.setattr(playing, "REST_SECONDS", 0.0)

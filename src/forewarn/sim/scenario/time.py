@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from forewarn.instants import SECOND, Micros
-from forewarn.sim.stage import Stage
+from forewarn.sim.stage import Actor, Stage
 
 LOOK_SECONDS = 0.02
 """Between two looks at what clients have done, on the machine's clock: a reaction is
@@ -62,18 +62,6 @@ class RunningTime:
     def player(self) -> Generator[None]:
         """Time passes whoever waits for it."""
         yield
-
-
-class Actor(Protocol):
-    """A client that lives on a virtual clock."""
-
-    def next_at(self) -> Micros | None:
-        """Return when it wants to act; None: when something has happened."""
-        ...
-
-    def act(self) -> None:
-        """Do what is to be done now."""
-        ...
 
 
 class TurnedTime:

@@ -11,6 +11,7 @@ from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.judging import NO_CLIENT
 from forewarn.sim.scenario.model import Expected, Order, Scenario
 from forewarn.sim.scenario.run import Finding, Result, Runner
+from forewarn.sim.scenario.stepped import Stepped
 from forewarn.sim.scenario.time import RunningTime, TurnedTime
 from forewarn.sim.stage import Stage
 from forewarn.sim.vms import fleet_now
@@ -66,18 +67,38 @@ class Playing:
     """The scenario that a world began with: on its way, or over."""
 
     def __init__(self, core: Core, scenario: Scenario, expect: ExpectName) -> None:
-        """Begin it when a client has asked; `expect`: see `ExpectName`."""
+        """Begin it when a client has asked; `expect`: see `ExpectName`.
+
+        On a virtual clock it goes on when the test lets time pass.
+        """
         self._core = core
         self._scenario = scenario
-        self._runner = runner(core.stage, expect)
-        self._begun: Future[Result] = core.begin_running(play(self._runner, scenario))
+        self._stepped: Stepped | None = None
+        if isinstance(core.stage.engine, World):
+            stepped = Stepped(core.stage, scenario, expected=Expected(expect))
+            self._stepped, self._runner = stepped, stepped.runner
+            self._begun: Future[Result] = stepped.over
+            core.call(stepped.await_first)
+        else:
+            self._runner = runner(core.stage, expect)
+            self._begun = core.begin_running(play(self._runner, scenario))
 
     async def end(self, timeout: Length | None) -> Result:
         """Wait on the loop for its end; raise NotSeenError if it fails."""
         __tracebackhide__ = True
-        begun = asyncio.wrap_future(self._begun)
-        await _over(self._core, self._scenario, self._runner, begun, timeout)
-        result = self._begun.result()
+        stepped = self._stepped
+        ending: asyncio.Future[Result] = (
+            asyncio.wrap_future(self._begun)
+            if stepped is None
+            else asyncio.ensure_future(_to_its_end(stepped, self._scenario))
+        )
+        try:
+            await _over(self._core, self._scenario, self._runner, ending, timeout)
+        finally:
+            if stepped is not None and not ending.done():
+                ending.cancel()
+                await asyncio.wait([ending])
+        result = ending.result()
         _judge(self._core, result.scenario, result.failures)
         return result
 
@@ -89,6 +110,9 @@ class Playing:
         otherwise.
         """
         __tracebackhide__ = True
+        if self._stepped is not None:
+            # What clients have done at this instant may be its end.
+            self._stepped.act()
         is_over = self._begun.done()
         if is_over:
             self._begun.result()
@@ -120,10 +144,23 @@ class Playing:
             # It begins in a moment.
             unseen = ["its events"]
         hint = "world.wait_for_scenario() waits for its end"
+        if self._stepped is not None:
+            hint = "time stands still until world.advance(); " + hint
         if expected is Expected.SCENARIO:
             unseen = unseen or ["its end"]
             hint += ", and expect='approved' or 'asked' demands less"
         return unseen, hint
+
+
+async def _to_its_end(stepped: Stepped, scenario: Scenario) -> Result:
+    """Let time pass until a scenario is over, with a rest for clients on sockets."""
+    if not stepped.has_begun:
+        await stepped.runner.wait_for_clients([scenario], seconds=CLIENT_SECONDS)
+        stepped.begin()
+    while not stepped.over.done():
+        stepped.turn()
+        await asyncio.sleep(REST_SECONDS)
+    return stepped.over.result()
 
 
 async def run(

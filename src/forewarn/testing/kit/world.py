@@ -363,6 +363,9 @@ class ScheduledEvents(Several):
     def wait_for_scenario(self, timeout: Length | None = None) -> Result:
         """Wait for the end of the scenario that the world began with.
 
+        A virtual clock goes on by itself meanwhile, from one thing that is due to the
+        next.
+
         Fail if it fails, or is not over in time; `timeout` as for `run_scenario`.
         """
         __tracebackhide__ = True
