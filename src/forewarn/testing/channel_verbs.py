@@ -318,6 +318,11 @@ def _assert_approved(event: Event, message: Message) -> None:
     event.assert_approved(by=message.text("by", ""), within=message.length("within"))
 
 
+def _assert_asked(vm: Vm, message: Message) -> None:
+    at_least = message.number("at_least")
+    vm.assert_asked(1 if at_least is None else at_least)
+
+
 def _assert_status(event: Event, message: Message) -> None:
     event.assert_status(cast("Status", message.text("status")))
 
@@ -457,6 +462,10 @@ VERBS: Mapping[str, Verb] = {
         keys=("event", "during"), run=_of_event(_assert_not_approved)
     ),
     "assert_status": Verb(keys=("event", "status"), run=_of_event(_assert_status)),
+    "assert_asked": Verb(keys=("vm", "at_least"), run=_of_vm(_assert_asked)),
+    "assert_approved_nothing": Verb(
+        keys=("vm",), run=_of_vm(lambda vm, _: vm.assert_approved_nothing())
+    ),
     "assert_no_deviations": Verb(
         keys=("but",),
         run=_of_world(lambda w, m: w.assert_no_deviations(but=m.texts("but"))),

@@ -4,6 +4,7 @@ from forewarn.instants import SECOND
 from forewarn.metadata.http import Request
 from forewarn.sim import deviations
 from forewarn.sim.deviations import RULES, Deviation
+from forewarn.sim.evidence import Evidence
 from forewarn.sim.journal import (
     BODY_KEPT_MAX,
     TARGET_KEPT_MAX,
@@ -13,6 +14,7 @@ from forewarn.sim.journal import (
     Seen,
     kept,
 )
+from forewarn.sim.scenario.witness import Witness
 from tests.unit.metadata.support import EVENT_ID, approval, get, post
 
 HEADER = (Deviation(rule=RULES["header"]),)
@@ -168,3 +170,29 @@ def test_an_entry_is_a_line_and_an_object() -> None:
     ]
     refused = seen._replace(request=Request(method="", path=""), status=0)
     assert "a connection -> no answer" in str(refused)
+
+
+def test_deeds_are_kept_though_the_requests_go() -> None:
+    journal = Journal(most=2)
+    bad = see(journal, found=HEADER, at=1)
+    good = see(journal, request=post(approval(EVENT_ID)), at=2)
+    see(journal, request=post(approval(EVENT_ID)), genuine=0, at=3)
+    for at in range(4, 9):
+        see(journal, at=at)
+    assert [seen.at for seen in journal] == [7, 8]
+    assert journal.find(deviating=True) == [bad]
+    assert journal.find(deviating=True, from_time=2) == []
+    assert [seen for seen, _ in journal.deviations(vm="web_0")] == [bad]
+    assert journal.approvals(EVENT_ID.lower(), vm="web_0") == [good]
+    assert journal.approvals(vm="web_1") == journal.approvals(since=good.number) == []
+    assert Witness(journal).deviations("", since=1)
+    journal.clear()
+    assert journal.deviations() == journal.approvals() == []
+
+
+def test_of_many_deeds_the_first_and_the_latest_are_kept() -> None:
+    evidence: Evidence[Seen] = Evidence(most=2)
+    journal = Journal()
+    for at, vm in enumerate(["web_0", "web_0", "web_0", "web_1", "web_0"]):
+        evidence.add(see(journal, vm, at=at), [vm])
+    assert [seen.at for seen in evidence.all()] == [0, 1, 3, 4]

@@ -480,6 +480,17 @@ def test_the_end_of_the_input_judges_what_is_open() -> None:
     assert "a client asks for its events" in unseen
 
 
+def test_what_a_vm_did_is_asked_by_its_name(talk: Talk) -> None:
+    url = talk.done("world", vms=1)["vms"][0]["url"]
+    assert talk.say("assert_asked", vm="web_0")["kind"] == "failed"
+    talk.done("assert_approved_nothing", vm="web_0")
+    talk.done("reboot", vm="web_0")
+    Program(url).look()
+    talk.done("assert_asked", vm="web_0")
+    assert talk.say("assert_asked", vm="web_0", at_least=9)["kind"] == "failed"
+    assert talk.say("assert_approved_nothing", vm="web_0")["kind"] == "failed"
+
+
 def test_an_expectation_of_nothing_is_refused(talk: Talk) -> None:
     for keys in ({"expect": "approved"}, {"scenario": ""}, {"replay": ""}):
         assert talk.say("world", **keys)["kind"] == "refused"

@@ -1,6 +1,7 @@
 """What a world says of its clients is said of all that they did, and of nothing else."""
 
 import http.client
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ import pytest
 from forewarn.sim.journal import SEEN_MAX, Journal
 from forewarn.testing import NotSeenError, ScheduledEvents, Vm
 from forewarn.testing.client import HttpClient
+from tests.support import recordings
 from tests.support.programs import Program
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
@@ -94,3 +96,18 @@ def test_a_withheld_approval_is_the_clients_part() -> None:
         event.assert_approved(by="web_0")
         assert event.wait_for_approval().by == "web_0"
         assert event.approved_by == ""
+
+
+@pytest.mark.parametrize("clock", ["machine", "virtual"])
+def test_time_that_was_let_pass_counts_in_a_replay(
+    tmp_path: Path, clock: Literal["machine", "virtual"]
+) -> None:
+    file = recordings.write(tmp_path / "life.jsonl", recordings.life())
+    with ScheduledEvents(replay=file, clock=clock) as world:
+        world.advance("10s")
+        [event] = world.events
+        world.advance("20s")
+        assert Program(world.vms[0].url).look() == [event.id]
+        with pytest.raises(NotSeenError, match="expected it within 15 s"):
+            event.assert_approved(within="15s")
+        event.assert_approved(within="40s")
