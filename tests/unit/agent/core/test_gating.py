@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from forewarn.agent.core import gating
-from forewarn.agent.core.gate import NO_GATE, Gate, GateSaid
+from forewarn.agent.core.gate import NO_GATE, Gate, GateAnswer, GateSaid
 from forewarn.agent.core.gating import TABLE, Standing, standing_of
 from forewarn.agent.core.model import Stage
 from forewarn.agent.core.policy import (
@@ -293,6 +293,33 @@ def test_event_that_starts_while_it_is_held_back_is_told_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        (
+            (),
+            "Prometheus at http://p was asked which alerts fire, and has not answered",
+        ),
+        (
+            (ALERTS, CLEAR),
+            "no alert fires, but not for long enough (Prometheus at http://p)",
+        ),
+        ((TROUBLE,), "it answered 503 (Prometheus at http://p)"),
+    ],
+)
+def test_event_that_starts_unapproved_is_told_with_the_reason(
+    answers: tuple[GateAnswer, ...], why: str
+) -> None:
+    life = Life(gated())
+    life.poll(notice())
+    for answer in answers:
+        life.gate_says(answer, "it answered 503")
+        life.sleep(30 * SECOND)
+    life.poll(started(notice()))
+    given_up = [each for each in told(life) if "not approved" in each]
+    assert given_up == [f"not approved before it started: {why}"]
+
+
 def test_event_that_is_cancelled_while_it_is_held_back_is_not_told_of() -> None:
     life = held()
     life.poll(times=2)
@@ -342,6 +369,18 @@ def test_unknown_holds_back_and_is_asked_again_soon_at_first() -> None:
     life.sleep(30 * SECOND)
     life.gate_says(CLEAR)
     assert life.sent == ["E1"]
+
+
+def test_unknown_is_a_problem_while_an_event_waits_for_it() -> None:
+    life = Life(gated())
+    assert gating.problems(life.memory) == []
+    life.poll(notice())
+    life.gate_says(TROUBLE, "it answered 503")
+    assert gating.problems(life.memory) == [
+        "Prometheus at http://p gives no usable answer: it answered 503"
+    ]
+    life.poll(times=2)
+    assert gating.problems(life.memory) == []
 
 
 def test_unknown_may_go_after_three_questions() -> None:
