@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
+from itertools import cycle
 from socketserver import BaseRequestHandler, TCPServer
 
 
@@ -19,6 +20,31 @@ def listening(handler: type[BaseRequestHandler]) -> Generator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def dripping(beginning: bytes, drops: bytes, *, pause: float) -> Generator[str]:
+    """Answer whatever is asked with a beginning, and drops of a byte without end."""
+    ended = threading.Event()
+
+    class Dripping(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            with suppress(OSError):
+                self.request.sendall(beginning)
+                for drop in cycle(drops):
+                    if ended.wait(pause):
+                        return
+                    self.request.sendall(bytes([drop]))
+
+    try:
+        with listening(Dripping) as url:
+            try:
+                yield url
+            finally:
+                ended.set()
+    finally:
+        ended.set()
 
 
 class Careless(BaseHTTPRequestHandler):

@@ -17,6 +17,7 @@ from tests.support.rule_stories import (
     cut,
     headed,
     life_with,
+    malformed,
     nulled,
     once,
     refused_and_taken,
@@ -68,6 +69,9 @@ BROKEN: dict[str, list[tuple[Told, str]]] = {
     ],
     "each answer goes on to its end": [
         (lambda: Story(bend=cut).show(), "cut short"),
+    ],
+    "each answer is well-formed": [
+        (lambda: Story(bend=malformed).show(), "a chunk is none: b'-5\\r\\n'"),
     ],
     "the first request gets a document": [
         (lambda: once(answered(503, b"{}")).wait(), "the first request got 503"),

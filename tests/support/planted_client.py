@@ -1,15 +1,12 @@
 """A client of a planted server, without a socket: real HTTP on a turned clock."""
 
-import http.client
-import io
 import math
-import socket
 from collections.abc import Callable
-from typing import Any
 
 from forewarn.clock import VirtualClock
 from forewarn.instants import MILLISECOND, SECOND, Micros
 from forewarn.testing.client import HttpClient
+from forewarn.testing.wire import Socket
 from tests.support.planted.messages import Connection
 from tests.support.planted.serving import ASKER, Backend
 
@@ -28,56 +25,24 @@ class _Wire:
         self._come = b""
         self._seconds = 0.0
 
-    def sendall(self, data: bytes) -> None:
+    def sendall(self, data: bytes, /) -> None:
         self._pass_time(ANSWERED)
         if self._connection.is_closing:
             raise BrokenPipeError("the other end is closed")
         self._come += self._connection.receive(bytes(data))
 
-    def recv(self, size: int, flags: int) -> bytes:
-        assert flags == socket.MSG_PEEK
-        self._need()
-        return self._come[:size]
-
-    def take(self, size: int) -> bytes:
-        self._need()
-        taken, self._come = self._come[:size], self._come[size:]
-        return taken
-
-    def _need(self) -> None:
+    def recv(self, size: int, /) -> bytes:
         if not self._come and not self._connection.is_closing:
             self._pass_time(round(self._seconds * SECOND))
             raise TimeoutError("timed out")
-
-    def makefile(self, _mode: str, buffering: int = -1) -> io.IOBase:
-        return _View(self) if buffering == 0 else io.BufferedReader(_View(self))
+        taken, self._come = self._come[:size], self._come[size:]
+        return taken
 
     def close(self) -> None:
         """Nothing to do: what has come can still be read."""
 
-    def gettimeout(self) -> float:
-        return self._seconds
-
-    def settimeout(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def shutdown(self, _how: int) -> None:
-        """Nothing to do."""
-
-
-class _View(io.RawIOBase):
-    """What is read of a wire."""
-
-    def __init__(self, wire: _Wire) -> None:
-        self._wire = wire
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        taken = self._wire.take(len(buffer))
-        buffer[: len(taken)] = taken
-        return len(taken)
+    def settimeout(self, seconds: float | None, /) -> None:
+        self._seconds = seconds or 0.0
 
 
 class PlantedClient(HttpClient):
@@ -85,10 +50,8 @@ class PlantedClient(HttpClient):
         super().__init__("http://planted", timeout_seconds=math.inf, pause=self._wait)
         self._backend, self._clock, self._vm = backend, clock, vm
 
-    def connect(self) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection("planted")
-        connection.sock = _Wire(self._backend.connection(self._vm), self._pass)
-        return connection
+    def connect(self) -> Socket:
+        return _Wire(self._backend.connection(self._vm), self._pass)
 
     def _pass(self, by: Micros) -> None:
         self._clock.advance_to(self._clock.now() + by)

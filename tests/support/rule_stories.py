@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from forewarn.testing.client import METADATA, Answer, CutShortError, Headers
+from forewarn.testing.answers import BrokenAnswerError, How
+from forewarn.testing.client import METADATA, Answer, Headers
 from forewarn.testing.conformance.exchanges import target
 from forewarn.testing.conformance.inquiry import start_requests
 from tests.support.shown_documents import Story, event, key
@@ -75,7 +76,15 @@ def posted(where: str = target(), headers: Headers = METADATA) -> Story:
 def cut(where: str, answer: Answer) -> Answer:
     """End in the midst of an answer."""
     if where == OLD:
-        raise CutShortError("the answer is cut short")
+        raise BrokenAnswerError(How.CUT, "the answer is cut short")
+    return answer
+
+
+def malformed(where: str, answer: Answer) -> Answer:
+    """Send a chunk of a negative size."""
+    if where == OLD:
+        what = "the size of a chunk is none"
+        raise BrokenAnswerError(How.MALFORMED, what, quoted=b"-5\r\n")
     return answer
 
 
@@ -141,6 +150,7 @@ KEPT: dict[str, Told] = {
     "the instance has the name that events have": life,
     "nothing is compressed unasked": life,
     "each answer goes on to its end": life,
+    "each answer is well-formed": life,
     "the first request gets a document": life,
     "an approval needs a version": lambda: posted("/metadata/scheduledevents"),
     "an approval needs the header": lambda: posted(headers=()),

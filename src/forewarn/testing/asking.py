@@ -5,11 +5,8 @@ in the middle, send what is no HTTP, send without end. Standard library only.
 """
 
 import errno
-import http.client
-import io
 import socket
 from http import HTTPStatus
-from typing import Any
 
 from forewarn.sim.recording import (
     STATUS_MAX,
@@ -21,8 +18,10 @@ from forewarn.sim.recording import (
     is_value,
     usual_reason,
 )
-from forewarn.testing.client import BODY_BYTES_MAX, EVENTS_PATH, host_and_port
-from forewarn.testing.deadline import Deadline
+from forewarn.testing.answers import Answer as HttpAnswer
+from forewarn.testing.answers import BrokenAnswerError, How, NotHttpError
+from forewarn.testing.client import EVENTS_PATH, host_and_port
+from forewarn.testing.wire import CLOCK, Headers, Wire, connect, head, host_header
 
 NAME_TARGET = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 NAME_MAX = 100
@@ -71,78 +70,72 @@ class Asker:
     def _ask(
         self, target: str, headers: dict[str, str], timeout_seconds: float
     ) -> Outcome:
-        connection = http.client.HTTPConnection(
-            self._host, self._port, timeout=timeout_seconds
-        )
-        connection.response_class = _Response
-        deadline = Deadline(timeout_seconds)
+        sent = (("Accept-Encoding", "identity"), ("Metadata", "true"), *headers.items())
         try:
-            connection.connect()
-            deadline.watch(connection.sock)
-            connection.request("GET", target, headers={"Metadata": "true", **headers})
-            answer = _read(connection)
+            answer = self._exchange(target, sent, timeout_seconds)
+        except BrokenAnswerError as error:
+            return Failed(failure=_BROKEN[error.how], detail=_detail(error))
+        except NotHttpError:
+            return Failed(failure=Failure.STRANGE, detail="no HTTP")
         except TimeoutError:
-            answer = Failed(failure=Failure.TIMEOUT)
-        except http.client.IncompleteRead as error:
-            answer = Failed(
-                failure=Failure.RESET, detail=f"after {len(error.partial)} bytes"
-            )
-        except http.client.RemoteDisconnected:
-            answer = Failed(failure=Failure.RESET, detail="before an answer")
-        except (http.client.HTTPException, ValueError) as error:
-            answer = Failed(failure=Failure.STRANGE, detail=type(error).__name__)
+            return Failed(failure=Failure.TIMEOUT)
         except ConnectionRefusedError:
-            answer = Failed(failure=Failure.REFUSED)
+            return Failed(failure=Failure.REFUSED)
         except ConnectionError as error:
-            answer = Failed(failure=Failure.RESET, detail=error.strerror or "")
+            return Failed(failure=Failure.RESET, detail=error.strerror or str(error))
         except OSError as error:
-            answer = _unreachable(error)
+            return _unreachable(error)
+        return _told(answer)
+
+    def _exchange(
+        self, target: str, headers: Headers, timeout_seconds: float
+    ) -> HttpAnswer:
+        ends = CLOCK.monotonic() + timeout_seconds
+        host = host_header(self._host, self._port)
+        request = head("GET", target, host, headers, None)
+        wire = Wire(
+            connect(self._host, self._port, timeout_seconds),
+            answer_seconds=timeout_seconds,
+            ends=ends,
+        )
+        try:
+            wire.send(request, seconds=max(ends - CLOCK.monotonic(), 0.001))
+            return wire.receive(wire.reader("GET"), seconds=timeout_seconds)
         finally:
-            deadline.end()
-            connection.close()
-        return Failed(failure=Failure.TIMEOUT) if deadline.has_passed else answer
+            wire.close()
 
 
-class _Lines(io.BufferedReader):
-    """Reads what comes, and finds where a line was asked for and nothing was left."""
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        line = super().readline(size)
-        if not line.endswith(b"\n") and (size is None or len(line) < size):
-            raise http.client.RemoteDisconnected("in the middle of a line")
-        return line
+_BROKEN = {
+    How.CUT: Failure.RESET,
+    How.MALFORMED: Failure.STRANGE,
+    How.TOO_LONG: Failure.STRANGE,
+    How.TOO_SLOW: Failure.TIMEOUT,
+}
 
 
-class _Response(http.client.HTTPResponse):
-    """An answer whose head must end: the library takes a cut one for a whole."""
+def _detail(error: BrokenAnswerError) -> str:
+    """Return what is wrong, in the same words each time: a recording tells changes."""
+    cause = error.__cause__
+    if isinstance(cause, OSError):
+        return cause.strerror or ""
+    return "" if error.how is How.TOO_SLOW else error.what
 
-    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self.fp = _Lines(self.fp.detach())
 
-
-def _read(connection: http.client.HTTPConnection) -> Outcome:
-    response = connection.getresponse()
-    body = response.read(BODY_BYTES_MAX + 1)
-    if len(body) > BODY_BYTES_MAX:
-        detail = f"more than {BODY_BYTES_MAX} bytes"
-        return Failed(failure=Failure.STRANGE, detail=detail)
-    # To read so many bytes and no more does not tell that others were promised.
-    if response.length:
-        raise http.client.IncompleteRead(body, response.length)
-    if not STATUS_MIN <= response.status <= STATUS_MAX:
-        return Failed(failure=Failure.STRANGE, detail=f"status {response.status}")
-    reason = response.reason
-    is_usual = reason == usual_reason(response.status) or not is_value(reason)
+def _told(answer: HttpAnswer) -> Outcome:
+    """Return an answer as far as it is recorded."""
+    if not STATUS_MIN <= answer.status <= STATUS_MAX:
+        return Failed(failure=Failure.STRANGE, detail=f"status {answer.status}")
+    reason = answer.reason
+    is_usual = reason == usual_reason(answer.status) or not is_value(reason)
     return Answer(
-        status=response.status,
+        status=answer.status,
         reason="" if is_usual else reason,
         headers=tuple(
             (name, value)
-            for name, value in response.getheaders()
+            for name, value in answer.headers
             if name.lower() in HEADERS and is_value(value)
         ),
-        body=body,
+        body=answer.body,
     )
 
 

@@ -4,18 +4,24 @@ It sends exactly what it is told, headers in any number and case, and hides
 nothing of the answer. Standard library only.
 """
 
-import http.client
-import io
-import json
-import socket
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from forewarn.testing.deadline import Deadline
+from forewarn.testing.answers import Answer, Reader
+from forewarn.testing.wire import (
+    CLOCK,
+    Headers,
+    Socket,
+    Wire,
+    connect,
+    framed,
+    head,
+    host_header,
+)
 
 EVENTS_PATH = "/metadata/scheduledevents"
 INSTANCE_PATH = "/metadata/instance"
@@ -27,6 +33,7 @@ PATIENCE = 10
 """How often a patient client asks the same before it takes 429 for the answer."""
 
 TOO_MANY_REQUESTS = HTTPStatus.TOO_MANY_REQUESTS
+CONTINUE = HTTPStatus.CONTINUE
 
 PAUSE_SECONDS = 1.0
 """Between two such tries: what a limit for each second needs."""
@@ -34,47 +41,12 @@ PAUSE_SECONDS = 1.0
 TIMEOUT_SECONDS = 130.0
 """A first answer may take two minutes (clause 7.1)."""
 
-BODY_BYTES_MAX = 1 << 20
-"""Maximum length of an answer's body, in bytes: sixteen times the largest useful
-document. What is longer is no answer, and would fill memory or disk."""
+LATER_SECONDS = 30.0
+"""So long an answer may wait before it begins, in seconds, once another was 200: three
+times what clients have. Only the first answer may take longer (clause 7.1)."""
 
 INVITED_SECONDS = 5.0
 """So long a client waits for a 100 before it sends its body without."""
-
-_INTERIM_BYTES_MAX = 4096
-"""Of an interim answer, which is a line and perhaps a few headers."""
-
-
-class CutShortError(ConnectionError):
-    """An answer began, and did not go on until its end."""
-
-
-_NO_HTTP = (http.client.HTTPException, OverflowError)
-"""What the standard library makes of answers that are no HTTP; a length of twenty
-digits is the second."""
-
-Headers = Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What came back, taken apart no further than HTTP does."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-    def header(self, name: str) -> str | None:
-        """Return the first value of a header, or None."""
-        for each, value in self.headers:
-            if each.lower() == name.lower():
-                return value
-        return None
-
-    @property
-    def json(self) -> Any:
-        """Return the body's JSON; raises ValueError."""
-        return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +122,12 @@ def _is_name(host: str) -> bool:
 
 
 class HttpClient:
-    """A client of the endpoint at a URL; each request has its own connection."""
+    """A client of the endpoint at a URL; each request has its own connection.
+
+    No answer holds it for long: it begins within `timeout_seconds`, after the first 200
+    within 30 s, and ends 10 s later at most. What is longer than the bounds of
+    `answers`, or is no whole HTTP, is a BrokenAnswerError.
+    """
 
     def __init__(
         self,
@@ -164,7 +141,7 @@ class HttpClient:
         `pause` waits for so many seconds; without it nothing is asked again.
         """
         self._host, self._port = host_and_port(url)
-        self._timeout_seconds = timeout_seconds
+        self._begin_seconds = timeout_seconds
         self._pause = pause
 
     def ask(
@@ -189,10 +166,24 @@ class HttpClient:
     def _ask_once(
         self, method: str, target: str, headers: Headers, body: bytes | None
     ) -> Answer:
-        with self._connected() as connection:
-            _put_head(connection, method, target, headers, body)
-            connection.endheaders(body, encode_chunked=_is_chunked(headers))
-            return _read(connection)
+        sent = Sent(method=method, target=target, headers=headers, body=body)
+        with self._connected() as wire:
+            return self._exchange(wire, sent)
+
+    def _exchange(self, wire: Wire, sent: Sent) -> Answer:
+        data = self._head(sent) + framed(sent.headers, sent.body)
+        wire.send(data, seconds=self._begin_seconds)
+        return self._receive(wire, wire.reader(sent.method))
+
+    def _receive(self, wire: Wire, reader: Reader) -> Answer:
+        answer = wire.receive(reader, seconds=self._begin_seconds)
+        if answer.status == HTTPStatus.OK and self._begin_seconds > LATER_SECONDS:
+            self._begin_seconds = LATER_SECONDS
+        return answer
+
+    def _head(self, sent: Sent) -> bytes:
+        host = host_header(self._host, self._port)
+        return head(sent.method, sent.target, host, sent.headers, sent.body)
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         """POST with `Expect: 100-continue`; the body follows a 100 only."""
@@ -207,16 +198,20 @@ class HttpClient:
 
     def _ask_first_once(self, target: str, body: bytes) -> tuple[bool, Answer]:
         headers = (*METADATA, ("Expect", "100-continue"))
-        with self._connected() as connection:
-            _put_head(connection, "POST", target, headers, body)
-            connection.endheaders()
-            line = _first_line(connection, min(INVITED_SECONDS, self._timeout_seconds))
-            goes_on = line.startswith(b"HTTP/1.1 100")
-            if goes_on or not line:
-                # `getresponse` skips the 100 itself. Who was not invited may send it
-                # too, after a while.
-                connection.send(body)
-            return goes_on, _read(connection)
+        sent = Sent(method="POST", target=target, headers=headers, body=body)
+        with self._connected() as wire:
+            wire.send(self._head(sent), seconds=self._begin_seconds)
+            reader = wire.reader("POST")
+            # The pieces of a line may come one after the other.
+            came = True
+            ends = CLOCK.monotonic() + min(INVITED_SECONDS, self._begin_seconds)
+            while came and reader.answer is None and CONTINUE not in reader.interims:
+                came = wire.hear(reader, seconds=ends - CLOCK.monotonic())
+            goes_on = CONTINUE in reader.interims
+            if goes_on or not reader.has_begun:
+                # Who was not invited may send it too, after a while.
+                wire.send(body, seconds=self._begin_seconds)
+            return goes_on, self._receive(wire, reader)
 
     def ask_in_turn(
         self, requests: Sequence[Sent]
@@ -235,134 +230,26 @@ class HttpClient:
         self, requests: Sequence[Sent]
     ) -> tuple[tuple[Answer, ...], OSError | None]:
         answers: list[Answer] = []
-        reader: _OneReader | None = None
         try:
-            with self._connected() as connection:
-                reader = _OneReader(connection.sock)
-                wire: Any = reader
-                connection.sock = wire
+            with self._connected() as wire:
                 for sent in requests:
-                    if connection.sock is None:
+                    if not wire.keeps:
                         # The answer before said that it is the last one.
                         break
-                    headers, body = sent.headers, sent.body
-                    _put_head(connection, sent.method, sent.target, headers, body)
-                    connection.endheaders(body)
-                    answers.append(_read(connection))
+                    answers.append(self._exchange(wire, sent))
         except OSError as error:
             return tuple(answers), error
-        finally:
-            if reader is not None:
-                reader.end()
         return tuple(answers), None
 
-    def connect(self) -> http.client.HTTPConnection:
+    def connect(self) -> Socket:
         """Return a connection for one exchange; raises OSError."""
-        seconds = self._timeout_seconds
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=seconds)
-        connection.connect()
-        return connection
+        return connect(self._host, self._port, self._begin_seconds)
 
     @contextmanager
-    def _connected(self) -> Generator[http.client.HTTPConnection]:
+    def _connected(self) -> Generator[Wire]:
         """Yield a connection for one exchange; raises OSError, whatever goes wrong."""
-        seconds = self._timeout_seconds
-        connection = self.connect()
-        deadline = Deadline(seconds)
+        wire = Wire(self.connect())
         try:
-            deadline.watch(connection.sock)
-            yield connection
-            if deadline.has_passed:
-                # An answer without a length ends where the deadline cut it.
-                raise TimeoutError
-        except (*_NO_HTTP, OSError) as error:
-            if deadline.has_passed:
-                raise TimeoutError(f"no whole answer in {seconds:g} s") from error
-            if isinstance(error, OSError):
-                raise
-            if isinstance(error, http.client.IncompleteRead):
-                raise CutShortError(f"the answer is cut short: {error!r}") from error
-            raise ConnectionError(f"no HTTP answer: {error!r}") from error
+            yield wire
         finally:
-            deadline.end()
-            connection.close()
-
-
-class _OneReader:
-    """A socket whose answers are read by one reader.
-
-    The library has one for each answer, and drops what follows an answer at once.
-    """
-
-    def __init__(self, wire: socket.socket) -> None:
-        self._wire = wire
-        self._reader = _Kept(wire.makefile("rb", buffering=0))
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return self._reader
-
-    def sendall(self, data: bytes) -> None:
-        self._wire.sendall(data)
-
-    def close(self) -> None:
-        """Close the socket; what has come of it can be read until the reader ends."""
-        self._wire.close()
-
-    def end(self) -> None:
-        self._reader.end()
-
-
-class _Kept(io.BufferedReader):
-    """A reader that outlives the answer that it was made for."""
-
-    def close(self) -> None:
-        """Do nothing: others are read from it."""
-
-    def end(self) -> None:
-        super().close()
-
-
-def _is_chunked(headers: Headers) -> bool:
-    return any(name.lower() == "transfer-encoding" for name, _ in headers)
-
-
-def _put_head(
-    connection: http.client.HTTPConnection,
-    method: str,
-    target: str,
-    headers: Headers,
-    body: bytes | None,
-) -> None:
-    connection.putrequest(method, target, skip_accept_encoding=True)
-    for name, value in headers:
-        connection.putheader(name, value)
-    if body is not None and not _is_chunked(headers):
-        connection.putheader("Content-Length", str(len(body)))
-
-
-def _first_line(connection: http.client.HTTPConnection, seconds: float) -> bytes:
-    """Return what has come of the status line, and leave it to be read.
-
-    Empty: nothing came for so many seconds.
-    """
-    before = connection.sock.gettimeout()
-    connection.sock.settimeout(seconds)
-    try:
-        return connection.sock.recv(_INTERIM_BYTES_MAX, socket.MSG_PEEK)
-    except TimeoutError:
-        return b""
-    finally:
-        connection.sock.settimeout(before)
-
-
-def _read(connection: http.client.HTTPConnection) -> Answer:
-    response = connection.getresponse()
-    body = response.read(BODY_BYTES_MAX + 1)
-    if len(body) > BODY_BYTES_MAX:
-        raise ConnectionError(f"the answer has more than {BODY_BYTES_MAX} bytes")
-    # To read so many bytes and no more does not tell that others were promised.
-    if response.length:
-        raise http.client.IncompleteRead(body, response.length)
-    return Answer(
-        status=response.status, headers=tuple(response.getheaders()), body=body
-    )
+            wire.close()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from forewarn.protocol.versions import NEWEST
+from forewarn.testing.answers import How
 from forewarn.testing.conformance.check import Rule
 from forewarn.testing.conformance.documents import brief, decode, describe, texts
 from forewarn.testing.conformance.exchanges import Exchange, target
@@ -109,7 +110,7 @@ def _whole_bodies(seen: Transcript) -> Verdict:
     def witnesses() -> Iterator[Witness]:
         for exchange in seen.exchanges:
             what = f"{exchange.method} {exchange.target}"
-            if exchange.is_cut:
+            if exchange.broken and exchange.broken is not How.MALFORMED:
                 wrong = f"{what}: {exchange.failure}"
                 yield Witness(saw=wrong, exchanges=(exchange,), complaint=wrong)
             elif exchange.payload:
@@ -117,6 +118,20 @@ def _whole_bodies(seen: Transcript) -> Verdict:
                 yield Witness(saw=saw, exchanges=(exchange,))
 
     return judge(witnesses(), needs="an answer with a body")
+
+
+def _well_formed(seen: Transcript) -> Verdict:
+    def witnesses() -> Iterator[Witness]:
+        for exchange in seen.exchanges:
+            what = f"{exchange.method} {exchange.target}"
+            if exchange.broken is How.MALFORMED:
+                wrong = f"{what}: {exchange.failure}"
+                yield Witness(saw=wrong, exchanges=(exchange,), complaint=wrong)
+            elif exchange.answer is not None:
+                saw = f"{what}: {exchange.status}"
+                yield Witness(saw=saw, exchanges=(exchange,))
+
+    return judge(witnesses(), needs="an answer")
 
 
 def _first_answer(seen: Transcript) -> Verdict:
@@ -250,6 +265,7 @@ RULES = (
     Rule("1.12", "JSON is typed as such, in UTF-8", _content_types),
     Rule("1.12", "nothing is compressed unasked", _as_they_are),
     Rule("1.12", "each answer goes on to its end", _whole_bodies),
+    Rule("1.12", "each answer is well-formed", _well_formed),
     Rule("1.12", "an approval has an empty answer", _empty_answers),
     Rule("7.1", "the first request gets a document", _first_answer),
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from forewarn.instants import Micros
+from forewarn.testing.answers import How
 from forewarn.testing.client import Client
 from forewarn.testing.conformance.check import Question
 from forewarn.testing.conformance.checks import QUESTIONS, RULES, UNTRIED
@@ -20,6 +21,12 @@ from forewarn.testing.conformance.inquiry import (
 )
 from forewarn.testing.conformance.transcript import Transcript
 from forewarn.testing.conformance.verdicts import Failed, NotTried, Verdict, Witness
+
+SLOW_MAX = 4
+"""Answers that begin and do not end in their time, each of which takes ten seconds,
+before nothing more is asked: an endpoint that drips would hold us for half an hour."""
+
+_QUICK = "an endpoint whose answers end in their time"
 
 LEAVE = "--approve"
 """What a question needs that approves."""
@@ -87,6 +94,9 @@ class Examination:
             self._need_answer(error.exchange)
         yield from self._ask(QUESTIONS)
         for _ in range(polls):
+            if self._is_too_slow:
+                self.ended = f"{SLOW_MAX} answers did not end in their time"
+                break
             if self._pause():
                 self.ended = "it was interrupted"
                 break
@@ -118,6 +128,8 @@ class Examination:
     def _verdict(self, question: Question) -> Verdict:
         if question.approves and not self._approve:
             return NotTried(needs=LEAVE)
+        if self._is_too_slow:
+            return NotTried(needs=_QUICK)
         try:
             return question.ask(self._inquiry)
         except UntriedError as error:
@@ -142,8 +154,13 @@ class Examination:
         except UntriedError:
             return
         except NoAnswerError as error:
-            if not error.exchange.is_cut:
+            if error.exchange.broken is None:
                 raise OSError(unanswered.failure) from error
+
+    @property
+    def _is_too_slow(self) -> bool:
+        slow = (each.broken is How.TOO_SLOW for each in self.seen.exchanges)
+        return sum(slow) >= SLOW_MAX
 
 
 def _finding(clause: str, expected: str, verdict: Verdict) -> Finding:

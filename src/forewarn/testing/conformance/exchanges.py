@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from forewarn.instants import Micros
 from forewarn.protocol.versions import NEWEST
+from forewarn.testing.answers import How
 from forewarn.testing.client import EVENTS_PATH, Answer, Headers
 
 SHOWN_BYTES = 300
@@ -27,8 +28,10 @@ class Exchange:
     answer: Answer | None = None
     failure: str = ""
     """Why there is no answer."""
-    is_cut: bool = False
-    """An answer began, and did not go on until its end."""
+    broken: How | None = None
+    """How an answer began that is no whole one."""
+    received: bytes = b""
+    """The beginning of what came, where it is no whole answer."""
     goes_on: bool = False
     """A 100 came, so that the body was sent (clause 1.12)."""
 

@@ -6,15 +6,16 @@ the document when it is told to.
 
 import json
 from collections.abc import Callable
+from typing import TypedDict
 
 from forewarn.instants import Micros
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
+from forewarn.testing.answers import BrokenAnswerError, How
 from forewarn.testing.client import (
     INSTANCE_PATH,
     METADATA,
     Answer,
     Client,
-    CutShortError,
     Headers,
     Sent,
 )
@@ -152,7 +153,7 @@ class Inquiry:
                 body=sent.body,
                 answer=answer,
                 failure="" if answer or error is None else _why(error),
-                is_cut=answer is None and isinstance(error, CutShortError),
+                **_broken(None if answer else error),
             )
             self._keep(exchange)
             exchanges.append(exchange)
@@ -199,12 +200,13 @@ class Inquiry:
     ) -> Exchange:
         self._count += 1
         at = self._now()
-        goes_on, answer, failure, is_cut = False, None, "", False
+        goes_on, answer, failure = False, None, ""
+        broken: _Broken = {}
         try:
             goes_on, answer = send()
         except OSError as error:
             failure = _why(error)
-            is_cut = isinstance(error, CutShortError)
+            broken = _broken(error)
         exchange = Exchange(
             number=self._count,
             at=at,
@@ -215,8 +217,8 @@ class Inquiry:
             body=body,
             answer=answer,
             failure=failure,
-            is_cut=is_cut,
             goes_on=goes_on,
+            **broken,
         )
         if answer is None:
             self._keep(exchange)
@@ -348,6 +350,18 @@ def _is_same(one: Exchange, other: Exchange) -> bool:
     return all(one.header(name) == other.header(name) for name in names)
 
 
+class _Broken(TypedDict, total=False):
+    broken: How
+    received: bytes
+
+
+def _broken(error: OSError | None) -> _Broken:
+    """Return what an exchange keeps of an answer that is no whole one."""
+    if not isinstance(error, BrokenAnswerError):
+        return {}
+    return {"broken": error.how, "received": error.received}
+
+
 def _why(error: OSError) -> str:
     return str(error) or type(error).__name__
 
@@ -356,6 +370,6 @@ def _name(body: bytes) -> str:
     """Return `compute.name` of what an instance endpoint said; empty if it is none."""
     try:
         name: object = json.loads(body)["compute"]["name"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return ""
     return name if isinstance(name, str) else ""

@@ -3,6 +3,7 @@
 None of them approves.
 """
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -27,6 +28,11 @@ AT_FIRST = 2
 SILENT_SECONDS = 3
 """A pause that disables nothing, in seconds: whoever restarts makes a longer one."""
 
+_SECONDS = re.compile(r"[0-9]+")
+_DIGITS_MAX = 18
+"""Digits of a number that is read; Python refuses to read thousands. What has more is
+longer than anybody waits."""
+
 
 def _limit(inquiry: Inquiry) -> Verdict:
     def witnesses() -> Iterator[Witness]:
@@ -38,14 +44,15 @@ def _limit(inquiry: Inquiry) -> Verdict:
             yield has_status(exchange, 429, what)
             wait = exchange.header("Retry-After") or ""
             complaint = ""
-            if not wait.isdecimal():
+            is_number = _SECONDS.fullmatch(wait)
+            if not is_number:
                 complaint = f"429 with Retry-After {wait!r}: expected seconds"
             yield Witness(
                 saw=f"Retry-After: {wait}", exchanges=(exchange,), complaint=complaint
             )
-            if inquiry.seen.newest and wait.isdecimal():
+            if inquiry.seen.newest and is_number:
                 # It answers at times, so its limit is none that nobody can keep.
-                yield from _allowed(inquiry, int(wait))
+                yield from _allowed(inquiry, int(wait[:_DIGITS_MAX]))
             return
 
     return judge(

@@ -185,7 +185,15 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
         },
         "answer": answer,
         "failure": exchange.failure,
+        **_received(exchange),
     }
+
+
+def _received(exchange: Exchange) -> dict[str, Any]:
+    """Return how what came is no whole answer; nothing for any other exchange."""
+    if exchange.broken is None:
+        return {}
+    return {"broken": {"how": exchange.broken.value, **_body(exchange.received)}}
 
 
 def _headers(headers: Headers) -> list[list[str]]:

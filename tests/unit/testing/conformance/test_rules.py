@@ -51,6 +51,7 @@ WITHOUT_EVENTS = (
     "1.10 without a tag the document is whole",
     "1.12 JSON is typed as such, in UTF-8",
     "1.12 each answer goes on to its end",
+    "1.12 each answer is well-formed",
     "1.12 nothing is compressed unasked",
     "1.3 every version is served",
     "2.1 compact: no blanks outside of strings",

@@ -1,0 +1,206 @@
+"""Answers of strangers: what says where one ends is read as RFC 9112 writes it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.testing.answers import (
+    BODY_BYTES_MAX,
+    CHUNK_LINE_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    HEADERS_MAX,
+    INTERIM_MAX,
+    RECEIVED_BYTES_MAX,
+    Answer,
+    BrokenAnswerError,
+    How,
+    NotHttpError,
+    Reader,
+)
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def length(value: bytes) -> bytes:
+    return OK + b"Content-Length: " + value + b"\r\n\r\n"
+
+
+def read(data: bytes, *, method: str = "GET", ends: bool = True) -> Answer:
+    """Read an answer that comes in one piece, and then the connection's end."""
+    reader = Reader(method=method)
+    reader.feed(data)
+    if ends:
+        reader.end()
+    assert reader.answer is not None
+    return reader.answer
+
+
+BODIES = {
+    "a length": length(b"5") + b"hello",
+    "a length with zeros": length(b"0" * 30 + b"5") + b"hello",
+    "the end": OK + b"\r\nhello",
+    "a chunk": CHUNKED + b"5\r\nhello\r\n0\r\n\r\n",
+    "a chunk with zeros": CHUNKED + b"0" * 30 + b"5\r\nhello\r\n0\r\n\r\n",
+    "chunks": CHUNKED + b"1\r\nh\r\n00004\r\nello\r\n000\r\n\r\n",
+    "an extension": CHUNKED + b'5 ; a="b"\r\nhello\r\n0;c\r\n\r\n',
+    "a trailer": CHUNKED + b"5\r\nhello\r\n0\r\nContent-Length: -1\r\n\r\n",
+    "an interim answer": b"HTTP/1.1 100 Go on\r\nA: b\r\n\r\n"
+    + length(b"5")
+    + b"hello",
+    "bare line feeds": b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@given(data=st.data())
+def test_an_answer_is_read_however_it_is_cut(name: str, data: st.DataObject) -> None:
+    whole = BODIES[name]
+    at = data.draw(st.integers(0, len(whole)))
+    reader = Reader()
+    for piece in (whole[:at], whole[at:]):
+        reader.feed(piece)
+    reader.end()
+    assert reader.answer is not None
+    assert reader.answer.body == b"hello"
+
+
+SIZES = [
+    *(b"-5", b"+5", b"0x5", b"1_0", b"5 ", b" 5", b"", b"5 5", b"five"),
+    *("\uff15".encode(), "\u0665".encode(), b"5\r", b"5\x00", b"5;\x00"),
+]
+"""Python's `int` takes most of them."""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_size_of_a_chunk_is_hexadecimal_digits(size: bytes) -> None:
+    with pytest.raises(BrokenAnswerError, match="the size of a chunk is none") as told:
+        read(CHUNKED + size + b"\r\nhello\r\n0\r\n\r\n")
+    assert told.value.how is How.MALFORMED
+    assert repr(size + b"\r\n") in str(told.value)
+    assert told.value.received.startswith(CHUNKED + size)
+
+
+LENGTHS = [
+    *(b"-5", b"+5", b"0x5", b"1_0", b"five", b"5 5", b"5, 5", b""),
+    *("\uff15".encode(), b"\xb2", b"5\r\nContent-Length: 4", b"5\r\nContent-Length: 5"),
+    *(b"5\r\n 5", b"5.0"),
+]
+
+
+@pytest.mark.parametrize("value", LENGTHS)
+def test_a_length_is_decimal_digits_once(value: bytes) -> None:
+    with pytest.raises(BrokenAnswerError, match="its Content-Length is no number: b'"):
+        read(length(value) + b"hello")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        b"No colon\r\n",
+        b"Blank : before\r\n",
+        b" Folded: before anything\r\n",
+        b"A: b\rc\r\n",
+        b"A: b\r\n c\x00\r\n",
+    ],
+)
+def test_a_head_that_two_readers_read_differently_is_none(head: bytes) -> None:
+    with pytest.raises(BrokenAnswerError) as told:
+        read(OK + head + b"\r\n5\r\nhello\r\n0\r\n\r\n")
+    assert told.value.how is How.MALFORMED
+
+
+def test_a_chunk_ends_where_it_says() -> None:
+    for end in (b"\n", b"x\r\n", b"\r\r\n"):
+        with pytest.raises(BrokenAnswerError, match="a chunk is longer than it says"):
+            read(CHUNKED + b"5\r\nhello" + end + b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("line", [b"HTTP/1.1 OK", b"HTTP/1.1 +20 OK", b"HTTP/1.1 2_0"])
+def test_a_status_is_three_digits(line: bytes) -> None:
+    with pytest.raises(NotHttpError, match="no HTTP answer"):
+        read(line + b"\r\n\r\n")
+
+
+def pour(data: bytes) -> None:
+    """Send a beginning, and then more without end."""
+    reader = Reader()
+    reader.feed(data)
+    for _ in range(40):
+        reader.feed(b"1" * 65_536)
+
+
+ENDLESS = {
+    "a status line": OK[:-2],
+    "a header": OK + b"A: ",
+    "headers": OK + b"Ab: c\r\n" * HEADERS_MAX,
+    "interim answers": b"HTTP/1.1 103 Hints\r\n\r\n" * (INTERIM_MAX + 1),
+    "trailers": CHUNKED + b"0\r\n" + b"Ab: c\r\n" * HEADERS_MAX,
+    "a chunk extension": CHUNKED + b"5;",
+    "a chunk size": CHUNKED + b"5",
+    "chunk extensions": CHUNKED + (b"1;" + b"x" * 4000 + b"\r\nh\r\n") * 263,
+    "a body": OK + b"\r\n",
+    "chunks": CHUNKED + b"40000\r\n%s\r\n" % (b"x" * 0x40000) * 4,
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_does_not_end_is_given_up(name: str) -> None:
+    with pytest.raises(BrokenAnswerError) as told:
+        pour(ENDLESS[name])
+    assert told.value.how is How.TOO_LONG
+    assert 0 < len(told.value.received) <= RECEIVED_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        length(b"9" * 5000),
+        length(b"%d" % (BODY_BYTES_MAX + 1)),
+        CHUNKED + b"F" * (CHUNK_LINE_BYTES_MAX - 10) + b"\r\n",
+        CHUNKED + b"%x\r\n" % (BODY_BYTES_MAX + 1),
+        OK + b"A: " + b"b" * HEAD_BYTES_MAX + b"\r\n\r\n",
+    ],
+)
+def test_what_says_that_it_is_too_long_is_given_up_at_once(data: bytes) -> None:
+    with pytest.raises(BrokenAnswerError) as told:
+        read(data, ends=False)
+    assert told.value.how is How.TOO_LONG
+    assert len(str(told.value)) < 300
+
+
+@pytest.mark.parametrize("status", [b"204 No", b"304 Same"])
+def test_some_answers_have_no_body_whatever_they_say(status: bytes) -> None:
+    head = b"HTTP/1.1 " + status + b"\r\nContent-Length: 5\r\n\r\n"
+    assert read(head, ends=False).body == b""
+    assert read(length(b"5"), method="HEAD", ends=False).body == b""
+
+
+@pytest.mark.parametrize("name", [each for each in BODIES if each != "the end"])
+def test_an_answer_that_ends_too_early_is_cut_short(name: str) -> None:
+    whole = BODIES[name]
+    for at in range(1, len(whole)):
+        reader = Reader()
+        reader.feed(whole[:at])
+        if reader.answer is None:
+            with pytest.raises(BrokenAnswerError, match="cut short") as told:
+                reader.end()
+            assert told.value.how is How.CUT
+            assert told.value.received == whole[:at]
+
+
+@given(tail=st.binary(max_size=60), head=st.sampled_from([CHUNKED, OK, b"HTTP/1.1 2"]))
+def test_whatever_comes_is_an_answer_or_an_error_of_a_connection(
+    head: bytes, tail: bytes
+) -> None:
+    reader = Reader()
+    try:
+        reader.feed(head + tail)
+        reader.end()
+    except ConnectionError:
+        assert reader.answer is None
+    else:
+        assert reader.answer is not None
