@@ -48,7 +48,6 @@ from forewarn.agent.telling.pages import Pages, PeerPages, Sources
 from forewarn.agent.telling.server import Listeners, Server
 from forewarn.agent.values import AUTO, PeerSettings, Settings
 from forewarn.agent.watcher import Watched, Watcher, renamed
-from forewarn.agent.wire.asking import Heard
 from forewarn.agent.wire.discovery import (
     DEFAULT,
     Discovery,
@@ -58,6 +57,7 @@ from forewarn.agent.wire.discovery import (
     urls_of,
 )
 from forewarn.agent.wire.endpoint import Endpoint
+from forewarn.agent.wire.leases import Heard
 from forewarn.agent.wire.sender import Sender
 from forewarn.clock import Clock, SystemClock
 from forewarn.logs import Log

@@ -33,14 +33,45 @@ if TYPE_CHECKING:
         """Make `kind` a frozen dataclass with slots and keyword-only arguments."""
         ...
 
-elif sys.version_info < (3, 10):
-    from forewarn.protocol.slotted import frozen_dataclass
 else:
-    frozen_dataclass = dataclasses.dataclass(  # novm
-        frozen=True,
-        slots=True,
-        kw_only=True,
-    )
+    if sys.version_info < (3, 10):
+        from forewarn.protocol.slotted import dataclass_with_slots
+    else:
+        dataclass_with_slots = dataclasses.dataclass(  # novm
+            frozen=True,
+            slots=True,
+            kw_only=True,
+        )
+
+    def frozen_dataclass(kind: type[T]) -> type[T]:
+        has_repr = "__repr__" in vars(kind)
+        made = dataclass_with_slots(kind)
+        if "__weakref__" in vars(made) and made.__weakref__.__objclass__ is kind:
+            # Python below 3.14 leaves it; it keeps the class without slots in memory.
+            del made.__weakref__
+        # One function for all classes: those that are compiled for each would be a
+        # twentieth of an agent's memory.
+        made.__setattr__ = _refuse_assignment
+        made.__delattr__ = _refuse_deletion
+        if not has_repr:
+            made.__repr__ = _shown
+        return made
+
+
+def _refuse_assignment(self: object, name: str, value: object) -> None:
+    del self, value
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_deletion(self: object, name: str) -> None:
+    del self
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _shown(self: Any) -> str:
+    fields = (field for field in dataclasses.fields(self) if field.repr)
+    values = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields)
+    return f"{type(self).__qualname__}({values})"
 
 
 def changed(value: T, **fields: object) -> T:

@@ -1,4 +1,4 @@
-"""The decorator of `protocol.frozen` for Python 3.9, whose dataclasses lack half of it.
+"""The decorator below `protocol.frozen` for Python 3.9, whose dataclasses lack half of it.
 
 Python 3.10 added slots and keyword-only fields to dataclasses. What comes out here
 is the same in all that can be seen: construction, `repr`, `==`, `hash`, `fields`,
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def frozen_dataclass(kind: type[T]) -> type[T]:
+def dataclass_with_slots(kind: type[T]) -> type[T]:
     """Return `kind` as a frozen dataclass with slots and keyword-only arguments."""
     guarded = dataclass(frozen=True, init=False)(kind)
     names = [field.name for field in fields(guarded)]  # pyright: ignore[reportArgumentType]

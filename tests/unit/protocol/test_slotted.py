@@ -1,17 +1,20 @@
-"""Python 3.9's way to a frozen value gives what the library's own gives."""
+"""Our ways to a frozen value, on any Python, give what the library's own gives."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import inspect
+import weakref
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import pytest
 
-from forewarn.protocol.slotted import frozen_dataclass
+from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.slotted import dataclass_with_slots
 
 Decorator = Callable[[type[Any]], type[Any]]
 
@@ -43,14 +46,30 @@ def doors(make: Decorator) -> tuple[type[Any], type[Any]]:
     return Opening, Door
 
 
-OUR_WAY: Decorator = frozen_dataclass
-OURS = doors(OUR_WAY)
+WAYS: dict[str, Decorator] = {
+    "of Python 3.9": dataclass_with_slots,
+    "here": frozen_dataclass,
+}
 THEIRS = doors(dataclass(frozen=True, slots=True, kw_only=True))
 
 
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Decorator:
+    """Return one of our decorators."""
+    return WAYS[request.param]
+
+
+@pytest.fixture
+def both(way: Decorator) -> tuple[type[Any], type[Any]]:
+    """Return the two kinds, as we make them."""
+    return doors(way)
+
+
 @pytest.mark.parametrize("which", [0, 1])
-def test_class_has_the_same_fields_slots_and_texts(which: int) -> None:
-    ours, theirs = OURS[which], THEIRS[which]
+def test_class_has_the_same_fields_slots_and_texts(
+    both: tuple[type[Any], type[Any]], which: int
+) -> None:
+    ours, theirs = both[which], THEIRS[which]
     assert [each.name for each in fields(ours)] == [
         each.name for each in fields(theirs)
     ]
@@ -62,8 +81,10 @@ def test_class_has_the_same_fields_slots_and_texts(which: int) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_arguments_are_the_same_and_only_by_name(which: int) -> None:
-    ours, theirs = (inspect.signature(each[which]) for each in (OURS, THEIRS))
+def test_arguments_are_the_same_and_only_by_name(
+    both: tuple[type[Any], type[Any]], which: int
+) -> None:
+    ours, theirs = (inspect.signature(each[which]) for each in (both, THEIRS))
     assert list(ours.parameters) == sorted(
         theirs.parameters, key=list(ours.parameters).index
     )
@@ -73,24 +94,23 @@ def test_arguments_are_the_same_and_only_by_name(which: int) -> None:
         assert (parameter.default is parameter.empty) == (other.default is other.empty)
 
 
-def test_values_behave_the_same() -> None:
-    made = [kind(color="red", keys=("brass",), width=90) for _, kind in (OURS, THEIRS)]
+def test_values_behave_the_same(both: tuple[type[Any], type[Any]]) -> None:
+    door = both[1]
+    made = [kind(color="red", keys=("brass",), width=90) for kind in (door, THEIRS[1])]
     ours, theirs = made
     assert repr(ours) == repr(theirs)
     assert ours.text() == theirs.text() == "door of 90"
     assert (ours.count, ours.names) == (1, [])
-    assert ours.names is not OURS[1](color="red").names
-    assert replace(ours, color="blue") == OURS[1](
-        color="blue", keys=("brass",), width=90
-    )
+    assert ours.names is not door(color="red").names
+    assert replace(ours, color="blue") == door(color="blue", keys=("brass",), width=90)
     assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
     assert copy.copy(ours) == copy.deepcopy(ours) == ours
-    assert ours != OURS[1](color="red")
+    assert ours != door(color="red")
     assert not hasattr(ours, "__dict__")
 
 
-def test_hash_is_that_of_the_fields() -> None:
-    @OUR_WAY
+def test_hash_is_that_of_the_fields(way: Decorator) -> None:
+    @way
     class Key:
         number: int
 
@@ -98,7 +118,9 @@ def test_hash_is_that_of_the_fields() -> None:
     assert hash(made(number=1)) == hash(made(number=1)) == hash((1,))
 
 
-@pytest.mark.parametrize("kind", [OURS[1], THEIRS[1]])
+@pytest.mark.parametrize(
+    "kind", [*(doors(each)[1] for each in WAYS.values()), THEIRS[1]]
+)
 def test_wrong_arguments_and_changes_are_refused(kind: type[Any]) -> None:
     with pytest.raises(TypeError):
         kind("red")
@@ -112,10 +134,36 @@ def test_wrong_arguments_and_changes_are_refused(kind: type[Any]) -> None:
         del kind(color="red").width
 
 
-def test_class_without_fields_is_one_too() -> None:
-    @frozen_dataclass
+def test_class_without_fields_is_one_too(way: Decorator) -> None:
+    @way
     class Nothing:
         pass
 
     assert Nothing() == Nothing()
     assert repr(Nothing()).endswith("Nothing()")
+
+
+def test_repr_of_a_class_is_its_own_where_it_has_one(way: Decorator) -> None:
+    @way
+    class Secret:
+        text: str
+
+        def __repr__(self) -> str:
+            return "***"
+
+    made: Any = Secret
+    assert repr(made(text="word")) == "***"
+
+
+def test_class_that_was_read_is_not_kept_in_memory() -> None:
+    class Parcel:
+        """It is made again with slots."""
+
+        weight: int = 1
+
+    found = weakref.ref(Parcel)
+    made: Any = frozen_dataclass(Parcel)
+    del Parcel
+    gc.collect()
+    assert found() is None
+    assert made.__slots__ == ("weight",)

@@ -1,22 +1,24 @@
 """The handlers of the settings, ready to work: what kind each one is.
 
-The three plain kinds are here; all others are in the catalog of integrations.
+The three plain kinds are here; all others are in the catalog of integrations. A kind
+is loaded only where the settings use it: an agent stays in memory for months.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from forewarn.agent.handlers.exec import ExecWorker, Program
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.port import Worker
-from forewarn.agent.handlers.posting import Template
-from forewarn.agent.handlers.python import python_worker
 from forewarn.agent.handlers.records import Shelf
-from forewarn.agent.handlers.webhook import Pods, WebhookWorker, with_url
 from forewarn.agent.integrations.catalog import handler_kind
 from forewarn.agent.values import HandlerSettings
+
+if TYPE_CHECKING:
+    from forewarn.agent.handlers.webhook import Pods
 
 Maker = Callable[[HandlerSettings, Ground], Worker]
 
@@ -61,12 +63,20 @@ def _exec(settings: HandlerSettings, ground: Ground) -> Worker:
 
 
 def _python(settings: HandlerSettings, ground: Ground) -> Worker:
+    from forewarn.agent.handlers.python import python_worker  # noqa: PLC0415
+
     return python_worker(
         _program(settings), shelf=ground.shelf, environment=ground.environment
     )
 
 
 def _webhook(settings: HandlerSettings, ground: Ground) -> Worker:
+    from forewarn.agent.handlers.posting import Template  # noqa: PLC0415
+    from forewarn.agent.handlers.webhook import (  # noqa: PLC0415
+        WebhookWorker,
+        with_url,
+    )
+
     template = Template(
         url="",
         method=settings.method,

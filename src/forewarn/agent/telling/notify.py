@@ -17,13 +17,10 @@ from collections.abc import Mapping, Sequence
 
 from forewarn.agent.core.model import Memory, Note
 from forewarn.agent.handlers.leash import doubling
-from forewarn.agent.handlers.posting import Template
 from forewarn.agent.integrations.catalog import sink_kind
 from forewarn.agent.journal import codec
 from forewarn.agent.journal.port import Journal, JournalError, Outgoing, Queued
-from forewarn.agent.sinks.file import FileSink
 from forewarn.agent.sinks.port import Sink, SinkError, Told
-from forewarn.agent.sinks.webhook import WebhookSink
 from forewarn.agent.values import NotifySettings
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
@@ -255,8 +252,14 @@ def _sink(settings: NotifySettings, clock: Clock) -> tuple[str, Sink]:
     kind = sink_kind(settings.kind)
     if kind is not None:
         return kind.name(settings), kind.make(settings, clock)
+    # Only what the settings use is loaded.
     if settings.kind == "file":
+        from forewarn.agent.sinks.file import FileSink  # noqa: PLC0415
+
         return settings.path, FileSink(settings.path)
+    from forewarn.agent.handlers.posting import Template  # noqa: PLC0415
+    from forewarn.agent.sinks.webhook import WebhookSink  # noqa: PLC0415
+
     template = Template(
         url=settings.url,
         headers=settings.headers,

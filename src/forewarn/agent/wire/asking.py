@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from forewarn.agent.wire import dhcp
+from forewarn.agent.wire.leases import Heard
 from forewarn.agent.wire.timeouts import TIMEOUTS
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
@@ -44,15 +45,6 @@ class Card:
 
     name: str
     mac: bytes
-
-
-@frozen_dataclass
-class Heard:
-    """What came of the questions."""
-
-    addresses: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
-    """How each question ended, one sentence each."""
 
 
 def ask(

@@ -12,8 +12,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from forewarn.agent.wire import asking, leases
-from forewarn.agent.wire.asking import Heard
+from forewarn.agent.wire import leases
+from forewarn.agent.wire.leases import Heard
 from forewarn.clock import Clock
 from forewarn.instants import MINUTE, SECOND, Micros
 
@@ -43,7 +43,12 @@ def seek(clock: Clock) -> Heard:
     It takes seconds: NetworkManager is asked, and then the network's DHCP servers.
     """
     heard = seek_here(clock)
-    return heard if heard.addresses else asking.ask(clock=clock)
+    if heard.addresses:
+        return heard
+    # Few agents ever do, and none before nobody answered.
+    from forewarn.agent.wire import asking  # noqa: PLC0415
+
+    return asking.ask(clock=clock)
 
 
 def seek_here(clock: Clock) -> Heard:

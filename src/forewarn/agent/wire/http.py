@@ -370,10 +370,12 @@ class Lookup:
 
     def _look(self, flags: int = 0) -> None:
         try:
+            # Bytes: for text, Python loads a codec of 0.2 MiB.
+            host = self._url.host.encode("ascii")
             found = socket.getaddrinfo(
-                self._url.host, self._url.port, type=socket.SOCK_STREAM, flags=flags
+                host, self._url.port, type=socket.SOCK_STREAM, flags=flags
             )
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
             self._error = getattr(error, "strerror", None) or str(error)
             return
         self._found = [(each[0], each[4]) for each in found][:ADDRESSES_MAX]

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 
 from forewarn.agent.wire import dhcp
 from forewarn.instants import SECOND, Micros, parse_instant
+from forewarn.protocol.frozen import frozen_dataclass
 
 LEASES = (
     ("/run/systemd/netif/leases", "*"),
@@ -67,6 +68,15 @@ _EXPIRE = re.compile(
 
 _ESCAPED = re.compile(r"\\([0-7]{3}|.)", re.ASCII)
 _BYTE_MAX = 255
+
+
+@frozen_dataclass
+class Heard:
+    """What came of the questions, to programs of this machine or to servers."""
+
+    addresses: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    """How each question ended, one sentence each."""
 
 
 def addresses(now: Micros, leases: Sequence[tuple[str, str]] = LEASES) -> list[str]:

@@ -83,5 +83,6 @@ def split_listener(listen: str) -> tuple[str, int] | None:
         return None
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-        return (host, int(digits)) if ":" in host else None
+        is_six = ":" in host and host.isascii()
+        return (host, int(digits)) if is_six else None
     return (host, int(digits)) if _HOST.fullmatch(host) else None

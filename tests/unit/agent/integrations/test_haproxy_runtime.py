@@ -193,8 +193,8 @@ def test_of_a_name_with_several_addresses_the_first_that_answers_is_taken(
 ) -> None:
     real = socket.getaddrinfo
 
-    def both(host: str, port: int, **more: Any) -> list[Any]:
-        if host != "proxies.example.com":
+    def both(host: bytes, port: int, **more: Any) -> list[Any]:
+        if host != b"proxies.example.com":
             return real(host, port, **more)
         if more.get("flags"):
             raise OSError("it is a name")

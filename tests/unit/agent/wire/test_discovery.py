@@ -9,9 +9,9 @@ import pytest
 from forewarn.agent import assembly
 from forewarn.agent.settings import load_settings
 from forewarn.agent.values import Settings
-from forewarn.agent.wire import discovery, leases
-from forewarn.agent.wire.asking import Heard
+from forewarn.agent.wire import asking, discovery, leases
 from forewarn.agent.wire.discovery import DEFAULT, Discovery
+from forewarn.agent.wire.leases import Heard
 from forewarn.clock import Clock, VirtualClock
 from forewarn.instants import MINUTE
 from tests.support.agent_journals import START
@@ -117,7 +117,7 @@ def test_no_server_is_asked_where_the_settings_forbid_it(
         asked.append("the network")
         return Heard()
 
-    monkeypatch.setattr(discovery.asking, "ask", ask)
+    monkeypatch.setattr(asking, "ask", ask)
     monkeypatch.setattr(leases, "networkmanager", lambda: asked.append("here") or "")
     monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT,))
     found: list[list[str]] = []
@@ -231,7 +231,7 @@ def test_networkmanager_is_asked_before_the_network(
     def ask(*, clock: Clock) -> Heard:
         return heard
 
-    monkeypatch.setattr(discovery.asking, "ask", ask)
+    monkeypatch.setattr(asking, "ask", ask)
     monkeypatch.setattr(leases, "networkmanager", str)
     assert discovery.seek(clock) is heard
     monkeypatch.setattr(leases, "networkmanager", lambda: "10.0.0.1")
