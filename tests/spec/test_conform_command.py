@@ -98,8 +98,11 @@ def test_the_command_shows_its_evidence_on_demand(
     assert parse_instant(seen["at"]) > 0
 
 
-def test_ctrl_c_ends_the_watch_and_the_report_is_made(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_watch_and_the_report_is_made(
+    number: signal.Signals,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also in the middle of a read, of which the burst of 1.9 has fewer in a row."""
     reads = [0]
@@ -109,7 +112,7 @@ def test_ctrl_c_ends_the_watch_and_the_report_is_made(
             plain = self.path == f"{EVENTS_PATH}?api-version=2020-07-01"
             reads[0] = reads[0] + 1 if plain else 0
             if reads[0] == 2 * BURST:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
             super().do_GET()
 
     monkeypatch.setattr(conform, "POLL_SECONDS", 0.0001)

@@ -177,7 +177,7 @@ def test_scenarios_run_one_after_the_other_at_the_same_addresses(
     assert told[-1]["status"] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_cleanly(start: Start, number: signal.Signals) -> None:
     found = start(*ANYWHERE).wait_ready()
     found.document()
@@ -191,6 +191,39 @@ def test_a_signal_in_the_middle_of_a_scenario_is_no_success(start: Start) -> Non
     found.process.send_signal(signal.SIGTERM)
     assert found.ended() == 128 + signal.SIGTERM
     assert found.log().splitlines()[-1].endswith("cut short by a signal")
+
+
+def test_a_terminal_that_is_closed_ends_it_with_its_report(tmp_path: Path) -> None:
+    """It sends SIGHUP, and once more when the shell has ended, and takes no lines."""
+    ours, theirs = os.openpty()
+    words = ("simulate", "user-reboot", *ANYWHERE, "--wait=10m", "--junit=report.xml")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "forewarn", *words],
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    while b"FOREWARN_ENDPOINT" not in shown:
+        shown += os.read(ours, 65536)
+    os.close(ours)
+    for _ in range(2):
+        running.send_signal(signal.SIGHUP)
+    assert running.wait(PATIENCE_SECONDS) == 128 + signal.SIGHUP
+    report = (tmp_path / "report.xml").read_text(encoding="utf-8")
+    assert "has not ended" not in report
+    assert "user-reboot" in report
+    assert "<error" in report
+
+
+def test_who_was_started_deaf_to_sighup_goes_on(start: Start) -> None:
+    found = start(*ANYWHERE, prefix=("nohup",)).wait_ready()
+    found.process.send_signal(signal.SIGHUP)
+    found.document()
+    found.process.send_signal(signal.SIGTERM)
+    assert found.ended() == 0
 
 
 def test_it_goes_on_when_nobody_reads_its_lines(tmp_path: Path) -> None:

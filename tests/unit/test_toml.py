@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forewarn import toml
 from forewarn.addresses.file import read_plan
@@ -86,3 +88,41 @@ def test_every_reader_of_files_has_the_bound(
     with pytest.raises(Exception, match="more than 64 names") as caught:
         READERS[reader](f"\n[[host]]\n{FORMS[form]}\n", tmp_path)
     assert "toml:3: " in str(caught.value)
+
+
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+TEXTS = st.text(CHARACTERS)
+VALUES: st.SearchStrategy[object] = st.recursive(
+    TEXTS
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.dates()
+    | st.datetimes()
+    | st.times(),
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+    max_leaves=8,
+)
+
+
+@given(value=VALUES, key=TEXTS)
+def test_what_is_written_is_read_as_what_it_was(value: object, key: str) -> None:
+    line = f"{toml.key(key)} = {toml.value(value)}"
+    assert line.splitlines() == [line]
+    assert tomllib.loads(line) == {key: value}
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("\N{ROCKET}", '"\N{ROCKET}"'),
+        ("\x7f\x85\u2028", '"\\u007f\\u0085\\u2028"'),
+        ('a"\\\n', '"a\\"\\\\\\n"'),
+    ],
+)
+def test_characters_are_escaped_as_toml_has_it(text: str, written: str) -> None:
+    assert toml.text(text) == written
+
+
+def test_a_number_that_is_none_is_written() -> None:
+    assert toml.value(float("nan")) == "nan"

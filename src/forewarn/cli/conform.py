@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from forewarn.cli import files
 from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.stopping import Terminals, ending_signals
 from forewarn.cli.words import Call
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, parse_duration
@@ -113,19 +114,21 @@ def _speed(text: str) -> float:
 class _Watch:
     """The pauses of a watch. Ctrl-C ends it, so that the report is made.
 
-    Before the watch, and if a request hangs and Ctrl-C is given twice, it ends all.
+    So do SIGTERM, and SIGHUP of a terminal that is closed. Before the watch, and if a
+    request hangs and Ctrl-C is given twice, they end all.
     """
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
-        self._before: Any = None
+        self._before: dict[signal.Signals, Any] = {}
+        self._terminals = Terminals()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def wait(self) -> None:
         """Wait between two questions."""
@@ -133,12 +136,15 @@ class _Watch:
 
     def pause(self) -> bool:
         """Wait for the next read; tell whether there is to be none."""
-        if self._before is None:
-            self._before = signal.signal(signal.SIGINT, self._hear)
+        if not self._before:
+            self._before = {
+                number: signal.signal(number, self._hear) for number in ending_signals()
+            }
         return self._stopped.wait(POLL_SECONDS)
 
-    def _hear(self, *_: object) -> None:
-        if self._stopped.is_set():
+    def _hear(self, number: int, _: object) -> None:
+        self._terminals.leave()
+        if self._stopped.is_set() and number in (signal.SIGINT, signal.SIGTERM):
             raise KeyboardInterrupt
         self._stopped.set()
 

@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from forewarn import __version__
 from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.stopping import Terminals, ending_signals
 from forewarn.cli.words import Call
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import (
@@ -75,8 +76,11 @@ def record(call: Call) -> int:
             hide=hide,
         )
         screen.say(f"recording {url} in {sheet.name}; nothing is approved")
-        why = _run(recorder, clock=clock, lasts=lasts, tell=screen.show)
-        recorder.end(why)
+        with _Stops() as stops:
+            why = _run(
+                recorder, clock=clock, lasts=lasts, tell=screen.show, stops=stops
+            )
+            recorder.end(why)
     finally:
         screen.clear()
         sheet.close()
@@ -122,50 +126,52 @@ def _run(
     clock: Clock,
     lasts: Micros | None,
     tell: Callable[[Polled, Micros], None],
+    stops: "_Stops",
 ) -> str:
     """Poll until it is enough; return why it was."""
     ends = None if lasts is None else clock.monotonic() + lasts / SECOND
-    stops = _Stops()
-    with stops:
-        while ends is None or clock.monotonic() < ends:
-            try:
-                stops.may_interrupt = True
-                if stops.is_set():
-                    break
-                polled = recorder.poll()
-            except KeyboardInterrupt:
-                # In the middle of a poll, which is then none.
+    while ends is None or clock.monotonic() < ends:
+        try:
+            stops.may_interrupt = True
+            if stops.is_set():
                 break
-            finally:
-                stops.may_interrupt = False
-            tell(polled, clock.now())
-            pause = polled.pause_seconds
-            if ends is not None:
-                pause = min(pause, max(ends - clock.monotonic(), 0.0))
-            if stops.wait(pause):
-                break
-        else:
-            return "the time is over"
+            polled = recorder.poll()
+        except KeyboardInterrupt:
+            # In the middle of a poll, which is then none.
+            break
+        finally:
+            stops.may_interrupt = False
+        tell(polled, clock.now())
+        pause = polled.pause_seconds
+        if ends is not None:
+            pause = min(pause, max(ends - clock.monotonic(), 0.0))
+        if stops.wait(pause):
+            break
+    else:
+        return "the time is over"
     return "interrupted"
 
 
 class _Stops(threading.Event):
-    """Is set by SIGINT and SIGTERM; they also end a poll that takes long."""
+    """Is set by SIGINT, SIGTERM and SIGHUP; they also end a poll that takes long."""
 
     def __init__(self) -> None:
         super().__init__()
         self.may_interrupt = False
         self._before: dict[int, Any] = {}
+        self._terminals = Terminals()
 
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+    def __enter__(self) -> Self:
+        for number in ending_signals():
             self._before[number] = signal.signal(number, self._hear)
+        return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def _hear(self, *_: object) -> None:
+        self._terminals.leave()
         self.set()
         if self.may_interrupt:
             self.may_interrupt = False

@@ -6,8 +6,6 @@ where, who asked when, what comes next, and the latest news below.
 
 import asyncio
 import contextlib
-import os
-import sys
 from collections import deque
 from typing import Protocol
 
@@ -18,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from forewarn.cli import output
+from forewarn.cli.stopping import unread
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 from forewarn.sim.news import News, What
 from forewarn.sim.picture import EventPicture, Picture, VmPicture, picture
@@ -76,14 +75,12 @@ class Lines:
 
     def hear(self, news: News) -> None:
         """Print it, unless nobody reads any more."""
-        try:
+        # VMs are served on, and the status is still to come.
+        with unread():
             if self._is_json:
                 output.json_line(news.members())
             else:
                 output.line(news.line())
-        except BrokenPipeError:
-            # VMs are served on, and the status is still to come.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def begin(self, simulator: Simulator) -> None:
         """Do nothing: all is in the news."""
@@ -104,17 +101,17 @@ class Screen:
 
     def hear(self, news: News) -> None:
         """Take it into the next picture; where there is none, print it."""
-        if self._live is None:
-            self._console.print(news_line(news))
-        elif news.what in _KEPT:
-            self._live.console.print(news_line(news))
-        else:
+        if self._live is not None and news.what not in _KEPT:
             self._news.append(news)
+            return
+        with unread():
+            self._console.print(news_line(news))
 
     def begin(self, simulator: Simulator) -> None:
         """Draw from now on."""
         self._live = Live(console=self._console, auto_refresh=False)
-        self._live.start()
+        with unread():
+            self._live.start()
         self._task = asyncio.create_task(self._draw(self._live, simulator))
 
     async def end(self) -> None:
@@ -124,16 +121,16 @@ class Screen:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         if self._live is not None:
-            self._live.stop()
+            with unread():
+                self._live.stop()
             self._live = None
 
     async def _draw(self, live: Live, simulator: Simulator) -> None:
         while True:
             now = picture(simulator.stage, simulator.addresses())
-            live.update(
-                rendered(now, list(self._news), playing=simulator.playing),
-                refresh=True,
-            )
+            shown = rendered(now, list(self._news), playing=simulator.playing)
+            with unread():
+                live.update(shown, refresh=True)
             await asyncio.sleep(RENEW_SECONDS)
 
 

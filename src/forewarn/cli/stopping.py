@@ -1,25 +1,79 @@
-"""How a command that serves for a while is told to end: SIGINT or SIGTERM."""
+"""How a command that serves for a while is told to end: SIGINT, SIGTERM or SIGHUP.
+
+A terminal that is closed sends SIGHUP, mostly twice: by the shell, and by the kernel
+when the shell has ended. Who was started deaf to it (`nohup`) stays deaf.
+"""
 
 import asyncio
+import contextlib
+import errno
+import os
 import signal
+import sys
+from collections.abc import Generator, Sequence
 
 BY_SIGNAL = 128
 """Added to the number of the signal that ended a command before its work was done."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGUP = getattr(signal, "SIGHUP", None)
+"""Not every system has it."""
+
+_UNREAD = (errno.EPIPE, errno.EIO)
+"""Errors of a write that nobody reads any more: a pipe, and a terminal."""
+
+
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that end a command."""
+    found = [signal.SIGINT, signal.SIGTERM]
+    if _HANGUP is not None and signal.getsignal(_HANGUP) is not signal.SIG_IGN:
+        found.append(_HANGUP)
+    return tuple(found)
+
+
+@contextlib.contextmanager
+def unread() -> Generator[None]:
+    """Print, unless nobody reads any more: from then on it goes nowhere."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _UNREAD:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Terminals:
+    """The terminals that a command prints to, as long as they are there."""
+
+    def __init__(self, descriptors: Sequence[int] = (1, 2)) -> None:
+        """Look which of these are terminals now."""
+        self._open = [each for each in descriptors if os.isatty(each)]
+
+    def leave(self) -> None:
+        """Have what goes to one that was closed go nowhere: a write would fail."""
+        for each in [each for each in self._open if not os.isatty(each)]:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), each)
+            self._open.remove(each)
 
 
 def until_signal() -> "asyncio.Future[int]":
-    """Return what the first signal gives its number; a second one ends the process."""
+    """Return what the first signal gives its number; a second one ends the process.
+
+    SIGHUP is no such second one.
+    """
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
+    terminals = Terminals()
+    heard = ending_signals()
 
     def stop(number: signal.Signals) -> None:
         if not stopped.done():
             stopped.set_result(number)
-        for each in _SIGNALS:
+        for each in heard:
             loop.remove_signal_handler(each)
+        if _HANGUP is not None and _HANGUP in heard:
+            signal.signal(_HANGUP, signal.SIG_IGN)
+        terminals.leave()
 
-    for number in _SIGNALS:
+    for number in heard:
         loop.add_signal_handler(number, stop, number)
     return stopped

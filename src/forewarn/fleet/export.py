@@ -7,7 +7,8 @@ tenants that follow by themselves, no deleted VMs.
 from collections.abc import Collection, Iterable, Iterator
 from operator import attrgetter
 
-from forewarn.fleet.fields import Record, said, toml_text, toml_value
+from forewarn import toml
+from forewarn.fleet.fields import Record, said, toml_value
 from forewarn.fleet.file import DEFAULT_TENANT
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.fleet.problems import Kind
@@ -57,7 +58,7 @@ def export_tables(
         scope = by_name[vm.scope]
         text = _table(Kind.VM, vm, {"scope"} if scope.implied else ())
         if scope.implied and not unsaid:
-            text += f"tenant = {toml_text(scope.tenant)}\n"
+            text += f"tenant = {toml.text(scope.tenant)}\n"
         yield blank + text
         blank = "\n"
 
@@ -69,7 +70,7 @@ def _follow_by_themselves(tenants: list[Tenant], scopes: Collection[Scope]) -> b
 
 def _table(kind: Kind, record: Record, unsaid: Collection[str]) -> str:
     """Return the entry of one object, without the keys in `unsaid`."""
-    lines = [f"[[{kind.value}]]", f"name = {toml_text(record.name)}"]
+    lines = [f"[[{kind.value}]]", f"name = {toml.text(record.name)}"]
     for field, value in said(kind, record):
         if field.written and field.key not in unsaid:
             lines.append(f"{field.key} = {toml_value(field.form, value)}")

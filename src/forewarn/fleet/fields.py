@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, cast
 
+from forewarn import toml
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
 from forewarn.fleet.problems import Kind
 from forewarn.instants import format_duration, parse_duration
@@ -282,12 +283,6 @@ def _what(value: object) -> str:
             return "a date or time"
 
 
-def toml_text(text: str) -> str:
-    """Return `text` as a TOML string on one line."""
-    # JSON's escapes are TOML's, but for DEL, which only TOML asks to escape.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def toml_value(form: Form, value: Any) -> str:
     """Return a field's value as TOML on one line."""
     match form:
@@ -296,17 +291,17 @@ def toml_value(form: Form, value: Any) -> str:
         case Form.NUMBER:
             return str(value)
         case Form.DURATION:
-            return toml_text(format_duration(value))
+            return toml.text(format_duration(value))
         case Form.SCOPE_KIND:
-            return toml_text(value.value)
+            return toml.text(value.value)
         case Form.TAGS:
-            pairs = (f"{toml_text(key)} = {toml_text(text)}" for key, text in value)
+            pairs = (f"{toml.text(key)} = {toml.text(text)}" for key, text in value)
             return f"{{ {', '.join(pairs)} }}"
         case Form.ADDRESSES:
-            texts = [toml_text(text) for text in value]
+            texts = [toml.text(text) for text in value]
             return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         case _:
-            return toml_text(value)
+            return toml.text(value)
 
 
 def shown(form: Form, value: Any) -> str:

@@ -5,10 +5,9 @@ takes the object away. What comes out is a fleet file as anybody writes it, and
 what is wrong in it is found where all fleet files are read.
 """
 
-import json
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from forewarn import toml
 from forewarn.sim.transcript import TranscriptError
@@ -70,7 +69,7 @@ def write(tables: Tables) -> str:
 
 
 def _pairs(values: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{key} = {_toml(value)}\n" for key, value in values.items())
+    return (f"{toml.key(key)} = {toml.value(each)}\n" for key, each in values.items())
 
 
 def _value(text: str) -> object:
@@ -79,14 +78,3 @@ def _value(text: str) -> object:
         return toml.loads(f"value = {text}")["value"]
     except ValueError:
         return text
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
-        return (
-            f"{{{', '.join(f'{key} = {_toml(each)}' for key, each in table.items())}}}"
-        )
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(each) for each in cast('list[object]', value))}]"
-    return json.dumps(value)

@@ -7,13 +7,13 @@ that a client does changes what comes: approvals are answered and noted.
 
 import asyncio
 import contextlib
-import json
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
+from forewarn import toml
 from forewarn.clock import Clock, SystemClock, VirtualClock
 from forewarn.control.messages import Guest, Publication, ViewSnapshot
 from forewarn.fleet.file import read_fleet
@@ -415,8 +415,7 @@ class _Desk:
 def _facts(vm: str) -> InstanceFacts | None:
     try:
         fleet = read_fleet(
-            '[[host]]\nname = "host"\n[[vm]]\nhost = "host"\n'
-            f"name = {json.dumps(vm)}\n",
+            f'[[host]]\nname = "host"\n[[vm]]\nhost = "host"\nname = {toml.text(vm)}\n',
             name="the VM",
         )
     except FleetFileError:

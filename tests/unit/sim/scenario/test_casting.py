@@ -152,6 +152,20 @@ def test_names_are_those_of_the_first_vms_and_no_vm_is_lost(names: list[str]) ->
         assert vms[name].host == f"h{place}"
 
 
+@pytest.mark.parametrize("name", ["\N{ROCKET}", "caf\u00e9", "\U0002070e"])
+def test_a_name_may_have_any_character_that_is_printed(name: str) -> None:
+    named, _ = casting.named_text(fleets.fleet_text(1), [name])
+    assert [*read_fleet(named, name="fleet").vms] == [name]
+
+
+def test_keys_that_need_quotes_are_in_quotes_after_a_change_of_names() -> None:
+    text = SOLO + 'tags = { "cost center" = "\\U0001F680" }\n'
+    named, _ = casting.named_text(text, ["bob"])
+    assert read_fleet(named, name="fleet").vms["bob"].tags == (
+        ("cost center", "\N{ROCKET}"),
+    )
+
+
 def test_of_a_large_fleet_a_part_is_tried_and_the_whole_where_that_is_not_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
