@@ -1,5 +1,6 @@
 """Options and settings that all tests share."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,15 @@ def measured(request: pytest.FixtureRequest) -> Iterator[None]:
         measuring.stop()
         yield
         measuring.start()
+
+
+@pytest.fixture(autouse=True)
+def no_secrets() -> Iterator[None]:
+    """Have each test begin as a new agent does, which holds no other's secrets."""
+    yield
+    # Most tests need nothing of the agent.
+    if (secrets := sys.modules.get("forewarn.agent.secrets")) is not None:
+        secrets.forget()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

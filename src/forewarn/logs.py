@@ -13,7 +13,7 @@ import logging
 import math
 import queue
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, TextIO, cast
 
 from forewarn.clock import Clock, SystemClock
@@ -152,6 +152,19 @@ class _Hand(logging.Handler):
             self.dropped += 1
 
 
+class _ShownFormatter(logging.Formatter):
+    """Another formatter's lines, as whoever logs wants them shown."""
+
+    def __init__(self, made: logging.Formatter, shown: Callable[[str], str]) -> None:
+        super().__init__()
+        self._made = made
+        self._shown = shown
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with its traceback if it has one."""
+        return self._shown(self._made.format(record))
+
+
 class _Writer:
     """Writes what is in the queue, and ends although nobody reads it any more."""
 
@@ -196,12 +209,14 @@ def logging_to(
     level: str,
     clock: Clock | None = None,
     process: str = "",
+    shown: Callable[[str], str] = str,
 ) -> Generator[Log]:
     """Have the log written to `stream` until the end of the context.
 
     `form` is `json`, `text`, or `auto`: text on a terminal. `level` is the least
     that is told: `debug`, `info`, `warning` or `error`. Each line names the `process`,
-    where several write to one stream.
+    where several write to one stream. `shown` returns each line as it is to be written,
+    with its traceback: without what nobody is to see.
     """
     is_terminal = stream.isatty()
     if form == "json" or (form == "auto" and not is_terminal):
@@ -209,7 +224,7 @@ def logging_to(
     else:
         formatter = TextFormatter(short=is_terminal)
     writer = logging.StreamHandler(stream)
-    writer.setFormatter(formatter)
+    writer.setFormatter(_ShownFormatter(formatter, shown))
     waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(LINES_WAITING_MAX)
     hand = _Hand(waiting)
     hand.addFilter(Flood(clock or SystemClock()))

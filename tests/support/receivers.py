@@ -26,6 +26,8 @@ class Receiver:
         self.script: list[int] = []
         """Statuses of the next answers, 0 for none at all; then `usual`."""
         self.usual = 200
+        self.echoes = False
+        """It repeats what it was sent."""
         self.came: list[Request] = []
         self.url = ""
         self.released = threading.Event()
@@ -49,7 +51,8 @@ def receiving() -> Generator[Receiver]:
                 return
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(f"said {status}\n".encode())
+            said = f"{self.path} {self.headers.items()}" if receiver.echoes else ""
+            self.wfile.write(f"said {status} {said}".rstrip().encode() + b"\n")
 
         do_PUT = do_POST  # noqa: N815
 

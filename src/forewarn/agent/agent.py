@@ -26,12 +26,14 @@ from dataclasses import replace
 from typing import Protocol
 
 from forewarn.agent.core import decide
-from forewarn.agent.core.gate import AskGate
-from forewarn.agent.core.lock import ReleaseLock, TakeLock
+from forewarn.agent.core.gate import AskGate, GateSaid
+from forewarn.agent.core.lock import LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
+    Answered,
     AskPeers,
     Command,
     Decision,
+    Finished,
     Input,
     Memory,
     Note,
@@ -44,6 +46,7 @@ from forewarn.agent.core.model import (
     Tighten,
 )
 from forewarn.agent.core.policy import Policy
+from forewarn.agent.foreign import told
 from forewarn.agent.journal.port import Journal, JournalError
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
@@ -192,7 +195,7 @@ class Agent:
         try:
             given = self._inbox.get(timeout=timeout)
             while given is not None:
-                inputs.append(given)
+                inputs.append(_shown(given))
                 given = self._inbox.get_nowait()
         except queue.Empty:
             return inputs, False
@@ -265,12 +268,25 @@ class Agent:
             self._voice.ask_lock(command)
 
 
+def _shown(given: Input) -> Input:
+    """Return an input with a detail that may be shown, kept and sent on.
+
+    Every text of a server, a handler or a program that the agent goes by comes in here:
+    from now on it has no secret, no control character and a bounded length.
+    """
+    if isinstance(given, (Finished, Answered, LockSaid, GateSaid)):
+        detail = told(given.detail)
+        if detail != given.detail:
+            return replace(given, detail=detail)
+    return given
+
+
 def tell(note: Note) -> None:
     """Write a line to the log: `Reboot withheld: drain failed: exit status 1`."""
     subject = note.handler
     if not subject:
         kind = note.notice.event_type if note.notice else ""
-        subject = " ".join(filter(None, (kind, note.kind.value)))
+        subject = " ".join(filter(None, (kind, note.about or note.kind.value)))
     fields = {"event": note.event_id, "handler": note.handler}
     # `prepare: failed: exit status 1`; without a phase where the journal was lost.
     is_failure = (

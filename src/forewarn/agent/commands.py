@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from forewarn.agent import checking, installing, present, trying
@@ -16,6 +17,7 @@ from forewarn.agent.core.decide import doubts_of
 from forewarn.agent.core.model import Consent
 from forewarn.agent.core.names import key_of
 from forewarn.agent.failure import FAILED, UNREACHABLE, USAGE, CommandFailedError
+from forewarn.agent.foreign import told
 from forewarn.agent.naming import named
 from forewarn.agent.order import USUAL_FILE, Order
 from forewarn.agent.settings import describe
@@ -55,6 +57,11 @@ def check(order: Order) -> int:
             look_at_alerts=lambda: outbound.look_at_alerts(settings, clock),
         )
     )
+    # Some of it is what servers say; a warning about the settings may have many lines.
+    found = [
+        replace(each, text="\n".join(map(told, each.text.splitlines())))
+        for each in found
+    ]
     if order.is_json:
         order.say_json(
             [

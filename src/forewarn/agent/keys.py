@@ -257,7 +257,8 @@ _LOCK: Mapping[str, Option] = {
     "lock.path": Option(
         form=Form.TEXT,
         may_be_empty=True,
-        text="The directory of `directory`, for which it is needed.",
+        text="The directory of `directory`, for which it is needed. It must have a file "
+        "`forewarn-locks`, which shows that the share is mounted; make both once, by hand.",
     ),
     "lock.namespace": Option(
         form=Form.TEXT,

@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 
+from forewarn.agent import files
 from forewarn.agent.values import Settings, WatchSettings
 
 logger = logging.getLogger("forewarn.agent")
@@ -51,8 +52,7 @@ def keep(settings: Settings, environ: Mapping[str, str]) -> None:
         return
     place = place_of(file, environ, state=settings.watch.state)
     with contextlib.suppress(OSError):
-        with open(file, "rb") as opened:
-            content = opened.read(FILE_BYTES_MAX + 1)
+        content = files.begin_of(file, FILE_BYTES_MAX + 1)
         if len(content) > FILE_BYTES_MAX or _content_of(place) == content:
             return
         fresh = f"{place}.new"
@@ -96,7 +96,6 @@ def _states(
 
 def _content_of(place: str) -> bytes | None:
     try:
-        with open(place, "rb") as opened:
-            return opened.read(FILE_BYTES_MAX + 1)
+        return files.begin_of(place, FILE_BYTES_MAX + 1)
     except OSError:
         return None

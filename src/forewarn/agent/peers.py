@@ -16,6 +16,7 @@ from typing import Any, cast
 from forewarn.agent import forms
 from forewarn.agent.core.model import AskPeers, PeerSaid
 from forewarn.agent.core.names import is_same
+from forewarn.agent.foreign import told
 from forewarn.agent.wire.answers import HttpError, Trouble
 from forewarn.agent.wire.http import Client
 from forewarn.agent.wire.urls import parse_url
@@ -29,6 +30,9 @@ NOT_FOUND = 404
 
 ANSWER_BYTES_MAX = 16 * 1024
 """Of an answer, which has some hundred bytes."""
+
+NAME_CHARACTERS = 100
+"""Of the name that an agent gives, in a sentence."""
 
 
 class Peers:
@@ -120,7 +124,8 @@ class Peers:
         vm = members.get("vm")
         if vm and not is_same(str(vm), name):
             # Who is asked in another's place, or asks itself, approves for nobody.
-            raise _unheard(f"at {url.base} is the agent of {vm!r}")
+            shown = told(str(vm), NAME_CHARACTERS)
+            raise _unheard(f"at {url.base} is the agent of {shown!r}")
         return members.get("prepared") is True
 
     def _complain(self, name: str, why: str) -> None:

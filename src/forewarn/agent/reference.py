@@ -38,6 +38,7 @@ A list has something in it; where nothing is meant, its key is not written.
 
 A mistake stops the start with the file, the line and the key; nothing is guessed.
 `forewarn agent check` tells all mistakes without a start, and looks at what the settings name.
+Settings, secrets and certificates are read from regular files, or from links to them, and the first line of a secret has at most 4,096 bytes. A FIFO, a device, a socket or a directory is refused at once: `/etc/forewarn/token cannot be read: it is a FIFO, and must be a regular file or a link to one`.
 
 Without any rule, the documented policy holds: what has started is logged. With handlers, they prepare for everything else, one after the other, and what is prepared is approved; an event of several VMs only when `[peers]` say that all are prepared. Without handlers, a Freeze of up to 8 s and what a user ordered are approved at once, and everything else is only logged.
 A Preempt or Terminate is never approved unprepared.

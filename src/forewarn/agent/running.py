@@ -16,6 +16,7 @@ from forewarn.agent import lastgood
 from forewarn.agent.assembly import Ending, Parts
 from forewarn.agent.failure import FAILED, USAGE, CommandFailedError
 from forewarn.agent.renewing import Again, Renewal
+from forewarn.agent.secrets import masked
 from forewarn.agent.signals import Signals
 from forewarn.agent.telling.server import Listeners
 from forewarn.agent.values import Settings
@@ -42,7 +43,9 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
     with signals.heard(), contextlib.closing(Listeners()) as listeners:
         while ending is not Ending.STOPPED and not signals.is_stopping:
             log = settings.log
-            with logging_to(sys.stderr, form=log.format, level=log.level) as lines:
+            with logging_to(
+                sys.stderr, form=log.format, level=log.level, shown=masked
+            ) as lines:
                 for warning in settings.warnings:
                     logger.warning("%s", warning)
                 try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from forewarn import toml
-from forewarn.agent import checks, keys, options
+from forewarn.agent import checks, files, keys, options
 from forewarn.agent.core.policy import GoneAfter
 from forewarn.agent.entries import ARRAYS, ENTRIES, has_kind, keys_of, needed_of
 from forewarn.agent.keys import OPTIONS, TABLES
@@ -312,8 +312,7 @@ class _Reader:
 
     def _text(self) -> str | None:
         try:
-            with open(self._file, "rb") as opened:
-                data = opened.read(SETTINGS_BYTES_MAX + 1)
+            data = files.begin_of(self._file, SETTINGS_BYTES_MAX + 1)
             if len(data) > SETTINGS_BYTES_MAX:
                 self._tell(self._file, 0, "", "is too large for a settings file")
                 return None

@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,8 @@ from forewarn.agent.core.model import (
     Tighten,
 )
 from forewarn.agent.core.policy import Policy
+from forewarn.agent.foreign import TOLD_CHARACTERS
+from forewarn.agent.handlers.secret import read_token
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import JournalError
 from forewarn.clock import VirtualClock
@@ -170,3 +173,44 @@ def test_what_fails_is_told_loudly(
     with caplog.at_level("INFO"):
         tell(Note(at=START, kind=kind, handler="drain", detail=detail))
     assert [record.levelname for record in caplog.records] == [level]
+
+
+@pytest.mark.parametrize(
+    ("about", "handler", "line"),
+    [
+        ("gate", "", "Reboot gate: no usable answer"),
+        ("lock", "", "Reboot lock: no usable answer"),
+        ("", "drain", "drain: no usable answer"),
+    ],
+)
+def test_log_names_what_failed_and_not_the_event(
+    about: str, handler: str, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell(
+        Note(
+            at=START,
+            kind=NoteKind.FAILED,
+            handler=handler,
+            detail="no usable answer",
+            notice=notice(event_type="Reboot"),
+            about=about,
+        )
+    )
+    assert [record.getMessage() for record in caplog.records] == [line]
+    assert caplog.records[0].levelname == "WARNING"
+
+
+def test_texts_that_come_in_are_fit_to_be_kept(tmp_path: Path) -> None:
+    """What servers, handlers and programs say comes in by one door."""
+    file = tmp_path / "token"
+    file.write_text("s3cret-of-a-server")
+    token = read_token(str(file))
+    loop = Loop(policy(DRAIN))
+    loop.give(Polled(notices=(notice(),), name="vm1"))
+    text = f"it said\x1b[2J {token}\nERROR forged" + "x" * 9_000
+    run = loop.runs[-1].run_id
+    loop.give(Finished(run_id=run, state=StepState.FAILED, detail=text))
+    shown = str(loop.agent.standing.memory) + str(loop.journal.history(limit=9))
+    assert "it said [2J (secret) ERROR forged" in shown
+    assert token[:8] not in shown
+    assert "x" * TOLD_CHARACTERS not in shown

@@ -72,11 +72,7 @@ class AlertServer:
         token = read_token(file) if file else ""
         answer = self._get(token, timeout)
         if answer.status != _OK:
-            said = _said(answer)
-            if token:
-                # Some servers repeat what they refuse.
-                said = said.replace(token, "(the token)")
-            raise AlertsError(f"it answered {answer.status}{said}")
+            raise AlertsError(f"it answered {answer.status}{_said(answer)}")
         read = of_prometheus if self._settings.prometheus else of_alertmanager
         alerts = read(answer.body)
         mine: list[Alert] = counted(

@@ -133,7 +133,8 @@ def _untaken(memory: Memory, task: Task, how: str, why: str, now: Micros) -> Abs
         return memory.put(task), []
     task = replace(task, troubles=(*task.troubles, why))
     detail = f"the approval was {how}, and is sent again: {why}"
-    return memory.put(task), [_note(task, NoteKind.FAILED, now, detail)]
+    note = _note(task, NoteKind.FAILED, now, detail)
+    return memory.put(task), [replace(note, about="approval")]
 
 
 def _heard(memory: Memory, said: PeerSaid, now: Micros) -> Memory:

@@ -196,7 +196,12 @@ def note_of(
 ) -> Note:
     """Return a note about an event."""
     return Note(
-        at=now, kind=kind, event_id=task.event_id, detail=detail, notice=task.notice
+        at=now,
+        kind=kind,
+        event_id=task.event_id,
+        detail=detail,
+        notice=task.notice,
+        about=NoteKind.GATE.value if kind is NoteKind.FAILED else "",
     )
 
 

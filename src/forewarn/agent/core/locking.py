@@ -457,4 +457,5 @@ def _note(
         event_id=task.event_id if task else "",
         detail=detail,
         notice=task.notice if task else None,
+        about=NoteKind.LOCK.value if kind is NoteKind.FAILED else "",
     )

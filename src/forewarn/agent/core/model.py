@@ -325,6 +325,9 @@ class Note:
     detail: str = ""
     notice: Notice | None = None
     """The event as it was then."""
+    about: str = ""
+    """What failed, where that is no handler: `gate`, `lock`, `approval` or
+    `preparation`. The event itself never is."""
 
 
 # What can come in, besides time.

@@ -291,10 +291,10 @@ def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
     withheld = "; ".join(faults)
     task = table.step(task, Given.FALL_SHORT if faults else Given.READY)
     task = replace(task, withheld=withheld, prepared=0 if faults else now)
-    kind = NoteKind.WITHHELD if faults else NoteKind.PREPARED
+    kind, about = NoteKind.WITHHELD if faults else NoteKind.PREPARED, ""
     if faults and task.consent in {Consent.WANTED, Consent.GIVEN}:
         # Somebody had it approved before it was prepared: nothing is held back.
-        kind = NoteKind.FAILED
+        kind, about = NoteKind.FAILED, "preparation"
         withheld = f"it is approved, and not prepared: {withheld}"
     note = Note(
         at=now,
@@ -302,5 +302,6 @@ def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
         event_id=task.event_id,
         detail=withheld,
         notice=task.notice,
+        about=about,
     )
     return Progress(task=task, notes=(note,))

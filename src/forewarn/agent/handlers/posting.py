@@ -29,6 +29,16 @@ REACH_TIMEOUT: Micros = 3 * SECOND
 _SLASHES = 3
 """In a URL whose host has ended."""
 
+SECRET_PART_MIN = 6
+"""Characters of a part of a URL or header that no error repeats; shorter ones are
+words."""
+
+_LONG_PART = 16
+"""Characters of a part of a path that is no word: webhooks of chats have such."""
+
+_PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
+"""Whose values everybody may know."""
+
 _AGAIN = frozenset({408, 425, 429})
 """Refusals that may pass, besides all of 5xx."""
 
@@ -117,7 +127,8 @@ class Post:
         except HttpError as error:
             raise PostError(error.message, may_pass=True) from error
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls success
-            said = last_line(answer.body.decode("utf-8", "replace"))
+            body = answer.body.decode("utf-8", "replace")
+            said = last_line(body, also=secrets_of(self._template))
             may_pass = answer.status in _AGAIN or answer.status >= 500  # noqa: PLR2004
             text = f"the answer was {answer.status}"
             raise PostError(
@@ -144,6 +155,26 @@ class Post:
         return tuple(
             (name, forms.fill(text, values, _one_line)) for name, text in given.items()
         )
+
+
+def secrets_of(template: Template) -> tuple[str, ...]:
+    """Return what of a template no text may show: values of headers and of the query.
+
+    They should be in a file, and some are not. What an event fills in is none.
+    """
+    found = [
+        word
+        for name, text in template.headers
+        if name.lower() not in _PLAIN_HEADERS
+        # Where there are several, the first says how to take the others.
+        for word in text.split()[1:] or [text]
+    ]
+    path, _, query = template.url.partition("?")
+    found += [each.rpartition("=")[2] for each in query.split("&")]
+    found += [each for each in path.split("/")[_SLASHES:] if len(each) >= _LONG_PART]
+    return tuple(
+        each for each in found if "{" not in each and len(each) >= SECRET_PART_MIN
+    )
 
 
 def faults(template: Template, known: Mapping[str, object]) -> list[str]:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from forewarn.agent.foreign import told
 from forewarn.protocol.frozen import frozen_dataclass
 
 OUTPUT_BYTES_MAX = 256 * 1024
@@ -209,11 +210,14 @@ def start_of(stat: str) -> str:
     return fields[19] if len(fields) > 19 else ""  # noqa: PLR2004 - see proc(5)
 
 
-def last_line(text: str) -> str:
-    """Return the last line of a text that says something, for a sentence."""
+def last_line(text: str, *, also: Sequence[str] = ()) -> str:
+    """Return the last line of a text that says something, for a sentence.
+
+    It is fit to be shown, as `foreign.told` has it; `also` has further secrets.
+    """
     lines = [line.strip() for line in text.splitlines()]
     last = next((line for line in reversed(lines) if line), "")
-    return "".join(c if c.isprintable() else " " for c in last)[:LINE_CHARACTERS]
+    return told(last, LINE_CHARACTERS, also=also)
 
 
 def _text(path: str) -> str:

@@ -1,9 +1,15 @@
-"""Secrets: the first line of a file, read anew each time, so that it can be changed."""
+"""Secrets: the first line of a file, read anew each time, so that it can be changed.
+
+Whatever is read here is held in `secrets`, so that no text of a server shows it.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable, Sequence
 
+from forewarn.agent import files, secrets
 from forewarn.agent.handlers.port import HandlerError
 
 SECRET_BYTES_MAX = 4 * 1024
@@ -16,24 +22,35 @@ class SecretError(HandlerError):
     """The secret is not there; it may be put there the next moment."""
 
 
-def read_secret(file: str) -> str:
-    """Return the first line of a file; raises SecretError."""
+def whole(secret: str) -> Sequence[str]:
+    """Return what no text may show of a secret: all of it."""
+    return (secret,)
+
+
+def read_secret(file: str, *, parts: Callable[[str], Sequence[str]] = whole) -> str:
+    """Return the first line of a file; raises SecretError.
+
+    `parts` returns what of it is secret: of a user and a password, the password.
+    """
     try:
-        with open(file, "rb") as opened:
-            lines = opened.read(SECRET_BYTES_MAX).decode("utf-8").splitlines()
+        lines = _first_line(file).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SecretError(f"the secret {file}: {why}") from error
     if not lines or not lines[0].strip():
         raise SecretError(f"the secret {file} is empty")
-    return lines[0].strip()
+    secret = lines[0].strip()
+    secrets.hold(file, parts(secret))
+    return secret
 
 
-def read_token(file: str) -> str:
-    """Return a secret that goes into a header as it is; raises SecretError."""
+def read_token(file: str, *, most: int = SECRET_BYTES_MAX) -> str:
+    """Return a secret that goes into a header as it is; raises SecretError.
+
+    `most` is how many bytes the first line may have.
+    """
     try:
-        with open(file, "rb") as opened:
-            token = opened.readline(SECRET_BYTES_MAX).decode("ascii").strip()
+        token = _first_line(file, most).decode("ascii").strip()
     except OSError as error:
         raise SecretError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -42,7 +59,19 @@ def read_token(file: str) -> str:
         raise SecretError(f"{file} has nothing in it")
     if not token.isprintable():
         raise SecretError(f"{file} has no token of plain letters")
+    secrets.hold(file, (token,))
     return token
+
+
+def _first_line(file: str, most: int = SECRET_BYTES_MAX) -> bytes:
+    """Return the first line of a file; raises OSError."""
+    data = files.begin_of(file, most + 1)
+    line, end, _ = data.partition(b"\n")
+    if not end and len(data) > most:
+        raise files.UnreadError(
+            errno.EFBIG, f"its first line has more than {most} bytes", file
+        )
+    return line
 
 
 def exposure(file: str) -> str:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from forewarn.agent.foreign import members
+from forewarn.agent.foreign import members, told
 from forewarn.agent.handlers.leash import (
     PAUSE_FIRST_SECONDS,
     PAUSE_MOST_SECONDS,
@@ -44,7 +44,10 @@ FORBIDDEN, NOT_FOUND, CONFLICT = 403, 404, 409
 
 _FINE = range(200, 300)
 
-SHOWN_BYTES = 80
+SAID_BYTES = 4_096
+"""Of an answer that are looked at for a sentence."""
+
+SHOWN_CHARACTERS = 80
 """Of an answer of another form, in a sentence: enough to know a login page by."""
 
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f]+")
@@ -79,12 +82,11 @@ class FormError(HandlerError):
         kind = answer.header("content-type") or "no content type"
         found = "an empty body"
         if answer.body.strip():
-            text = answer.body[:SHOWN_BYTES].decode("utf-8", "replace")
-            more = "…" if len(answer.body) > SHOWN_BYTES else ""
-            found = f"{_CONTROL.sub(' ', text).strip()}{more}"
+            text = answer.body[:SAID_BYTES].decode("utf-8", "replace")
+            found = told(_CONTROL.sub(" ", text).strip(), SHOWN_CHARACTERS)
         super().__init__(
             f"{method} {path} was answered {answer.status}, and that is {why}: "
-            f"{last_line(kind)[:SHOWN_BYTES]}, {found}"
+            f"{told(kind, SHOWN_CHARACTERS)}, {found}"
         )
         self.answer = answer
 
@@ -206,7 +208,7 @@ class Api:
     def _refused(self, ask: Ask, answer: Answer) -> ApiError:
         body = _read(answer)
         said = str(members(body).get("message", ""))
-        said = last_line(said or answer.body[:4096].decode("utf-8", "replace"))
+        said = last_line(said or answer.body[:SAID_BYTES].decode("utf-8", "replace"))
         path = ask.path.partition("?")[0]
         message = f"{ask.method} {path} was answered {answer.status}"
         return ApiError(

@@ -18,8 +18,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, cast
 
+from forewarn.agent import files
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.values import HandlerSettings
+
+MEMO_BYTES_MAX = 16 * 1024 * 1024
+"""Of a memo, which has the names of what was changed: a thousand have 100,000."""
 
 
 class Memo:
@@ -34,8 +38,7 @@ class Memo:
     def read(self) -> dict[str, Any]:
         """Return what was remembered; empty: nothing. Raises HandlerError."""
         try:
-            with open(self._path, "rb") as file:
-                found: object = json.loads(file.read())
+            found: object = json.loads(files.begin_of(self._path, MEMO_BYTES_MAX))
         except FileNotFoundError:
             return {}
         except OSError as error:

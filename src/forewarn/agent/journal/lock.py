@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from forewarn.agent import files
 from forewarn.agent.journal.port import JournalError, JournalRefusedError, Place
 
 _TEXT_BYTES = 64
@@ -20,6 +21,14 @@ _TEXT_BYTES = 64
 
 _HAS_JOURNAL = "journal"
 """On the second line, once an agent has worked with the journal beside it."""
+
+_NEVER = (
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+    files.UnreadError,
+)
+"""What does not pass by itself, as a full disk may."""
 
 _FAR = 1 << 30
 """Where Windows locks a byte: a locked one cannot be read, and the number can."""
@@ -32,7 +41,7 @@ class AgentLock:
         """Lock it; raises JournalRefusedError with the other agent's process."""
         file = f"{os.fspath(path)}.lock"
         try:
-            self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+            self._descriptor = files.claimed(file, 0o644)
         except FileNotFoundError as error:
             raise JournalRefusedError(
                 f"there is no folder {os.path.dirname(path)} for the agent's journal",
@@ -95,18 +104,14 @@ def last_holder(path: Place) -> int:
 
 def _noted(path: Place) -> list[str]:
     try:
-        with open(f"{os.fspath(path)}.lock", "rb") as opened:
-            return opened.read(_TEXT_BYTES).decode("ascii", "replace").split()
+        found = files.begin_of(f"{os.fspath(path)}.lock", _TEXT_BYTES)
+        return found.decode("ascii", "replace").split()
     except OSError:
         return []
 
 
 def _unusable(file: str, error: OSError) -> JournalError:
-    kind = (
-        JournalRefusedError
-        if isinstance(error, (PermissionError, IsADirectoryError, NotADirectoryError))
-        else JournalError
-    )
+    kind = JournalRefusedError if isinstance(error, _NEVER) else JournalError
     return kind(
         f"the lock {file} cannot be taken: {error.strerror}",
         hint="The agent's user must be able to write there, and the disk needs room.",

@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Generator, Mapping
 
+from forewarn.agent import files
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
@@ -129,8 +130,7 @@ class DirectoryRegister:
         """Return a state; None: it was removed meanwhile."""
         name = self._name_of(number)
         try:
-            with open(name, "rb") as file:
-                data = file.read(roster.TEXT_CHARACTERS_MAX + 1)
+            data = files.begin_of(name, roster.TEXT_CHARACTERS_MAX + 1)
         except FileNotFoundError:
             return None
         except OSError as error:

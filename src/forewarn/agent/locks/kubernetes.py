@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from forewarn.agent import files
 from forewarn.agent.foreign import members
 from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
@@ -130,11 +131,11 @@ class LeaseRegister:
         if self._settings.kubeconfig:
             return NAMESPACE
         try:
-            with open(os.path.join(self._folder, "namespace"), "rb") as file:
-                found = file.read(NAMESPACE_BYTES_MAX).decode("ascii", "replace")
+            place = os.path.join(self._folder, "namespace")
+            found = files.begin_of(place, NAMESPACE_BYTES_MAX)
         except OSError:
             return NAMESPACE
-        return found.strip() or NAMESPACE
+        return found.decode("ascii", "replace").strip() or NAMESPACE
 
     def _asked(
         self, method: str, path: str, leash: Leash, body: Any = None

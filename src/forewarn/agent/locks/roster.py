@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, cast
 
-from forewarn.agent.foreign import members
+from forewarn.agent.foreign import members, told
 from forewarn.instants import Micros, format_instant, parse_instant
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -19,6 +19,9 @@ TEXT_CHARACTERS_MAX = 256 * 1024
 
 SHOWN_MAX = 5
 """Holders that a sentence names."""
+
+NAME_CHARACTERS = 100
+"""Of a holder's name, in a sentence."""
 
 
 @frozen_dataclass
@@ -63,7 +66,10 @@ def _holder(name: str, value: object) -> Holder:
             until=parse_instant(str(times["until"])),
         )
     except (KeyError, ValueError):
-        raise ValueError(f"the holder {name!r} has no times that can be read") from None
+        shown = told(name, NAME_CHARACTERS)
+        raise ValueError(
+            f"the holder {shown!r} has no times that can be read"
+        ) from None
 
 
 def text_of(roster: Roster) -> str:
@@ -103,7 +109,7 @@ def described(roster: Sequence[Holder], *, now: Micros) -> str:
     """Return who holds the lock, for a sentence; empty: nobody does."""
     valid = [each for each in roster if now < each.until]
     shown = ", ".join(
-        f"{each.name} since {format_instant(each.since // 1_000_000 * 1_000_000)}"
+        f"{told(each.name, NAME_CHARACTERS)} since {format_instant(each.since // 1_000_000 * 1_000_000)}"
         for each in valid[:SHOWN_MAX]
     )
     more = len(valid) - SHOWN_MAX

@@ -12,7 +12,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
+from forewarn.agent.foreign import told as told_of
+from forewarn.agent.handlers.posting import (
+    SECRET_PART_MIN,
+    Post,
+    PostError,
+    Template,
+    unreached,
+)
 from forewarn.agent.options import CA_FILE, Form, Option
 from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
@@ -36,8 +43,8 @@ KEYS: Mapping[str, Option] = {
 _ADDRESS_AT_FAULT = frozenset({401, 403, 404, 405, 410})
 """Statuses that say that this address takes nothing, whatever is sent."""
 
-_SECRET_PART_MIN = 6
-"""Characters of a part of the URL that no error may repeat; shorter ones are words."""
+_KEY_PART_MIN = 16
+"""Characters of a part of the URL that nothing else has: no text at all repeats it."""
 
 Shape = Callable[[Told], dict[str, Any]]
 """Makes the JSON that a chat understands."""
@@ -59,7 +66,7 @@ class ChatSink:
     def deliver(self, number: int, told: Told) -> None:
         """Post it once; raises SinkError."""
         del number
-        text, url = self._url()
+        text, _ = self._url()
         template = Template(url=text, ca_file=self._ca_file)
         usual = json.dumps(self._shape(told))
         try:
@@ -67,9 +74,8 @@ class ChatSink:
             post.send(seconds=self._seconds)
         except PostError as error:
             may_pass = error.may_pass or error.status in _ADDRESS_AT_FAULT
-            raise SinkError(
-                _without(url, error.message), may_pass=may_pass, wait=error.wait
-            ) from None
+            message = told_of(error.message, also=_parts(text, SECRET_PART_MIN))
+            raise SinkError(message, may_pass=may_pass, wait=error.wait) from None
 
     def check(self) -> Sequence[str]:
         """Return what is wrong with the file, or who is not there; nothing is sent."""
@@ -77,11 +83,12 @@ class ChatSink:
             _, url = self._url()
         except SinkError as error:
             return [error.message]
+        faults = secret_faults(self._url_file, parts=_parts)
         host = Template(url=f"{url.base}/", ca_file=self._ca_file)
-        return [*secret_faults(self._url_file), *unreached(host, clock=self._clock)]
+        return [*faults, *unreached(host, clock=self._clock)]
 
     def _url(self) -> tuple[str, Url]:
-        text = secret_in(self._url_file)
+        text = secret_in(self._url_file, parts=_parts)
         try:
             return text, parse_url(text)
         except ValueError:
@@ -111,9 +118,8 @@ def name_of(settings: NotifySettings) -> str:
     return f"{settings.kind} {settings.more['url_file']}"
 
 
-def _without(url: Url, message: str) -> str:
-    """Return a message without any part of the path, which is the secret."""
-    for part in sorted(re.split(r"[/?&=]", url.target), key=len, reverse=True):
-        if len(part) >= _SECRET_PART_MIN:
-            message = message.replace(part, "…")
-    return message
+def _parts(text: str, least: int = _KEY_PART_MIN) -> Sequence[str]:
+    """Return what is secret of a webhook's URL: the parts of its path and query."""
+    _, _, rest = text.partition("://")
+    parts = re.split(r"[/?&=]", rest)[1:] if rest else [text]
+    return tuple(each for each in parts if len(each) >= least)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forewarn.agent import forms
+from forewarn.agent import forms, secrets
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
@@ -160,6 +160,8 @@ class EventHubsSink:
             self._resource, key_name=self._key_name, key=key, expiry=ends // SECOND
         )
         self._token = (key, token, ends)
+        # Whoever has it may post in this agent's place, as long as it lasts.
+        secrets.hold(f"token of {self._key_file}", _signatures(token))
         return token
 
     def check(self) -> Sequence[str]:
@@ -169,6 +171,12 @@ class EventHubsSink:
         """
         host = Template(url=f"{self._resource}/messages", ca_file=self._ca_file)
         return [*secret_faults(self._key_file), *unreached(host, clock=self._clock)]
+
+
+def _signatures(token: str) -> Sequence[str]:
+    """Return what is secret of a token: its signature, quoted and as it is."""
+    quoted_signature = token.partition("&sig=")[2].partition("&")[0]
+    return quoted_signature, forms.percent_read(quoted_signature)
 
 
 def sample(told: Told) -> dict[str, Any]:

@@ -83,6 +83,8 @@ def title(told: Told) -> str:
     what = words.title
     if told.note.kind is NoteKind.HANDLER:
         what = f"{what} {told.note.handler} {_ended(told)}".rstrip()
+    elif told.note.about:
+        what = f"{what} of the {told.note.about}"
     return plain(f"{told.vm or 'a VM'}: {_event(told)} {what}")
 
 
@@ -97,6 +99,8 @@ def sentence(told: Told) -> str:
     )
     if note.detail and note.handler and note.kind is not NoteKind.HANDLER:
         text = f"{text} with {note.handler}"
+    elif note.about:
+        text = f"{text} with the {note.about}"
     detail = plain(note.detail, DETAIL_CHARACTERS)
     return plain(f"{text}: {detail}" if detail else f"{text}.", 2 * DETAIL_CHARACTERS)
 

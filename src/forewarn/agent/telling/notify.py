@@ -16,6 +16,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from forewarn.agent.core.model import Memory, Note
+from forewarn.agent.foreign import told
 from forewarn.agent.handlers.leash import doubling
 from forewarn.agent.integrations.catalog import sink_kind
 from forewarn.agent.journal import codec
@@ -227,10 +228,11 @@ class Notifier:
         return SinkError(text, may_pass=False)
 
     def _complain(self, name: str, error: SinkError) -> None:
-        if self._failing.get(name) != error.message:
+        why = told(error.message)
+        if self._failing.get(name) != why:
             what = "waits" if error.may_pass else "is dropped"
-            logger.warning("a notification for %s %s: %s", name, what, error.message)
-        self._failing[name] = error.message
+            logger.warning("a notification for %s %s: %s", name, what, why)
+        self._failing[name] = why
 
 
 def make_notifier(settings: Sequence[NotifySettings], *, clock: Clock) -> Notifier:

@@ -126,6 +126,7 @@ def note_of(note: Note) -> dict[str, Any]:
         "event": note.event_id,
         "type": notice.event_type if notice else "",
         "handler": note.handler,
+        "about": note.about,
         "detail": note.detail,
     }
 
@@ -188,7 +189,8 @@ def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
         yield ""
         yield "history, the latest first"
     for line in history:
-        what = " ".join(filter(None, (line["type"], line["kind"], line["handler"])))
+        happened = line.get("about") or line["kind"]
+        what = " ".join(filter(None, (line["type"], happened, line["handler"])))
         detail = f": {line['detail']}" if line["detail"] else ""
         event = f"  ({line['event']})" if line["event"] else ""
         yield f"  {_short(line['at'])}  {what}{detail}{event}"

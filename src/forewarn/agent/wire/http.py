@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from forewarn.agent import files
 from forewarn.agent.wire.answers import (
     BODY_BYTES_MAX,
     Answer,
@@ -293,14 +294,19 @@ class Client:
         if not self._cert_file:
             return
         try:
+            for file in filter(None, (self._cert_file, self._key_file)):
+                files.refuse_unreadable(file)
             # A key with a passphrase would ask whoever sits there; nobody does.
             context.load_cert_chain(
                 self._cert_file, self._key_file or None, password=str
             )
         except (OSError, ValueError) as error:
             self._context = None
+            file = self._cert_file
+            if isinstance(error, files.UnreadError):
+                file = error.filename
             raise HttpError(
-                Trouble.TLS, f"cannot use the certificate {self._cert_file}: {error}"
+                Trouble.TLS, f"cannot use the certificate {file}: {error}"
             ) from None
 
     def _told(self, error: OSError, doing: str) -> HttpError:

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from forewarn.agent import files
 from forewarn.agent.wire import dhcp
 from forewarn.instants import SECOND, Micros, parse_instant
 from forewarn.protocol.frozen import frozen_dataclass
@@ -177,8 +178,8 @@ def _unescaped(found: re.Match[str]) -> str:
 def _files(folder: str, pattern: str) -> Iterator[str]:
     """Yield the files of a folder; of one that we may not read, or is not there, none."""
     name = pattern.removeprefix("**/")
-    for place, _, files in os.walk(folder):
-        for file in files:
+    for place, _, found in os.walk(folder):
+        for file in found:
             path = os.path.join(place, file)
             if fnmatchcase(file, name) and os.path.isfile(path):
                 yield path
@@ -188,7 +189,7 @@ def _files(folder: str, pattern: str) -> Iterator[str]:
 
 def _end_of(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with files.opened(path) as file:
             file.seek(max(os.fstat(file.fileno()).st_size - LEASE_BYTES_MAX, 0))
             return file.read(LEASE_BYTES_MAX)
     except OSError:

@@ -175,3 +175,20 @@ def test_of_questions_that_wait_only_the_last_is_put() -> None:
     goes_on.set()
     assert all(ended.acquire(timeout=30) for _ in range(2))
     assert said == [1, 4]
+
+
+def test_alert_that_is_called_as_the_token_is_shown_without_it(tmp_path: Path) -> None:
+    """A server may make anything of what it is sent."""
+    token = "s3cret-of-alerts"
+    file = tmp_path / "token"
+    file.write_text(token)
+    with FakeAlerts() as fake:
+        fake.alerts = (Fires(f"Leak {token.upper()}"), Fires(f"{'x' * 50}{token}"))
+        text = ask(fake, token_file=str(file)).text
+        assert "Leak (secret)" in text
+        assert token[:8] not in text.lower()
+        fake.alerts = ()
+        fake.odd = Odd(200, f'{{"status":"x","error":"{token}"}}'.encode())
+        with pytest.raises(AlertsError) as caught:
+            ask(fake, token_file=str(file))
+        assert caught.value.message == "it answered with None: (secret)"

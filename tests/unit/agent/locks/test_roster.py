@@ -65,3 +65,12 @@ def test_many_holders_are_described_in_short() -> None:
         "web_4 since 2026-11-21T10:00:00Z and 3 more"
     )
     assert roster.described(found, now=START + HOUR) == ""
+
+
+def test_names_of_holders_are_bounded_and_steer_nothing() -> None:
+    """Whoever may write the list may write any name."""
+    holder = roster.Holder(name="\x1b[2Jweb_0" + "x" * 9_000, since=0, until=2)
+    said = roster.described([holder], now=1)
+    assert said.isprintable()
+    assert said.startswith(" [2Jweb_0xx")
+    assert len(said) < 2 * roster.NAME_CHARACTERS

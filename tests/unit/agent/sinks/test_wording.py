@@ -91,3 +91,11 @@ def test_nothing_breaks_a_line_and_nothing_is_endless() -> None:
 def test_bytes_are_cut_between_characters() -> None:
     assert wording.cut_bytes("aé", 2) == b"a"
     assert wording.cut_bytes("aé", 3) == "aé".encode()
+
+
+def test_failure_names_what_failed() -> None:
+    failed = told_of(NoteKind.FAILED, "no usable answer")
+    gate = replace(failed, note=replace(failed.note, about="gate"))
+    assert title(gate) == "web_0: Reboot failure of the gate"
+    assert sentence(gate) == "Something went wrong with the gate: no usable answer"
+    assert title(failed) == "web_0: Reboot failure"

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from forewarn.agent import files, secrets
 from forewarn.agent.foreign import members, objects
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.secret import exposure
@@ -203,6 +204,7 @@ def _token(path: str, user: Mapping[str, Any], folder: str) -> Callable[[], str]
         return None
     if not token:
         raise HandlerError(f"{path} has neither a token nor a tokenFile: {_HINT}")
+    secrets.hold(path, (token,))
     return lambda: token
 
 
@@ -212,6 +214,7 @@ def _reader(path: str) -> Callable[[], str]:
         token = token.strip()
         if not token:
             raise HandlerError(f"the token in {path} is empty")
+        secrets.hold(path, (token,))
         return token
 
     return read
@@ -232,7 +235,6 @@ def _server(url: str) -> str:
 
 def _bytes(path: str, most: int, what: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(most)
+        return files.begin_of(path, most)
     except OSError as error:
         raise HandlerError(f"{what} cannot be read: {path}: {error.strerror}") from None

@@ -387,7 +387,7 @@ class PatroniWorker(Forgetful):
     def _headers(self) -> Sequence[tuple[str, str]]:
         if not self._wishes.secret_file:
             return ()
-        secret = read_secret(self._wishes.secret_file)
+        secret = read_secret(self._wishes.secret_file, parts=_password)
         if ":" not in secret:
             raise HandlerError(
                 f"the secret {self._wishes.secret_file} must be USER:PASSWORD"
@@ -414,6 +414,12 @@ class PatroniWorker(Forgetful):
                 f"a switchover{target} is scheduled for {plan.at}, which another one "
                 "would undo"
             )
+
+
+def _password(secret: str) -> Sequence[str]:
+    """Return what is secret of USER:PASSWORD; where it is none, nobody knows what is."""
+    user, colon, password = secret.partition(":")
+    return (password,) if colon else (user,)
 
 
 def _left(leader: str, status: Status) -> Result:

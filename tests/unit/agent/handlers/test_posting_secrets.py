@@ -1,0 +1,36 @@
+"""Requests whose settings have secrets in headers and URLs, and answers that repeat them."""
+
+import pytest
+
+from forewarn.agent.handlers.posting import Post, PostError, Template, secrets_of
+from forewarn.clock import SystemClock
+from tests.support.receivers import receiving
+
+
+def test_values_of_headers_and_queries_are_secret_and_words_are_not() -> None:
+    template = Template(
+        url="https://h.example.com/v1/hooks/T0123456789abcdef?key=abc123&at={event_id}",
+        headers=(
+            ("Content-Type", "application/xml"),
+            ("Authorization", "Bearer tok-1234"),
+            ("X-Api-Key", "k-98765"),
+            ("X-Event", "{event_id}"),
+            ("X-Short", "on"),
+        ),
+    )
+    found = {"T0123456789abcdef", "abc123", "tok-1234", "k-98765"}
+    assert set(secrets_of(template)) == found
+
+
+def test_answer_that_repeats_them_is_told_without_them() -> None:
+    with receiving() as hook:
+        hook.usual, hook.echoes = 400, True
+        template = Template(
+            url=f"{hook.url}/prepare?key=abc-12345",
+            headers=(("X-Api-Key", "k-987654321"), ("X-Event", "{event_id}")),
+        )
+        post = Post(template, {"event_id": "E1"}, usual="{}", clock=SystemClock())
+        with pytest.raises(PostError) as caught:
+            post.send(seconds=5)
+    assert "the answer was 400: said 400 /prepare?key=(secret)" in caught.value.message
+    assert "'X-Api-Key', '(secret)'" in caught.value.message

@@ -1,0 +1,158 @@
+"""Texts of servers that repeat what they were sent: no secret is in what is shown."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from forewarn.agent import foreign, secrets
+from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.secret import read_secret, read_token
+from forewarn.agent.secrets import MASK, masked
+from forewarn.logs import logging_to
+
+TOKEN = "q7/Zk+w9=T_x-4.Rb1&n"
+
+ECHOES: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "in a sentence": lambda token: f"no such token: Bearer {token}, go away",
+    "twice": lambda token: f"{token}{token}",
+    "small letters": str.lower,
+    "capital letters": str.upper,
+    "percent": lambda token: quote(token, safe=""),
+    "percent in small letters": lambda token: quote(token, safe="").lower(),
+    "percent of a path": quote,
+    "percent twice": lambda token: quote(quote(token, safe=""), safe=""),
+    "JSON": lambda token: json.dumps({"header": token}),
+    "JSON of PHP": lambda token: json.dumps(token).replace("/", "\\/"),
+    "JSON of others": lambda token: json.dumps(token).replace("&", "\\u0026"),
+    "HTML": html.escape,
+    "HTML by numbers": lambda token: token.replace("/", "&#x2F;").replace(
+        "&n", "&#38;n"
+    ),
+    "base64": lambda token: base64.b64encode(token.encode()).decode(),
+    "base64 of a header": lambda token: _coded(f"Bearer {token}"),
+    "base64 at another place": lambda token: _coded(f"u:{token}"),
+    "base64 with more": lambda token: _coded(f"{token}\r\nHost: web_0"),
+    "base64 for URLs": lambda token: base64.urlsafe_b64encode(token.encode()).decode(),
+}
+
+
+def _coded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> str:
+    """Return a token that the agent has read."""
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    return read_token(str(file))
+
+
+def pieces(text: str) -> list[str]:
+    """Return what is too much to be shown of a text."""
+    size = secrets.BEGIN_CHARACTERS
+    return [text[at : at + size] for at in range(len(text) - size + 1)]
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+def test_secret_is_not_shown_in_any_usual_form(
+    token: str, echo: Callable[[str], str]
+) -> None:
+    said = masked(echo(token))
+    assert MASK in said
+    for piece in pieces(token):
+        assert piece.lower() not in said.lower()
+    # What stands around it in base64 is of other bytes.
+    core = _coded(token).rstrip("=")[:-1]
+    assert not any(piece in said for piece in pieces(core))
+
+
+def test_secret_that_was_cut_is_known_by_its_beginning(token: str) -> None:
+    for length in range(secrets.BEGIN_CHARACTERS, len(token)):
+        said = masked(f"Bearer {token[:length]}")
+        assert said == f"Bearer {MASK}"
+        assert masked(f"{token[:length]}, and more") == f"{MASK}, and more"
+
+
+@pytest.mark.parametrize("most", range(1, 60))
+def test_text_that_is_cut_shows_no_more_than_a_few_letters(
+    token: str, most: int
+) -> None:
+    """Wherever the end of what is shown falls."""
+    for text in (f"no such token: {token}", f"{quote(token, safe='')} is none", token):
+        said = foreign.told(text, most)
+        assert len(said) <= most
+        assert not any(piece in said for piece in pieces(token))
+
+
+def test_other_texts_are_left_as_they_are(token: str) -> None:
+    for text in ("", "no alert fires", token[:4], token[8:], f"q{token[1:4]}"):
+        assert masked(text) == text
+
+
+def test_secret_that_was_exchanged_is_kept_from_texts_too(tmp_path: Path) -> None:
+    """An answer to the request before may be on its way."""
+    file = tmp_path / "token"
+    for secret in ("first-token", "second-token", "second-token", "third-token"):
+        file.write_text(secret)
+        read_token(str(file))
+    said = masked("second-token third-token first-token")
+    assert said == f"{MASK} {MASK} first-token"
+
+
+def test_user_is_named_and_the_password_is_not(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("postgres:hunter2hunter2\n")
+    read_secret(str(file), parts=lambda secret: secret.split(":")[1:])
+    assert masked("postgres is away") == "postgres is away"
+    assert masked("no: postgres:hunter2hunter2") == f"no: postgres:{MASK}"
+    coded = _coded("postgres:hunter2hunter2")
+    assert masked(f"Basic {coded}").startswith(f"Basic {_coded('postgres:')}{MASK}")
+
+
+def test_few_letters_are_no_secret(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("ab\n")
+    read_token(str(file))
+    assert masked("about") == "about"
+
+
+def test_what_is_told_is_on_one_bounded_line_that_steers_nothing(token: str) -> None:
+    said = foreign.told(
+        f"\x1b[31mred\r\nERROR forged\u202e\ud800 {token}" + "x" * 5_000
+    )
+    assert said.isprintable()
+    assert len(said) == foreign.TOLD_CHARACTERS
+    assert said.startswith(" [31mred  ERROR forged   " + MASK)
+
+
+def test_last_line_is_told_so_too(token: str) -> None:
+    assert last_line(f"a\n{'y' * 290}{token}\n\n").count(token[:8]) == 0
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_log_shows_no_secret_and_no_traceback_with_one(token: str, form: str) -> None:
+    """Whatever module of whatever library writes it."""
+    stream = io.StringIO()
+    with logging_to(stream, form=form, level="info", shown=masked):
+        logging.getLogger("elsewhere").warning("it said %s", token)
+        try:
+            {}[f"Bearer {token}"]
+        except KeyError:
+            logging.getLogger("forewarn.agent").exception("a fault")
+    said = stream.getvalue()
+    assert "KeyError" in said
+    assert said.count(MASK) == 2
+    assert not any(piece in said for piece in pieces(token))
+    if form == "json":
+        assert [json.loads(line)["level"] for line in said.splitlines()]
