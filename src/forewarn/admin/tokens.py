@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forewarn.control.tokens import check_actor
+from forewarn.inputs import read_file
 from forewarn.protocol.errors import ForewarnError, RefusedError
 
 NAMELESS = "operator"
 """Who orders something, where no token has a name."""
+
+FILE_BYTES_MAX = 1 << 20
+"""Maximum length of a token file, in bytes: ten thousand tokens of the usual length."""
 
 SECRET_CHARACTERS_MIN = 24
 """Of a token in the file: random ones of this length have 96 bits in hexadecimal."""
@@ -62,7 +66,7 @@ class Tokens:
 def read_tokens(path: Path) -> Tokens:
     """Return the tokens of a file; raises TokenFileError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path, most=FILE_BYTES_MAX).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise TokenFileError(

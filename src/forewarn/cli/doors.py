@@ -9,6 +9,8 @@ import httpx2
 
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.fleet.values import is_loopback
+from forewarn.inputs import check as check_file
+from forewarn.inputs import read_file
 
 DEFAULT_URL = "http://127.0.0.1:8200"
 
@@ -59,6 +61,8 @@ def trust(ca_file: str) -> ssl.SSLContext | bool:
     if not ca_file:
         return True
     try:
+        # The library would read a device for ever.
+        check_file(Path(ca_file))
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise CommandError(
@@ -78,8 +82,7 @@ def token_of_file(named: str, *, is_here: bool) -> str:
         return ""
     file = Path(named) if named else TOKEN_FILE
     try:
-        with file.open(encoding="utf-8") as opened:
-            text = opened.read(TOKEN_BYTES_MAX)
+        text = read_file(file, most=TOKEN_BYTES_MAX).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         if not named:
             return ""

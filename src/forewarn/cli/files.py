@@ -6,17 +6,27 @@ import sys
 from pathlib import Path
 
 from forewarn.cli.failure import CommandError, Exit
+from forewarn.inputs import read_bounded, read_file
 from forewarn.problems import line_of
 
 STANDARD_INPUT = "-"
 
+TEXT_BYTES_MAX = 64 << 20
+"""Maximum length of a file that a person names, in bytes: what the operator API takes
+of a fleet, which is the longest."""
+
 
 def read_text(name: str) -> tuple[str, str]:
-    """Return a file's text, and its name for messages; raises CommandError."""
+    """Return a file's text, and its name for messages; raises CommandError.
+
+    A pipe may be named, too: `<(program)` of a shell.
+    """
     try:
         if name == STANDARD_INPUT:
-            return sys.stdin.buffer.read().decode("utf-8-sig"), "(standard input)"
-        return Path(name).read_bytes().decode("utf-8-sig"), name
+            data = read_bounded(sys.stdin.buffer, most=TEXT_BYTES_MAX)
+            return data.decode("utf-8-sig"), "(standard input)"
+        data = read_file(Path(name), most=TEXT_BYTES_MAX)
+        return data.decode("utf-8-sig"), name
     except OSError as error:
         raise CommandError(
             Exit.USAGE, f"{name} cannot be read: {error.strerror}"

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import uvloop
 
+from forewarn.admin.limits import FLEET_BYTES_MAX
 from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.problems import FleetFileError
+from forewarn.inputs import read_file
 from forewarn.logs import logging_to
 from forewarn.metadata.server import Address
 from forewarn.problems import unreadable
@@ -119,7 +121,7 @@ def read_fleet_text(file: Path) -> FleetText:
     """Return the text of a fleet file; raises FleetFileError if it has none."""
     try:
         # Decoded as a whole: a file that is read in parts loses count of its lines.
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_file(file, most=FLEET_BYTES_MAX).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise FleetFileError([unreadable(error, file=str(file))]) from error
     return FleetText(name=str(file), text=text)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forewarn.admin.tokens import Tokens, read_tokens
+from forewarn.inputs import read_file
 from forewarn.service.options import is_socket
 from forewarn.service.settings import Settings, problem
 from forewarn.service.webhooks.signing import read_keys
@@ -103,11 +104,7 @@ def open_files(settings: Settings) -> Iterator[str]:
 def _read(settings: Settings, key: str, file: str) -> bytes:
     """Return what a secret's file has, without the blanks around it."""
     try:
-        with Path(file).open("rb") as opened:
-            secret = opened.read(SECRET_BYTES_MAX + 1).strip()
+        return read_file(Path(file), most=SECRET_BYTES_MAX).strip()
     except OSError as error:
         message = f"{file} cannot be read: {error.strerror}"
         raise problem(settings, key, message) from error
-    if len(secret) > SECRET_BYTES_MAX:
-        raise problem(settings, key, f"{file} is too long for a secret")
-    return secret

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from forewarn import toml
 from forewarn.fleet.values import is_loopback, split_listener
+from forewarn.inputs import read_file
 from forewarn.problems import (
     Problem,
     did_you_mean,
@@ -219,12 +220,7 @@ class _Reader:
 
     def _text_of(self, file: Path) -> str | None:
         try:
-            with file.open("rb") as opened:
-                data = opened.read(SETTINGS_BYTES_MAX + 1)
-            if len(data) > SETTINGS_BYTES_MAX:
-                self._blame(str(file), 0, "", "is too large for a settings file")
-                return None
-            return data.decode("utf-8-sig")
+            return read_file(file, most=SETTINGS_BYTES_MAX).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             self.problems.append(unreadable(error, file=str(file)))
         return None

@@ -19,6 +19,7 @@ from forewarn.control.messages import Guest, Publication, ViewSnapshot
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.problems import FleetFileError
+from forewarn.inputs import UnfitFileError, read_file
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.prepared import PreparedDocument, Preparer
@@ -57,12 +58,12 @@ _BLANK = Answer(status=HTTPStatus.OK, headers=(), body=b"")
 def load(file: Path) -> Recording:
     """Read a recording from a file; raises RecordingError."""
     try:
-        if file.stat().st_size > FILE_BYTES_MAX:
-            raise RecordingError(
-                f"{file} has more than {FILE_BYTES_MAX} bytes",
-                hint="keep its first line and the part that you need",
-            )
-        data = file.read_bytes()
+        data = read_file(file, most=FILE_BYTES_MAX)
+    except UnfitFileError as error:
+        raise RecordingError(
+            f"{file} cannot be read: {error.strerror}",
+            hint="of a long recording, keep its first line and the part that you need",
+        ) from error
     except OSError as error:
         raise RecordingError(f"{file} cannot be read: {error.strerror}") from error
     return read_recording(data, name=str(file))

@@ -122,11 +122,19 @@ def test_each_file_that_is_missing_is_told_at_its_line(
     ("name", "text", "expected"),
     [
         ("proxy", " \n", "metadata.signed_secret_file: proxy is empty"),
-        ("proxy", "s3cret" * 700, "metadata.signed_secret_file: proxy is too long"),
+        (
+            "proxy",
+            "s3cret" * 700,
+            "metadata.signed_secret_file: proxy cannot be read: it has more than 4 KiB",
+        ),
         ("tokens", "two words\n", "tokens:1: this is neither TOKEN nor NAME:TOKEN"),
         ("a.key", "", "webhook.secret_file: a.key must have a key on one line"),
         ("a.key", "s3cret\n", "webhook.secret_file: a.key must have whsec_"),
-        ("a.key", "s3cret\n" * 600, "webhook.secret_file: a.key is too long"),
+        (
+            "a.key",
+            "s3cret\n" * 600,
+            "webhook.secret_file: a.key cannot be read: it has more than 4 KiB",
+        ),
         ("authorities.pem", "s3cret\n", "webhook.ca_file: authorities.pem cannot"),
     ],
 )

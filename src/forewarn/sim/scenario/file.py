@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from forewarn import toml
+from forewarn.inputs import read_file
 from forewarn.problems import Problem, did_you_mean, not_toml, unreadable
 from forewarn.service import options
 from forewarn.service.options import OPTIONS, Option
@@ -61,13 +62,7 @@ def is_file(word: str) -> bool:
 def load_scenario(file: Path) -> Scenario:
     """Return the scenario of a file; raises ScenarioError."""
     try:
-        with file.open("rb") as opened:
-            data = opened.read(SCENARIO_BYTES_MAX + 1)
-        if len(data) > SCENARIO_BYTES_MAX:
-            message = "is too large for a scenario file"
-            problem = Problem(file=str(file), line=0, key="", message=message)
-            raise ScenarioError([problem])
-        text = data.decode("utf-8-sig")
+        text = read_file(file, most=SCENARIO_BYTES_MAX).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError([unreadable(error, file=str(file))]) from error
     return read_scenario(text, file=str(file), folder=file.parent)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.problems import FleetFileError
+from forewarn.inputs import read_file
 from forewarn.problems import Problem
 from forewarn.sim import fleets
 from forewarn.sim.scenario import values
@@ -105,11 +106,7 @@ def _beside(named: str, folder: Path | None, keys: Keys) -> str:
         keys.blame("file", "this scenario is in no folder that could have it")
         return ""
     try:
-        with (folder / named).open("rb") as opened:
-            data = opened.read(FLEET_BYTES_MAX + 1)
-        if len(data) > FLEET_BYTES_MAX:
-            keys.blame("file", f"{named} is too large for a fleet")
-            return ""
+        data = read_file(folder / named, most=FLEET_BYTES_MAX, pipes=False)
         return data.decode("utf-8-sig")
     except OSError as error:
         keys.blame("file", f"{named} cannot be read: {error.strerror}")

@@ -6,15 +6,21 @@ What a file means, others know.
 import os
 from pathlib import Path
 
+from forewarn.inputs import read_file
 from forewarn.problems import quoted
 from forewarn.protocol.errors import RefusedError
+
+TEXT_BYTES_MAX = 16 << 20
+"""Maximum length of such a file, in bytes: more VMs than a simulation has."""
 
 
 def text_of(file: Path) -> str:
     """Return the text of a file; raises OSError, and RefusedError for no text."""
     check_name(file)
     try:
-        return file.read_text(encoding="utf-8")
+        # No pipe: a test names it again, and nobody would write it once more.
+        data = read_file(file, most=TEXT_BYTES_MAX, pipes=False)
+        return data.decode("utf-8")
     except OSError as error:
         if not file.is_absolute():
             error.add_note(f"hint: {str(file)!r} is looked for in {Path.cwd()}")

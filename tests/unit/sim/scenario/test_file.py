@@ -280,7 +280,10 @@ def test_what_is_wrong_with_the_fleet_beside_is_told_of_it(tmp_path: Path) -> No
     ("content", "told"),
     [
         (b"\xff", "mine.toml:2: fleet.file: fleet.toml is not UTF-8"),
-        (b"#" * (FLEET_BYTES_MAX + 1), "fleet.toml is too large for a fleet"),
+        (
+            b"#" * (FLEET_BYTES_MAX + 1),
+            "fleet.toml cannot be read: it has more than 16 MiB",
+        ),
     ],
 )
 def test_a_fleet_beside_that_cannot_be_read_is_told(
@@ -339,7 +342,7 @@ def test_a_file_that_is_not_one_is_told_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"none\.toml:2: is not UTF-8"):
         load_scenario(missing)
     missing.write_bytes(b"#" * (SCENARIO_BYTES_MAX + 1))
-    with pytest.raises(ScenarioError, match="too large for a scenario"):
+    with pytest.raises(ScenarioError, match="cannot be read: it has more than 1 MiB"):
         load_scenario(missing)
 
 
