@@ -157,11 +157,14 @@ def _spellings(character: str) -> Sequence[str]:
 
 def _without(text: str, form: _Form) -> str:
     parts: list[str] = []
-    at = 0
-    while (found := form.begin.search(text, at)) is not None:
-        parts += (text[at : found.start()], MASK)
-        at = _end(text, found.end(), form)
-    return "".join((*parts, text[at:])) if parts else text
+    shown = looked = 0
+    # A secret may begin within what looked like its beginning: `abab` in `ababab`.
+    while (found := form.begin.search(text, looked)) is not None:
+        looked = found.start() + 1
+        if not parts or found.start() > shown:
+            parts += (text[shown : found.start()], MASK)
+        shown = max(shown, _end(text, found.end(), form))
+    return "".join((*parts, text[shown:])) if parts else text
 
 
 def _end(text: str, at: int, form: _Form) -> int:

@@ -28,10 +28,13 @@ from forewarn.agent.locks.directory import MARKER
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.settings import AgentSettingsError, load_settings
+from forewarn.agent.sinks.file import FileSink
+from forewarn.agent.sinks.port import SinkError
 from forewarn.agent.values import HandlerSettings, LockSettings
 from forewarn.agent.wire.http import Client, HttpError, parse_url
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
+from tests.support.notes import told_of
 from tests.support.processes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="it has no FIFOs")
@@ -165,6 +168,15 @@ def test_state_of_a_lock_directory_is_a_file(tmp_path: Path) -> None:
     error = soon(lambda: lock.take("web_0", leash_for(5, SystemClock())))
     assert isinstance(error, LockError)
     assert "it is a FIFO" in error.message
+
+
+def test_notifications_wait_for_no_reader_of_a_fifo(tmp_path: Path) -> None:
+    place = tmp_path / "events"
+    os.mkfifo(place)
+    error = soon(lambda: FileSink(str(place)).deliver(1, told_of()))
+    assert isinstance(error, SinkError)
+    assert error.may_pass
+    assert str(place) in error.message
 
 
 def test_memo_is_a_file(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forewarn.agent import foreign, secrets
 from forewarn.agent.handlers.records import last_line
@@ -156,3 +158,22 @@ def test_log_shows_no_secret_and_no_traceback_with_one(token: str, form: str) ->
     assert not any(piece in said for piece in pieces(token))
     if form == "json":
         assert [json.loads(line)["level"] for line in said.splitlines()]
+
+
+@given(
+    secret=st.text("ab/+%", min_size=secrets.BEGIN_CHARACTERS, max_size=20),
+    before=st.text("ab/+% ", max_size=12),
+    behind=st.text("ab/+% ", max_size=12),
+    most=st.integers(min_value=1, max_value=40),
+)
+def test_secret_is_in_no_text_whatever_stands_around_it(
+    secret: str, before: str, behind: str, most: int
+) -> None:
+    """Of few letters, so that it looks like its own beginning again and again."""
+    text = f"{before}{secret}{behind}"
+    for said in (masked(text, [secret]), foreign.told(text, most, also=[secret])):
+        for piece in said.split(MASK):
+            assert secret not in piece
+        assert len(said) <= max(most, len(masked(text, [secret])))
+    quoted = f"{before}{quote(secret, safe='')}{behind}"
+    assert quote(secret, safe="") not in masked(quoted, [secret])

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 from forewarn.agent.sinks.port import SinkError, Told
 
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+"""A FIFO that nobody reads is an error, and is not waited for."""
+
 
 class FileSink:
     """Appends a line of JSON; the file is opened anew for each, so it may be moved."""
@@ -20,10 +23,11 @@ class FileSink:
         """Append one line; raises SinkError."""
         line = json.dumps(told.as_json(number)) + "\n"
         try:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            opened = os.open(self._path, flags, 0o640)
+            opened = os.open(self._path, _FLAGS, 0o640)
             try:
-                os.write(opened, line.encode())
+                data = line.encode()
+                if os.write(opened, data) < len(data):
+                    raise SinkError(f"{self._path} took a part of it: is it full?")
             finally:
                 os.close(opened)
         except OSError as error:
