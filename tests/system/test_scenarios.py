@@ -24,6 +24,7 @@ from forewarn.sim.stage import Stage
 from forewarn.store import kinds
 from forewarn.store.port import every
 from tests.support.loops import in_loop
+from tests.support.steady_clock import SteadyClock
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -94,7 +95,8 @@ class Client:
 async def _stage(
     scenario: Scenario, *, speed: float
 ) -> tuple[Stage, dict[str, Address]]:
-    stage = running_stage(setup_for([scenario], speed=speed))
+    setup = setup_for([scenario], speed=speed)
+    stage = running_stage(setup, clock=SteadyClock())
     vms = stage.engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
     where = {vm.name: await stage.open(vm.name) for vm in vms}
     stage.begin()

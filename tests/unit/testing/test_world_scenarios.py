@@ -241,9 +241,12 @@ def test_a_scenario_is_waited_for_as_long_as_it_takes(
 ) -> None:
     monkeypatch.setattr(playing, "SCENARIO_SECONDS", 0.0)
     file = tmp_path / "duty.toml"
-    # Where nobody approves, it takes two hours.
-    file.write_text(DUTY.replace("100ms", "1h"), encoding="utf-8")
-    with ScheduledEvents(scenario=file, speed=1_000) as world:
+    # Where nobody approves, it takes six hours: 108 seconds. A client that the machine
+    # has stand still for a while has 54 seconds for each approval.
+    text = DUTY.replace("100ms", "3h").replace('"1h"', '"3h"')
+    text = text.replace("[[step]]", '[settings]\nrecovery = "2m"\n[[step]]', 1)
+    file.write_text(text, encoding="utf-8")
+    with ScheduledEvents(scenario=file, speed=200) as world:
         programs = [Program(vm.url, vm.name).running() for vm in world.vms]
         with programs[0], programs[1]:
             with pytest.raises(NotSeenError, match=r"duty was not over within 0 s"):
