@@ -151,6 +151,32 @@ def test_it_survives_every_fault_and_never_approves(
     assert statuses(fleet) == {"Scheduled"}
 
 
+def test_a_terminal_that_is_closed_ends_it_with_its_last_line(
+    fleet: StagedFleet, tmp_path: Path
+) -> None:
+    """It sends SIGHUP, mostly twice, and takes no lines any more."""
+    file = tmp_path / "closed.jsonl"
+    ours, theirs = os.openpty()
+    words = ("record", "-o", str(file), "--endpoint", url(fleet), "--poll", "20ms")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "forewarn", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    came(file, 1)
+    os.close(ours)
+    # What it cannot tell anybody any more is recorded.
+    fleet.event()
+    came(file, 2)
+    for _ in range(2):
+        process.send_signal(signal.SIGHUP)
+    assert process.wait(PATIENCE_SECONDS) == 0
+    last = file.read_text(encoding="utf-8").splitlines()[-1]
+    assert "interrupted" in last
+
+
 def test_kill_9_loses_nothing_that_was_written(
     fleet: StagedFleet, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 It needs no extra, since it runs where the endpoint is: inside a VM.
 """
 
+import errno
 import os
 import signal
 import stat
@@ -14,7 +15,7 @@ from typing import Any, Self, TextIO
 
 from forewarn import __version__
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.stopping import Terminals, ending_signals
+from forewarn.cli.stopping import Terminals, ending_signals, unread
 from forewarn.cli.words import Call
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import (
@@ -238,7 +239,7 @@ class _Screen:
     def say(self, text: str) -> None:
         """Print a line that stays."""
         self.clear()
-        print(printable(text), file=self._stream, flush=True)
+        self._print(printable(text) + "\n")
 
     def show(self, polled: Polled, now: Micros) -> None:
         """Tell of a poll: what is new stays, the rest is the line that changes."""
@@ -247,14 +248,19 @@ class _Screen:
             self.say(f"{stamp} {told(polled.moment.outcome)}")
         if self._is_terminal:
             text = f"{stamp} {polled.polls} polls, the last as above"
-            print(f"\r\x1b[K{text}", end="", file=self._stream, flush=True)
+            self._print(f"\r\x1b[K{text}")
             self._has_line = True
 
     def clear(self) -> None:
         """Take the line away that changes."""
         if self._has_line:
-            print("\r\x1b[K", end="", file=self._stream, flush=True)
+            self._print("\r\x1b[K")
             self._has_line = False
+
+    def _print(self, text: str) -> None:
+        # A terminal that was closed ends no recording; a pipe's reader has seen enough.
+        with unread(self._stream, errors=(errno.EIO,)):
+            print(text, end="", file=self._stream, flush=True)
 
 
 def _summary(recorder: Recorder, name: str, why: str) -> str:

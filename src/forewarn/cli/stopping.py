@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Sequence
+from typing import TextIO
 
 BY_SIGNAL = 128
 """Added to the number of the signal that ended a command before its work was done."""
@@ -18,7 +19,7 @@ BY_SIGNAL = 128
 _HANGUP = getattr(signal, "SIGHUP", None)
 """Not every system has it."""
 
-_UNREAD = (errno.EPIPE, errno.EIO)
+UNREAD = (errno.EPIPE, errno.EIO)
 """Errors of a write that nobody reads any more: a pipe, and a terminal."""
 
 
@@ -31,14 +32,20 @@ def ending_signals() -> tuple[signal.Signals, ...]:
 
 
 @contextlib.contextmanager
-def unread() -> Generator[None]:
-    """Print, unless nobody reads any more: from then on it goes nowhere."""
+def unread(
+    stream: TextIO | None = None, *, errors: Sequence[int] = UNREAD
+) -> Generator[None]:
+    """Print, unless nobody reads `stream` any more: from then on it goes nowhere.
+
+    Without one it is the standard output. `errors` are those that mean so.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno not in _UNREAD:
+        if error.errno not in errors:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        where = (stream or sys.stdout).fileno()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), where)
 
 
 class Terminals:
