@@ -100,7 +100,8 @@ def test_the_oldest_decides_as_the_tests_say(tmp_path: Path) -> None:
         [
             *(oldest(tmp_path).program, "-B", "-m", "pytest", "-q", "-c", settings),
             *("--rootdir=.", "--noconftest", "-p", "no:cacheprovider"),
-            *("--import-mode=importlib", "-W", "error", *passed_over, *DECISIONS),
+            *("-p", "tests.support.profiles", "--import-mode=importlib"),
+            *("-W", "error", *passed_over, *DECISIONS),
         ],
         cwd=ROOT,
         env={
