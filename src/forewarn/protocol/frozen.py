@@ -13,6 +13,7 @@ class before anybody else sees it. Pure.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -45,10 +46,10 @@ else:
 
     def frozen_dataclass(kind: type[T]) -> type[T]:
         has_repr = "__repr__" in vars(kind)
+        # Some Pythons give it to the class with slots, where it keeps `kind` in memory.
+        with contextlib.suppress(AttributeError):
+            del kind.__weakref__
         made = dataclass_with_slots(kind)
-        if "__weakref__" in vars(made) and made.__weakref__.__objclass__ is kind:
-            # Python below 3.14 leaves it; it keeps the class without slots in memory.
-            del made.__weakref__
         # One function for all classes: those that are compiled for each would be a
         # twentieth of an agent's memory.
         made.__setattr__ = _refuse_assignment
