@@ -18,6 +18,7 @@ from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import EventSource, EventType
+from forewarn.protocol.notes import Said
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
 from forewarn.sim import fleets, staged
 from forewarn.sim.recorded import as_older
@@ -122,7 +123,11 @@ class Taped:
             case "approve" if live:
                 world.vm(VM).approve(live[0].event_id)
             case "cancel" if live:
-                world.order(lambda work: verbs.cancel(work, live[0].operation, note=""))
+                world.order(
+                    lambda work: verbs.cancel(
+                        work, live[0].operation, note=Said(text="")
+                    )
+                )
             case "quiet":
                 world.advance(number * SECOND)
             case "wait":

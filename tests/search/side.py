@@ -12,6 +12,7 @@ from forewarn.control.work import Work
 from forewarn.drivers.port import Verdict
 from forewarn.instants import DAY, MINUTE, Micros
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Operation, Verb
 from forewarn.sim.world import CrashError, World
 from forewarn.store.memory import MemoryStore
@@ -206,7 +207,7 @@ class Side:
             return lambda work: outcome.resolve(work, operation, done=done, down=down)
         if what in {"cancel", "cancel all"}:
             name = self.id_of(first) if what == "cancel" else self.request_of(first)
-            return lambda work: verbs.cancel(work, name, note="")
+            return lambda work: verbs.cancel(work, name, note=Said(text=""))
         if what == "disable":
             key = self.model.setting.scopes[first].name
             return lambda work: enabling.disable_if_silent(work, key, silent_since=now)

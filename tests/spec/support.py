@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from forewarn.control import failures, own_view, reports, verbs
+from forewarn.control import failures, verbs
 from forewarn.control.approvals import Approval
 from forewarn.control.policy import Policy
 from forewarn.control.verbs import Wishes
@@ -18,8 +18,10 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.metadata.server import Server
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Operation, Request, Verb
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.reporting import own_view, reports
 from forewarn.sim.world import START, World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -256,7 +258,7 @@ def predict_failure(world: World, host: str, *, notice: str = "7d") -> list[Oper
 
 
 def cancel(world: World, name: str) -> None:
-    world.order(lambda work: verbs.cancel(work, name, note="by hand"))
+    world.order(lambda work: verbs.cancel(work, name, note=Said(text="by hand")))
 
 
 def fail_host(world: World, host: str) -> Operation:

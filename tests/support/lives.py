@@ -28,6 +28,7 @@ from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.blockers import Blocker, NoRoom
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventStatus
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     ENDED_STATES,
     WAITING_STATES,
@@ -315,7 +316,11 @@ class Life(Ordering):
                     )
                 ) or any(isinstance(blocker, NoRoom) for blocker in operation.held_by):
                     # It waits for room for as long as there is none.
-                    self.order(lambda work, n=name: verbs.cancel(work, n, note="end"))
+                    self.order(
+                        lambda work, n=name: verbs.cancel(
+                            work, n, note=Said(text="end")
+                        )
+                    )
             if all(op.state in ENDED_STATES for op in self.mirror.operations.values()):
                 break
             self.advance(12 * HOUR / SECOND)

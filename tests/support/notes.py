@@ -1,6 +1,6 @@
 """Notes as receivers are told them."""
 
-from forewarn.agent.core.model import Note, NoteKind
+from forewarn.agent.core.model import Note, NoteKind, StepState
 from forewarn.agent.sinks.port import Told
 from forewarn.instants import parse_instant
 from forewarn.protocol.notices import Notice
@@ -26,6 +26,7 @@ def told_of(
     *,
     vm: str = "web_0",
     handler: str = "",
+    ended: StepState | None = None,
     notice: Notice | None = REBOOT,
 ) -> Told:
     """Return a note about a reboot, or about no event."""
@@ -35,6 +36,7 @@ def told_of(
         event_id=notice.event_id if notice else "",
         handler=handler,
         detail=detail,
+        ended=ended,
         notice=notice,
     )
     return Told(vm=vm, note=note)

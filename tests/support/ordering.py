@@ -16,6 +16,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.fleet.problems import FleetFileError
 from forewarn.instants import HOUR, SECOND
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     ENDED_STATES,
     Action,
@@ -161,7 +162,9 @@ class Ordering(Witnessed):
         name = self._operation(number)
         if whole and name in self.mirror.operations:
             name = self.mirror.operations[name].request
-        self.order(lambda work: verbs.cancel(work, name, note="changed my mind"))
+        self.order(
+            lambda work: verbs.cancel(work, name, note=Said(text="changed my mind"))
+        )
 
     def resolve(self, number: int, done: bool, down: list[int]) -> None:
         lost = sorted(

@@ -47,5 +47,5 @@ class SafeJsonResponse(JSONResponse):
 
 
 def answer(content: Any, *, status: int = 200) -> JSONResponse:
-    """Return JSON that was made by `control.reports`, unchecked."""
+    """Return JSON that was made by `reporting.reports`, unchecked."""
     return SafeJsonResponse(content, status_code=status)

@@ -10,8 +10,8 @@ from forewarn.admin import limits, period, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import Name
-from forewarn.control import uptime
 from forewarn.fleet.availability import Period
+from forewarn.reporting import uptime
 
 router = APIRouter(tags=["history"])
 

@@ -27,10 +27,12 @@ from forewarn.control import (
     verbs,
 )
 from forewarn.control.idempotency import Once, Result, carry_out
+from forewarn.control.share import aliases_of
 from forewarn.control.work import Who, Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
+from forewarn.protocol.notes import Cancelled
 from forewarn.protocol.operations import Action, Request, Verb
 from forewarn.store.token import Token
 
@@ -56,8 +58,10 @@ class Decision:
         """Carry out the order in a transaction; raises what the verb refuses."""
         rule = DECISIONS[self.name]
         self._judge(work, rule)
-        result = carry_out(work, self.once, lambda work: rule.decide(work, self))
         tenant = self.caller.tenant
+        if tenant:
+            work.called = aliases_of(work.tx, tenant).of
+        result = carry_out(work, self.once, lambda work: rule.decide(work, self))
         if not (tenant and rule.makes_ids):
             return result
         # The real ids are stored with the key.
@@ -183,8 +187,7 @@ def _of_vms(
         body = cast("bodies.OfVms", order.body)
         if order.caller.tenant:
             tenancy.check_vms(work, order.caller.tenant, body.vms, verb)
-        with tenancy.in_own_names(work, order.caller.tenant):
-            return act(work, body.vms, body.wishes(now=work.now)).request_id
+        return act(work, body.vms, body.wishes(now=work.now)).request_id
 
     return decide
 
@@ -240,9 +243,8 @@ def _cancel(work: Work, order: Decision) -> list[str]:
         name = tenancy.check_cancel(work, caller.tenant, body.name)
     else:
         name = sight.real_id(work.tx, body.name)
-    note = f"cancelled by {caller.name}" + (f": {body.reason}" if body.reason else "")
-    with tenancy.in_own_names(work, caller.tenant):
-        cancelled = verbs.cancel(work, name, note=note)
+    note = Cancelled(by=work.who.actor, reason=body.reason)
+    cancelled = verbs.cancel(work, name, note=note)
     return [operation.operation_id for operation in cancelled]
 
 
@@ -250,8 +252,7 @@ def _approve(work: Work, order: Decision) -> str:
     body, caller = cast("bodies.Approve", order.body), order.caller
     if caller.tenant:
         tenancy.check_approval(work, caller.tenant, body.event_id, body.as_vm)
-    with tenancy.in_own_names(work, caller.tenant):
-        return approvals.approve_for(work, body.event_id, as_vm=body.as_vm).event_id
+    return approvals.approve_for(work, body.event_id, as_vm=body.as_vm).event_id
 
 
 def _resolve(work: Work, order: Decision) -> str:

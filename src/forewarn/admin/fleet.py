@@ -18,12 +18,12 @@ from forewarn.admin.context import Desk
 from forewarn.admin.flat import FlatError, FlatObject
 from forewarn.admin.idempotency import Giving
 from forewarn.admin.lists import Name
-from forewarn.control import reports
 from forewarn.control.idempotency import RepeatedError
 from forewarn.fleet import export
 from forewarn.fleet.changes import Action, MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.protocol.errors import BadRequestError
+from forewarn.reporting import reports
 from forewarn.store import kinds
 from forewarn.store.kinds import Query as StoreQuery
 from forewarn.store.port import Reader, Record, every

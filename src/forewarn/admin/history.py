@@ -14,12 +14,13 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import Filters, Name
 from forewarn.admin.selection import Scopes, Wanted
-from forewarn.control import accounts, reports, sight
+from forewarn.control import sight
 from forewarn.control.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
+from forewarn.reporting import accounts, reports
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, Record

@@ -27,6 +27,7 @@ from forewarn.protocol.errors import (
     NotFoundError,
     RefusedError,
 )
+from forewarn.wording import operators
 
 logger = logging.getLogger("forewarn.admin")
 
@@ -121,7 +122,7 @@ def of_error(error: ForewarnError) -> JSONResponse:
         case _:
             kind = Kind.UNAVAILABLE
             logger.warning("an operator was not served: %s", error.message)
-    return problem(kind, error.message, hint=error.hint)
+    return problem(kind, operators.refusal(error), hint=error.hint)
 
 
 def _of_fleet(error: FleetFileError) -> JSONResponse:

@@ -1,6 +1,6 @@
 """What answers look like, for /openapi.json only: nothing is checked by these.
 
-The values come from `control.reports`; a test compares the names.
+The values come from `reporting.reports`; a test compares the names.
 """
 
 from typing import Any

@@ -13,7 +13,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -26,12 +26,14 @@ from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import EventFilters, OperationFilters, check_names
 from forewarn.admin.selection import Scopes, Wanted
-from forewarn.control import reports
+from forewarn.control import sight
 from forewarn.control.desk import OperatorDesk
 from forewarn.control.event_json import event_report
 from forewarn.instants import Micros
+from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import Operation
+from forewarn.reporting import reports
 from forewarn.store.port import Reader
 
 router = APIRouter(tags=["streams"])
@@ -45,10 +47,18 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     **ANY_ERROR,
 }
 
-NOT_BEFORE_IS = "NotBefore is in "
-"""The beginning of the only sentence that changes with time alone."""
+_CHANGE_WITH_TIME = (NotDue, NoticeRuns)
+"""Reasons that look otherwise at each moment although nothing has happened."""
 
-Page = tuple[list[dict[str, Any]], str]
+
+class News(NamedTuple):
+    """An object as it is sent, and the reasons that hold it."""
+
+    body: dict[str, Any]
+    blockers: tuple[AnyBlocker, ...] = ()
+
+
+Page = tuple[list[News], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +66,7 @@ class Subject:
     """What a stream is about: how a page is read, and what changed."""
 
     page: Callable[[Reader, Wanted, str, Micros], Page]
-    changed: Callable[[Reader, Wanted, Operation, Micros], list[dict[str, Any]]]
+    changed: Callable[[Reader, Wanted, Operation, Micros], list[News]]
 
 
 class Watchers:
@@ -183,25 +193,24 @@ class Told:
     def __init__(self, *, repeats: bool) -> None:
         """Remember nothing; with `repeats`, nothing ever."""
         self._repeats = repeats
-        self._last: dict[str, str] = {}
+        self._last: dict[str, tuple[str, tuple[AnyBlocker, ...]]] = {}
 
     def forget(self) -> None:
         """Begin anew."""
         self._last.clear()
 
-    def is_news(self, body: dict[str, Any]) -> bool:
+    def is_news(self, news: News) -> bool:
         """Tell whether the object looks otherwise than it did, time aside."""
         if self._repeats:
             return True
+        body = news.body
         key = str(body.get("EventId") or body["operation"])
-        waits = [
-            each
-            for each in body.get("blocked_by", ())
-            if not each.startswith(NOT_BEFORE_IS)
-        ]
-        text = json.dumps({**body, "blocked_by": waits})
-        is_same = self._last.get(key) == text
-        self._last[key] = text
+        blockers = tuple(
+            each for each in news.blockers if not isinstance(each, _CHANGE_WITH_TIME)
+        )
+        looks = json.dumps({**body, "blocked_by": []}), blockers
+        is_same = self._last.get(key) == looks
+        self._last[key] = looks
         if body.get("removed") or body.get("ended"):
             del self._last[key]
         return not is_same
@@ -300,11 +309,11 @@ async def _texts(
             yield ": still here\n\n"
         for start in range(0, len(ids or ()), limits.PAGE_OBJECTS):
             some = (ids or ())[start : start + limits.PAGE_OBJECTS]
-            for body in await desk.read(
+            for news in await desk.read(
                 lambda reader, some=some: _changed(reader, wanted, subject, some, desk)
             ):
-                if told.is_news(body):
-                    yield _event(body)
+                if told.is_news(news):
+                    yield _event(news.body)
 
 
 async def _everything(
@@ -313,12 +322,12 @@ async def _everything(
     told.forget()
     after = ""
     while True:
-        bodies, after = await desk.read(
+        page, after = await desk.read(
             lambda reader, after=after: subject.page(reader, wanted, after, desk.now())
         )
-        for body in bodies:
-            told.is_news(body)
-            yield _event(body)
+        for news in page:
+            told.is_news(news)
+            yield _event(news.body)
         if not after:
             break
     yield _event({}, name="ready")
@@ -330,9 +339,9 @@ def _changed(
     subject: Subject,
     ids: tuple[str, ...],
     desk: OperatorDesk,
-) -> list[dict[str, Any]]:
+) -> list[News]:
     scopes = Scopes(reader, {})
-    found: list[dict[str, Any]] = []
+    found: list[News] = []
     for operation_id in ids:
         operation = reader.get(Operation, operation_id)
         if operation is not None and selection.is_wanted(operation, wanted, scopes):
@@ -349,25 +358,28 @@ def _operation_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> 
     found, following = selection.operations(
         reader, wanted, after=after, limit=limits.PAGE_OBJECTS
     )
-    return [
-        reports.operation_report(reader, each, now=now) for each in found
-    ], following
+    return [_of_operation(reader, each, now) for each in found], following
+
+
+def _of_operation(reader: Reader, operation: Operation, now: Micros) -> News:
+    blockers = sight.blockers(reader, operation, now=now)
+    return News(reports.operation_body(reader, operation, blockers), blockers)
 
 
 def _event_page(reader: Reader, wanted: Wanted, after: str, _now: Micros) -> Page:
     found, following = selection.events(
         reader, wanted, after=after, limit=limits.PAGE_OBJECTS
     )
-    return [event_report(event) for event in found], following
+    return [News(event_report(event)) for event in found], following
 
 
 def _changed_events(
     reader: Reader, wanted: Wanted, operation: Operation, _now: Micros
-) -> list[dict[str, Any]]:
+) -> list[News]:
     # Who watches must be told of the end too.
     also_ended = replace(wanted, ended=True)
     return [
-        event_report(event)
+        News(event_report(event))
         for event in selection.events_of(reader, operation, also_ended)
     ]
 
@@ -375,7 +387,7 @@ def _changed_events(
 OPERATIONS = Subject(
     page=_operation_page,
     changed=lambda reader, _wanted, operation, now: [
-        reports.operation_report(reader, operation, now=now)
+        _of_operation(reader, operation, now)
     ],
 )
 EVENTS = Subject(page=_event_page, changed=_changed_events)

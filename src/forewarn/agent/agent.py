@@ -288,11 +288,7 @@ def tell(note: Note) -> None:
         kind = note.notice.event_type if note.notice else ""
         subject = " ".join(filter(None, (kind, note.about or note.kind.value)))
     fields = {"event": note.event_id, "handler": note.handler}
-    # `prepare: failed: exit status 1`; without a phase where the journal was lost.
-    is_failure = (
-        note.kind is NoteKind.HANDLER
-        and StepState.FAILED.value in note.detail.split(": ")[:2]
-    )
+    is_failure = note.ended is StepState.FAILED
     logger.log(
         logging.WARNING if is_failure or note.kind in _LOUD else logging.INFO,
         "%s",

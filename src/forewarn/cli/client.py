@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import ssl
 import sys
 import uuid
 from collections.abc import Generator, Iterator, Mapping
@@ -218,15 +219,23 @@ class Client:
             else ("service", "serve")
         )
         hint = f"is it running (`forewarn {how}`), and is FOREWARN_URL right?"
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        causes = list(_causes(error))
+        if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
             hint = "name the authority's certificate in --ca-file or FOREWARN_CA_FILE"
-        elif "Permission denied" in str(error):
+        elif any(isinstance(each, PermissionError) for each in causes):
             hint = "run it as root or as a member of the service's group"
         return CommandError(
             Exit.UNREACHABLE,
             f"the {what} at {self._url} cannot be reached: {error or 'no answer'}",
             hint=hint,
         )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what it was raised from, the latest first."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def part(name: str) -> str:

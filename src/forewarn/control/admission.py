@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.control import release
-from forewarn.control.work import Work, describe
+from forewarn.control.work import Work, task_of
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.ids import place_in, place_of
 from forewarn.instants import Micros
@@ -43,7 +43,7 @@ from forewarn.protocol.operations import (
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.protocol.views import View
 from forewarn.store import sequence
-from forewarn.store.audit import AuditKind, Facts
+from forewarn.store.audit import AuditKind
 
 MAINTENANCE_EVENTS = {
     Action.FREEZE: EventType.FREEZE,
@@ -203,8 +203,7 @@ def _make(
         is_timed=draft.is_timed,
     )
     stored = work.add_operation(planned)
-    said = Facts(text=describe(stored))
-    work.note_operation(AuditKind.OPERATION_PLANNED, stored, said)
+    work.note_operation(AuditKind.OPERATION_PLANNED, stored, task_of(stored))
     return _notice(work, stored, draft, event_ids)
 
 

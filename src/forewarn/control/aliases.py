@@ -26,9 +26,6 @@ _LETTERS: Final = "|".join(
 
 _ID: Final = re.compile(rf"(op|rq|ro)-({_LETTERS})", re.ASCII)
 
-_IN_TEXT: Final = re.compile(rf"(?<![\w-]){_ID.pattern}(?![\w-])", re.ASCII)
-"""An id in a sentence: not a part of a longer name."""
-
 ROUNDS: Final = 10
 """Rounds of the network: the number of NIST SP 800-38G for format-preserving
 encryption (FF1)."""
@@ -62,10 +59,6 @@ class Aliases:
     def real(self, alias: str) -> str:
         """Return the real id of the tenant's alias; another text as it is."""
         return self._permuted(alias, range(ROUNDS - 1, -1, -1))
-
-    def in_text(self, text: str) -> str:
-        """Return a sentence with each real id replaced by its alias."""
-        return _IN_TEXT.sub(lambda match: self.of(match[0]), text)
 
     def of_entry(self, entry_id: str) -> str:
         """Return a digest of a history entry's id that is this tenant's only."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from forewarn.control import downtime, seats
 from forewarn.control.work import Work
 from forewarn.drivers.port import Call, CallVm
+from forewarn.protocol.notes import Hindered
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
     Action,
@@ -16,9 +17,6 @@ from forewarn.protocol.operations import (
     Move,
     Operation,
 )
-
-NOTE_CHARACTERS_MAX = 500
-"""Of a reason that is kept: enough for a message, not for a log."""
 
 
 def current_moves(operation: Operation) -> tuple[Move, ...]:
@@ -67,7 +65,7 @@ def issue(work: Work, operation: Operation, *, attempts: int) -> bool:
                     call_state=CallState.RETRY,
                     attempts=attempts,
                     due_at=work.now + work.policy.retry_delay,
-                    note=blockers[0].sentence()[:NOTE_CHARACTERS_MAX],
+                    note=Hindered(why=blockers[0]),
                 ),
             )
             return False

@@ -12,8 +12,7 @@ from forewarn.control import room
 from forewarn.control.work import Work
 from forewarn.fleet.room import UNLIMITED_PLACES, Room
 from forewarn.problems import listed
-from forewarn.protocol.blockers import AnyBlocker
-from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.blockers import AnyBlocker, HinderedError
 from forewarn.protocol.operations import Request
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, every
@@ -48,11 +47,10 @@ def check_hosts(work: Work, request: Request, hosts: Sequence[str]) -> None:
             return
         reasons[each.host] = blockers[0]
     least = min(fitting or rooms, key=lambda each: (each.used, each.host))
-    why = _sums(least, space)
-    if reasons:
-        why += f"; {reasons[least.host].sentence()}"
-    raise RefusedError(
-        f"none of these {len(hosts)} hosts can be emptied: {why}",
+    because = reasons.get(least.host)
+    raise HinderedError(
+        f"none of these {len(hosts)} hosts can be emptied: {_sums(least, space)}",
+        because=() if because is None else (because,),
         hint="empty one host first, or add one: the hosts of an order are emptied one "
         "after the other",
     )

@@ -32,6 +32,7 @@ from forewarn.drivers.port import (
     Report,
 )
 from forewarn.instants import Micros
+from forewarn.protocol.driver_ends import CallEnd
 from forewarn.protocol.operations import Operation
 from forewarn.store.port import Store
 
@@ -61,8 +62,8 @@ class DriverLink:
         self._checkpoint = checkpoint
         self._answers: deque[Answer] = deque()
         self._reports: deque[Report] = deque()
-        self._unmade: deque[tuple[str, int, str]] = deque()
-        self._unknown: deque[tuple[str, int, str]] = deque()
+        self._unmade: deque[tuple[str, int, CallEnd]] = deque()
+        self._unknown: deque[tuple[str, int, CallEnd]] = deque()
 
     # What follows from a commit
 
@@ -75,9 +76,9 @@ class DriverLink:
             try:
                 self._driver.begin(call, now=now)
             except OutcomeUnknownError as error:
-                self._unknown.append((*name, error.message))
+                self._unknown.append((*name, CallEnd(said=error.message)))
             except DriverError as error:
-                self._unmade.append((*name, error.message))
+                self._unmade.append((*name, CallEnd(said=error.message)))
             self._checkpoint("called")
         for question in effects.questions:
             self._inquirer.ask(question, now=now)
@@ -93,7 +94,7 @@ class DriverLink:
                 f"the call was given to the {operation.driver} driver, and the service "
                 f"was started with the {kind} one"
             )
-            self._lose_sight(operation_id, generation, reason, now)
+            self._lose_sight(operation_id, generation, CallEnd(said=reason), now)
             return
         self._run(
             lambda work: outcome.ask_after(
@@ -132,10 +133,10 @@ class DriverLink:
         return True
 
     def _note_unmade(
-        self, operation_id: str, generation: int, reason: str, now: Micros
+        self, operation_id: str, generation: int, end: CallEnd, now: Micros
     ) -> None:
         self._run(
-            lambda work: outcome.call_not_made(work, operation_id, generation, reason),
+            lambda work: outcome.call_not_made(work, operation_id, generation, end),
             now,
         )
 
@@ -183,7 +184,9 @@ class DriverLink:
             return
         match probe.state:
             case ProbeState.NOT_STARTED if question.is_late:
-                self._unmade.append((*name, "the call timed out unstarted"))
+                self._unmade.append(
+                    (*name, CallEnd(said="the call timed out unstarted"))
+                )
             case ProbeState.NOT_STARTED:
                 self._run(
                     lambda work: outcome.go_on(work, question, is_begun=False), now
@@ -196,22 +199,22 @@ class DriverLink:
                 self._stop(*name, is_late=True, now=now)
             case _:
                 reason = probe.reason or "the driver does not know"
-                self._lose_sight(*name, reason, now)
+                self._lose_sight(*name, CallEnd(said=reason), now)
 
     def _take_stop(self, answer: StopAnswer, now: Micros) -> None:
         """Act on whether a call that timed out was stopped."""
         name = answer.question.operation_id, answer.question.generation
         if answer.is_stopped:
-            self._unmade.append((*name, "the call timed out"))
+            self._unmade.append((*name, CallEnd(said="the call timed out")))
             return
         reason = f"; {answer.reason}" if answer.reason else " and goes on"
-        self._lose_sight(*name, f"the call timed out{reason}", now)
+        self._lose_sight(*name, CallEnd(said=f"the call timed out{reason}"), now)
 
     def _lose_sight(
-        self, operation_id: str, generation: int, reason: str, now: Micros
+        self, operation_id: str, generation: int, end: CallEnd, now: Micros
     ) -> None:
         self._run(
-            lambda work: outcome.lose_sight(work, operation_id, generation, reason),
+            lambda work: outcome.lose_sight(work, operation_id, generation, end),
             now,
         )
 

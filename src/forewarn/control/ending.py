@@ -12,6 +12,7 @@ from forewarn.fleet.model import Vm
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.events import EventStatus, Outcome
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
+from forewarn.protocol.notes import AnyNote, RolloutStopped
 from forewarn.protocol.operations import (
     Action,
     CallState,
@@ -23,7 +24,9 @@ from forewarn.store import kinds
 from forewarn.store.port import every
 
 
-def impact_over(work: Work, operation: Operation, *, note: str = "") -> None:
+def impact_over(
+    work: Work, operation: Operation, *, note: AnyNote | None = None
+) -> None:
     """End the impact; the events stay for the recovery time (clause 4.6)."""
     if operation.action is Action.DELETE or not work.policy.recovery:
         finish(work, operation, note=note)
@@ -45,12 +48,12 @@ def recovered(work: Work, operation_id: str) -> None:
         finish(work, operation)
 
 
-def finish(work: Work, operation: Operation, *, note: str = "") -> None:
+def finish(work: Work, operation: Operation, *, note: AnyNote | None = None) -> None:
     """End a started operation well: its events go, and others may start."""
     _end(work, operation, OperationInput.FINISH, Outcome.COMPLETED, note)
 
 
-def fail(work: Work, operation: Operation, *, note: str) -> None:
+def fail(work: Work, operation: Operation, *, note: AnyNote) -> None:
     """End a started operation badly; a rollout stops with it.
 
     VMs that the failure left down are the caller's business: they get an event
@@ -66,14 +69,14 @@ def fail(work: Work, operation: Operation, *, note: str) -> None:
             cancel(
                 work,
                 sibling,
-                note=f"the rollout stopped because {operation.operation_id} failed",
+                note=RolloutStopped(failed=operation.operation_id),
             )
         # Hosts whose turn had not come are cancelled in steps: there may be many.
         work.take_turn(operation.request)
 
 
 def cancel(
-    work: Work, operation: Operation, *, note: str, by: Actor | None = None
+    work: Work, operation: Operation, *, note: AnyNote, by: Actor | None = None
 ) -> None:
     """End a waiting operation without impact (clause 4.1); `by` ordered it."""
     if by is not None:
@@ -86,7 +89,7 @@ def _end(
     operation: Operation,
     given: OperationInput,
     outcome: Outcome,
-    note: str,
+    note: AnyNote | None,
 ) -> None:
     for event in work.events_of(operation):
         if event.status is EventStatus.SCHEDULED:

@@ -14,6 +14,7 @@ from forewarn.control.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import DURATION_UNKNOWN, EventSource
+from forewarn.protocol.notes import AnyNote, Change, host_changed, vm_changed
 from forewarn.protocol.operations import (
     STARTED_STATES,
     UNSTARTED_STATES,
@@ -59,7 +60,7 @@ def fail_host(work: Work, name: str) -> Operation:
     for operation in operations:
         if ending.is_failure(operation) and operation.target_kind is TargetKind.VM:
             continue
-        _overtake(work, operation.operation_id, here, f"host {name} failed")
+        _overtake(work, operation.operation_id, here, host_changed(Change.FAILED, name))
     return _begin(work, TargetKind.HOST, name, name, vms)
 
 
@@ -80,7 +81,7 @@ def fail_vm(work: Work, name: str) -> Operation:
     ]
     work.secure(leaving.scopes_of_vm(work, vm))
     for operation in operations:
-        _overtake(work, operation.operation_id, {name}, f"vm {name} failed")
+        _overtake(work, operation.operation_id, {name}, vm_changed(Change.FAILED, name))
     return _begin(work, TargetKind.VM, name, vm.host, [work.vm(name)])
 
 
@@ -118,10 +119,12 @@ def restore_host(work: Work, name: str) -> Host:
     for vm in vms:
         current = work.vm(vm.name)
         if current.state is VmState.DOWN and not _own_failure(work, current):
-            leaving.vm_runs_again(work, current, note=f"host {name} was restored")
+            leaving.vm_runs_again(
+                work, current, note=host_changed(Change.RESTORED, name)
+            )
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name)):
         if ending.is_failure(operation) and operation.target_kind is TargetKind.HOST:
-            ending.finish(work, operation, note=f"host {name} was restored")
+            ending.finish(work, operation, note=host_changed(Change.RESTORED, name))
     return restored
 
 
@@ -148,7 +151,7 @@ def _own_failure(work: Work, vm: Vm) -> bool:
     )
 
 
-def _overtake(work: Work, operation_id: str, vms: set[str], note: str) -> None:
+def _overtake(work: Work, operation_id: str, vms: set[str], note: AnyNote) -> None:
     """End an operation that a failure has overtaken; deletions go on."""
     operation = work.operation(operation_id)
     if operation.state in UNSTARTED_STATES:

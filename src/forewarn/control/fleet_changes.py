@@ -43,6 +43,8 @@ from forewarn.fleet.model import (
 )
 from forewarn.fleet.problems import Kind
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.notes import Change as Happened
+from forewarn.protocol.notes import host_changed, vm_changed
 from forewarn.protocol.operations import (
     UNSTARTED_STATES,
 )
@@ -286,7 +288,7 @@ def _close_host(work: Work, host: Host) -> None:
     """End what is open on a host that goes: nobody is on it any more."""
     fleet_conflicts.check_removal(work.tx, host)
     host_lists.complete(work, [host.name])
-    note = f"host {host.name} was removed from the fleet"
+    note = host_changed(Happened.REMOVED, host.name)
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name)):
         if operation.state in UNSTARTED_STATES:
             ending.cancel(work, operation, note=note)
@@ -362,7 +364,7 @@ def _remove_vm(work: Work, before: Vm) -> None:
     current = _current(work, Vm, before.name)
     if current.state is not VmState.DELETED:
         leaving.leave_all(
-            work, current, note=f"vm {current.name} was removed from the fleet"
+            work, current, note=vm_changed(Happened.REMOVED, current.name)
         )
     work.forget_guest(before.name)
     downtime.vanish(work, before.name)

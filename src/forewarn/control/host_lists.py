@@ -63,7 +63,7 @@ def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None
             f"request:{request.request_id}",
             *(f"operation:{operation_id}" for operation_id in ids),
         ),
-        Facts(text=f"{len(hosts)} hosts, at most {request.at_once} at once"),
+        Facts(count=len(hosts), at_once=request.at_once),
     )
     listed = work.tx.replace(
         request, replace(request, unplanned=tuple(zip(ids, hosts, strict=True)))

@@ -21,6 +21,7 @@ from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.lifecycle import EventInput, OperationInput
+from forewarn.protocol.notes import NothingToDo
 from forewarn.protocol.operations import (
     KEEPING_ACTIONS,
     MOVING_ACTIONS,
@@ -29,9 +30,6 @@ from forewarn.protocol.operations import (
     Move,
     Operation,
 )
-
-NO_DRIVER_CALL = "the driver was not called, because there are no VMs: nothing was done"
-"""The note of an operation for which there was nothing to do."""
 
 
 def start(work: Work, operation: Operation) -> None:
@@ -51,7 +49,7 @@ def start(work: Work, operation: Operation) -> None:
     if started.action is Action.NONE:
         work.save_operation(started, replace(started, due_at=0))
     elif not started.moves:
-        ending.impact_over(work, started, note=NO_DRIVER_CALL)
+        ending.impact_over(work, started, note=NothingToDo())
     else:
         calls.issue_first(work, started)
 
@@ -68,7 +66,7 @@ def call_done(
     operation = take_done(work, operation, moves, paused=paused)
     operation = work.save_operation(
         operation,
-        replace(operation, call_state=CallState.NONE, attempts=0, note=""),
+        replace(operation, call_state=CallState.NONE, attempts=0, note=None),
     )
     if calls.current_moves(operation):
         calls.issue(work, operation, attempts=1)

@@ -14,6 +14,7 @@ from forewarn.control.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.lifecycle import EventInput
+from forewarn.protocol.notes import AnyNote, Change, vm_changed
 from forewarn.protocol.operations import (
     WAITING_STATES,
     Action,
@@ -77,7 +78,12 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
         if not operation.is_host_bound:
             work.save_operation(operation, replace(operation, host=host.name))
         elif operation.host == old_host:
-            leave(work, operation, vm.name, note=f"vm {vm.name} left {old_host}")
+            leave(
+                work,
+                operation,
+                vm.name,
+                note=vm_changed(Change.LEFT, vm.name, host=old_host),
+            )
     work.free([vm.scope])
     work.free_vms([vm.name])
     work.free_room()
@@ -96,9 +102,9 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
     return seated
 
 
-def vm_runs_again(work: Work, vm: Vm, *, note: str = "") -> Vm:
+def vm_runs_again(work: Work, vm: Vm, *, note: AnyNote | None = None) -> Vm:
     """Note that a VM that was down runs; its failure events let go of it (5.5)."""
-    note = note or f"vm {vm.name} runs again"
+    note = note or vm_changed(Change.RUNS_AGAIN, vm.name)
     running = work.save_vm(vm, replace(vm, state=VmState.RUNNING))
     downtime.runs_again(work, running)
     work.note(AuditKind.VM_RUNS_AGAIN, (f"vm:{vm.name}", f"scope:{vm.scope}"))
@@ -108,7 +114,7 @@ def vm_runs_again(work: Work, vm: Vm, *, note: str = "") -> Vm:
     return work.vm(vm.name)
 
 
-def leave_failures(work: Work, vm: Vm, *, note: str) -> None:
+def leave_failures(work: Work, vm: Vm, *, note: AnyNote) -> None:
     """Take a VM out of the failures that it is named by."""
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
         if ending.is_failure(operation):
@@ -117,7 +123,7 @@ def leave_failures(work: Work, vm: Vm, *, note: str) -> None:
 
 def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
     """Make a VM a tombstone: it is served nothing and leaves all operations."""
-    leave_all(work, vm, besides=besides, note=f"vm {vm.name} was deleted")
+    leave_all(work, vm, besides=besides, note=vm_changed(Change.DELETED, vm.name))
     current = work.vm(vm.name)
     work.save_vm(current, replace(current, state=VmState.DELETED, moving_to=""))
     work.forget_guest(vm.name)
@@ -137,14 +143,14 @@ def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
     work.free_room()
 
 
-def leave_all(work: Work, vm: Vm, *, besides: str = "", note: str) -> None:
+def leave_all(work: Work, vm: Vm, *, besides: str = "", note: AnyNote) -> None:
     """Take a VM out of every open operation, `besides` excepted."""
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
         if operation.operation_id != besides:
             leave(work, operation, vm.name, note=note)
 
 
-def leave(work: Work, operation: Operation, vm: str, *, note: str) -> None:
+def leave(work: Work, operation: Operation, vm: str, *, note: AnyNote) -> None:
     """Take one VM out of an operation and its events."""
     for event in work.events_of(operation):
         if event.names(vm):

@@ -26,22 +26,11 @@ from forewarn.protocol.blockers import (
     NotDue,
     NoticeRuns,
     OutcomeUnknown,
+    Redacted,
     StillDown,
     VmBusy,
     VmDown,
 )
-
-ELSEWHERE = "another tenant has not approved"
-HELD = "the platform holds it back for now"
-OWN_DOMAIN = "another fault domain of scope {} is down"
-NO_ROOM = "the platform has no place for vm {} at present"
-RETRIES = "the platform did not succeed and tries again"
-UNKNOWN = "the platform does not know yet whether it was done"
-DOWN = "what it runs on is down"
-
-_OF_OTHERS = (ELSEWHERE, HELD, RETRIES, UNKNOWN, DOWN)
-"""What names nothing, in the order in which it is told. The order of what it stands
-for would tell how the names of others sort."""
 
 
 def for_tenant(
@@ -50,11 +39,7 @@ def for_tenant(
     """Return the reasons as the owner of `scopes` and `vms` may know them."""
     told = [_one(blocker, scopes, vms) for blocker in blockers]
     # Its own first, and each once: how many others there are is nobody's business.
-    told.sort(
-        key=lambda blocker: _rank(
-            blocker.text if isinstance(blocker, ByPlatform) else None
-        )
-    )
+    told.sort(key=_rank)
     return tuple(dict.fromkeys(told))
 
 
@@ -75,17 +60,20 @@ def actor_for(actor: Actor, tenant: str, *, had_vm: Callable[[str], bool]) -> Ac
     return actor if actor.kind in _PUBLIC else PLATFORM
 
 
-def _rank(text: str | None) -> int:
-    """Return where a sentence of the platform stands among all; None: one as it is."""
-    if text is None:
+_ORDER = tuple(Redacted)
+
+
+def _rank(blocker: AnyBlocker) -> int:
+    """Return where a reason stands among all: those that name the tenant's first."""
+    if not isinstance(blocker, ByPlatform):
         return -1
-    return _OF_OTHERS.index(text) + 1 if text in _OF_OTHERS else 0
+    return 0 if blocker.name else _ORDER.index(blocker.what)
 
 
 def _one(
     blocker: AnyBlocker, scopes: Collection[str], vms: Collection[str]
 ) -> AnyBlocker:
-    text = HELD
+    what, name = Redacted.HELD, ""
     match blocker:
         case NotDue() | NoticeRuns() | ByPlatform():
             return blocker
@@ -96,17 +84,17 @@ def _one(
         case VmBusy() if blocker.vm in vms:
             return blocker
         case NotApproved() | BatchWaits():
-            text = ELSEWHERE
+            what = Redacted.ELSEWHERE
         case FaultDomainDown() if blocker.scope in scopes:
-            text = OWN_DOMAIN.format(blocker.scope)
+            what, name = Redacted.OWN_DOMAIN, blocker.scope
         case NoRoom() if blocker.vm in vms:
-            text = NO_ROOM.format(blocker.vm)
+            what, name = Redacted.NO_ROOM, blocker.vm
         case DriverRetry():
-            text = RETRIES
+            what = Redacted.RETRIES
         case OutcomeUnknown() | DriverAsked():
-            text = UNKNOWN
+            what = Redacted.UNKNOWN
         case VmDown() | StillDown():
-            text = DOWN
+            what = Redacted.DOWN
         case _:
             pass
-    return ByPlatform(text=text)
+    return ByPlatform(what=what, name=name)

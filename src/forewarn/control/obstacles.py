@@ -20,6 +20,7 @@ from forewarn.protocol.blockers import (
     VmBusy,
     VmDown,
 )
+from forewarn.protocol.driver_ends import CallEnd
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     ASKED_STATES,
@@ -87,7 +88,9 @@ def why_waiting(
     if operation.call_state in ASKED_STATES:
         return (DriverAsked(generation=operation.generation),)
     if operation.call_state is CallState.UNKNOWN:
-        return (OutcomeUnknown(operation=operation.operation_id, note=operation.note),)
+        return (
+            OutcomeUnknown(operation=operation.operation_id, end=_end_of(operation)),
+        )
     return ()
 
 
@@ -99,8 +102,13 @@ def _why_retry(
     is_moving = operation.action in MOVING_ACTIONS
     if is_moving and not all(move.to_host or move.done for move in operation.moves):
         no_room = room.find_places(reader, operation).blockers
-        return (*no_room, DriverRetry(remaining=remaining, note=""))
-    return (DriverRetry(remaining=remaining, note=operation.note),)
+        return (*no_room, DriverRetry(remaining=remaining, end=None))
+    return (DriverRetry(remaining=remaining, end=_end_of(operation)),)
+
+
+def _end_of(operation: Operation) -> CallEnd:
+    """Return how the last call ended."""
+    return operation.note if isinstance(operation.note, CallEnd) else CallEnd()
 
 
 def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:

@@ -7,7 +7,7 @@ and VMs that are down get a failure event of their own. What nobody knows waits
 for an operator: it is never done again by itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from forewarn.control import calls, downtime, ending, failures, impact, leaving, room
@@ -22,7 +22,14 @@ from forewarn.drivers.port import (
 )
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.problems import listed
+from forewarn.protocol.driver_ends import (
+    SAID_CHARACTERS_MAX,
+    CallEnd,
+    Contradiction,
+    VmEnd,
+)
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.notes import AnyNote, DriverGaveUp, OperatorSaysFailed
 from forewarn.protocol.operations import (
     ASKED_STATES,
     KEEPING_ACTIONS,
@@ -39,8 +46,6 @@ _AWAITED = frozenset(
 )
 """States of a call whose end has not been taken over."""
 
-_REFUTED = "the driver reported success, but "
-
 NAMED_MAX = 3
 """VMs that are named with what became of them, where a call did not do all."""
 
@@ -54,22 +59,17 @@ def take_report(
         return
     work.secure(operation.scopes)
     moves = calls.current_moves(operation)
-    results = [
-        _judged(work, operation, move, report.result_of(move.vm), observed)
+    ends = [
+        _end_of(work, operation, move, report.result_of(move.vm), observed)
         for move in moves
     ]
-    by_verdict = {
-        verdict: tuple(
-            move
-            for move, result in zip(moves, results, strict=True)
-            if result.verdict is verdict
-        )
-        for verdict in VmVerdict
-    }
-    done, unknown = by_verdict[VmVerdict.DONE], by_verdict[VmVerdict.UNKNOWN]
+    left = {end.vm: end for end in ends if end is not None}
+    done = tuple(move for move in moves if move.vm not in left)
+    failed = [end for end in left.values() if not end.is_unknown]
+    unknown = len(left) > len(failed)
     paused = dict(report.paused)
     if len(done) == len(moves):
-        said = report.reason[: calls.NOTE_CHARACTERS_MAX]
+        said = report.reason[:SAID_CHARACTERS_MAX]
         work.note_operation(AuditKind.DRIVER_DONE, operation, Facts(text=said))
         impact.call_done(work, operation, paused=paused)
         failures.fail_after_call(work, _on_down_hosts(work, done))
@@ -79,20 +79,19 @@ def take_report(
         operation = impact.take_done(work, operation, done, paused=paused)
         failures.fail_after_call(work, _on_down_hosts(work, done))
         operation = work.operation(operation.operation_id)
-    reason = _reason(report, results, is_partial=bool(done or unknown))
+    end = _call_end(report, left, of=len(moves), is_partial=bool(done) or unknown)
     down = _down(operation, report, observed)
     if unknown:
-        _keep_failed(work, operation, by_verdict[VmVerdict.FAILED], down)
-        lose_sight(work, report.operation_id, report.generation, reason)
+        _keep_failed(work, operation, {each.vm for each in failed}, down)
+        lose_sight(work, report.operation_id, report.generation, end)
         return
-    _call_failed(work, operation, reason, down, observed)
+    _call_failed(work, operation, end, down, observed)
 
 
 def _keep_failed(
-    work: Work, operation: Operation, failed: Sequence[Move], down: Sequence[str]
+    work: Work, operation: Operation, names: Collection[str], down: Sequence[str]
 ) -> None:
     """Keep for which VMs a call has failed, until an operator says what others did."""
-    names = {move.vm for move in failed}
     moves = tuple(
         replace(
             move,
@@ -105,46 +104,47 @@ def _keep_failed(
         work.save_operation(operation, replace(operation, moves=moves))
 
 
-def _judged(
+def _end_of(
     work: Work,
     operation: Operation,
     move: Move,
     result: VmResult,
     observed: Mapping[str, Observation],
-) -> VmResult:
-    """Return what to believe of one VM: no success that was seen to be none."""
+) -> VmEnd | None:
+    """Return what became of a VM; None: it is done, and nothing was seen to deny it."""
     if result.verdict is not VmVerdict.DONE:
-        return result
+        return VmEnd(
+            vm=move.vm,
+            is_unknown=result.verdict is VmVerdict.UNKNOWN,
+            said=result.note[:SAID_CHARACTERS_MAX],
+        )
     wrong = _contradictions(work, operation, move, result, observed)
-    if not wrong:
-        return result
-    note = _REFUTED + "; ".join(wrong)
-    return replace(result, verdict=VmVerdict.FAILED, note=note)
+    return VmEnd(vm=move.vm, wrong=wrong) if wrong else None
 
 
-def _reason(report: Report, results: Sequence[VmResult], *, is_partial: bool) -> str:
+def _call_end(
+    report: Report, left: Mapping[str, VmEnd], *, of: int, is_partial: bool
+) -> CallEnd:
     """Return why a call has not succeeded as a whole."""
-    refuted = [result.note for result in results if result.note != report.reason]
     if not is_partial and not report.results:
-        told = [note.removeprefix(_REFUTED) for note in refuted]
         if report.verdict is Verdict.DONE:
-            return _REFUTED + "; ".join(told)
-        return report.reason or "the driver gave no reason"
-    left = [result for result in results if result.verdict is not VmVerdict.DONE]
-    named = "; ".join(
-        f"vm {each.vm}: {each.note or each.verdict.value}" for each in left[:NAMED_MAX]
+            wrong = tuple(each for end in left.values() for each in end.wrong)
+            return CallEnd(wrong=wrong)
+        return CallEnd(said=report.reason[:SAID_CHARACTERS_MAX])
+    return CallEnd(
+        vms=tuple(left.values())[:NAMED_MAX],
+        more=max(0, len(left) - NAMED_MAX),
+        of=of if is_partial else 0,
+        done=of - len(left),
     )
-    more = f"; and {len(left) - NAMED_MAX} more" if len(left) > NAMED_MAX else ""
-    count = f"{len(results) - len(left)} of {len(results)} VMs are done; "
-    return (count if is_partial else "") + named + more
 
 
-def call_not_made(work: Work, operation_id: str, generation: int, reason: str) -> None:
+def call_not_made(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
     """Note that the driver could not even be asked."""
     operation = _current(work, operation_id, generation)
     if operation is not None:
         work.secure(operation.scopes)
-        _call_failed(work, operation, reason, (), {})
+        _call_failed(work, operation, end, (), {})
 
 
 def ask_after(work: Work, operation_id: str, generation: int, *, is_late: bool) -> None:
@@ -201,12 +201,12 @@ def go_on(work: Work, question: ProbeQuestion, *, is_begun: bool) -> None:
         work.call(calls.call_of(issued))
 
 
-def lose_sight(work: Work, operation_id: str, generation: int, reason: str) -> None:
+def lose_sight(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
     """Note that nobody knows what became of a call: an operator must say."""
     operation = _current(work, operation_id, generation)
     if operation is not None and operation.call_state is not CallState.UNKNOWN:
         work.note_operation(
-            AuditKind.DRIVER_OUTCOME_UNKNOWN, operation, Facts(text=reason)
+            AuditKind.DRIVER_OUTCOME_UNKNOWN, operation, Facts(note=end)
         )
         work.save_operation(
             operation,
@@ -214,7 +214,7 @@ def lose_sight(work: Work, operation_id: str, generation: int, reason: str) -> N
                 operation,
                 call_state=CallState.UNKNOWN,
                 due_at=0,
-                note=reason[: calls.NOTE_CHARACTERS_MAX],
+                note=end,
             ),
         )
 
@@ -231,6 +231,7 @@ def call_again(work: Work, operation_id: str) -> None:
         return
     # The last call that was made has left these down.
     current = work.operation(operation_id)
+    assert current.note is not None, "it says what is in the way"
     down = downtime.left_down(work, current)
     _give_up(work, current, current.note, down)
 
@@ -267,7 +268,7 @@ def resolve(
         _resolved_as_done(work, operation, known_down)
     else:
         down = tuple(dict.fromkeys((*down, *known_down)))
-        _give_up(work, operation, "an operator says that it failed", down)
+        _give_up(work, operation, OperatorSaysFailed(), down)
     return work.operation(operation_id)
 
 
@@ -286,10 +287,7 @@ def _resolved_as_done(
     failures.fail_after_call(work, _on_down_hosts(work, done))
     if failed:
         current = work.operation(operation.operation_id)
-        reason = (
-            f"it failed for {listed(failed)}; an operator says that the rest is done"
-        )
-        _call_failed(work, current, reason, known_down, {})
+        _call_failed(work, current, CallEnd(failed_vms=failed), known_down, {})
 
 
 def _current(work: Work, operation_id: str, generation: int) -> Operation | None:
@@ -311,9 +309,9 @@ def _contradictions(
     move: Move,
     result: VmResult,
     observed: Mapping[str, Observation],
-) -> list[str]:
+) -> tuple[Contradiction, ...]:
     """Return what was seen, or is reported, that a success cannot leave behind."""
-    wrong: list[str] = []
+    wrong: list[Contradiction] = []
     seen = observed.get(move.vm, Observation())
     host = seen.host or result.host or None
     gone = operation.action is Action.DELETE
@@ -324,10 +322,12 @@ def _contradictions(
         and not is_stranded
         and not _was_down(work, operation, move)
     ):
-        wrong.append(f"vm {move.vm} {'runs' if gone else 'does not run'}")
+        wrong.append(Contradiction(vm=move.vm, runs=gone))
     if move.to_host and host not in {None, move.to_host}:
-        wrong.append(f"vm {move.vm} is on {host}, not on {move.to_host}")
-    return wrong
+        wrong.append(
+            Contradiction(vm=move.vm, host=host or "", wanted_host=move.to_host)
+        )
+    return tuple(wrong)
 
 
 def _was_down(work: Work, operation: Operation, move: Move) -> bool:
@@ -357,12 +357,11 @@ def _down(
 def _call_failed(
     work: Work,
     operation: Operation,
-    reason: str,
+    end: CallEnd,
     down: tuple[str, ...],
     observed: Mapping[str, Observation],
 ) -> None:
-    note = reason[: calls.NOTE_CHARACTERS_MAX]
-    work.note_operation(AuditKind.DRIVER_FAILED, operation, Facts(text=note))
+    work.note_operation(AuditKind.DRIVER_FAILED, operation, Facts(note=end))
     for move in calls.current_moves(operation):
         vm = work.tx.get(Vm, move.vm)
         if vm is not None and vm.name not in down:
@@ -375,7 +374,7 @@ def _call_failed(
                 operation,
                 call_state=CallState.RETRY,
                 due_at=work.now + work.policy.retry_delay,
-                note=note,
+                note=end,
             ),
         )
         return
@@ -383,8 +382,8 @@ def _call_failed(
         _settle_where_seen(work, operation, move, observed)
     current = work.operation(operation.operation_id)
     stranded = _on_down_hosts(work, calls.current_moves(current))
-    often = "once" if operation.attempts == 1 else f"{operation.attempts} times"
-    _give_up(work, current, f"the driver failed {often}: {note}", (*down, *stranded))
+    note = DriverGaveUp(attempts=operation.attempts, end=end)
+    _give_up(work, current, note, (*down, *stranded))
 
 
 def _is_seen_stranded(
@@ -429,7 +428,7 @@ def _settle_where_seen(
 
 
 def _give_up(
-    work: Work, operation: Operation, note: str, down: tuple[str, ...]
+    work: Work, operation: Operation, note: AnyNote, down: tuple[str, ...]
 ) -> None:
     ending.fail(work, operation, note=note)
     failures.fail_after_call(work, down)

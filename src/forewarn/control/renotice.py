@@ -10,8 +10,10 @@ from forewarn.control import admission, ending, obstacles, release
 from forewarn.control.admission import Draft
 from forewarn.control.work import Work
 from forewarn.fleet.model import Vm
-from forewarn.instants import Micros, describe_duration
+from forewarn.instants import Micros
+from forewarn.protocol.blockers import bounded
 from forewarn.protocol.events import Event
+from forewarn.protocol.notes import AnnouncedAgain
 from forewarn.protocol.operations import Operation, OperationState, Verb
 
 
@@ -24,10 +26,7 @@ def notice_anew(work: Work, operation: Operation) -> Operation | None:
     if not events:
         return None
     work.secure(operation.scopes)
-    reasons = "; ".join(
-        blocker.sentence()
-        for blocker in obstacles.why_waiting(work.tx, operation, now=work.now)
-    )
+    reasons = obstacles.why_waiting(work.tx, operation, now=work.now)
     pattern = events[0]
     request = work.request(operation.request)
     draft = Draft(
@@ -48,12 +47,14 @@ def notice_anew(work: Work, operation: Operation) -> Operation | None:
         is_timed=operation.is_timed,
     )
     made = admission.admit(work, request, [draft])[0]
-    held = describe_duration(work.now - operation.not_before)
     ending.cancel(
         work,
         work.operation(operation.operation_id),
-        note=f"held for {held} after NotBefore ({reasons}); noticed anew as "
-        f"{made.operation_id}",
+        note=AnnouncedAgain(
+            held=work.now - operation.not_before,
+            reasons=bounded(reasons),
+            successor=made.operation_id,
+        ),
     )
     return made
 

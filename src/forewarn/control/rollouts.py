@@ -16,6 +16,7 @@ from forewarn.fleet.model import Vm
 from forewarn.instants import HOUR, Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.events import EventSource
+from forewarn.protocol.notes import AnyNote, RolloutStopped
 from forewarn.protocol.operations import (
     Operation,
     OperationState,
@@ -58,8 +59,7 @@ def go_on(work: Work, request_id: str) -> bool:
     """
     request = work.request(request_id)
     if request.state is not RequestState.OPEN:
-        note = "the rollout has stopped"
-        if cancel_planned(work, request, note=note):
+        if cancel_planned(work, request, note=RolloutStopped()):
             work.take_turn(request_id)
         return False
     if not request.at_once or request.in_flight >= request.at_once:
@@ -172,7 +172,7 @@ def waited_long(work: Work, operation_id: str) -> None:
 
 
 def cancel_planned(
-    work: Work, request: Request, *, note: str, by: Actor | None = None
+    work: Work, request: Request, *, note: AnyNote, by: Actor | None = None
 ) -> list[Operation]:
     """Cancel some of the hosts whose turn has not come; the rest follows in steps."""
     found = work.tx.select(

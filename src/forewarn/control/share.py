@@ -232,7 +232,7 @@ class Share:
             moves=moves,
             scopes=scopes,
             description=own[0].description if own else "",
-            note=operation.note if is_ours else "",
+            note=operation.note if is_ours else None,
             cancelled_by=by if is_ours else None,
             held_by=(),
             left_vms=tuple(

@@ -4,8 +4,7 @@ Each check is made in the order's own transaction, before the verb. What the ten
 cannot see is refused in the words that are used for what does not exist.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, cast
 
 from forewarn.control.share import aliases_of
@@ -54,23 +53,6 @@ def check_cancel(work: Work, tenant: str, name: str) -> str:
             hint="only who ordered it can take it back: ask the operator",
         )
     return own.real(name)
-
-
-@contextmanager
-def in_own_names(work: Work, tenant: str) -> Generator[None]:
-    """Name operations by the tenant's aliases in what a verb refuses.
-
-    For an operator, whose tenant is empty, refusals stay as they are.
-    """
-    try:
-        yield
-    except RefusedError as error:
-        if tenant:
-            aliases = aliases_of(work.tx, tenant)
-            error.message = aliases.in_text(error.message)
-            error.hint = aliases.in_text(error.hint)
-            error.args = (error.message,)
-        raise
 
 
 def in_own_ids(work: Work, tenant: str, made: Any) -> Any:

@@ -12,11 +12,11 @@ import re
 
 from forewarn.control.work import Work, need
 from forewarn.fleet.model import Tenant
-from forewarn.instants import DAY, HOUR, Micros, describe_duration
+from forewarn.instants import DAY, HOUR, Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.frozen import changed
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind, Facts
+from forewarn.store.audit import AuditKind, Facts, TokenMade
 from forewarn.store.port import Reader, every
 from forewarn.store.token import Token
 
@@ -146,10 +146,8 @@ def create(
             is_unauthenticated=is_unauthenticated,
         )
     )
-    rights = "may only read" if read_only else "may order"
-    span = "does not expire" if lifetime is None else describe_duration(lifetime)
-    said = Facts(text=f"{name}; {rights}; {span}")
-    work.note(AuditKind.TOKEN_CREATED, _subjects(token), said)
+    made = TokenMade(name=name, read_only=read_only, lifetime=lifetime)
+    work.note(AuditKind.TOKEN_CREATED, _subjects(token), Facts(token=made))
     return token
 
 

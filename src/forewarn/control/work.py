@@ -29,6 +29,7 @@ from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.events import Event, Outcome
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
+from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.operations import (
     UNSTARTED_STATES,
     Action,
@@ -36,9 +37,8 @@ from forewarn.protocol.operations import (
     Request,
     Verb,
 )
-from forewarn.protocol.verbs import describe_work
 from forewarn.store import kinds
-from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts
+from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts, Task
 from forewarn.store.port import Reader, Record, Transaction, every
 from forewarn.store.token import Token
 
@@ -127,6 +127,8 @@ class Work:
         self.next_key = next_key
         self._span_id = span_id
         self.notice_left, self.not_before = notice_left, not_before
+        self.called: Callable[[str], str] = str
+        """What the caller calls an operation or a request, by its id."""
         self.rooms = Rooms()
         self._changed: dict[str, None] = {}
         self._touched: dict[str, None] = {}
@@ -222,12 +224,17 @@ class Work:
         return self.tx.replace(old, new)
 
     def step(
-        self, operation: Operation, given: OperationInput, *, note: str = ""
+        self,
+        operation: Operation,
+        given: OperationInput,
+        *,
+        note: AnyNote | None = None,
     ) -> Operation:
         """Take an operation a step through the table, with its line of the trail."""
         stepped = lifecycle.step_operation(operation, given, now=self.now, note=note)
         kind = AuditKind(f"operation {stepped.state.value.lower()}")
-        self.note_operation(kind, stepped, Facts(text=note or describe(stepped)))
+        facts = Facts(note=note) if note else task_of(stepped)
+        self.note_operation(kind, stepped, facts)
         return self.save_operation(operation, stepped)
 
     def step_request(self, request: Request, given: RequestInput) -> Request:
@@ -483,18 +490,23 @@ def subjects_of(operation: Operation) -> tuple[str, ...]:
     )
 
 
-def describe(operation: Operation) -> str:
-    """Return an operation in few words: `reboot of host h1`."""
-    return describe_work(
-        operation.verb, operation.action, operation.target_kind, operation.target
+def task_of(operation: Operation) -> Facts:
+    """Return what the history says of a step that was due: what is done to what."""
+    return Facts(
+        task=Task(
+            verb=operation.verb,
+            action=operation.action,
+            target_kind=operation.target_kind,
+            target=operation.target,
+        )
     )
 
 
-def way_out(operation: Operation) -> str:
+def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:
     """Return what somebody can do whom an open operation is in the way of."""
     if operation.state not in UNSTARTED_STATES:
         return "wait until it has ended"
     # A prediction has an operation for each VM: its request is the whole.
     predicted = operation.verb is Verb.PREDICT_FAILURE
     whole = operation.request if predicted else operation.operation_id
-    return f"wait for it, or `forewarn cancel {whole}`"
+    return f"wait for it, or `forewarn cancel {called(whole)}`"

@@ -11,6 +11,7 @@ from forewarn.metadata import answers
 from forewarn.metadata.http import Response, build
 from forewarn.protocol import own_events
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.wording import vms
 
 PATH = ("metadata", "forewarn", "events")
 
@@ -36,4 +37,4 @@ def answer(told: OwnEvents | None) -> Response:
     """Return the answer; None: the VM is gone."""
     if told is None:
         return answers.NOT_FOUND
-    return build(200, own_events.render(told))
+    return build(200, vms.render(told))

@@ -1,19 +1,22 @@
-"""Why an operation has not started: each reason as a value and a sentence.
+"""Why an operation has not started: each reason as a value.
 
-A blocker is decided, stored, counted and redacted as a value. Its sentence is
-rendered for people and never read back. Pure.
+A blocker is decided, stored, counted and redacted as a value. Sentences are rendered
+of it where it is shown. Pure.
 """
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Union, get_args
 
-from forewarn.instants import Micros, describe_duration
+from forewarn.instants import Micros
+from forewarn.protocol.driver_ends import CallEnd
+from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.places import NoPlace
-from forewarn.protocol.verbs import Action, TargetKind, Verb, describe_work
+from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 NAMED_MAX = 3
 """Maximum causes named per fault domain, and blockers stored per kind. A rollout
@@ -33,10 +36,6 @@ class Blocker:
         """Return the scope, VM or host that the reason concerns; empty: no one alone."""
         return str(getattr(self, self.about_field)) if self.about_field else ""
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        raise NotImplementedError
-
 
 @frozen_dataclass
 class NotApproved(Blocker):
@@ -47,15 +46,6 @@ class NotApproved(Blocker):
     scope: str
     listens: bool
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        if self.listens:
-            return f"tenant {self.tenant} has not approved (scope {self.scope})"
-        return (
-            f"tenant {self.tenant} does not listen (scope {self.scope} has not "
-            "asked for events), so its event waits for NotBefore"
-        )
-
 
 @frozen_dataclass
 class NotDue(Blocker):
@@ -64,10 +54,6 @@ class NotDue(Blocker):
     kind: ClassVar[str] = "not before"
     remaining: Micros
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return f"NotBefore is in {describe_duration(self.remaining)}"
-
 
 @frozen_dataclass
 class NoticeRuns(Blocker):
@@ -75,13 +61,6 @@ class NoticeRuns(Blocker):
 
     kind: ClassVar[str] = "notice"
     remaining: Micros
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return (
-            "the clock was set forward during the notice, which ends in "
-            f"{describe_duration(self.remaining)}"
-        )
 
 
 @frozen_dataclass
@@ -92,13 +71,6 @@ class BatchWaits(Blocker):
     tenant: str
     scope: str
     target: str
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return (
-            f"tenant {self.tenant} has not approved the deletion of vm {self.target} "
-            f"(scope {self.scope}), which was ordered together with this one"
-        )
 
 
 @frozen_dataclass
@@ -111,15 +83,6 @@ class Cause:
     action: Action = Action.NONE
     target_kind: TargetKind = TargetKind.VM
     target: str = ""
-
-    def sentence(self) -> str:
-        """Return the cause for a person."""
-        if not self.operation:
-            return "it is down"
-        if self.verb is Verb.FAIL:
-            return f"{self.target_kind.value} {self.target} failed"
-        work = describe_work(self.verb, self.action, self.target_kind, self.target)
-        return f"{self.operation} has started: {work}"
 
 
 @frozen_dataclass
@@ -135,16 +98,6 @@ class FaultDomainDown(Blocker):
     more: int = 0
     """Number of causes that are not named."""
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        named = [cause.sentence() for cause in self.causes]
-        if self.more:
-            named.append(f"{self.more} more")
-        return (
-            f"scope {self.scope} has fault domain {self.fault_domain} down because "
-            + " and ".join(named)
-        )
-
 
 @frozen_dataclass
 class MigrationUnderWay(Blocker):
@@ -154,13 +107,6 @@ class MigrationUnderWay(Blocker):
     about_field: ClassVar[str] = "scope"
     scope: str
     operation: str
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return (
-            f"scope {self.scope} has a live migration under way ({self.operation}), "
-            "and only one at a time is allowed"
-        )
 
 
 @frozen_dataclass
@@ -172,10 +118,6 @@ class VmBusy(Blocker):
     vm: str
     operation: str
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return f"vm {self.vm} is in the hands of operation {self.operation}"
-
 
 @frozen_dataclass
 class VmDown(Blocker):
@@ -184,10 +126,6 @@ class VmDown(Blocker):
     kind: ClassVar[str] = "vm down"
     about_field: ClassVar[str] = "vm"
     vm: str
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return f"vm {self.vm} is down, and its host with it"
 
 
 @frozen_dataclass
@@ -199,10 +137,6 @@ class NoRoom(Blocker):
     vm: str
     why: NoPlace
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return self.why.sentence(self.vm)
-
 
 @frozen_dataclass
 class DriverRetry(Blocker):
@@ -210,15 +144,8 @@ class DriverRetry(Blocker):
 
     kind: ClassVar[str] = "driver retry"
     remaining: Micros
-    note: str
-    """What the driver said; empty: it was not called, since a VM has no place."""
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        pause = describe_duration(self.remaining)
-        if not self.note:
-            return f"places are looked for again in {pause}"
-        return f"the driver failed ({self.note}) and is called again in {pause}"
+    end: CallEnd | None
+    """How the last call ended; None: it was not called, since a VM has no place."""
 
 
 @frozen_dataclass
@@ -228,13 +155,6 @@ class DriverAsked(Blocker):
     kind: ClassVar[str] = "driver asked"
     generation: int
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return (
-            f"the driver was asked what became of call {self.generation}, and has not "
-            "answered yet"
-        )
-
 
 @frozen_dataclass
 class OutcomeUnknown(Blocker):
@@ -242,14 +162,7 @@ class OutcomeUnknown(Blocker):
 
     kind: ClassVar[str] = "driver unknown"
     operation: str
-    note: str
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return (
-            f"nobody knows whether the driver did it ({self.note}): look at the VMs, "
-            f"then say `forewarn resolve {self.operation} done` or `failed`"
-        )
+    end: CallEnd
 
 
 @frozen_dataclass
@@ -259,13 +172,6 @@ class StillDown(Blocker):
     kind: ClassVar[str] = "still down"
     target_kind: str
     target: str
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return (
-            f"{self.target_kind} {self.target} is down until "
-            f"`forewarn restore {self.target}`"
-        )
 
 
 @frozen_dataclass
@@ -282,14 +188,6 @@ class NotItsTurn(Blocker):
     in_flight: int
     at_once: int
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return (
-            f"it waits for its turn: host {self.position} of {self.hosts} of rollout "
-            f"{self.request}, with {self.in_flight} in flight and at most "
-            f"{self.at_once} at once"
-        )
-
 
 @frozen_dataclass
 class ScopeInUse(Blocker):
@@ -302,14 +200,6 @@ class ScopeInUse(Blocker):
     operation: str = ""
     """One that announced it, or works on it; empty: a VM is down by itself."""
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        by = f" by {self.operation}" if self.operation else ""
-        return (
-            f"fault domain {self.fault_domain} of scope {self.scope} is announced, in "
-            f"maintenance or down{by}, and only one at a time is allowed"
-        )
-
 
 @frozen_dataclass
 class ScopeReserved(Blocker):
@@ -319,13 +209,6 @@ class ScopeReserved(Blocker):
     about_field: ClassVar[str] = "scope"
     scope: str
     operation: str
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return (
-            f"operation {self.operation} has waited longer and comes first in scope "
-            f"{self.scope}"
-        )
 
 
 @frozen_dataclass
@@ -341,15 +224,6 @@ class HostInUse(Blocker):
     arriving: str = ""
     """The VM that is on its way there. Without an operation or VM, the host is down."""
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        if self.verb is not None:
-            work = f"{self.operation} ({self.verb.value})"
-            return f"host {self.host} has {work} under way"
-        if self.arriving:
-            return f"vm {self.arriving} is on its way to host {self.host}"
-        return f"host {self.host} is down"
-
 
 @frozen_dataclass
 class More(Blocker):
@@ -360,9 +234,24 @@ class More(Blocker):
     """Kind of the reasons."""
     count: int
 
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return f"{self.count} more of this kind ({self.of})"
+
+class Redacted(enum.Enum):
+    """What a tenant may know of a reason that names others.
+
+    In the order in which a tenant is told. The order of what they stand for would
+    tell how the names of others sort.
+    """
+
+    OWN_DOMAIN = "own domain"
+    """Another fault domain of the tenant's own scope is down."""
+    NO_ROOM = "no room"
+    """There is no place for the tenant's own VM."""
+    ELSEWHERE = "elsewhere"
+    """Another tenant has not approved."""
+    HELD = "held"
+    RETRIES = "retries"
+    UNKNOWN = "unknown"
+    DOWN = "down"
 
 
 @frozen_dataclass
@@ -370,11 +259,9 @@ class ByPlatform(Blocker):
     """A reason that is redacted for a tenant: made when it is read, never stored."""
 
     kind: ClassVar[str] = "platform"
-    text: str
-
-    def sentence(self) -> str:
-        """Return the reason for a person."""
-        return self.text
+    what: Redacted
+    name: str = ""
+    """The tenant's own scope or VM that it concerns, if it concerns one."""
 
 
 AnyBlocker = Union[
@@ -399,6 +286,18 @@ AnyBlocker = Union[
     ByPlatform,
 ]
 """Every class of blocker: a store writes each with its `kind`."""
+
+
+class HinderedError(RefusedError):
+    """An order cannot be carried out for reasons that are values (`blockers`)."""
+
+    def __init__(
+        self, message: str, *, because: tuple[AnyBlocker, ...] = (), hint: str = ""
+    ) -> None:
+        """Say what is wrong; the sentences of `because` complete the message."""
+        super().__init__(message, hint=hint)
+        self.because = because
+
 
 GUARD_KINDS = frozenset(
     kind.kind

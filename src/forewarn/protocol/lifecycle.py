@@ -20,6 +20,7 @@ from forewarn.protocol.actors import Actor
 from forewarn.protocol.errors import IllegalTransitionError
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.frozen import changed
+from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.operations import (
     Operation,
     OperationState,
@@ -194,9 +195,13 @@ def step_event(
 
 
 def step_operation(
-    operation: Operation, given: OperationInput, *, now: Micros, note: str = ""
+    operation: Operation,
+    given: OperationInput,
+    *,
+    now: Micros,
+    note: AnyNote | None = None,
 ) -> Operation:
-    """Return the operation after `given`; `note` says why, for people."""
+    """Return the operation after `given`; `note` says why."""
     state = look_up(OPERATION_STEPS, operation.state, given)
     changed = replace(
         operation, state=state, note=note or operation.note, held_by=(), waits_for=()

@@ -13,6 +13,7 @@ from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 MOVING_ACTIONS = frozenset({Action.LIVE_MIGRATE, Action.REDEPLOY})
@@ -133,8 +134,8 @@ class Operation:
     started_at: Micros = 0
     impact_ended_at: Micros = 0
     ended_at: Micros = 0
-    note: str = ""
-    """Why it ended or what it met, in a sentence."""
+    note: AnyNote | None = None
+    """Why it ended, or what it met."""
     left_vms: tuple[str, ...] = ()
     """VMs that were part of it and left: its history is theirs, too."""
     cancelled_by: Actor | None = None

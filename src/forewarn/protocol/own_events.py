@@ -2,16 +2,14 @@
 
 For each event of its document, what it still waits for; for what ended lately, how
 it ended and how long the VM was down. Nothing here names a host, another tenant or
-an operation; another VM is named only if the document names it. Values and their
-JSON; pure.
+an operation; another VM is named only if the document names it. Values; pure.
 """
 
 from __future__ import annotations
 
 import enum
-import json
 
-from forewarn.instants import SECOND, Micros, format_http_date
+from forewarn.instants import Micros
 from forewarn.protocol.events import EventStatus, EventType, Outcome
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -38,16 +36,52 @@ class WaitsFor(enum.Enum):
     RECOVERY = "Recovery"
 
 
+class Wait(enum.Enum):
+    """One kind of thing that an event waits for, as a VM may know it."""
+
+    OWN_APPROVAL = enum.auto()
+    OTHER_VM = enum.auto()
+    OTHER_SCOPE = enum.auto()
+    OTHER_TENANT = enum.auto()
+    NOT_BEFORE = enum.auto()
+    OWN_GUARD = enum.auto()
+    """The guard, for the VM's own scope."""
+    GUARD = enum.auto()
+    """The guard, for others that are concerned."""
+    ROOM = enum.auto()
+    DRIVER_BUSY = enum.auto()
+    """The driver is still at something before it."""
+    DRIVER_AT_WORK = enum.auto()
+    OPERATOR = enum.auto()
+    RECOVERY = enum.auto()
+
+    @property
+    def waits_for(self) -> WaitsFor:
+        """Return what programs read."""
+        return _WAITS_FOR.get(self) or WaitsFor[self.name]
+
+
+_WAITS_FOR = {
+    Wait.OWN_GUARD: WaitsFor.GUARD,
+    Wait.DRIVER_BUSY: WaitsFor.DRIVER,
+    Wait.DRIVER_AT_WORK: WaitsFor.DRIVER,
+}
+
+
 @frozen_dataclass
 class Waiting:
     """One thing that an event waits for."""
 
-    waits_for: WaitsFor
-    sentence: str
+    what: Wait
     at: Micros = 0
     """When it is over by itself; 0: that is not known."""
     vms: tuple[str, ...] = ()
     """Wire names of the VMs of another event in the document."""
+
+    @property
+    def waits_for(self) -> WaitsFor:
+        """Return what programs read."""
+        return self.what.waits_for
 
 
 @frozen_dataclass
@@ -85,43 +119,3 @@ class OwnEvents:
     live: tuple[OwnEvent, ...]
     ended: tuple[EndedEvent, ...]
     """The latest first."""
-
-
-def render(told: OwnEvents) -> bytes:
-    """Return the answer's body."""
-    body = {
-        "Events": [_live(event) for event in told.live],
-        "Ended": [_ended(event) for event in told.ended],
-    }
-    return json.dumps(body, separators=(",", ":")).encode("ascii")
-
-
-def _live(event: OwnEvent) -> dict[str, object]:
-    return {
-        "EventId": event.event_id,
-        "EventType": event.event_type.value,
-        "EventStatus": event.status.value,
-        "Affected": event.is_affected,
-        "Approved": event.is_approved,
-        "WaitsFor": [_waiting(each) for each in event.waiting],
-    }
-
-
-def _waiting(waiting: Waiting) -> dict[str, object]:
-    members: dict[str, object] = {"For": waiting.waits_for.value}
-    if waiting.at:
-        members["At"] = format_http_date(waiting.at)
-    if waiting.vms:
-        members["Resources"] = list(waiting.vms)
-    return members | {"Sentence": waiting.sentence}
-
-
-def _ended(event: EndedEvent) -> dict[str, object]:
-    return {
-        "EventId": event.event_id,
-        "EventType": event.event_type.value,
-        "Outcome": event.outcome.value,
-        "EndedAt": format_http_date(event.ended_at),
-        "DownSeconds": event.down // SECOND,
-        "AtMost": not event.is_exact,
-    }

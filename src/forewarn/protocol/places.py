@@ -1,9 +1,9 @@
-"""Why hosts cannot take a VM: values that a store keeps, and their sentence. Pure."""
+"""Why hosts cannot take a VM: values that a store keeps. Pure."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -23,15 +23,6 @@ class Unfit(enum.Enum):
     """It is in another zone than the VM's scale set has there."""
 
 
-_SAID = {
-    Unfit.DOWN: "down",
-    Unfit.BUSY: "under maintenance, or soon to be",
-    Unfit.FULL: "full",
-    Unfit.DOMAIN: "holding another fault domain of its scope",
-    Unfit.ZONE: "in another zone than its scale set's VMs there",
-}
-
-
 @frozen_dataclass
 class UnfitHosts:
     """Hosts that cannot take a VM for one reason."""
@@ -41,12 +32,6 @@ class UnfitHosts:
     """Names of the first `HOSTS_NAMED_MAX`."""
     more: int = 0
     """How many there are besides."""
-
-    def sentence(self) -> str:
-        """Return a part of a sentence: `full: h1, h2 and 12 more`."""
-        names = ", ".join(self.hosts)
-        more = f" and {self.more} more" if self.more else ""
-        return f"{_SAID[self.why]}: {names}{more}"
 
 
 def unfit_hosts(found: Mapping[Unfit, Sequence[str]]) -> tuple[UnfitHosts, ...]:
@@ -73,19 +58,3 @@ class NoPlace:
     """All hosts that are not named are full, down or under maintenance."""
     looked_at_most: int = 0
     """Only so many hosts, those with most room, were looked at; 0: all that have any."""
-
-    def sentence(self, vm: str) -> str:
-        """Return the reason for a person."""
-        return f"there is no place for {vm}: {'; '.join(self._parts())}"
-
-    def _parts(self) -> Iterable[str]:
-        if self.on_host:
-            yield f"it is on {self.on_host}"
-        for each in self.unfit:
-            yield each.sentence()
-        if not self.unfit:
-            yield "there are no other hosts"
-        if self.others_are_full:
-            yield "full, down or under maintenance: all others"
-        elif self.looked_at_most:
-            yield f"not looked at: hosts with less room than these {self.looked_at_most}"

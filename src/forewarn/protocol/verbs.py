@@ -43,14 +43,3 @@ class TargetKind(enum.Enum):
 
     HOST = "host"
     VM = "vm"
-
-
-def describe_work(
-    verb: Verb, action: Action, target_kind: TargetKind, target: str
-) -> str:
-    """Return an operation in few words: `reboot of host h1`."""
-    text = verb.value
-    if action.value not in {text, "none", "delete"}:
-        text = f"{text} ({action.value})"
-    # A tenant is not told the host's name.
-    return f"{text} of {target_kind.value} {target}".rstrip()

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from forewarn.clock import Clock
-from forewarn.control import own_view, reports
 from forewarn.control.desk import Health
 from forewarn.control.idempotency import Once
 from forewarn.control.work import Who, Work
@@ -18,6 +17,7 @@ from forewarn.instants import Micros
 from forewarn.metadata import desk as metadata
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.reporting import own_view, reports
 from forewarn.service.fleets import Fleets
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner

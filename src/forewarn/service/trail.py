@@ -11,10 +11,10 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from forewarn.control.wording import detail_of
 from forewarn.protocol.operations import Operation
 from forewarn.service.observed import Change
 from forewarn.store.audit import AuditEntry, AuditKind
+from forewarn.wording.operators import detail_of
 
 logger = logging.getLogger("forewarn.trail")
 

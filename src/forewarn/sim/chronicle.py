@@ -7,31 +7,50 @@ stood then, and what happened in one transaction can be told together.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from forewarn.control import obstacles
-from forewarn.control.wording import detail_of, moved
-from forewarn.control.work import describe
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event, EventStatus
-from forewarn.protocol.operations import Operation
+from forewarn.protocol.operations import Operation, OperationState, RequestState, Verb
 from forewarn.sim import moments
 from forewarn.sim.names import Names
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
+from forewarn.wording import operators
 
-_UNTOLD = frozenset(
-    {
-        AuditKind.OPERATION_PLANNED,
-        AuditKind.HOSTS_PLANNED,
-        AuditKind.REQUEST_CLOSED,
-        AuditKind.FLEET_APPLIED,
-    }
-    | {
-        AuditKind(f"{kind} {done}")
-        for kind in ("tenant", "scope", "host", "vm")
-        for done in ("add", "change", "remove")
-    }
-)
+_PLANNED = frozenset({AuditKind.OPERATION_PLANNED, AuditKind.HOSTS_PLANNED})
+
+_UNTOLD = _PLANNED | {
+    AuditKind.REQUEST_CLOSED,
+    AuditKind.FLEET_APPLIED,
+    *(
+        AuditKind[f"{kind}_{done}"]
+        for kind in ("TENANT", "SCOPE", "HOST", "VM")
+        for done in ("ADD", "CHANGE", "REMOVE")
+    ),
+}
 """Steps that another line tells of already."""
+
+_ORDERED = frozenset(AuditKind[f"{verb.name}_ORDERED"] for verb in Verb)
+
+_ENDS = {
+    AuditKind.OPERATION_DONE: OperationState.DONE,
+    AuditKind.OPERATION_CANCELLED: OperationState.CANCELLED,
+    AuditKind.OPERATION_FAILED: OperationState.FAILED,
+}
+
+_STEPS = frozenset(_ENDS) | {
+    AuditKind.OPERATION_NOTICED,
+    AuditKind.OPERATION_READY,
+    AuditKind.OPERATION_HELD,
+    AuditKind.OPERATION_IMPACTING,
+    AuditKind.OPERATION_RECOVERING,
+}
+
+_STATUSES = {
+    AuditKind.EVENT_SCHEDULED: EventStatus.SCHEDULED,
+    AuditKind.EVENT_STARTED: EventStatus.STARTED,
+    AuditKind.EVENT_REMOVED: EventStatus.REMOVED,
+}
 
 
 class Chronicle:
@@ -72,61 +91,60 @@ class Chronicle:
             self._names.meet(event.event_id)
 
     def _lines(self, reader: Reader, entry: AuditEntry, now: Micros) -> Iterator[str]:
-        kind, _, step = entry.what.partition(" ")
         if entry.kind in _UNTOLD:
             return
-        if step == "ordered":
+        if entry.kind in _ORDERED:
             yield from self._ordered(entry)
-        elif kind == "request":
-            yield f"{self._name(entry, 'request')} {step.capitalize()}"
-        elif kind == "operation" and step != "resolved":
-            operation = reader.get(Operation, _subject(entry, "operation"))
-            assert operation is not None, entry
-            yield from self._operation(reader, entry, operation, step, now)
-        elif kind == "event":
-            yield from self._event(reader, entry, step)
+        elif entry.kind is AuditKind.REQUEST_CANCELLED:
+            yield f"{self._name(entry, 'request')} {RequestState.CANCELLED.value}"
+        elif entry.kind is AuditKind.REQUEST_STOPPED:
+            yield f"{self._name(entry, 'request')} {RequestState.STOPPED.value}"
+        elif entry.kind in _STATUSES:
+            yield from self._event(reader, entry)
         else:
-            yield from self._other(entry)
+            yield from self._operation(reader, entry, now)
 
     def _ordered(self, entry: AuditEntry) -> Iterator[str]:
         operations = [
             self._names.meet(identifier)
             for planned in self._entries
-            if planned.kind in {AuditKind.OPERATION_PLANNED, AuditKind.HOSTS_PLANNED}
+            if planned.kind in _PLANNED
             for identifier in _subjects(planned, "operation")
         ]
         if len(operations) > 1:
             yield f"{self._name(entry, 'request')} {entry.what}: {', '.join(operations)}"
 
     def _operation(
-        self,
-        reader: Reader,
-        entry: AuditEntry,
-        operation: Operation,
-        step: str,
-        now: Micros,
+        self, reader: Reader, entry: AuditEntry, now: Micros
     ) -> Iterator[str]:
+        if entry.kind not in _STEPS:
+            yield from self._other(entry)
+            return
+        operation = reader.get(Operation, _subject(entry, "operation"))
+        assert operation is not None, entry
         name = self._names.meet(operation.operation_id)
         at_once = self._has(operation, AuditKind.OPERATION_NOTICED)
         starts = self._has(operation, AuditKind.OPERATION_IMPACTING)
-        if step == "noticed":
-            what = describe(operation)
-            if starts:
-                yield f"{name} Impacting at once: {what}"
-            else:
-                yield f"{name} Noticed: {what}, from {moments.told(operation.not_before)}"
-        elif step == "ready" and not starts:
-            blockers = obstacles.why_waiting(reader, operation, now=now)
-            reasons = [f"  {blocker.sentence()}" for blocker in blockers]
-            yield "\n".join([f"{name} Ready, but held:", *reasons])
-        elif step == "impacting" and not at_once:
-            yield f"{name} Impacting"
-        elif step == "recovering":
-            yield f"{name} Recovering until {moments.told(operation.due_at)}"
-        elif step in {"done", "cancelled", "failed"}:
-            told = detail_of(entry)
-            why = "" if told == describe(operation) else f": {told}"
-            yield f"{name} {step.capitalize()}{why}"
+        match entry.kind:
+            case AuditKind.OPERATION_NOTICED if starts:
+                yield f"{name} Impacting at once: {operators.task(operation)}"
+            case AuditKind.OPERATION_NOTICED:
+                when = moments.told(operation.not_before)
+                yield f"{name} Noticed: {operators.task(operation)}, from {when}"
+            case AuditKind.OPERATION_READY if not starts:
+                blockers = obstacles.why_waiting(reader, operation, now=now)
+                reasons = [f"  {each}" for each in operators.reasons(blockers)]
+                yield "\n".join([f"{name} Ready, but held:", *reasons])
+            case AuditKind.OPERATION_IMPACTING if not at_once:
+                yield f"{name} Impacting"
+            case AuditKind.OPERATION_RECOVERING:
+                yield f"{name} Recovering until {moments.told(operation.due_at)}"
+            case _ if entry.kind in _ENDS:
+                told = operators.note(entry.facts.note)
+                why = f": {told}" if told else ""
+                yield f"{name} {_ENDS[entry.kind].value}{why}"
+            case _:
+                pass
 
     def _has(self, operation: Operation, kind: AuditKind) -> bool:
         """Tell whether this transaction took the operation through a step."""
@@ -135,23 +153,23 @@ class Chronicle:
             for entry in self._entries
         )
 
-    def _event(self, reader: Reader, entry: AuditEntry, step: str) -> Iterator[str]:
-        name = self._name(entry, "event")
-        if step == "approved":
-            yield f"{name} approved {detail_of(entry)}"
-        elif step == "shrunk":
-            yield f"{name} no longer names {_subject(entry, 'vm')}"
-        else:
-            event = reader.get(Event, _subject(entry, "event"))
-            assert event is not None, entry
-            if not is_heard(reader, event):
-                status = EventStatus(step.capitalize())
-                yield f"{name} {summary(event, status)} (nobody of {event.scope} listens)"
+    def _event(self, reader: Reader, entry: AuditEntry) -> Iterator[str]:
+        event = reader.get(Event, _subject(entry, "event"))
+        assert event is not None, entry
+        if not is_heard(reader, event):
+            told = summary(event, _STATUSES[entry.kind])
+            name = self._name(entry, "event")
+            yield f"{name} {told} (nobody of {event.scope} listens)"
 
     def _other(self, entry: AuditEntry) -> Iterator[str]:
         subject = entry.subjects[0].partition(":")[2]
-        told = detail_of(entry)
+        told = operators.detail_of(entry)
         match entry.kind:
+            case AuditKind.EVENT_APPROVED:
+                yield f"{self._name(entry, 'event')} approved {told}"
+            case AuditKind.EVENT_SHRUNK:
+                name = self._name(entry, "event")
+                yield f"{name} no longer names {_subject(entry, 'vm')}"
             case AuditKind.DRIVER_DONE:
                 yield f"driver: {self._name(entry, 'operation')} is done"
             case (
@@ -159,8 +177,7 @@ class Chronicle:
                 | AuditKind.DRIVER_OUTCOME_UNKNOWN
                 | AuditKind.OPERATION_RESOLVED
             ):
-                what = entry.what.partition(" ")[2]
-                yield f"{self._name(entry, 'operation')} {what}: {told}"
+                yield f"{self._name(entry, 'operation')} {_step(entry.kind)}: {told}"
             case AuditKind.SCOPE_ENABLED:
                 facts = entry.facts
                 yield f"{facts.enabling} enabled, by the first request of vm {facts.vm}"
@@ -168,10 +185,10 @@ class Chronicle:
                 yield f"{entry.facts.enabling} disabled"
             case AuditKind.VM_MOVED:
                 for move in entry.facts.moves:
-                    yield f"{move.vm} moved {moved(move)}"
+                    yield f"{move.vm} moved {operators.moved(move)}"
             case _:
                 detail = f": {told}" if told else ""
-                yield f"{subject} {entry.what.partition(' ')[2]}{detail}"
+                yield f"{subject} {_step(entry.kind)}{detail}"
 
     def _name(self, entry: AuditEntry, kind: str) -> str:
         return self._names.meet(_subject(entry, kind))
@@ -193,6 +210,11 @@ def summary(event: Event, status: EventStatus) -> str:
 def _entries_behind(reader: Reader, last: str) -> Iterable[AuditEntry]:
     """Yield what was written after the entry with the key `last`."""
     return reader.select(kinds.ALL_AUDIT, after=last, limit=1_000_000)
+
+
+def _step(kind: AuditKind) -> str:
+    """Return what happened, without what it happened to: `moved`."""
+    return " ".join(kind.name.lower().split("_")[1:])
 
 
 def _subjects(entry: AuditEntry, kind: str) -> Iterator[str]:

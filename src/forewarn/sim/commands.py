@@ -5,13 +5,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from forewarn.control import reports, uptime
-from forewarn.control.wording import detail_of
-from forewarn.control.work import describe
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.operations import Action
+from forewarn.reporting import reports, uptime
 from forewarn.service.options import OPTIONS
 from forewarn.sim import fleet_text, moments
 from forewarn.sim.orders import ORDERS, order
@@ -21,6 +19,7 @@ from forewarn.sim.words import Words
 from forewarn.sim.world import NEWEST, START, Answer
 from forewarn.store import kinds
 from forewarn.store.port import Store, every
+from forewarn.wording.operators import detail_of, note, task
 
 PLACES = ("committed", "published", "called")
 """Where the plane can crash; `plane` says what each place leaves undone."""
@@ -214,9 +213,10 @@ def operations(story: Story, words: Words) -> None:
     for operation in sorted(
         found, key=lambda each: story.names.place(each.operation_id)
     ):
-        note = f" ({operation.note})" if operation.note else ""
-        what = describe(operation)
-        story.say(f"{operation.operation_id} {what}: {operation.state.value}{note}")
+        said = note(operation.note)
+        why = f" ({said})" if said else ""
+        what = task(operation)
+        story.say(f"{operation.operation_id} {what}: {operation.state.value}{why}")
 
 
 def vms(story: Story, words: Words) -> None:

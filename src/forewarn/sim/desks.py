@@ -8,7 +8,7 @@ is in memory. Nothing here decides anything.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.control import fleet_changes, own_view, reports
+from forewarn.control import fleet_changes
 from forewarn.control.approvals import Approval
 from forewarn.control.desk import Health
 from forewarn.control.idempotency import Once
@@ -18,6 +18,7 @@ from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.reporting import own_view, reports
 from forewarn.service.watching import Watchers
 from forewarn.sim.engine import Engine
 from forewarn.sim.withheld import Withheld

@@ -8,12 +8,13 @@ from typing import TypeAlias
 from forewarn.control import approvals, failures, outcome, verbs
 from forewarn.control.work import Work
 from forewarn.fleet.model import Host
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Verb
 from forewarn.sim.story import Story
 from forewarn.sim.words import Words
 
 Decide: TypeAlias = Callable[[Work], object]
-BY_HAND = "cancelled by an operator"
+BY_HAND = Said(text="cancelled by an operator")
 
 
 def order(story: Story, words: Words) -> None:

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from forewarn.admin import shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Actor, Desk
-from forewarn.control import reports
 from forewarn.control.work import Who, need
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.instants import MINUTE, Micros, format_instant
@@ -22,6 +21,7 @@ from forewarn.metadata.server import Address
 from forewarn.protocol.errors import BadRequestError, NotFoundError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
+from forewarn.reporting import reports
 from forewarn.service.parts import url
 from forewarn.sim import bodies
 from forewarn.sim.faults.problems import FaultError

@@ -21,6 +21,7 @@ from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import DURATION_UNKNOWN, EventSource, EventType
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     WAITING_STATES,
     Action,
@@ -152,7 +153,7 @@ def move(work: Work, name: str, stop: Stop) -> Operation:
     """
     operation = work.operation(name)
     if stop is Stop.CANCELLED:
-        verbs.cancel(work, name, note="cancelled by hand")
+        verbs.cancel(work, name, note=Said(text="cancelled by hand"))
         return work.operation(name)
     if stop is Stop.STARTED and operation.state not in WAITING_STATES:
         raise RefusedError(

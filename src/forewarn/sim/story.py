@@ -23,6 +23,7 @@ from forewarn.sim.watching import Audience
 from forewarn.sim.world import START, CrashError, World
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
+from forewarn.wording import operators
 
 ASKS_EVERY = HOUR
 """How often who listens asks although nothing has changed: it stays enabled."""
@@ -131,7 +132,7 @@ class Story:
             if isinstance(error, TranscriptError):
                 raise
             hint = f" ({error.hint})" if error.hint else ""
-            self.say(f"refused: {error.message}{hint}")
+            self.say(f"refused: {operators.refusal(error)}{hint}")
 
     def run_until(self, target: Micros) -> None:
         """Let time pass; who listens goes on asking."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from forewarn.clock import VirtualClock
-from forewarn.control import own_view, reports
 from forewarn.control.approvals import Approval
 from forewarn.control.policy import Policy
 from forewarn.control.work import need
@@ -29,6 +28,7 @@ from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.waiting import Wait
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
+from forewarn.reporting import own_view, reports
 from forewarn.sim.engine import CrashError, Engine
 from forewarn.store import kinds
 from forewarn.store.port import Store, every

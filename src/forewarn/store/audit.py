@@ -7,6 +7,8 @@ from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import Outcome
+from forewarn.protocol.notes import AnyNote
+from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 
 class AuditKind(enum.Enum):
@@ -86,11 +88,36 @@ class VmMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What an operation does, and to what."""
+
+    verb: Verb
+    action: Action
+    target_kind: TargetKind
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenMade:
+    """A token as it was made."""
+
+    name: str
+    read_only: bool
+    lifetime: Micros | None = None
+    """None: it does not expire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What an entry says beyond its kind and subjects; most of it is empty."""
 
     text: str = ""
     """Free text for operators: of a driver, of a fleet file, of an older version."""
+    note: AnyNote | None = None
+    """Why an operation took the step, or what a driver's call met."""
+    task: Task | None = None
+    """The operation that took a step for no other reason than that it was due."""
+    token: TokenMade | None = None
     by: Actor | None = None
     """Who approved."""
     outcome: Outcome | None = None
@@ -103,7 +130,9 @@ class Facts:
     enabling: str = ""
     """Which views were enabled or disabled together."""
     count: int = 0
-    """Number of silent views, or of messages that were given up."""
+    """Number of silent views, of messages that were given up, or of planned hosts."""
+    at_once: int = 0
+    """How many of the planned hosts may be announced or worked on at once."""
     cause: str = ""
     """Why messages were given up: a text of the service."""
     is_done: bool = False

@@ -196,6 +196,8 @@ def column_for(hint: Any) -> Column:
             return _choice(cast("type[enum.Enum]", kind), nullable=True)
         case (type() as item, types.EllipsisType()) if dataclasses.is_dataclass(item):
             return Column((str,), _dump_of(item), _list_of(_object_of(item)))
+        case (*_, types.NoneType) if is_union(hint):
+            return _value(hint, nullable=True)
         case (union, types.EllipsisType()) if is_union(union):
             shape = shape_of(union)
 

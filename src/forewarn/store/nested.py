@@ -32,11 +32,10 @@ def shape_of(hint: Any) -> Shape:
     if dataclasses.is_dataclass(hint):
         return _object(cast("type[Any]", hint))
     if is_union(hint):
-        members = typing.get_args(hint)
-        if types.NoneType in members:
-            [only] = (each for each in members if each is not types.NoneType)
-            return shape_of(only)
-        return _union(members)
+        members = tuple(
+            each for each in typing.get_args(hint) if each is not types.NoneType
+        )
+        return shape_of(members[0]) if len(members) == 1 else _union(members)
     match typing.get_origin(hint), typing.get_args(hint):
         case (type() as origin, (item, types.EllipsisType())) if origin is tuple:
             return _list(shape_of(item))

@@ -16,6 +16,7 @@ from forewarn.service.listening import StartError
 from forewarn.testing.channel_verbs import VERBS, Worlds
 from forewarn.testing.kit.telling import NotSeenError
 from forewarn.testing.messages import Message, MessageError
+from forewarn.wording import operators
 
 logger = logging.getLogger("forewarn.testing.channel")
 
@@ -42,7 +43,7 @@ def answer(worlds: Worlds, line: str) -> dict[str, Any]:
         number = message.id
         found: dict[str, Any] = {"ok": True, **_carry_out(worlds, message)}
     except ForewarnError as error:
-        found = {"ok": False, "kind": _kind(error), "error": error.message}
+        found = {"ok": False, "kind": _kind(error), "error": operators.refusal(error)}
         if error.hint:
             found["hint"] = error.hint
     except OSError as error:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import own_view
+from forewarn.reporting import own_view
 from tests.unit.admin.tenants import FLEET, Shared
 
 BEFORE = '[[scope]]\nname = "hidden-db"\ntenant = "hidden-bank"'

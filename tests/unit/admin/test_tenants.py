@@ -14,6 +14,14 @@ from forewarn.admin.app import create_app
 from forewarn.admin.selection import Wanted
 from forewarn.admin.tokens import parse_tokens
 from forewarn.control.share import Share
+from forewarn.instants import MINUTE
+from forewarn.protocol.blockers import (
+    AnyBlocker,
+    ByPlatform,
+    NotDue,
+    NoticeRuns,
+    Redacted,
+)
 from forewarn.store import kinds
 from forewarn.store.token import Token
 from tests.unit.admin.tenants import SECRETS, UNKNOWN, Shared, paths, without
@@ -376,16 +384,27 @@ def test_a_stream_shows_only_the_tenants_own_and_ends_with_the_token(
 
 def test_what_others_do_is_not_told_again(shared: Shared) -> None:
     told = watch.Told(repeats=False)
-    body = {
-        "operation": "op-1",
-        "blocked_by": ["NotBefore is in 14 min"],
-        "ended": None,
-    }
-    later = {**body, "blocked_by": ["NotBefore is in 13 min"]}
-    assert told.is_news(body)
+    before = _waiting("NotBefore is in 14 min", NotDue(remaining=14 * MINUTE))
+    later = _waiting("NotBefore is in 13 min", NotDue(remaining=13 * MINUTE))
+    assert told.is_news(before)
     assert not told.is_news(later)
-    assert told.is_news({**later, "state": "Ready"})
-    assert watch.Told(repeats=True).is_news(body)
+    assert told.is_news(later._replace(body={**later.body, "state": "Ready"}))
+    assert told.is_news(
+        _waiting("so says the platform", ByPlatform(what=Redacted.DOWN))
+    )
+    assert watch.Told(repeats=True).is_news(before)
+
+
+def test_notice_that_runs_on_is_not_told_again(shared: Shared) -> None:
+    del shared
+    told = watch.Told(repeats=False)
+    assert told.is_news(_waiting("ends in 2 min", NoticeRuns(remaining=2 * MINUTE)))
+    assert not told.is_news(_waiting("ends in 1 min", NoticeRuns(remaining=MINUTE)))
+
+
+def _waiting(sentence: str, blocker: AnyBlocker) -> watch.News:
+    body = {"operation": "op-1", "blocked_by": [sentence], "ended": None}
+    return watch.News(body, (blocker,))
 
 
 def test_tokens_of_the_store_are_good_beside_a_file(shared: Shared) -> None:

@@ -158,20 +158,30 @@ def test_a_clock_that_is_set_back_is_noticed_though_nothing_comes_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "detail", "level"),
+    ("kind", "ended", "level"),
     [
-        (NoteKind.HANDLER, "prepare: done: failed over", "INFO"),
-        (NoteKind.HANDLER, "prepare: failed: exit status 1", "WARNING"),
-        (NoteKind.HANDLER, "failed: exit status 1", "WARNING"),
-        (NoteKind.WITHHELD, "drain failed", "WARNING"),
-        (NoteKind.SEEN, "", "INFO"),
+        (NoteKind.HANDLER, StepState.DONE, "INFO"),
+        (NoteKind.HANDLER, StepState.FAILED, "WARNING"),
+        (NoteKind.WITHHELD, None, "WARNING"),
+        (NoteKind.SEEN, None, "INFO"),
     ],
 )
 def test_what_fails_is_told_loudly(
-    kind: NoteKind, detail: str, level: str, caplog: pytest.LogCaptureFixture
+    kind: NoteKind,
+    ended: StepState | None,
+    level: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level("INFO"):
-        tell(Note(at=START, kind=kind, handler="drain", detail=detail))
+        tell(
+            Note(
+                at=START,
+                kind=kind,
+                handler="drain",
+                detail="failed: so it says",
+                ended=ended,
+            )
+        )
     assert [record.levelname for record in caplog.records] == [level]
 
 

@@ -80,16 +80,6 @@ def test_aliases_of_short_ids_are_those_that_tenants_have_noted() -> None:
     assert own.of("op-4h7k2m9xqa") == "op-m872qba0d4"
 
 
-def test_ids_in_a_sentence_are_replaced_and_parts_of_names_are_not() -> None:
-    own = Aliases(SECRET, "shop")
-    name = "op-4h7k2m9xqa"
-    alias = own.of(name)
-    said = f"{name} has started; `forewarn explain {name}`, my-{name}, {name}-x"
-    assert own.in_text(said) == (
-        f"{alias} has started; `forewarn explain {alias}`, my-{name}, {name}-x"
-    )
-
-
 def test_entries_have_digests_of_their_tenant() -> None:
     shop, bank = Aliases(SECRET, "shop"), Aliases(SECRET, "bank")
     entry = "000001.000000000001"

@@ -18,6 +18,7 @@ from forewarn.store.audit import AuditKind
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
+from forewarn.wording.operators import refusal
 from tests.unit.control.test_rollouts import DONE, check_of, name_of, roll_out, states
 
 
@@ -113,7 +114,7 @@ def test_a_migration_that_cannot_work_is_refused_with_the_sums(
     with pytest.raises(RefusedError) as refused:
         roll_out(it, count, action=Action.LIVE_MIGRATE)
     whole = f"none of these {count} hosts can be emptied: {'; '.join(said)}"
-    assert refused.value.message == whole
+    assert refusal(refused.value) == whole
     assert not it.operations()
 
 

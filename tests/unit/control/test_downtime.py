@@ -5,7 +5,6 @@ from forewarn.control import (
     fleet_changes,
     outcome,
     retention,
-    uptime,
     verbs,
 )
 from forewarn.control.verbs import Wishes
@@ -18,6 +17,7 @@ from forewarn.fleet.spans import Span, SpanKind
 from forewarn.instants import DAY, MINUTE, SECOND, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation
+from forewarn.reporting import uptime
 from forewarn.store import kinds
 from tests.unit.admin.desk import FLEET, START, LocalDesk
 

@@ -8,16 +8,16 @@ import pytest
 from forewarn.control import failures, guard, obstacles, release, room, verbs
 from forewarn.control.sight import Sight
 from forewarn.control.verbs import Wishes
-from forewarn.control.wording import detail_of
 from forewarn.control.work import Who, Work
 from forewarn.protocol import blockers
 from forewarn.protocol.actors import operator
-from forewarn.protocol.blockers import Blocker, FaultDomainDown
+from forewarn.protocol.blockers import AnyBlocker, Blocker, FaultDomainDown
 from forewarn.protocol.operations import Action, Operation, OperationState, Verb
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.kinds import Query, Ranking
 from forewarn.store.port import Reader, every
+from forewarn.wording.operators import detail_of, reason
 from tests.unit.admin.desk import FLEET, LocalDesk
 
 SHARED = FLEET.replace(
@@ -76,7 +76,7 @@ def state(desk: LocalDesk) -> OperationState:
     return operation(desk).state
 
 
-def now_held_by(desk: LocalDesk) -> tuple[Blocker, ...]:
+def now_held_by(desk: LocalDesk) -> tuple[AnyBlocker, ...]:
     """Return what `explain` says of the restart of h2."""
     return desk.store.read(
         lambda reader: obstacles.why_waiting(reader, operation(desk), now=desk.now())
@@ -140,9 +140,9 @@ def test_a_cause_that_changes_is_no_news_to_whom_it_is_not_told() -> None:
     desk = desk_of_both()
     order(desk, lambda work: failures.fail_host(work, "h1"))
     desk.advance("16m")
-    assert HOST.format("web") in [each.sentence() for each in now_held_by(desk)]
+    assert HOST.format("web") in [reason(each) for each in now_held_by(desk)]
     order(desk, fail_both_alone)
-    assert {WEB, DB} <= {each.sentence() for each in now_held_by(desk)}
+    assert {WEB, DB} <= {reason(each) for each in now_held_by(desk)}
     assert len(held(desk)) == 1
     assert held(desk, "shop") == [f"{SHOP}; {PLATFORM}"]
     assert held(desk, "bank") == [f"{BANK}; {PLATFORM}"]

@@ -13,12 +13,12 @@ from forewarn.control.policy import Policy
 from forewarn.control.sight import Sight
 from forewarn.control.subscribers import Subscriber
 from forewarn.control.verbs import Wishes
-from forewarn.control.wording import detail_of
 from forewarn.control.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Host
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.actors import operator
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.sim.world import World
 from forewarn.store import kinds
@@ -26,6 +26,7 @@ from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
 from forewarn.store.sequence import key_of, term_of
 from forewarn.store.sqlite import SqliteStore
+from forewarn.wording.operators import detail_of
 from tests.unit.admin.desk import FLEET
 
 ALICE = Who(actor=operator("alice"))
@@ -62,7 +63,9 @@ def maintain(world: World, *, back: int = 0) -> Operation:
 def cancel(world: World, operation: Operation, *, back: int = 0) -> None:
     world.plane.order(
         ALICE,
-        lambda work: verbs.cancel(work, operation.operation_id, note="cancelled"),
+        lambda work: verbs.cancel(
+            work, operation.operation_id, note=Said(text="cancelled")
+        ),
         now=world.now - back,
     )
 

@@ -11,6 +11,7 @@ from forewarn.control.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.notes import Change, Said, host_changed
 from forewarn.protocol.operations import Action, Operation, OperationState, RequestState
 from forewarn.sim.world import CrashError, World
 from forewarn.store import kinds
@@ -122,7 +123,7 @@ def test_a_crash_at_any_commit_loses_no_host_of_a_list(tmp_path: Path) -> None:
 def test_the_list_of_a_rollout_that_was_cancelled_is_cancelled() -> None:
     it = world_of(scopes(HOSTS))
     made = first_page_of(it)
-    it.order(lambda work: verbs.cancel(work, made, note="by hand"))
+    it.order(lambda work: verbs.cancel(work, made, note=Said(text="by hand")))
     it.settle()
     assert list(states(it).values()) == [CANCELLED] * HOSTS
     assert request(it).state is RequestState.CANCELLED
@@ -135,7 +136,9 @@ def test_a_rollout_goes_on_whose_first_page_was_cancelled_host_by_host() -> None
     first_page_of(it)
     for operation in it.operations():
         name = operation.operation_id
-        it.order(lambda work, name=name: verbs.cancel(work, name, note="by hand"))
+        it.order(
+            lambda work, name=name: verbs.cancel(work, name, note=Said(text="by hand"))
+        )
     it.advance("2h")
     assert Counter(states(it).values()) == {CANCELLED: 2, DONE: HOSTS - 2}
     assert request(it).state is RequestState.CLOSED
@@ -150,7 +153,7 @@ def test_a_host_that_fails_before_its_page_leaves_the_rollout() -> None:
     it.advance("2h")
     (left,) = [each for each in it.operations() if each.state is CANCELLED]
     assert (left.host, left.request, left.position) == (name_of(3), made, 4)
-    assert left.note == f"host {name_of(3)} failed"
+    assert left.note == host_changed(Change.FAILED, name_of(3))
 
 
 @pytest.mark.usefixtures("short_pages")

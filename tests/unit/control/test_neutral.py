@@ -20,7 +20,9 @@ from forewarn.protocol.actors import (
     vm_actor,
 )
 from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.driver_ends import CallEnd
 from forewarn.protocol.places import NoPlace, Unfit, UnfitHosts
+from forewarn.wording.operators import reason
 
 FULL = NoPlace(unfit=(UnfitHosts(why=Unfit.FULL, hosts=("h9",)),))
 CAUSE = blockers.Cause(operation="op-9", target="h9")
@@ -75,7 +77,7 @@ SAID: list[tuple[AnyBlocker, str]] = [
         "the platform holds it back for now",
     ),
     (
-        blockers.DriverRetry(remaining=MINUTE, note="h9: no"),
+        blockers.DriverRetry(remaining=MINUTE, end=CallEnd(said="h9: no")),
         "the platform did not succeed and tries again",
     ),
     (
@@ -83,7 +85,7 @@ SAID: list[tuple[AnyBlocker, str]] = [
         "the platform does not know yet whether it was done",
     ),
     (
-        blockers.OutcomeUnknown(operation="op-1", note="h9: what?"),
+        blockers.OutcomeUnknown(operation="op-1", end=CallEnd(said="h9: what?")),
         "the platform does not know yet whether it was done",
     ),
     (
@@ -112,7 +114,7 @@ SAID.append(
 @pytest.mark.parametrize(("blocker", "sentence"), SAID)
 def test_a_reason_is_told_without_others(blocker: AnyBlocker, sentence: str) -> None:
     (told,) = for_tenant([blocker], **OWN)
-    assert told.sentence() == sentence
+    assert reason(told) == sentence
 
 
 def test_every_kind_of_reason_has_been_thought_of() -> None:

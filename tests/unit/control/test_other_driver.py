@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from forewarn.clock import VirtualClock
-from forewarn.control import fleet_changes, outcome, reports, verbs
+from forewarn.control import fleet_changes, outcome, verbs
 from forewarn.control.plane import Plane
 from forewarn.control.policy import Policy
 from forewarn.control.verbs import Wishes
@@ -18,6 +18,7 @@ from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
+from forewarn.reporting import reports
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from tests.support import planes

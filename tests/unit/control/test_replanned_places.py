@@ -20,6 +20,7 @@ from forewarn.store import kinds
 from forewarn.store.audit import AuditKind
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import every
+from forewarn.wording.operators import note
 
 
 def fleet(*vms: str, hosts: str = "h1 h2 h3", capacity: str = "") -> str:
@@ -156,7 +157,7 @@ def test_call_that_never_finds_a_place_ends_as_one_that_failed() -> None:
     world.advance("5m")
     ended = world.operation(operation.operation_id)
     assert ended.state is OperationState.FAILED
-    assert ended.note.startswith("there is no place for a:")
+    assert note(ended.note).startswith("there is no place for a:")
     vm = world.stored_vm("a")
     assert (vm.host, vm.state, vm.moving_to) == ("h1", VmState.DOWN, "")
     [failure] = [

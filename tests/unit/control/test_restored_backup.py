@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.clock import VirtualClock
-from forewarn.control import fleet_changes, outcome, reports, uptime, verbs
+from forewarn.control import fleet_changes, outcome, verbs
 from forewarn.control.plane import Plane
 from forewarn.control.policy import Policy
 from forewarn.control.verbs import Wishes
@@ -21,6 +21,7 @@ from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
+from forewarn.reporting import reports, uptime
 from forewarn.store import kinds
 from forewarn.store.backup import backup
 from forewarn.store.check import check

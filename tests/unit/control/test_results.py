@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control import accounts, failures, outcome, reports, uptime, verbs
+from forewarn.control import failures, outcome, verbs
 from forewarn.control.verbs import Wishes
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import MemoryJournal
@@ -20,8 +20,10 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
+from forewarn.reporting import accounts, reports, uptime
 from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
+from forewarn.wording.operators import note
 
 FLEET = """
 [[host]]
@@ -109,7 +111,7 @@ def test_partial_success_is_recorded_and_only_the_rest_is_tried_again(
     )
     assert [world.stored_vm(f"v{n}").host for n in (1, 2, 3)] == ["h2", "h2", "h1"]
     assert after.call_state is CallState.RETRY
-    assert after.note == "2 of 3 VMs are done; vm v3: no route"
+    assert note(after.note) == "2 of 3 VMs are done; vm v3: no route"
     again = wait_called_again(world, operation)
     assert [move.vm for move in again.moves if not move.done] == ["v3"]
 
@@ -156,7 +158,7 @@ def test_unknown_vm_waits_for_an_operator_and_the_others_do_not(world: World) ->
         world, operation, result("v1", DONE), result("v2", DONE), result("v3", UNKNOWN)
     )
     assert after.call_state is CallState.UNKNOWN
-    assert after.note == "2 of 3 VMs are done; vm v3: unknown"
+    assert note(after.note) == "2 of 3 VMs are done; vm v3: unknown"
     assert [world.stored_vm(f"v{n}").host for n in (1, 2, 3)] == ["h2", "h2", "h1"]
     world.order(lambda work: outcome.resolve(work, operation.operation_id, done=False))
     assert [world.stored_vm(f"v{n}").host for n in (1, 2, 3)] == ["h2", "h2", "h1"]
@@ -182,7 +184,7 @@ def test_operator_who_says_done_is_believed_where_nothing_is_known(
         OperationState.IMPACTING,
         CallState.RETRY,
     )
-    assert "it failed for v2" in after.note
+    assert "it failed for v2" in note(after.note)
     again = wait_called_again(world, operation)
     assert [move.vm for move in again.moves if not move.done] == ["v2"]
     assert not any(move.has_failed for move in again.moves)
@@ -215,7 +217,7 @@ def test_report_for_one_vm_that_names_another_host_is_not_believed(
     operation = started(world)
     elsewhere = replace(result("v3", DONE), host="h1")
     after = report(world, operation, result("v1", DONE), result("v2", DONE), elsewhere)
-    assert "vm v3 is on h1, not on h2" in after.note
+    assert "vm v3 is on h1, not on h2" in note(after.note)
     assert world.stored_vm("v1").host == "h2"
 
 
@@ -277,7 +279,7 @@ def test_operation_that_called_no_driver_says_so(world: World) -> None:
     world.advance(30 * MINUTE)
     [operation] = world.operations()
     assert operation.state is OperationState.DONE
-    assert "the driver was not called" in operation.note
+    assert "the driver was not called" in note(operation.note)
     account = world.read(
         lambda reader: accounts.account(reader, operation, now=world.now)
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.reports import operation_report
 from forewarn.control.sight import Sight
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.reporting.reports import operation_report
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore

@@ -12,6 +12,7 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     Action,
     OperationState,
@@ -177,7 +178,9 @@ def test_a_rollout_of_many_is_cancelled_in_steps() -> None:
     count = 2 * rollouts.CANCELLED_MAX + 10
     it = world_of([{f"s{number}": 0} for number in range(count)])
     made = roll_out(it, count)
-    it.order(lambda work: verbs.cancel(work, made.request_id, note="by hand"))
+    it.order(
+        lambda work: verbs.cancel(work, made.request_id, note=Said(text="by hand"))
+    )
     it.settle()
     assert set(states(it).values()) == {OperationState.CANCELLED}
     assert request(it).state is RequestState.CANCELLED
@@ -187,7 +190,7 @@ def test_one_host_that_waits_is_cancelled_alone() -> None:
     it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
     roll_out(it, 3)
     waiting = of_host(it, 1).operation_id
-    it.order(lambda work: verbs.cancel(work, waiting, note="by hand"))
+    it.order(lambda work: verbs.cancel(work, waiting, note=Said(text="by hand")))
     it.advance("2h")
     assert states(it) == {
         "h0000": DONE,

@@ -24,6 +24,7 @@ from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, Store, Transaction, every
 from forewarn.store.sqlite import SqliteStore
+from forewarn.wording.operators import reason
 from tests.support.counted import Counted
 
 VMS = 3
@@ -124,9 +125,7 @@ def test_full_hosts_are_not_looked_at(store: Store, count: int) -> None:
     fill(store, count, capacity=lambda _number: VMS)
     places, read = look(store, 7)
     assert len(places.blockers) == VMS
-    assert "full, down or under maintenance: all others" in (
-        places.blockers[0].sentence()
-    )
+    assert "full, down or under maintenance: all others" in (reason(places.blockers[0]))
     assert read <= READ_MAX
 
 
@@ -141,7 +140,7 @@ def test_the_number_of_unfit_hosts_that_are_looked_at_is_bounded(store: Store) -
     places, read = look(store, 0)
     assert len(places.blockers) == VMS
     assert f"hosts with less room than these {room.CANDIDATES_MAX}" in (
-        places.blockers[0].sentence()
+        reason(places.blockers[0])
     )
     # Each host that is looked at has its VMs and operations read once; the order of
     # the hosts is read twice for each VM.

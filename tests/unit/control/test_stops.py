@@ -15,6 +15,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.actors import operator
+from forewarn.protocol.driver_ends import CallEnd
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.service import limits
 from forewarn.service.inquirer import ThreadedInquirer
@@ -122,7 +123,7 @@ def test_failure_overtakes_a_call_whose_stop_hangs(story: Story) -> None:
 def test_call_that_timed_out_is_tried_again_when_it_was_stopped(story: Story) -> None:
     story.time_out()
     story.driver.may_go_on.set()
-    assert story.becomes(CallState.RETRY).note == "the call timed out"
+    assert story.becomes(CallState.RETRY).note == CallEnd(said="the call timed out")
 
 
 def test_call_that_timed_out_and_goes_on_is_left_to_an_operator(story: Story) -> None:
@@ -130,11 +131,13 @@ def test_call_that_timed_out_and_goes_on_is_left_to_an_operator(story: Story) ->
     story.time_out()
     story.driver.may_go_on.set()
     note = story.becomes(CallState.UNKNOWN).note
-    assert note == "the call timed out and goes on"
+    assert note == CallEnd(said="the call timed out and goes on")
 
 
 def test_stop_without_an_answer_leaves_the_call_to_an_operator(story: Story) -> None:
     story.time_out()
     story.wait(round((limits.INQUIRY_SECONDS + 1) * SECOND))
     note = story.becomes(CallState.UNKNOWN).note
-    assert note == "the call timed out; the driver did not answer within 20 s"
+    assert note == CallEnd(
+        said="the call timed out; the driver did not answer within 20 s"
+    )

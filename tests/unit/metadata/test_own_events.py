@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import approvals, failures, own_view, verbs
+from forewarn.control import approvals, failures, verbs
 from forewarn.control.verbs import Wishes
 from forewarn.instants import DAY
 from forewarn.metadata import own_events
@@ -13,7 +13,9 @@ from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.metadata.own_events import OwnRead
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action
+from forewarn.reporting import own_view
 from tests.unit.admin.desk import FLEET, LocalDesk
 from tests.unit.control.test_downtime import order
 from tests.unit.metadata.support import NO_EVENTS, make_endpoint
@@ -181,7 +183,10 @@ def test_a_cancelled_one_was_no_time_down() -> None:
     [operation] = desk.store.read(
         lambda reader: reader.select(own_view.kinds.OPERATIONS_OF_VM, "web_0")
     )
-    order(desk, lambda work: verbs.cancel(work, operation.operation_id, note="no"))
+    order(
+        desk,
+        lambda work: verbs.cancel(work, operation.operation_id, note=Said(text="no")),
+    )
     (ended,) = told(desk, "web_0")["Ended"]
     assert (ended["Outcome"], ended["DownSeconds"]) == ("cancelled", 0)
 

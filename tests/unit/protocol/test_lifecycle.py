@@ -37,6 +37,7 @@ from forewarn.protocol.lifecycle import (
     step_operation,
     step_request,
 )
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     ENDED_STATES,
     Action,
@@ -266,12 +267,15 @@ def test_start_and_end_of_an_event_are_dated() -> None:
     )
 
 
+OLD, NEW = Said(text="old"), Said(text="new")
+
+
 def test_an_operation_is_dated_and_its_last_note_kept() -> None:
-    ready = replace(OPERATION, state=OperationState.READY, note="old", due_at=7)
+    ready = replace(OPERATION, state=OperationState.READY, note=OLD, due_at=7)
     started = step_operation(ready, OperationInput.START, now=2)
-    assert (started.started_at, started.note, started.due_at) == (2, "old", 7)
-    over = step_operation(started, OperationInput.IMPACT_OVER, now=3, note="new")
-    assert (over.impact_ended_at, over.note) == (3, "new")
+    assert (started.started_at, started.note, started.due_at) == (2, OLD, 7)
+    over = step_operation(started, OperationInput.IMPACT_OVER, now=3, note=NEW)
+    assert (over.impact_ended_at, over.note) == (3, NEW)
     done = step_operation(over, OperationInput.FINISH, now=9)
     assert (done.ended_at, done.impact_ended_at, done.due_at) == (9, 3, 0)
 

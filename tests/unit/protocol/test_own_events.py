@@ -12,10 +12,11 @@ from forewarn.protocol.own_events import (
     EndedEvent,
     OwnEvent,
     OwnEvents,
+    Wait,
     Waiting,
     WaitsFor,
-    render,
 )
+from forewarn.wording.vms import render
 
 AT = parse_instant("2026-11-21T10:15:00Z")
 ID = "7D39F51C-DA10-48EB-B945-EDC98DC94C2D"
@@ -26,8 +27,8 @@ LIVE = OwnEvent(
     is_affected=True,
     is_approved=False,
     waiting=(
-        Waiting(waits_for=WaitsFor.NOT_BEFORE, sentence="It may begin then.", at=AT),
-        Waiting(waits_for=WaitsFor.OTHER_VM, sentence="They have not.", vms=("web_1",)),
+        Waiting(what=Wait.NOT_BEFORE, at=AT),
+        Waiting(what=Wait.OTHER_VM, vms=("web_1",)),
     ),
 )
 ENDED = EndedEvent(
@@ -61,12 +62,14 @@ def test_a_live_event_says_what_it_waits_for() -> None:
                     {
                         "For": "NotBefore",
                         "At": "Sat, 21 Nov 2026 10:15:00 GMT",
-                        "Sentence": "It may begin then.",
+                        "Sentence": "It starts at NotBefore, if not everybody approves "
+                        "sooner.",
                     },
                     {
                         "For": "OtherVm",
                         "Resources": ["web_1"],
-                        "Sentence": "They have not.",
+                        "Sentence": "It goes together with other events of this "
+                        "document, which are not approved.",
                     },
                 ],
             }
@@ -76,10 +79,21 @@ def test_a_live_event_says_what_it_waits_for() -> None:
 
 
 def test_what_is_unknown_is_left_out() -> None:
-    waiting = Waiting(waits_for=WaitsFor.GUARD, sentence="Others are down.")
+    waiting = Waiting(what=Wait.OWN_GUARD)
     assert told(replace(LIVE, waiting=(waiting,)))["Events"][0]["WaitsFor"] == [
-        {"For": waiting.waits_for.value, "Sentence": "Others are down."}
+        {
+            "For": "Guard",
+            "Sentence": "It is held while another part of your scope is down or being "
+            "moved.",
+        }
     ]
+
+
+def test_everything_that_an_event_waits_for_has_its_word_and_sentence() -> None:
+    every = replace(LIVE, waiting=tuple(Waiting(what=each) for each in Wait))
+    shown = told(every)["Events"][0]["WaitsFor"]
+    assert {each["For"] for each in shown} == {each.value for each in WaitsFor}
+    assert len({each["Sentence"] for each in shown}) == len(Wait)
 
 
 def test_an_ended_event_says_how_it_went_and_how_long_it_took() -> None:

@@ -12,6 +12,7 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.spans import Span, SpanKind
 from forewarn.protocol.actors import operator, vm_actor
 from forewarn.protocol.events import Event, EventSource, EventStatus, EventType
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     Action,
     Operation,
@@ -239,7 +240,7 @@ def test_operations_are_sent_in_bulk_and_never_written_twice(
 
     def work(tx: Transaction) -> None:
         added = tx.add(replace(OPERATION, operation_id="op-2"))
-        tx.replace(added, replace(added, note="changed before it was sent"))
+        tx.replace(added, replace(added, note=Said(text="changed before it was sent")))
         tx.add(first)
 
     with pytest.raises(DuplicateError, match="one of 2 Operation exists already"):

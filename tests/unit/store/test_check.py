@@ -300,9 +300,9 @@ DAMAGES = {
         "Ready",
         '{"kind":"fault domain","scope":"web","fault_domain":1,"causes":[],"more":2}',
     ): "0 causes are kept of one fault domain",
-    'UPDATE audit SET facts = \'{"blockers":[{"kind":"platform","text":"x"}]}\''
+    'UPDATE audit SET facts = \'{"blockers":[{"kind":"platform","what":"held"}]}\''
     " WHERE kind = 'operation ready'": "of the trail has reasons of a hold",
-    'UPDATE audit SET facts = \'{"blockers":[{"kind":"platform","text":"x"}]}\','
+    'UPDATE audit SET facts = \'{"blockers":[{"kind":"platform","what":"held"}]}\','
     " kind = 'operation held' WHERE kind = 'operation ready'": (
         "of the trail: a reason of kind 'platform' cannot hold a start"
     ),

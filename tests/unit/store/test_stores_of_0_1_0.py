@@ -9,10 +9,9 @@ from typing import TypeVar
 
 import pytest
 
-from forewarn.control import accounts, failures, outcome, reports, sight
+from forewarn.control import failures, outcome, sight
 from forewarn.control.policy import Policy
 from forewarn.control.sight import Sight
-from forewarn.control.wording import detail_of
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.actors import Actor, ActorKind, operator, tenant_user, vm_actor
 from forewarn.protocol.operations import (
@@ -22,6 +21,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Request,
 )
+from forewarn.reporting import accounts, reports
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
@@ -29,6 +29,7 @@ from forewarn.store.check import check
 from forewarn.store.port import Reader, every
 from forewarn.store.sequence import key_of
 from forewarn.store.sqlite import SqliteStore
+from forewarn.wording.operators import detail_of
 
 WRITTEN = Path(__file__).parents[2] / "fixtures" / "stores_0_1_0" / "states.sql.gz"
 T = TypeVar("T")

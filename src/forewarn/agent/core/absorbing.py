@@ -64,7 +64,11 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         new = replace(step, state=finished.state, detail=finished.detail, ended=now)
         kept = tuple(new if each is step else each for each in memory.restored)
         note = Note(
-            at=now, kind=NoteKind.HANDLER, handler=step.handler, detail=_told(finished)
+            at=now,
+            kind=NoteKind.HANDLER,
+            handler=step.handler,
+            detail=_told(finished),
+            ended=finished.state,
         )
         return replace(memory, restored=kept), [note]
     for task in memory.tasks:
@@ -77,7 +81,8 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         if step.phase is Phase.RECOVER and finished.state is StepState.DONE:
             memory = recovering.settle(memory, step.handler, now)
         detail = f"{step.phase.value}: {_told(finished)}"
-        notes = [_note(done, NoteKind.HANDLER, now, detail)]
+        note = _note(done, NoteKind.HANDLER, now, detail)
+        notes = [replace(note, ended=finished.state)]
         if (step.phase, finished.state) == (Phase.RECOVER, StepState.FAILED):
             notes += _unrecovered(done, step, finished, now)
         return memory, [replace(note, handler=step.handler) for note in notes]

@@ -323,6 +323,8 @@ class Note:
     event_id: str = ""
     handler: str = ""
     detail: str = ""
+    ended: StepState | None = None
+    """How the run of a handler ended; None: it is about no such end."""
     notice: Notice | None = None
     """The event as it was then."""
     about: str = ""

@@ -43,6 +43,9 @@ class HandlerError(ForewarnError):
 class OverError(HandlerError):
     """The run is to end: nothing more may be tried."""
 
+    said = ""
+    """What a target that was away said last; part of the message."""
+
 
 class TimeUpError(OverError):
     """The work was not done in its time."""

@@ -185,10 +185,12 @@ def faults(template: Template, known: Mapping[str, object]) -> list[str]:
             read_secret(template.secret_file)
         except SecretError as error:
             found.append(error.message)
-    texts = {"the URL": template.url, "the body": template.body}
-    texts |= {f"the header {name}": text for name, text in template.headers}
-    for where, text in texts.items():
-        allowed = {**known, "secret": ""} if where.startswith("the header") else known
+    in_headers = {**known, "secret": ""}
+    texts = [("the URL", template.url, known), ("the body", template.body, known)]
+    texts += [
+        (f"the header {name}", text, in_headers) for name, text in template.headers
+    ]
+    for where, text, allowed in texts:
         found += [
             f"{where} has {{{name}}}, which nothing replaces"
             for name in forms.unknown_places(text, allowed)

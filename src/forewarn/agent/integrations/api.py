@@ -177,7 +177,7 @@ class Api:
             if not ask.again:
                 raise last
             if not leash.pause(next(pauses)):
-                raise over(leash, f"asking again: {last}") from last
+                raise over(leash, "asking again", said=last.message) from last
 
     def _once(self, ask: Ask, leash: Leash, seconds: float) -> Answer:
         client = Client(

@@ -164,7 +164,7 @@ class Commands:
                     return output
                 last = output.said
             if not leash.pause(next(pauses)):
-                raise over(leash, f"{doing}: {last}")
+                raise over(leash, doing, said=last)
 
 
 def shown(words: Sequence[str]) -> str:

@@ -20,11 +20,19 @@ LOOKS = 100
 """About so many looks fit into a run, within these bounds."""
 
 
-def over(leash: Leash, doing: str) -> OverError:
-    """Return the error of a handler that has no time left: `waiting for 3 sessions`."""
-    if leash.is_stopped:
-        return StoppedError(f"its event has gone while it was {doing}")
-    return TimeUpError(f"its time was up while it was {doing}")
+def over(leash: Leash, doing: str, *, said: str = "") -> OverError:
+    """Return the error of a handler that has no time left: `waiting for 3 sessions`.
+
+    `said` is what a target that was away said last.
+    """
+    doing = f"{doing}: {said}" if said else doing
+    error = (
+        StoppedError(f"its event has gone while it was {doing}")
+        if leash.is_stopped
+        else TimeUpError(f"its time was up while it was {doing}")
+    )
+    error.said = said
+    return error
 
 
 @contextlib.contextmanager
@@ -36,8 +44,7 @@ def telling(leash: Leash, doing: str) -> Generator[None]:
     try:
         yield
     except OverError as error:
-        said = error.message.partition(": ")[2]
-        raise over(leash, f"{doing}: {said}" if said else doing) from error
+        raise over(leash, doing, said=error.said) from error
 
 
 class Aim:

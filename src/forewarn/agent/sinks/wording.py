@@ -11,7 +11,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forewarn.agent.core.model import NoteKind
+from forewarn.agent.core.model import NoteKind, StepState
 from forewarn.agent.core.names import is_named
 from forewarn.agent.sinks.port import Told
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
@@ -74,7 +74,7 @@ _WORDS: Mapping[NoteKind, _Words] = {
     NoteKind.GATE: _Words("gate", "The gate on active alerts", Severity.NOTICE),
 }
 
-_BAD_ENDS = frozenset({"failed", "lost"})
+_BAD_ENDS = frozenset({StepState.FAILED, StepState.LOST})
 
 
 def title(told: Told) -> str:
@@ -82,7 +82,8 @@ def title(told: Told) -> str:
     words = _WORDS[told.note.kind]
     what = words.title
     if told.note.kind is NoteKind.HANDLER:
-        what = f"{what} {told.note.handler} {_ended(told)}".rstrip()
+        ended = told.note.ended.value if told.note.ended else ""
+        what = f"{what} {told.note.handler} {ended}".rstrip()
     elif told.note.about:
         what = f"{what} of the {told.note.about}"
     return plain(f"{told.vm or 'a VM'}: {_event(told)} {what}")
@@ -108,7 +109,7 @@ def sentence(told: Told) -> str:
 def severity(told: Told) -> Severity:
     """Return how grave it is."""
     note = told.note
-    if note.kind is NoteKind.HANDLER and _ended(told) in _BAD_ENDS:
+    if note.ended in _BAD_ENDS:
         return Severity.WARNING
     return _WORDS[note.kind].severity
 
@@ -160,14 +161,6 @@ def _event(told: Told) -> str:
     if not notice.resources or is_named(notice, told.vm):
         return kind
     return f"{kind} of {names(notice)}"
-
-
-def _ended(told: Told) -> str:
-    """Return how a run ended; its note says `prepare: failed: why`."""
-    for word in told.note.detail.split(": ", 2)[:2]:
-        if word in {"done", "failed", "stopped", "lost"}:
-            return word
-    return ""
 
 
 def _when(notice: Notice | None, now: Micros) -> str:

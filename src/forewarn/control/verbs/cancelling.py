@@ -4,6 +4,7 @@ from forewarn.control import ending, rollouts
 from forewarn.control.work import Work
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.lifecycle import RequestInput
+from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.operations import (
     ENDED_STATES,
     UNSTARTED_STATES,
@@ -17,7 +18,7 @@ from forewarn.store import kinds
 from forewarn.store.port import every
 
 
-def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
+def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
     """Cancel an operation, or what has not started of a request.
 
     Return the operations that were cancelled. Refused: unknown; past the point
@@ -27,7 +28,9 @@ def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
     if request is None:
         operation = work.operation(name)
         if operation.state not in UNSTARTED_STATES:
-            raise RefusedError(_too_late(operation), hint=_what_became(operation))
+            raise RefusedError(
+                _too_late(work, operation), hint=_what_became(work, operation)
+            )
         work.secure(operation.scopes)
         ending.cancel(work, operation, note=note, by=work.who.actor)
         return [work.operation(name)]
@@ -36,10 +39,10 @@ def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
     planned = [op for op in siblings if op.state is OperationState.PLANNED]
     if not waiting and not planned and not request.unplanned:
         raise RefusedError(
-            f"nothing of {name} can be cancelled: "
-            + "; ".join(_too_late(operation) for operation in siblings),
-            hint=f"`forewarn history --operation {name} --summary` tells what became "
-            "of it",
+            f"nothing of {work.called(name)} can be cancelled: "
+            + "; ".join(_too_late(work, operation) for operation in siblings),
+            hint=f"`forewarn history --operation {work.called(name)} --summary` tells "
+            "what became of it",
         )
     work.secure(scope for operation in waiting for scope in operation.scopes)
     if request.state is RequestState.OPEN:
@@ -56,14 +59,15 @@ def cancel(work: Work, name: str, *, note: str) -> list[Operation]:
     ]
 
 
-def _too_late(operation: Operation) -> str:
+def _too_late(work: Work, operation: Operation) -> str:
+    name = work.called(operation.operation_id)
     if operation.state in {OperationState.IMPACTING, OperationState.RECOVERING}:
-        return f"{operation.operation_id} has started, which is its point of no return"
-    return f"{operation.operation_id} is {operation.state.value} already"
+        return f"{name} has started, which is its point of no return"
+    return f"{name} is {operation.state.value} already"
 
 
-def _what_became(operation: Operation) -> str:
-    name = operation.operation_id
+def _what_became(work: Work, operation: Operation) -> str:
+    name = work.called(operation.operation_id)
     if operation.state in ENDED_STATES:
         return (
             f"`forewarn history --operation {name} --summary` tells what became of it"

@@ -225,16 +225,17 @@ def _check_vm(work: Work, vm: Vm, verb: Verb) -> None:
         same = operation.verb is verb and operation.state in WAITING_STATES
         if same or operation.verb in DELETING_VERBS:
             raise RefusedError(
-                f"vm {vm.name} has {operation.operation_id} "
+                f"vm {vm.name} has {work.called(operation.operation_id)} "
                 f"({operation.verb.value}, {operation.state.value}) under way",
-                hint=way_out(operation),
+                hint=way_out(operation, work.called),
             )
         if (
             operation.state is OperationState.IMPACTING
             and operation.action is not Action.NONE
         ):
             raise RefusedError(
-                f"vm {vm.name} is in the hands of {operation.operation_id} "
+                f"vm {vm.name} is in the hands of "
+                f"{work.called(operation.operation_id)} "
                 f"({operation.verb.value})",
                 hint="try again when it has finished",
             )

@@ -14,6 +14,7 @@ from forewarn.fleet.model import Host
 from forewarn.instants import Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Operation, Request, Verb
 from forewarn.protocol.views import View
 from forewarn.sim import staged
@@ -38,7 +39,7 @@ from forewarn.sim.stage import Stage
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
-BY_HAND = "cancelled by the scenario"
+BY_HAND = Said(text="cancelled by the scenario")
 ACTOR = "scenario"
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from forewarn.control import obstacles, reports
-from forewarn.control.work import describe
+from forewarn.control import obstacles
 from forewarn.instants import Micros
 from forewarn.protocol.operations import ENDED_STATES, Operation, Verb
+from forewarn.reporting import reports
 from forewarn.store.port import Reader
+from forewarn.wording import operators
 
 
 def told(reader: Reader, operations: Iterable[Operation], *, now: Micros) -> list[str]:
@@ -15,7 +16,7 @@ def told(reader: Reader, operations: Iterable[Operation], *, now: Micros) -> lis
     for operation in filter(_goes_on, operations):
         why = "; ".join(reports.explanation(reader, operation, now=now)["blocked_by"])
         stands = f"is {operation.state.value}"
-        found.append(f"{describe(operation)} {stands}{f': {why}' if why else ''}")
+        found.append(f"{operators.task(operation)} {stands}{f': {why}' if why else ''}")
     return found
 
 
@@ -26,8 +27,8 @@ def hindered(reader: Reader, operations: Iterable[Operation]) -> str:
     """
     for operation in filter(_goes_on, operations):
         blockers = obstacles.why_not_start(reader, operation)
-        why = "; ".join(blocker.sentence() for blocker in blockers)
-        return f"{describe(operation)}: {why or 'it does not come to its end'}"
+        why = "; ".join(operators.reasons(blockers))
+        return f"{operators.task(operation)}: {why or 'it does not come to its end'}"
     return ""
 
 

@@ -39,6 +39,7 @@ from forewarn.sim.scenario.time import LOOK_SECONDS, Time
 from forewarn.sim.scenario.verdicts import Outcome, Verdict, length, skipped
 from forewarn.sim.scenario.witness import Witness
 from forewarn.sim.stage import Stage
+from forewarn.wording import operators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,9 +426,9 @@ class _Run:
             self.hand.do(step.act, name=step.name)
         except ForewarnError as error:
             if step.may_be_refused:
-                self._tell(f"refused, as it may be: {error.message}")
+                self._tell(f"refused, as it may be: {operators.refusal(error)}")
                 return
-            sentence = f"{telling(step)} was refused: {error.message}"
+            sentence = f"{telling(step)} was refused: {operators.refusal(error)}"
             verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
             self.found(Judged(line=step.line, what=telling(step), verdict=verdict))
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.testing.kit.forms import Form, form_of
+from forewarn.wording import operators
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,9 +53,10 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def tell_hint(error: ForewarnError) -> None:
-    """Have `str()` of an error tell its hint; `message` and `hint` stay as they are."""
-    if error.hint and error.args == (error.message,):
-        error.args = (f"{error.message}\nhint: {error.hint}",)
+    """Have `str()` of an error tell all of it; `message` and `hint` stay as they are."""
+    if error.args == (error.message,):
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        error.args = (f"{operators.refusal(error)}{hint}",)
 
 
 class _Call:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.control import reports
 from forewarn.control.work import Who, Work
 from forewarn.fleet.model import Vm as StoredVm
 from forewarn.instants import Micros
@@ -14,6 +13,7 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.operations import Operation, Request
+from forewarn.reporting import reports
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.setup import Setup

@@ -22,6 +22,7 @@ from forewarn.testing.kit.durations import (
 )
 from forewarn.testing.kit.statuses import Approved, Status, status_of
 from forewarn.testing.kit.waits import APPROVAL_SECONDS, STATUS_SECONDS
+from forewarn.wording import operators
 
 
 class Event:
@@ -159,7 +160,9 @@ class Event:
             operation = core.event(self._id).operation
             moved = core.stage.move(operation, stop)
             if not staged.is_at(moved, stop):
-                reasons = "; ".join(core.reasons(operation)) or moved.note
+                reasons = "; ".join(core.reasons(operation)) or operators.note(
+                    moved.note
+                )
                 raise RefusedError(
                     f"{telling.event_line(core.event(self._id))} cannot be "
                     f"{stop.value} yet: {reasons or 'it is still carried out'}"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.agent.core.model import NoteKind
+from forewarn.agent.core.model import NoteKind, StepState
 from forewarn.agent.sinks import eventlog, journald, wording
 from forewarn.agent.sinks.wording import Severity, facts, sentence, severity, title
 from tests.support.notes import REBOOT, told_of
@@ -52,20 +52,21 @@ def test_what_is_withheld_is_an_error_and_says_that_it_comes_all_the_same() -> N
 
 
 @pytest.mark.parametrize(
-    ("detail", "ending", "grave"),
+    ("ended", "ending", "grave"),
     [
-        ("prepare: done: saved", "handler drain done", Severity.INFO),
-        ("prepare: failed: no route", "handler drain failed", Severity.WARNING),
-        ("recover: lost", "handler drain lost", Severity.WARNING),
-        ("failed: after a redeploy", "handler drain failed", Severity.WARNING),
-        ("prepare: stopped", "handler drain stopped", Severity.INFO),
-        ("what", "handler drain", Severity.INFO),
+        (StepState.DONE, "handler drain done", Severity.INFO),
+        (StepState.FAILED, "handler drain failed", Severity.WARNING),
+        (StepState.LOST, "handler drain lost", Severity.WARNING),
+        (StepState.STOPPED, "handler drain stopped", Severity.INFO),
+        (None, "handler drain", Severity.INFO),
     ],
 )
 def test_the_end_of_a_handler_is_as_grave_as_it_ended(
-    detail: str, ending: str, grave: Severity
+    ended: StepState | None, ending: str, grave: Severity
 ) -> None:
-    told = told_of(NoteKind.HANDLER, detail, handler="drain")
+    # What the handler said of itself is for people alone.
+    detail = "prepare: failed: so it says"
+    told = told_of(NoteKind.HANDLER, detail, handler="drain", ended=ended)
     assert title(told) == f"web_0: Reboot {ending}"
     assert severity(told) is grave
     assert sentence(told) == f"The handler drain ended: {detail}"

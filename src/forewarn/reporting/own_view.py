@@ -37,6 +37,7 @@ from forewarn.protocol.own_events import (
     EndedEvent,
     OwnEvent,
     OwnEvents,
+    Wait,
     Waiting,
     WaitsFor,
 )
@@ -108,13 +109,10 @@ def _waiting(
             yield waiting
     if operation.state is OperationState.IMPACTING and not reasons:
         if operation.call_state is CallState.ISSUED:
-            yield Waiting(
-                waits_for=WaitsFor.DRIVER, sentence="The platform is carrying it out."
-            )
+            yield Waiting(what=Wait.DRIVER_AT_WORK)
     elif operation.state is OperationState.RECOVERING:
         yield Waiting(
-            waits_for=WaitsFor.RECOVERY,
-            sentence="Its impact is over; it is shown for a while longer.",
+            what=Wait.RECOVERY,
             at=operation.due_at,
         )
 
@@ -126,30 +124,23 @@ def _approvals(
     missing = [each for each in counting if not each.is_approved]
     if any(each.event_id == event.event_id for each in missing):
         yield Waiting(
-            waits_for=WaitsFor.OWN_APPROVAL,
-            sentence="Nobody who sees it has approved it: POST its EventId.",
+            what=Wait.OWN_APPROVAL,
         )
     others = [each for each in missing if each.event_id != event.event_id]
     seen = [each for each in others if views.sees(view, each)]
     if seen:
         names = tuple(resource.name for each in seen for resource in each.resources)
         yield Waiting(
-            waits_for=WaitsFor.OTHER_VM,
-            sentence="It goes together with other events of this document, which "
-            "are not approved.",
+            what=Wait.OTHER_VM,
             vms=names,
         )
     unseen = [each for each in others if not views.sees(view, each)]
     if any(each.tenant == vm.tenant for each in unseen):
         yield Waiting(
-            waits_for=WaitsFor.OTHER_SCOPE,
-            sentence="Other VMs of your tenant, which see events of their own, have "
-            "not approved.",
+            what=Wait.OTHER_SCOPE,
         )
     if any(each.tenant != vm.tenant for each in unseen):
-        yield Waiting(
-            waits_for=WaitsFor.OTHER_TENANT, sentence="Another tenant has not approved."
-        )
+        yield Waiting(what=Wait.OTHER_TENANT)
 
 
 def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
@@ -157,36 +148,25 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
     match reason:
         case NotDue() | NoticeRuns():
             return Waiting(
-                waits_for=WaitsFor.NOT_BEFORE,
-                sentence="It starts at NotBefore, if not everybody approves sooner.",
+                what=Wait.NOT_BEFORE,
                 at=operation.not_before,
             )
         case FaultDomainDown() | MigrationUnderWay():
             mine = reason.scope == vm.scope
             return Waiting(
-                waits_for=WaitsFor.GUARD,
-                sentence="It is held while another part of your scope is down or being "
-                "moved."
-                if mine
-                else "It is held to keep others available who are concerned too.",
+                what=Wait.OWN_GUARD if mine else Wait.GUARD,
             )
         case NoRoom():
-            return Waiting(
-                waits_for=WaitsFor.ROOM, sentence="There is no other place for it yet."
-            )
+            return Waiting(what=Wait.ROOM)
         case VmBusy() | DriverRetry():
             return Waiting(
-                waits_for=WaitsFor.DRIVER,
-                sentence="The platform is still at something before it.",
+                what=Wait.DRIVER_BUSY,
             )
         case DriverAsked():
-            return Waiting(
-                waits_for=WaitsFor.DRIVER, sentence="The platform is carrying it out."
-            )
+            return Waiting(what=Wait.DRIVER_AT_WORK)
         case OutcomeUnknown() | StillDown() | VmDown():
             return Waiting(
-                waits_for=WaitsFor.OPERATOR,
-                sentence="The platform's operators must act first.",
+                what=Wait.OPERATOR,
             )
         case _:
             return None

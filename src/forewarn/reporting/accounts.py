@@ -6,9 +6,6 @@ times that its VMs did not run, and the lines of the trail about it. Reading onl
 
 from typing import Any, TypeAlias
 
-from forewarn.control.uptime import seconds
-from forewarn.control.wording import detail_of
-from forewarn.control.work import describe
 from forewarn.fleet.spans import Span
 from forewarn.instants import Micros, format_instant, instant_or_none
 from forewarn.protocol.actors import VMS
@@ -19,9 +16,11 @@ from forewarn.protocol.operations import (
     OperationState,
     Request,
 )
+from forewarn.reporting.uptime import seconds
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
+from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]
 
@@ -49,7 +48,7 @@ def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     events = list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
     return {
         "operation": operation.operation_id,
-        "what": describe(operation).rstrip(),
+        "what": operators.task(operation),
         "kind": operation.verb.value,
         "impact": operation.action.value,
         "target": operation.target,
@@ -57,7 +56,7 @@ def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         "host": operation.host,
         "state": operation.state.value,
         "outcome": outcome_of(operation),
-        "note": operation.note,
+        "note": operators.note(operation.note),
         "no_driver_call": operation.called_no_driver,
         "actor": request.actor.text if request else None,
         "reason": request.reason if request else "",
@@ -123,8 +122,8 @@ def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[J
             {
                 "phase": phase,
                 "at": format_instant(entry.at),
-                "by": _by(entry, phase),
-                "detail": detail_of(entry),
+                "by": _by(entry),
+                "detail": operators.detail_of(entry),
                 "scope": next(
                     (scopes[each] for each in entry.subjects if each in scopes), None
                 ),
@@ -133,9 +132,9 @@ def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[J
     return found
 
 
-def _by(entry: AuditEntry, phase: str) -> str:
+def _by(entry: AuditEntry) -> str:
     # A VM's approval is written by "vm"; which one it was stands in the line.
-    if phase == "approved" and entry.actor == VMS:
+    if entry.kind is AuditKind.EVENT_APPROVED and entry.actor == VMS:
         return entry.facts.by.text if entry.facts.by else entry.actor.text
     return entry.actor.text
 

@@ -8,39 +8,41 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from forewarn.control import sight
-from forewarn.control.wording import detail_of
-from forewarn.control.work import describe, need
+from forewarn.control.work import need
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.instants import (
     Micros,
-    describe_duration,
     format_duration,
     format_instant,
     instant_or_none,
 )
-from forewarn.protocol.blockers import Blocker
+from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
-    ASKED_STATES,
-    Action,
-    CallState,
     Operation,
-    OperationState,
     Request,
 )
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, every
+from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]
 
 
 def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return an operation with its events and every reason that holds it."""
+    blockers = sight.blockers(reader, operation, now=now)
+    return operation_body(reader, operation, blockers)
+
+
+def operation_body(
+    reader: Reader, operation: Operation, blockers: Iterable[AnyBlocker]
+) -> Json:
+    """Return an operation with its events and these reasons."""
     request = reader.get(Request, operation.request)
     events = list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
-    blockers = sight.blockers(reader, operation, now=now)
     return {
         "operation": operation.operation_id,
         "rollout": operation.request if request and request.is_rollout else None,
@@ -62,10 +64,10 @@ def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Js
             for move in operation.moves
         ],
         "scopes": list(operation.scopes),
-        "note": operation.note,
+        "note": operators.note(operation.note),
         "no_driver_call": operation.called_no_driver,
         "events": [_event_in_operation(event) for event in events],
-        "blocked_by": [blocker.sentence() for blocker in blockers],
+        "blocked_by": operators.reasons(blockers),
     }
 
 
@@ -85,43 +87,14 @@ def explanation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     blockers = sight.blockers(reader, operation, now=now)
     return {
         "operation": operation.operation_id,
-        "what": describe(operation),
+        "what": operators.task(operation),
         "state": operation.state.value,
-        "standing": standing(operation, blockers, now=now),
-        "blocked_by": [blocker.sentence() for blocker in blockers],
+        "standing": operators.standing(operation, blockers, now=now),
+        "blocked_by": operators.reasons(blockers),
         "reasons": [blocker.kind for blocker in blockers],
-        "note": operation.note,
+        "note": operators.note(operation.note),
         "no_driver_call": operation.called_no_driver,
     }
-
-
-def standing(operation: Operation, blockers: Iterable[Blocker], *, now: Micros) -> str:
-    """Return in one sentence where the operation stands."""
-    state = operation.state
-    if state is OperationState.PLANNED:
-        return "nobody has been told of it, and it waits for its turn"
-    if state is OperationState.NOTICED:
-        return "its events are published and it waits to be let go"
-    if state is OperationState.READY:
-        return "it has been let go and " + (
-            "is held" if tuple(blockers) else "starts at once"
-        )
-    if state is OperationState.IMPACTING:
-        if operation.action is Action.NONE:
-            return "the failure lasts"
-        if operation.call_state in ASKED_STATES:
-            return "its impact was under way, and the driver is asked what became of it"
-        if operation.call_state is CallState.UNKNOWN:
-            return "its impact has an unknown outcome"
-        attempt = operation.attempts
-        return f"its impact is under way (attempt {attempt} of the driver's call)"
-    if state is OperationState.RECOVERING:
-        left = describe_duration(max(0, operation.due_at - now))
-        why = f" ({operation.note})" if operation.called_no_driver else ""
-        return f"its impact is over and its events go in {left}{why}"
-    return f"it has ended: {state.value.lower()}" + (
-        f" ({operation.note})" if operation.note else ""
-    )
 
 
 def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
@@ -233,7 +206,7 @@ def audit_report(entry: AuditEntry) -> Json:
         "peer": entry.actor.peer or None,
         "what": entry.what,
         "why": entry.why,
-        "detail": detail_of(entry),
+        "detail": operators.detail_of(entry),
         "subjects": list(entry.subjects),
     }
 

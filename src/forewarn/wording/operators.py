@@ -1,0 +1,408 @@
+"""What operators are told: on the command line, in the API, the log and transcripts.
+
+Tenants are shown the same, of values that were redacted before.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from forewarn.instants import Micros, describe_duration
+from forewarn.problems import listed
+from forewarn.protocol.blockers import (
+    AnyBlocker,
+    BatchWaits,
+    ByPlatform,
+    Cause,
+    DriverAsked,
+    DriverRetry,
+    FaultDomainDown,
+    HinderedError,
+    HostInUse,
+    MigrationUnderWay,
+    More,
+    NoRoom,
+    NotApproved,
+    NotDue,
+    NoticeRuns,
+    NotItsTurn,
+    OutcomeUnknown,
+    ScopeInUse,
+    ScopeReserved,
+    StillDown,
+    VmBusy,
+    VmDown,
+)
+from forewarn.protocol.driver_ends import (
+    SAID_CHARACTERS_MAX,
+    CallEnd,
+    Contradiction,
+    VmEnd,
+)
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.notes import (
+    AnnouncedAgain,
+    AnyNote,
+    Cancelled,
+    Change,
+    DriverGaveUp,
+    Hindered,
+    NothingToDo,
+    OperatorSaysFailed,
+    RolloutStopped,
+    Said,
+    TargetChanged,
+)
+from forewarn.protocol.operations import (
+    ASKED_STATES,
+    Action,
+    CallState,
+    Operation,
+    OperationState,
+)
+from forewarn.protocol.places import NoPlace, Unfit
+from forewarn.protocol.verbs import Verb
+from forewarn.store.audit import AuditEntry, AuditKind, Facts, Task, VmMove
+from forewarn.wording.tenants import redacted
+
+JOINT = "; "
+"""Stands between two reasons in one line."""
+
+
+# Why an operation waits
+
+
+def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
+    """Return why an operation has not started, or does not go on."""
+    match blocker:
+        case NotApproved() if blocker.listens:
+            return f"tenant {blocker.tenant} has not approved (scope {blocker.scope})"
+        case NotApproved():
+            return (
+                f"tenant {blocker.tenant} does not listen (scope {blocker.scope} has "
+                "not asked for events), so its event waits for NotBefore"
+            )
+        case NotDue():
+            return f"NotBefore is in {describe_duration(blocker.remaining)}"
+        case NoticeRuns():
+            left = describe_duration(blocker.remaining)
+            return f"the clock was set forward during the notice, which ends in {left}"
+        case BatchWaits():
+            return (
+                f"tenant {blocker.tenant} has not approved the deletion of vm "
+                f"{blocker.target} (scope {blocker.scope}), which was ordered together "
+                "with this one"
+            )
+        case FaultDomainDown():
+            named = [_cause(each) for each in blocker.causes]
+            named += [f"{blocker.more} more"] if blocker.more else []
+            return (
+                f"scope {blocker.scope} has fault domain {blocker.fault_domain} down "
+                f"because {' and '.join(named)}"
+            )
+        case MigrationUnderWay():
+            return (
+                f"scope {blocker.scope} has a live migration under way "
+                f"({blocker.operation}), and only one at a time is allowed"
+            )
+        case VmBusy():
+            return f"vm {blocker.vm} is in the hands of operation {blocker.operation}"
+        case VmDown():
+            return f"vm {blocker.vm} is down, and its host with it"
+        case NoRoom():
+            return f"there is no place for {blocker.vm}: " + JOINT.join(
+                _searched(blocker.why)
+            )
+        case DriverRetry() | DriverAsked() | OutcomeUnknown() | StillDown():
+            return _under_way(blocker)
+        case NotItsTurn() | ScopeInUse() | ScopeReserved() | HostInUse():
+            return _turn(blocker)
+        case More():
+            return f"{blocker.count} more of this kind ({blocker.of})"
+        case ByPlatform():
+            return redacted(blocker)
+        case _:
+            assert_never(blocker)
+
+
+def reasons(blockers: Iterable[AnyBlocker]) -> list[str]:
+    """Return the reasons in their order."""
+    return [reason(each) for each in blockers]
+
+
+def _under_way(
+    blocker: DriverRetry | DriverAsked | OutcomeUnknown | StillDown,
+) -> str:
+    match blocker:
+        case DriverRetry():
+            pause = describe_duration(blocker.remaining)
+            if blocker.end is None:
+                return f"places are looked for again in {pause}"
+            end = call_end(blocker.end)
+            return f"the driver failed ({end}) and is called again in {pause}"
+        case DriverAsked():
+            return (
+                f"the driver was asked what became of call {blocker.generation}, and "
+                "has not answered yet"
+            )
+        case OutcomeUnknown():
+            return (
+                f"nobody knows whether the driver did it ({call_end(blocker.end)}): "
+                "look at the VMs, then say "
+                f"`forewarn resolve {blocker.operation} done` or `failed`"
+            )
+        case StillDown():
+            return (
+                f"{blocker.target_kind} {blocker.target} is down until "
+                f"`forewarn restore {blocker.target}`"
+            )
+
+
+def _turn(blocker: NotItsTurn | ScopeInUse | ScopeReserved | HostInUse) -> str:
+    match blocker:
+        case NotItsTurn():
+            return (
+                f"it waits for its turn: host {blocker.position} of {blocker.hosts} of "
+                f"rollout {blocker.request}, with {blocker.in_flight} in flight and at "
+                f"most {blocker.at_once} at once"
+            )
+        case ScopeInUse():
+            by = f" by {blocker.operation}" if blocker.operation else ""
+            return (
+                f"fault domain {blocker.fault_domain} of scope {blocker.scope} is "
+                f"announced, in maintenance or down{by}, and only one at a time is "
+                "allowed"
+            )
+        case ScopeReserved():
+            return (
+                f"operation {blocker.operation} has waited longer and comes first in "
+                f"scope {blocker.scope}"
+            )
+        case HostInUse():
+            if blocker.verb is not None:
+                work = f"{blocker.operation} ({blocker.verb.value})"
+                return f"host {blocker.host} has {work} under way"
+            if blocker.arriving:
+                return f"vm {blocker.arriving} is on its way to host {blocker.host}"
+            return f"host {blocker.host} is down"
+
+
+def _cause(cause: Cause) -> str:
+    if not cause.operation:
+        return "it is down"
+    if cause.verb is Verb.FAIL:
+        return f"{cause.target_kind.value} {cause.target} failed"
+    return f"{cause.operation} has started: {task(cause)}"
+
+
+_UNFIT = {
+    Unfit.DOWN: "down",
+    Unfit.BUSY: "under maintenance, or soon to be",
+    Unfit.FULL: "full",
+    Unfit.DOMAIN: "holding another fault domain of its scope",
+    Unfit.ZONE: "in another zone than its scale set's VMs there",
+}
+
+
+def _searched(found: NoPlace) -> Iterator[str]:
+    if found.on_host:
+        yield f"it is on {found.on_host}"
+    for each in found.unfit:
+        more = f" and {each.more} more" if each.more else ""
+        yield f"{_UNFIT[each.why]}: {', '.join(each.hosts)}{more}"
+    if not found.unfit:
+        yield "there are no other hosts"
+    if found.others_are_full:
+        yield "full, down or under maintenance: all others"
+    elif found.looked_at_most:
+        yield f"not looked at: hosts with less room than these {found.looked_at_most}"
+
+
+def refusal(error: ForewarnError) -> str:
+    """Return what an error says, with the reasons that it has as values."""
+    because = error.because if isinstance(error, HinderedError) else ()
+    return JOINT.join([error.message, *reasons(because)])
+
+
+# What became of an operation
+
+
+def task(work: Operation | Task | Cause) -> str:
+    """Return an operation in few words: `reboot of host h1`."""
+    text = work.verb.value
+    if work.action.value not in {text, "none", "delete"}:
+        text = f"{text} ({work.action.value})"
+    # A tenant is not told the host's name.
+    return f"{text} of {work.target_kind.value} {work.target}".rstrip()
+
+
+def note(found: AnyNote | None) -> str:  # noqa: C901 - one for each class
+    """Return why an operation ended, or what it met; may be empty."""
+    match found:
+        case None:
+            return ""
+        case Said():
+            return found.text
+        case NothingToDo():
+            return (
+                "the driver was not called, because there are no VMs: nothing was done"
+            )
+        case Cancelled():
+            why = f": {found.reason}" if found.reason else ""
+            return f"cancelled by {found.by.text}{why}"
+        case AnnouncedAgain():
+            return (
+                f"held for {describe_duration(found.held)} after NotBefore "
+                f"({JOINT.join(reasons(found.reasons))}); noticed anew as "
+                f"{found.successor}"
+            )
+        case RolloutStopped():
+            if not found.failed:
+                return "the rollout has stopped"
+            return f"the rollout stopped because {found.failed} failed"
+        case TargetChanged():
+            told = _CHANGES[found.change].format(found.host)
+            return f"{found.target_kind.value} {found.target} {told}"
+        case Hindered():
+            return reason(found.why)[:SAID_CHARACTERS_MAX]
+        case CallEnd():
+            return call_end(found)
+        case DriverGaveUp():
+            often = "once" if found.attempts == 1 else f"{found.attempts} times"
+            return f"the driver failed {often}: {call_end(found.end)}"
+        case OperatorSaysFailed():
+            return "an operator says that it failed"
+        case _:
+            assert_never(found)
+
+
+_CHANGES = {
+    Change.FAILED: "failed",
+    Change.RESTORED: "was restored",
+    Change.REMOVED: "was removed from the fleet",
+    Change.LEFT: "left {}",
+    Change.RUNS_AGAIN: "runs again",
+    Change.DELETED: "was deleted",
+}
+
+_REFUTED = "the driver reported success, but "
+
+
+def call_end(end: CallEnd) -> str:
+    """Return why a driver's call has not succeeded as a whole."""
+    if end.failed_vms:
+        names = listed(end.failed_vms)
+        text = f"it failed for {names}; an operator says that the rest is done"
+    elif end.vms:
+        text = f"{end.done} of {end.of} VMs are done; " if end.of else ""
+        text += JOINT.join(
+            f"vm {each.vm}: " + (_refuted(each.wrong) or each.said or _left(each))
+            for each in end.vms
+        )
+        text += f"; and {end.more} more" if end.more else ""
+    else:
+        text = _refuted(end.wrong) or end.said or "the driver gave no reason"
+    return text[:SAID_CHARACTERS_MAX]
+
+
+def _left(end: VmEnd) -> str:
+    return "unknown" if end.is_unknown else "failed"
+
+
+def _refuted(wrong: Iterable[Contradiction]) -> str:
+    told = JOINT.join(map(_contradiction, wrong))
+    return f"{_REFUTED}{told}" if told else ""
+
+
+def _contradiction(wrong: Contradiction) -> str:
+    if wrong.runs is None:
+        return f"vm {wrong.vm} is on {wrong.host}, not on {wrong.wanted_host}"
+    return f"vm {wrong.vm} {'runs' if wrong.runs else 'does not run'}"
+
+
+def standing(
+    operation: Operation, blockers: Iterable[AnyBlocker], *, now: Micros
+) -> str:
+    """Return in one sentence where the operation stands."""
+    state = operation.state
+    if state is OperationState.PLANNED:
+        return "nobody has been told of it, and it waits for its turn"
+    if state is OperationState.NOTICED:
+        return "its events are published and it waits to be let go"
+    if state is OperationState.READY:
+        return "it has been let go and " + (
+            "is held" if tuple(blockers) else "starts at once"
+        )
+    if state is OperationState.IMPACTING:
+        if operation.action is Action.NONE:
+            return "the failure lasts"
+        if operation.call_state in ASKED_STATES:
+            return "its impact was under way, and the driver is asked what became of it"
+        if operation.call_state is CallState.UNKNOWN:
+            return "its impact has an unknown outcome"
+        attempt = operation.attempts
+        return f"its impact is under way (attempt {attempt} of the driver's call)"
+    if state is OperationState.RECOVERING:
+        left = describe_duration(max(0, operation.due_at - now))
+        why = f" ({note(operation.note)})" if operation.called_no_driver else ""
+        return f"its impact is over and its events go in {left}{why}"
+    return f"it has ended: {state.value.lower()}" + (
+        f" ({note(operation.note)})" if operation.note else ""
+    )
+
+
+# The history
+
+
+def detail_of(entry: AuditEntry) -> str:
+    """Return what an audit entry says beyond its kind; may be empty."""
+    facts = entry.facts
+    if facts.text:
+        return facts.text
+    if facts.note is not None:
+        return note(facts.note)
+    if facts.task is not None:
+        return task(facts.task)
+    if facts.by is not None:
+        return f"by {facts.by.as_approver}"
+    if facts.outcome is not None:
+        return facts.outcome.value
+    if facts.blockers:
+        return JOINT.join(reasons(facts.blockers))
+    if facts.moves:
+        if len(facts.moves) == 1:
+            return moved(facts.moves[0])
+        return JOINT.join(f"vm {move.vm} {moved(move)}" for move in facts.moves)
+    return _of_kind(entry.kind, facts)
+
+
+def moved(move: VmMove) -> str:
+    """Return where a VM went: `from h1 to h2`."""
+    return f"from {move.from_host} to {move.to_host}"
+
+
+def _of_kind(kind: AuditKind, facts: Facts) -> str:
+    match kind:
+        case AuditKind.SCOPE_ENABLED if facts.enabling:
+            return f"{facts.enabling}, by the first request of vm {facts.vm}"
+        case AuditKind.SCOPE_DISABLED if facts.enabling:
+            return f"{facts.enabling}, after {facts.count} silent view(s)"
+        case AuditKind.EVENT_SHRUNK if facts.vm:
+            return f"vm {facts.vm} is no longer concerned"
+        case AuditKind.OPERATION_RESOLVED:
+            return f"the operator says {'done' if facts.is_done else 'failed'}"
+        case AuditKind.WEBHOOK_GAVE_UP if facts.count:
+            what = "change was" if facts.count == 1 else "changes were"
+            return f"{facts.count} {what} not told: {facts.cause}"
+        case AuditKind.HOSTS_PLANNED if facts.count:
+            return f"{facts.count} hosts, at most {facts.at_once} at once"
+        case AuditKind.TOKEN_CREATED if facts.token is not None:
+            made = facts.token
+            rights = "may only read" if made.read_only else "may order"
+            span = (
+                "does not expire"
+                if made.lifetime is None
+                else describe_duration(made.lifetime)
+            )
+            return f"{made.name}; {rights}; {span}"
+        case _:
+            return ""
