@@ -4,11 +4,10 @@ A call is named by (operation id, generation); raising the generation makes ever
 earlier call's report void. The call itself is made after the commit.
 """
 
-from dataclasses import replace
-
 from forewarn.control import downtime, seats
 from forewarn.control.work import Work
 from forewarn.drivers.port import Call, CallVm
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.notes import Hindered
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
@@ -60,7 +59,7 @@ def issue(work: Work, operation: Operation, *, attempts: int) -> bool:
         if blockers:
             work.save_operation(
                 operation,
-                replace(
+                changed(
                     operation,
                     call_state=CallState.RETRY,
                     attempts=attempts,
@@ -76,7 +75,7 @@ def issue(work: Work, operation: Operation, *, attempts: int) -> bool:
 def _issue(work: Work, operation: Operation, *, attempts: int) -> None:
     issued = work.save_operation(
         operation,
-        replace(
+        changed(
             operation,
             moves=tuple(_forgetful(move) for move in operation.moves),
             generation=operation.generation + 1,
@@ -96,4 +95,4 @@ def _forgetful(move: Move) -> Move:
     """Return the move without what is known of the call before."""
     if not move.has_failed:
         return move
-    return replace(move, has_failed=False, is_down=False)
+    return changed(move, has_failed=False, is_down=False)

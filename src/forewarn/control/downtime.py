@@ -13,12 +13,11 @@ is open, and one is whenever it is down or a call that stops it is under way:
   is down already is part of that.
 """
 
-from dataclasses import replace
-
 from forewarn.control.work import Work
 from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.spans import Span, SpanKind
 from forewarn.instants import Micros
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Action, Operation
 from forewarn.store import kinds
 from forewarn.store.port import every
@@ -80,7 +79,7 @@ def impact_over(work: Work, vm: Vm, *, paused: Micros | None) -> None:
         return
     if paused is not None:
         measured = max(outage.began, work.now - paused)
-        outage = work.tx.replace(outage, replace(outage, began=measured, is_exact=True))
+        outage = work.tx.replace(outage, changed(outage, began=measured, is_exact=True))
     _close(work, outage)
 
 
@@ -138,7 +137,7 @@ def forget(work: Work, span: Span) -> None:
         # An existence keeps its id, and so stands before all its interruptions.
         has_it = life.began <= span.began and (life.is_open or span.ended <= life.ended)
         if has_it and not life.is_outage:
-            work.tx.replace(life, replace(life, began=span.ended, is_exact=False))
+            work.tx.replace(life, changed(life, began=span.ended, is_exact=False))
             return
 
 
@@ -162,7 +161,7 @@ def _open(
 
 def _close(work: Work, span: Span) -> None:
     # A step of the wall clock back makes it short, never shorter than nothing.
-    work.tx.replace(span, replace(span, ended=max(span.began, work.now)))
+    work.tx.replace(span, changed(span, ended=max(span.began, work.now)))
 
 
 def _open_spans(work: Work, name: str) -> list[Span]:

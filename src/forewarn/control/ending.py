@@ -4,13 +4,12 @@ An end removes the operation's events, lets go of its VMs, closes its request wh
 it was the last, and has whoever waits in its scopes looked at again.
 """
 
-from dataclasses import replace
-
 from forewarn.control import downtime
 from forewarn.control.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.events import EventStatus, Outcome
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.notes import AnyNote, RolloutStopped
 from forewarn.protocol.operations import (
@@ -33,7 +32,7 @@ def impact_over(
         return
     recovering = work.step(operation, OperationInput.IMPACT_OVER, note=note)
     work.save_operation(
-        recovering, replace(recovering, due_at=work.now + work.policy.recovery)
+        recovering, changed(recovering, due_at=work.now + work.policy.recovery)
     )
     # Its VMs are no longer in the driver's hands, and others may wait for that.
     work.free(operation.scopes)
@@ -80,7 +79,7 @@ def cancel(
 ) -> None:
     """End a waiting operation without impact (clause 4.1); `by` ordered it."""
     if by is not None:
-        operation = work.save_operation(operation, replace(operation, cancelled_by=by))
+        operation = work.save_operation(operation, changed(operation, cancelled_by=by))
     _end(work, operation, OperationInput.CANCEL, Outcome.CANCELLED, note)
 
 
@@ -122,7 +121,7 @@ def take_off(work: Work, operation: Operation, name: str) -> None:
         )
         work.save_vm(
             vm,
-            replace(vm, started=started, moving_to="" if kept else vm.moving_to),
+            changed(vm, started=started, moving_to="" if kept else vm.moving_to),
         )
         if kept:
             work.free_host(vm.moving_to)
@@ -133,7 +132,7 @@ def replace_call(work: Work, operation: Operation, state: CallState) -> Operatio
     """Return the operation with another state of its driver call."""
     if operation.call_state is state:
         return operation
-    return work.save_operation(operation, replace(operation, call_state=state))
+    return work.save_operation(operation, changed(operation, call_state=state))
 
 
 def _close_request(work: Work, operation: Operation) -> None:

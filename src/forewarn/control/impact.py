@@ -13,13 +13,13 @@ Order of effects, with what a crash leaves behind:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from forewarn.control import calls, downtime, ending, leaving, room, seats
 from forewarn.control.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.events import EventStatus
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput
 from forewarn.protocol.notes import NothingToDo
 from forewarn.protocol.operations import (
@@ -40,14 +40,14 @@ def start(work: Work, operation: Operation) -> None:
         operation = seats.keep(work, operation, places)
     for name in operation.vms:
         vm = work.vm(name)
-        work.save_vm(vm, replace(vm, started=(*vm.started, operation.operation_id)))
+        work.save_vm(vm, changed(vm, started=(*vm.started, operation.operation_id)))
     started = work.step(operation, OperationInput.START)
     for event in work.events_of(started):
         # One whose VMs have all gone was removed before, and stays so (4.3).
         if event.status is not EventStatus.REMOVED:
             work.step_event(event, EventInput.START)
     if started.action is Action.NONE:
-        work.save_operation(started, replace(started, due_at=0))
+        work.save_operation(started, changed(started, due_at=0))
     elif not started.moves:
         ending.impact_over(work, started, note=NothingToDo())
     else:
@@ -66,7 +66,7 @@ def call_done(
     operation = take_done(work, operation, moves, paused=paused)
     operation = work.save_operation(
         operation,
-        replace(operation, call_state=CallState.NONE, attempts=0, note=None),
+        changed(operation, call_state=CallState.NONE, attempts=0, note=None),
     )
     if calls.current_moves(operation):
         calls.issue(work, operation, attempts=1)
@@ -102,10 +102,10 @@ def take_done(
     operation = work.operation(operation.operation_id)
     return work.save_operation(
         operation,
-        replace(
+        changed(
             operation,
             moves=tuple(
-                replace(move, done=move.done or move.vm in finished)
+                changed(move, done=move.done or move.vm in finished)
                 for move in operation.moves
             ),
         ),

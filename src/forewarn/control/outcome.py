@@ -8,7 +8,6 @@ for an operator: it is never done again by itself.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from forewarn.control import calls, downtime, ending, failures, impact, leaving, room
 from forewarn.control.inquiries import ASK_AGAIN_AFTER, ProbeQuestion
@@ -29,6 +28,7 @@ from forewarn.protocol.driver_ends import (
     VmEnd,
 )
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.notes import AnyNote, DriverGaveUp, OperatorSaysFailed
 from forewarn.protocol.operations import (
     ASKED_STATES,
@@ -93,7 +93,7 @@ def _keep_failed(
 ) -> None:
     """Keep for which VMs a call has failed, until an operator says what others did."""
     moves = tuple(
-        replace(
+        changed(
             move,
             has_failed=move.vm in names,
             is_down=move.vm in names and move.vm in down,
@@ -101,7 +101,7 @@ def _keep_failed(
         for move in operation.moves
     )
     if moves != operation.moves:
-        work.save_operation(operation, replace(operation, moves=moves))
+        work.save_operation(operation, changed(operation, moves=moves))
 
 
 def _end_of(
@@ -166,13 +166,13 @@ def ask_after(work: Work, operation_id: str, generation: int, *, is_late: bool) 
     )
     work.save_operation(
         operation,
-        replace(
+        changed(
             operation,
             call_state=CallState.OVERDUE,
             due_at=work.now + ASK_AGAIN_AFTER,
         )
         if is_late
-        else replace(operation, call_state=CallState.PROBING),
+        else changed(operation, call_state=CallState.PROBING),
     )
 
 
@@ -187,7 +187,7 @@ def go_on(work: Work, question: ProbeQuestion, *, is_begun: bool) -> None:
     is_late = operation.call_state is CallState.OVERDUE
     due_at = work.now if is_late else operation.due_at
     issued = work.save_operation(
-        operation, replace(operation, call_state=CallState.ISSUED, due_at=due_at)
+        operation, changed(operation, call_state=CallState.ISSUED, due_at=due_at)
     )
     if is_late:
         return
@@ -210,7 +210,7 @@ def lose_sight(work: Work, operation_id: str, generation: int, end: CallEnd) -> 
         )
         work.save_operation(
             operation,
-            replace(
+            changed(
                 operation,
                 call_state=CallState.UNKNOWN,
                 due_at=0,
@@ -370,7 +370,7 @@ def _call_failed(
     if again and not _is_seen_stranded(work, operation, observed):
         work.save_operation(
             operation,
-            replace(
+            changed(
                 operation,
                 call_state=CallState.RETRY,
                 due_at=work.now + work.policy.retry_delay,

@@ -7,13 +7,13 @@ operation's scopes.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 from forewarn.control import consent, impact, neutral, obstacles, waits
 from forewarn.control.policy import Policy
 from forewarn.control.work import Work, subjects_of
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
 from forewarn.protocol.blockers import AnyBlocker, bounded, signature
+from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import OperationInput
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
@@ -47,7 +47,7 @@ def let_go(work: Work, operation_id: str) -> None:
             if left and operation.due_at <= work.now:
                 # NotBefore has come by a step of the clock, and the notice goes on.
                 due_at = max(operation.not_before, work.now + left)
-                work.save_operation(operation, replace(operation, due_at=due_at))
+                work.save_operation(operation, changed(operation, due_at=due_at))
             return
         for companion in _companions(work, operation):
             work.step(companion, OperationInput.RELEASE)
@@ -56,7 +56,7 @@ def let_go(work: Work, operation_id: str) -> None:
         if _is_early_again(work, operation):
             wake_at = work.now + work.policy.sped_up(LOOK_AGAIN_AFTER)
             due_at = min(operation.not_before, wake_at)
-            work.save_operation(operation, replace(operation, due_at=due_at))
+            work.save_operation(operation, changed(operation, due_at=due_at))
         else:
             start_if_allowed(work, operation_id)
 
@@ -104,7 +104,7 @@ def start_if_allowed(work: Work, operation_id: str) -> None:
         wake_at = next_look(work, operation)
         is_due_in_time = work.now < operation.due_at <= wake_at
         if is_news or names != operation.waits_for or not is_due_in_time:
-            held = replace(
+            held = changed(
                 operation,
                 held_by=blockers,
                 waits_for=names,

@@ -9,7 +9,7 @@ look again at operations that wait) is collected in `Effects`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from forewarn.control import telling, waits
@@ -373,7 +373,7 @@ class Work:
         request = self.request(request_id)
         if request.at_once:
             count = request.in_flight + by
-            self.tx.replace(request, replace(request, in_flight=count))
+            self.tx.replace(request, changed(request, in_flight=count))
             if by < 0:
                 self.take_turn(request_id)
 
@@ -438,7 +438,7 @@ class Work:
         if digest == view.digest:
             return view
         raised = self.tx.replace(
-            view, replace(view, digest=digest, incarnation=view.incarnation + 1)
+            view, changed(view, digest=digest, incarnation=view.incarnation + 1)
         )
         self.show(raised, events)
         return raised

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from forewarn.instants import Micros
@@ -188,10 +187,10 @@ def step_event(
             return event
         return changed(event, approver=by, approved_at=now)
     if given is EventInput.START:
-        return replace(event, status=status, started_at=now)
+        return changed(event, status=status, started_at=now)
     if status is EventStatus.REMOVED:
-        return replace(event, status=status, removed_at=now, outcome=outcome)
-    return replace(event, status=status)
+        return changed(event, status=status, removed_at=now, outcome=outcome)
+    return changed(event, status=status)
 
 
 def step_operation(
@@ -203,21 +202,21 @@ def step_operation(
 ) -> Operation:
     """Return the operation after `given`; `note` says why."""
     state = look_up(OPERATION_STEPS, operation.state, given)
-    changed = replace(
+    stepped = changed(
         operation, state=state, note=note or operation.note, held_by=(), waits_for=()
     )
     if given is OperationInput.START:
-        return replace(changed, started_at=now)
+        return changed(stepped, started_at=now)
     if given is OperationInput.IMPACT_OVER:
-        return replace(changed, impact_ended_at=now)
+        return changed(stepped, impact_ended_at=now)
     if not OPERATION_STEPS[state]:
-        return replace(
-            changed,
+        return changed(
+            stepped,
             ended_at=now,
             due_at=0,
-            impact_ended_at=_impact_end(changed, now),
+            impact_ended_at=_impact_end(stepped, now),
         )
-    return changed
+    return stepped
 
 
 def _impact_end(operation: Operation, now: Micros) -> Micros:
@@ -228,4 +227,4 @@ def _impact_end(operation: Operation, now: Micros) -> Micros:
 
 def step_request(request: Request, given: RequestInput) -> Request:
     """Return the request after `given`."""
-    return replace(request, state=look_up(REQUEST_STEPS, request.state, given))
+    return changed(request, state=look_up(REQUEST_STEPS, request.state, given))

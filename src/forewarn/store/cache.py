@@ -12,7 +12,7 @@ revision as ever; whatever looks wrong makes the memory empty.
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from forewarn.fleet.model import Vm
@@ -72,7 +72,12 @@ _LOOKS: Mapping[type, Callable[[Any], object]] = {
     kind: attrgetter(*fields) for kind, fields in LOOKED_AT.items()
 }
 
-ADDED_LATER: frozenset[type] = frozenset({AuditEntry, Operation, Event})
+RANKED_OVER: Mapping[str, Query[Any]] = {
+    kinds.UNSTEADY_DOMAINS.name: kinds.VMS_UNSTEADY_IN_SCOPE,
+}
+"""Rankings of the very records that a query finds, whose answer is remembered."""
+
+ADDED_LATER: frozenset[type] = frozenset({AuditEntry, Operation, Event, Span})
 """Kinds of which one order makes hundreds, under ids that were just drawn. They are
 sent in bulk, and one that exists already shows when they are."""
 
@@ -165,6 +170,8 @@ class RememberingTransaction(RowTransaction):
         self._pending = Pending(connection, schema)
         self.seen: dict[Name, Record | None] = {}
         self.answers: dict[Question, tuple[str, ...] | None] = {}
+        self._moved: set[Question] = set()
+        """Questions whose answers a write of this transaction may have changed."""
 
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record with this key, or None."""
@@ -192,9 +199,11 @@ class RememberingTransaction(RowTransaction):
         if keys is not None and len(keys) < limit:
             found = [self.get(query.kind, key) for key in keys]
             return [record for record in found if record is not None]
-        self._pending.send(query.kind)
+        is_remembered = query.name in _REMEMBERED_NAMES
+        if not is_remembered or question in self._moved:
+            self._pending.send(query.kind)
         records = super().select(query, value, after=after, limit=limit)
-        if query.name in _REMEMBERED_NAMES and not after and len(records) < limit:
+        if is_remembered and not after and len(records) < limit:
             self._learn(question, tuple(record.key for record in records))
         return records
 
@@ -222,6 +231,11 @@ class RememberingTransaction(RowTransaction):
         lowest: bool = False,
     ) -> list[R]:
         """Return the records under `value` with the highest numbers, or the lowest."""
+        over = RANKED_OVER.get(ranking.name)
+        if over is not None:
+            found = self.select(over, value, limit=ANSWER_KEYS_MAX + 1)
+            if len(found) <= ANSWER_KEYS_MAX:
+                return _in_order(ranking, value, found, lowest=lowest)[:limit]
         self._pending.send(ranking.kind)
         return super().ranked(ranking, value, limit=limit, lowest=lowest)
 
@@ -292,6 +306,7 @@ class RememberingTransaction(RowTransaction):
                 continue
             for value in {*before, *after}:
                 question = (query.name, value)
+                self._moved.add(question)
                 known = self._answer(question)
                 if known is not None:
                     keys = [key for key in known if key != record.key]
@@ -315,8 +330,23 @@ class RememberingTransaction(RowTransaction):
         for row in rows:
             name = (kind, row[key_at])
             known = self.seen.get(name) or self._committed.find(name)
-            if known is None or known.revision != row[revision_at]:
+            # What was not sent yet is newer than its row.
+            if known is None or known.revision < row[revision_at]:
                 known = decode(row)
                 self.seen[name] = known
             records.append(cast("R", known))
         return records
+
+
+def _in_order(
+    ranking: Ranking[R], value: str, found: Iterable[R], *, lowest: bool
+) -> list[R]:
+    """Return the records in the order of their numbers under `value`."""
+    numbered = [
+        (number, record.key, record)
+        for record in found
+        for each, number in ranking.places(record)
+        if each == value
+    ]
+    numbered.sort(key=itemgetter(0, 1), reverse=not lowest)
+    return [record for _number, _key, record in numbered]
