@@ -97,7 +97,7 @@ class HistoryQuery(BaseModel):
         return (
             all(each in entry.subjects for each in subjects)
             and self.actor in {"", entry.actor.text}
-            and entry.what.startswith(self.what)
+            and entry.kind.value.startswith(self.what)
         )
 
 

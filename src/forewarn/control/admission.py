@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.control import release
-from forewarn.control.work import Work, task_of
+from forewarn.control.entries import task_of
+from forewarn.control.work import Work
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.ids import place_in, place_of
 from forewarn.instants import Micros
@@ -104,7 +105,7 @@ def open_request(
         at_once=at_once,
         hosts=hosts,
     )
-    work.note(AuditKind(f"{verb.value} ordered"), (f"request:{request.request_id}",))
+    work.note(AuditKind[f"{verb.name}_ORDERED"], (f"request:{request.request_id}",))
     return work.tx.add(request)
 
 

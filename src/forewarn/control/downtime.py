@@ -58,7 +58,9 @@ def impact_begins(work: Work, operation: Operation, vms: tuple[str, ...]) -> Non
         return
     for name in vms:
         vm = work.tx.get(Vm, name)
-        if vm is not None and vm.state is not VmState.DELETED and not _outage(work, vm):
+        if vm is None or vm.state is VmState.DELETED:
+            continue
+        if _is_untouched(operation, vm) or not _outage(work, vm):
             # How long a migration's pause is, only its driver can tell.
             _open(
                 work,
@@ -67,6 +69,18 @@ def impact_begins(work: Work, operation: Operation, vms: tuple[str, ...]) -> Non
                 operation=operation.operation_id,
                 is_exact=kind is not SpanKind.LIVE_MIGRATE,
             )
+
+
+def _is_untouched(operation: Operation, vm: Vm) -> bool:
+    """Tell whether nothing can have stopped a VM before the operation's first call.
+
+    A VM that runs is interrupted only by an operation that has started on it.
+    """
+    return (
+        vm.state is VmState.RUNNING
+        and vm.started == (operation.operation_id,)
+        and operation.generation == 1
+    )
 
 
 def impact_over(work: Work, vm: Vm, *, paused: Micros | None) -> None:

@@ -377,7 +377,7 @@ def _remove_vm(work: Work, before: Vm) -> None:
 def _note(work: Work, change: Change) -> None:
     if change.action is not Action.ADOPT:
         work.note(
-            AuditKind(f"{change.kind.value} {change.action.value}"),
+            AuditKind[f"{change.kind.name}_{change.action.name}"],
             (
                 f"{change.kind.value}:{change.name}",
                 *tenures.ending(change.before, change.after),

@@ -102,7 +102,7 @@ def _why_retry(
     is_moving = operation.action in MOVING_ACTIONS
     if is_moving and not all(move.to_host or move.done for move in operation.moves):
         no_room = room.find_places(reader, operation).blockers
-        return (*no_room, DriverRetry(remaining=remaining, end=None))
+        return (*no_room, DriverRetry(remaining=remaining))
     return (DriverRetry(remaining=remaining, end=_end_of(operation)),)
 
 

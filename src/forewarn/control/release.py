@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from forewarn.control import consent, impact, neutral, obstacles, waits
+from forewarn.control.entries import subjects_of
 from forewarn.control.policy import Policy
-from forewarn.control.work import Work, subjects_of
+from forewarn.control.work import Work
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
 from forewarn.protocol.blockers import AnyBlocker, bounded, signature
 from forewarn.protocol.frozen import changed

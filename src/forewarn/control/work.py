@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from forewarn.control import telling, waits
+from forewarn.control import entries, telling, waits
 from forewarn.control.consent import whole_second
 from forewarn.control.inquiries import Question
 from forewarn.control.messages import Guest, Publication, ViewSnapshot
@@ -38,7 +38,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts, Task
+from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts
 from forewarn.store.port import Reader, Record, Transaction, every
 from forewarn.store.token import Token
 
@@ -205,7 +205,12 @@ class Work:
         self, kind: AuditKind, operation: Operation, facts: Facts = NOTHING
     ) -> None:
         """Write an audit entry about an operation."""
-        self.note(kind, subjects_of(operation), facts, operation=operation.operation_id)
+        self.note(
+            kind,
+            entries.subjects_of(operation),
+            facts,
+            operation=operation.operation_id,
+        )
 
     def new_span_id(self) -> str:
         """Return a new part of a span's id, which sorts by the time of its begin."""
@@ -232,8 +237,8 @@ class Work:
     ) -> Operation:
         """Take an operation a step through the table, with its line of the trail."""
         stepped = lifecycle.step_operation(operation, given, now=self.now, note=note)
-        kind = AuditKind(f"operation {stepped.state.value.lower()}")
-        facts = Facts(note=note) if note else task_of(stepped)
+        kind = entries.OPERATION_KINDS[stepped.state]
+        facts = Facts(note=note) if note else entries.task_of(stepped)
         self.note_operation(kind, stepped, facts)
         return self.save_operation(operation, stepped)
 
@@ -243,7 +248,7 @@ class Work:
         if stepped.state is request.state:
             return request
         self.note(
-            AuditKind(f"request {stepped.state.value.lower()}"),
+            AuditKind[f"REQUEST_{stepped.state.name}"],
             (f"request:{request.request_id}",),
         )
         return self.tx.replace(request, stepped)
@@ -276,9 +281,11 @@ class Work:
         )
         if stepped is event:
             return event
-        what = "approved" if given is EventInput.APPROVE else stepped.status.value
+        is_approval = given is EventInput.APPROVE
         self.note(
-            AuditKind(f"event {what.lower()}"),
+            AuditKind.EVENT_APPROVED
+            if is_approval
+            else entries.EVENT_KINDS[stepped.status],
             (
                 f"event:{event.event_id}",
                 f"operation:{event.operation}",
@@ -477,29 +484,6 @@ def _where_listed(kind: type[Record]) -> str:
     if kind is Token:
         return "`forewarn token list` lists them"
     return "names are case-sensitive; `forewarn fleet show` lists them"
-
-
-def subjects_of(operation: Operation) -> tuple[str, ...]:
-    """Return what a line of the trail about the operation is found by."""
-    return (
-        f"operation:{operation.operation_id}",
-        f"request:{operation.request}",
-        f"host:{operation.host}",
-        *(f"scope:{scope}" for scope in operation.scopes),
-        *(f"vm:{vm}" for vm in operation.vms),
-    )
-
-
-def task_of(operation: Operation) -> Facts:
-    """Return what the history says of a step that was due: what is done to what."""
-    return Facts(
-        task=Task(
-            verb=operation.verb,
-            action=operation.action,
-            target_kind=operation.target_kind,
-            target=operation.target,
-        )
-    )
 
 
 def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:

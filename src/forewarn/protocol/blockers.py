@@ -144,7 +144,7 @@ class DriverRetry(Blocker):
 
     kind: ClassVar[str] = "driver retry"
     remaining: Micros
-    end: CallEnd | None
+    end: CallEnd | None = None
     """How the last call ended; None: it was not called, since a VM has no place."""
 
 

@@ -1,0 +1,121 @@
+"""Decisions stay values: sentences are made where they are shown, and none is read back.
+
+That `control` and what is below it import no module of sentences is a contract of the
+import linter ("control | wording" stand side by side).
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "forewarn"
+
+PROSE = frozenset(
+    {"description", "detail", "hint", "message", "note", "reason", "said", "sentence"}
+    | {"text", "what", "why"}
+)
+"""Attributes that hold sentences."""
+
+MATCHING = frozenset(
+    {"count", "endswith", "find", "index", "partition", "removeprefix", "removesuffix"}
+    | {"rpartition", "rsplit", "split", "startswith"}
+)
+PATTERNS = frozenset({"findall", "fullmatch", "match", "search", "sub"})
+
+NO_PROSE = {
+    "agent/integrations/kubernetes/yaml.py": "lines of YAML",
+    "agent/integrations/slurm/state.py": "a mark that the agent put into Slurm's reason",
+    "drivers/sight.py": "what an operator's program prints, as docs/drivers.md has it",
+}
+"""Modules whose texts of these names are written for programs."""
+
+OF_ERRORS = {
+    "control/approvals.py": {"_events_for"},
+    "control/clearing.py": {"_sums"},
+    "control/driver_link.py": {"_take_stop", "ask_after"},
+    "control/fleet_changes.py": {"_check_removes_nothing"},
+    "control/tokens.py": {"_check_is_free"},
+    "control/verbs/cancelling.py": {"_too_late", "_what_became"},
+    "control/work.py": {"way_out"},
+}
+"""Functions that make a part of an error's message, which is made where it is raised."""
+
+
+def modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
+    for folder in folders:
+        for file in sorted((SOURCE / folder).rglob("*.py")):
+            name = file.relative_to(SOURCE).as_posix()
+            yield name, ast.parse(file.read_text("utf-8"))
+
+
+def is_prose(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in PROSE
+
+
+def matches_prose(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in MATCHING:
+            return is_prose(value)
+        case ast.Call(func=ast.Attribute(attr=name), args=args) if name in PATTERNS:
+            return any(map(is_prose, args))
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[where]):
+            return is_prose(where)
+        case ast.Compare(
+            left=left,
+            ops=[ast.Eq() | ast.NotEq()],
+            comparators=[ast.Constant(value=str(text))],
+        ):
+            return is_prose(left) and " " in text
+        case _:
+            return False
+
+
+def test_no_code_matches_sentences() -> None:
+    found = {
+        f"{name}:{node.lineno}: {ast.unparse(node)}": name
+        for name, module in modules("")
+        for node in ast.walk(module)
+        if matches_prose(node) and isinstance(node, ast.expr)
+    }
+    wrong = [each for each, name in found.items() if name not in NO_PROSE]
+    assert not wrong, "\n".join(wrong)
+    assert {*found.values()} == {*NO_PROSE}, "an exception is needed no more"
+
+
+def sentences(module: ast.Module) -> Iterator[tuple[str, ast.JoinedStr]]:
+    """Yield formatted texts with a blank in them, outside of errors and assertions."""
+
+    def walk(node: ast.AST, function: str) -> Iterator[tuple[str, ast.JoinedStr]]:
+        if isinstance(node, ast.Raise | ast.Assert):
+            return
+        if isinstance(node, ast.FunctionDef):
+            function = node.name
+        if isinstance(node, ast.JoinedStr):
+            parts = [part for part in node.values if isinstance(part, ast.Constant)]
+            if any(" " in str(part.value) for part in parts):
+                yield function, node
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, function)
+
+    yield from walk(module, "")
+
+
+def test_control_makes_no_sentences_but_of_errors() -> None:
+    keys = {"f'tenant aliases:{tenant}'"}
+    found: dict[str, set[str]] = {}
+    for name, module in modules("control"):
+        for function, text in sentences(module):
+            if ast.unparse(text) not in keys:
+                found.setdefault(name, set()).add(function)
+    assert found == OF_ERRORS
+
+
+def test_values_have_no_sentences() -> None:
+    wrong = [
+        f"{name}:{node.lineno}: {node.name}"
+        for name, module in modules("protocol", "fleet", "store", "control")
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef)
+        and node.name in {"sentence", "sentences", "told", "describe", "wording"}
+    ]
+    assert not wrong, "\n".join(wrong)
