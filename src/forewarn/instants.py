@@ -152,6 +152,12 @@ def format_instant(instant: Micros) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
+def format_to_the_millisecond(instant: Micros) -> str:
+    """Return the instant as RFC 3339 with three digits, so always as long."""
+    whole = format_instant(instant - instant % SECOND).removesuffix("Z")
+    return f"{whole}.{instant % SECOND // MILLISECOND:03}Z"
+
+
 def instant_or_none(instant: Micros) -> str | None:
     """Return the instant as RFC 3339; None for 0, which is never."""
     return format_instant(instant) if instant else None

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim import transcript
-from forewarn.sim.commands import play
-from forewarn.sim.story import LastingStore
+from forewarn.sim.engine import LastingStore
 from forewarn.store.port import Store
 from forewarn.store.sqlite import SqliteStore
+from tests.support.transcripts import form
+from tests.support.transcripts.commands import play
 
 FOLDER = Path(__file__).parent
 FLEETS = FOLDER / "fleets"
@@ -25,7 +25,7 @@ def scenarios() -> list[object]:
         pytest.param(
             file,
             id=file.stem,
-            marks=pytest.mark.clause(*transcript.clauses(file.read_text())),
+            marks=pytest.mark.clause(*form.clauses(file.read_text())),
         )
         for file in sorted(FOLDER.glob("*.txt"))
     ]
@@ -58,4 +58,4 @@ def test_scenario_says_what_it_proves(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
 
     assert re.match(r"# \w.*", text), "a scenario opens with what it proves"
-    assert transcript.clauses(text), "and names the clauses that it covers"
+    assert form.clauses(text), "and names the clauses that it covers"

@@ -10,10 +10,10 @@ from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.run import Result, Runner, summary
 from forewarn.sim.scenario.time import TurnedTime
 from forewarn.sim.stage import Stage
-from forewarn.sim.story import Story
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.store import kinds
 from forewarn.store.port import every
+from tests.support.transcripts.story import Story
 
 REACTS_AFTER = 2 * SECOND
 """From the sight of an event until a careful client has prepared for it."""

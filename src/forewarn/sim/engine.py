@@ -25,6 +25,7 @@ from forewarn.instants import Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.actors import operator
 from forewarn.sim.notices import NoticeEnds
+from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, Store
 
 T = TypeVar("T")
@@ -32,6 +33,13 @@ T = TypeVar("T")
 
 class CrashError(Exception):
     """The process of the service ended here, without a word."""
+
+
+class LastingStore(MemoryStore):
+    """A store in memory that outlives the crashes of a simulation."""
+
+    def close(self) -> None:
+        """Keep everything."""
 
 
 @dataclass(slots=True)

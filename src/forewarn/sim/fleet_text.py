@@ -1,16 +1,12 @@
-"""A fleet in few words: lines such as `+ vm web_0 host=h1 scope=web`.
+"""The text of a fleet file as tables, and back.
 
-`+` adds an object with its keys, `~` changes keys (`key=` takes one away), `-`
-takes the object away. What comes out is a fleet file as anybody writes it, and
-what is wrong in it is found where all fleet files are read.
+What is wrong in it is found where all fleet files are read.
 """
 
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from forewarn import toml
-from forewarn.sim.transcript import TranscriptError
 
 Tables: TypeAlias = dict[str, dict[str, dict[str, Any]]]
 """Objects by kind and name."""
@@ -19,44 +15,11 @@ KINDS = ("tenant", "scope", "host", "vm")
 
 
 def read(text: str) -> Tables:
-    """Return the tables of a fleet file."""
-    try:
-        document = toml.loads(text)
-    except ValueError as error:
-        raise TranscriptError(f"this is not TOML: {error}") from error
+    """Return the tables of a fleet file; raises ValueError if it is not TOML."""
+    document = toml.loads(text)
     return {
         kind: {each["name"]: each for each in document.get(kind, [])} for kind in KINDS
     }
-
-
-def edit(tables: Mapping[str, Mapping[str, dict[str, Any]]], line: str) -> Tables:
-    """Return the tables after one line of an author."""
-    edited: Tables = {kind: dict(tables.get(kind, {})) for kind in KINDS}
-    try:
-        sign, kind, name, *pairs = shlex.split(line)
-    except ValueError:
-        sign = kind = name = ""
-        pairs = []
-    if sign not in {"+", "~", "-"} or kind not in KINDS:
-        raise TranscriptError(f"not a line of a fleet: {line!r}")
-    objects = edited[kind]
-    if (name in objects) is (sign == "+"):
-        known = "no" if name not in objects else "already a"
-        raise TranscriptError(f"there is {known} {kind} {name}")
-    if sign == "-":
-        del objects[name]
-        return edited
-    values = dict(objects.get(name, {"name": name}))
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise TranscriptError(f"{pair!r} is not key=value")
-        if value:
-            values[key] = _value(value)
-        else:
-            values.pop(key, None)
-    objects[name] = values
-    return edited
 
 
 def write(tables: Tables) -> str:
@@ -70,11 +33,3 @@ def write(tables: Tables) -> str:
 
 def _pairs(values: Mapping[str, Any]) -> Iterable[str]:
     return (f"{toml.key(key)} = {toml.value(each)}\n" for key, each in values.items())
-
-
-def _value(text: str) -> object:
-    """Return what TOML makes of it; plain words are texts."""
-    try:
-        return toml.loads(f"value = {text}")["value"]
-    except ValueError:
-        return text

@@ -13,14 +13,13 @@ from typing import Any
 from forewarn.control.event_json import event_report
 from forewarn.control.messages import Publication
 from forewarn.fleet.model import Vm, VmState
-from forewarn.instants import Micros
+from forewarn.instants import Micros, format_to_the_millisecond
 from forewarn.metadata.server import Address
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View
 from forewarn.service.parts import url
 from forewarn.sim.deviations import Deviation
 from forewarn.sim.journal import Seen
-from forewarn.sim.moments import to_the_millisecond
 from forewarn.sim.places import is_vacant
 from forewarn.sim.stage import Stage
 from forewarn.store import kinds
@@ -65,12 +64,12 @@ class News:
 
     def line(self) -> str:
         """Return the line for a person or a file: when, what, and the rest."""
-        return f"{to_the_millisecond(self.at)} {self.what.value:<9} {self.text}"
+        return f"{format_to_the_millisecond(self.at)} {self.what.value:<9} {self.text}"
 
     def members(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return {
-            "time": to_the_millisecond(self.at),
+            "time": format_to_the_millisecond(self.at),
             "what": self.what.value,
             "text": self.text,
             **self.facts,

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim import fleet_text, moments
-from forewarn.sim.commands import play
-from forewarn.sim.names import Names
-from forewarn.sim.story import Story
-from forewarn.sim.transcript import TranscriptError
+from forewarn.sim import fleet_text
 from forewarn.sim.world import START
+from tests.support.transcripts import fleet_lines, moments
+from tests.support.transcripts.commands import play
+from tests.support.transcripts.form import TranscriptError
+from tests.support.transcripts.names import Names
+from tests.support.transcripts.story import Story
 
 FLEET = """\
 fleet
@@ -105,8 +106,8 @@ def test_a_fleet_can_be_written_as_toml() -> None:
 
 
 def test_a_fleet_in_few_words_becomes_a_fleet_file() -> None:
-    tables = fleet_text.edit({}, "+ vm web_0 host=h1 spot=true tags='{role=\"web\"}'")
-    tables = fleet_text.edit(tables, "~ vm web_0 address='[\"192.0.2.4\"]' spot=")
+    tables = fleet_lines.edit({}, "+ vm web_0 host=h1 spot=true tags='{role=\"web\"}'")
+    tables = fleet_lines.edit(tables, "~ vm web_0 address='[\"192.0.2.4\"]' spot=")
 
     assert fleet_text.write(tables) == (
         '[[vm]]\nname = "web_0"\nhost = "h1"\ntags = {role = "web"}\n'
@@ -123,7 +124,7 @@ def test_the_trail_of_anything_can_be_shown() -> None:
 def test_who_listens_would_notice_a_document_with_two_contents() -> None:
     story = Story()
     story.apply_fleet(
-        fleet_text.edit(fleet_text.edit({}, "+ host h1"), "+ vm a host=h1")
+        fleet_lines.edit(fleet_lines.edit({}, "+ host h1"), "+ vm a host=h1")
     )
     story.audience.join("a")
     story.audience.ask(story.world)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.sim.transcript import Block, TranscriptError, clauses, replay
+from tests.support.transcripts.form import Block, TranscriptError, clauses, replay
 
 TEXT = """\
 # Two commands.

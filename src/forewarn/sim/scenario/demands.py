@@ -8,12 +8,11 @@ judged: a client that was shown no event of others has ignored none.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from forewarn.instants import MINUTE, Micros
+from forewarn.instants import MINUTE, Micros, format_to_the_millisecond
 from forewarn.problems import listed
 from forewarn.protocol.actors import DOWN_ALREADY, NO_NOTICE, POLICY, ActorKind
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View, sees
-from forewarn.sim.moments import to_the_millisecond
 from forewarn.sim.scenario.client_log import Deeds
 from forewarn.sim.scenario.model import OTHERS, Client, Demand, Expected
 from forewarn.sim.scenario.telling import why_at_once
@@ -154,7 +153,7 @@ def judge(demand: Demand, facts: Facts, *, is_explicit: bool = True) -> Verdict 
 def _asks(facts: Facts) -> Verdict | None:
     vm, first = facts.client.vm, facts.deeds.asked_first
     if first:
-        return good(f"{vm} asked first at {to_the_millisecond(first)}")
+        return good(f"{vm} asked first at {format_to_the_millisecond(first)}")
     return bad(f"{vm} did not ask") if facts.is_over else None
 
 
@@ -167,7 +166,7 @@ def turned_away(deeds: Deeds) -> str:
     fault = f" (fault: {seen.fault})" if seen.fault else ""
     return (
         f"its last request, {seen.method} {seen.target} "
-        f"at {to_the_millisecond(seen.at)}, {got}{fault}"
+        f"at {format_to_the_millisecond(seen.at)}, {got}{fault}"
     )
 
 
@@ -209,7 +208,7 @@ def _came_late(facts: Facts) -> Verdict | None:
     missed = [each for each in facts.events if each.event.names(facts.client.vm)]
     if facts.own or not missed:
         return None
-    vm, first = facts.client.vm, to_the_millisecond(facts.deeds.asked_first)
+    vm, first = facts.client.vm, format_to_the_millisecond(facts.deeds.asked_first)
     return skipped(f"{vm} asked first at {first}, after {missed[-1]} had been made")
 
 
@@ -251,9 +250,9 @@ def _unapproved(facts: Facts, named: Named) -> str:
     begun = event.started_at or event.removed_at
     ended = "started" if event.started_at else "was cancelled"
     sentence = f"{vm} did not approve {named.exactly} in time: expected an approval "
-    sentence += f"before NotBefore, {to_the_millisecond(event.not_before)}"
+    sentence += f"before NotBefore, {format_to_the_millisecond(event.not_before)}"
     if begun:
-        sentence += f"; it {ended} at {to_the_millisecond(begun)}"
+        sentence += f"; it {ended} at {format_to_the_millisecond(begun)}"
     if event.approver is not None and event.approver.kind is not ActorKind.VM:
         sentence += f", approved by {event.approved_by}"
     elif event.approver is not None and not event.names(event.approved_by):
@@ -268,14 +267,16 @@ def _last_seen(facts: Facts, event: Event) -> str:
         (each.at for each in deeds.approvals if each.event_id == event.event_id), 0
     )
     if late:
-        return f", and {facts.client.vm} approved it at {to_the_millisecond(late)}"
+        return (
+            f", and {facts.client.vm} approved it at {format_to_the_millisecond(late)}"
+        )
     away = deeds.turned_away
     if away is not None and away.method == "POST" and away.at >= event.created:
         return (
-            f", and its last approval, at {to_the_millisecond(away.at)}, got "
+            f", and its last approval, at {format_to_the_millisecond(away.at)}, got "
             f"{away.status or 'no answer'}"
         )
-    return f"; {facts.client.vm} asked last at {to_the_millisecond(deeds.asked_last)}"
+    return f"; {facts.client.vm} asked last at {format_to_the_millisecond(deeds.asked_last)}"
 
 
 def _ignores_others(facts: Facts) -> Verdict | None:
@@ -286,7 +287,7 @@ def _ignores_others(facts: Facts) -> Verdict | None:
         named = by_id.get(approval.event_id)
         if named is not None:
             return bad(
-                f"{vm} approved {named.exactly} at {to_the_millisecond(approval.at)}; "
+                f"{vm} approved {named.exactly} at {format_to_the_millisecond(approval.at)}; "
                 f"expected that it would not, since the event does not name it"
             )
     if not facts.is_over:
@@ -333,7 +334,7 @@ def _sees(facts: Facts) -> Verdict | None:
     if not facts.own:
         none = f"no event named {vm}; expected that it sees one {status.value}"
         return _came_late(facts) or bad(none)
-    last = to_the_millisecond(facts.deeds.asked_last)
+    last = format_to_the_millisecond(facts.deeds.asked_last)
     shown = listed([each.exactly for each in facts.own])
     return bad(
         f"{vm} did not see {shown} while it was {status.value}: expected that it asks "
@@ -361,9 +362,9 @@ def _comes_back(facts: Facts) -> Verdict | None:
         return good(f"{vm} asked again after {last} was gone")
     deleted = ", and was deleted" if facts.is_deleted else ""
     return bad(
-        f"{vm} did not ask again after {last.exactly} was gone at {to_the_millisecond(gone)}: "
+        f"{vm} did not ask again after {last.exactly} was gone at {format_to_the_millisecond(gone)}: "
         f"expected it within {length(facts.client.comes_back)}; it asked last at "
-        f"{to_the_millisecond(deeds.asked_last)}{deleted}"
+        f"{format_to_the_millisecond(deeds.asked_last)}{deleted}"
     )
 
 

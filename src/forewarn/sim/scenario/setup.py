@@ -15,12 +15,11 @@ from forewarn.instants import Micros, parse_duration
 from forewarn.protocol.errors import RefusedError
 from forewarn.service.settings import load_settings
 from forewarn.service.values import Settings, impacts, policy
-from forewarn.sim.engine import Engine
+from forewarn.sim.engine import Engine, LastingStore
 from forewarn.sim.floors import CLIENTS
 from forewarn.sim.scenario import fleets
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.stage import Stage
-from forewarn.sim.story import LastingStore
 from forewarn.sim.world import World
 
 ENDED_MAX = 1_000

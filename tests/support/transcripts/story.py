@@ -14,26 +14,20 @@ from forewarn.instants import HOUR, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.settings import load_settings
 from forewarn.service.values import impacts, policy
-from forewarn.sim import fleet_text, moments
-from forewarn.sim.chronicle import Chronicle
-from forewarn.sim.hypervisor import ToldDriver
-from forewarn.sim.names import Names
-from forewarn.sim.transcript import TranscriptError
-from forewarn.sim.watching import Audience
+from forewarn.sim import fleet_text
+from forewarn.sim.engine import LastingStore
 from forewarn.sim.world import START, CrashError, World
-from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
 from forewarn.wording import operators
+from tests.support.transcripts import moments
+from tests.support.transcripts.audience import Audience
+from tests.support.transcripts.chronicle import Chronicle
+from tests.support.transcripts.form import TranscriptError
+from tests.support.transcripts.hypervisor import ToldDriver
+from tests.support.transcripts.names import Names
 
 ASKS_EVERY = HOUR
 """How often who listens asks although nothing has changed: it stays enabled."""
-
-
-class LastingStore(MemoryStore):
-    """A store in memory that outlives the crashes of a story."""
-
-    def close(self) -> None:
-        """Keep everything."""
 
 
 class Story:

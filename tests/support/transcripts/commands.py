@@ -11,15 +11,15 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.operations import Action
 from forewarn.reporting import reports, uptime
 from forewarn.service.options import OPTIONS
-from forewarn.sim import fleet_text, moments
-from forewarn.sim.orders import ORDERS, order
-from forewarn.sim.story import Story
-from forewarn.sim.transcript import Block, replay
-from forewarn.sim.words import Words
 from forewarn.sim.world import NEWEST, START, Answer
 from forewarn.store import kinds
 from forewarn.store.port import Store, every
 from forewarn.wording.operators import detail_of, note, task
+from tests.support.transcripts import fleet_lines, moments
+from tests.support.transcripts.form import Block, replay
+from tests.support.transcripts.orders import ORDERS, order
+from tests.support.transcripts.story import Story
+from tests.support.transcripts.words import Words
 
 PLACES = ("committed", "published", "called")
 """Where the plane can crash; `plane` says what each place leaves undone."""
@@ -39,12 +39,12 @@ def fleet(story: Story, words: Words, body: Sequence[str]) -> None:
         file = story.folder / f"{names[0]}.toml"
         if not file.is_file():
             raise words.error(f"there is no fleet {names[0]}")
-        tables = fleet_text.read(file.read_text(encoding="utf-8"))
+        tables = fleet_lines.read(file.read_text(encoding="utf-8"))
     if body and body[0].startswith("["):
-        tables = fleet_text.read("\n".join(body))
+        tables = fleet_lines.read("\n".join(body))
     else:
         for line in body:
-            tables = fleet_text.edit(tables, line)
+            tables = fleet_lines.edit(tables, line)
     for line in story.apply_fleet(tables).lines():
         story.say(line)
 

@@ -10,12 +10,12 @@ from forewarn.control import obstacles
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import Operation, OperationState, RequestState, Verb
-from forewarn.sim import moments
-from forewarn.sim.names import Names
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
 from forewarn.wording import operators
+from tests.support.transcripts import moments
+from tests.support.transcripts.names import Names
 
 _PLANNED = frozenset({AuditKind.OPERATION_PLANNED, AuditKind.HOSTS_PLANNED})
 

@@ -10,8 +10,8 @@ from forewarn.control.work import Work
 from forewarn.fleet.model import Host
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Verb
-from forewarn.sim.story import Story
-from forewarn.sim.words import Words
+from tests.support.transcripts.story import Story
+from tests.support.transcripts.words import Words
 
 Decide: TypeAlias = Callable[[Work], object]
 BY_HAND = Said(text="cancelled by an operator")

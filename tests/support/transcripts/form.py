@@ -5,7 +5,7 @@ output that they give, up to a blank line. Lines that begin with `#` between the
 blocks are comments. Replaying one returns its text with what the commands give
 now; a test compares the two, and `pytest --rewrite` keeps the new one.
 
-This module knows the form only; `story` knows what the commands mean.
+This module knows the form only; `commands` knows what the commands mean.
 """
 
 import re

@@ -3,9 +3,9 @@
 import shlex
 
 from forewarn.instants import SECOND, Micros, parse_duration
-from forewarn.sim import moments
-from forewarn.sim.names import Names
-from forewarn.sim.transcript import TranscriptError
+from tests.support.transcripts import moments
+from tests.support.transcripts.form import TranscriptError
+from tests.support.transcripts.names import Names
 
 
 class Words:

@@ -1,15 +1,8 @@
-"""Times for people: since a story began, as `2d 00:15:00`, or of the clock."""
+"""Times of a story: since it began, as `2d 00:15:00`."""
 
 import re
 
-from forewarn.instants import (
-    DAY,
-    MILLISECOND,
-    SECOND,
-    Micros,
-    format_instant,
-    parse_duration,
-)
+from forewarn.instants import DAY, SECOND, Micros, parse_duration
 from forewarn.sim.world import START
 
 _MOMENT = re.compile(r"(?:(\d+)d )?(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
@@ -23,12 +16,6 @@ def told(instant: Micros) -> str:
     if fraction:
         text += f".{fraction:06}".rstrip("0")
     return f"{days}d {text}" if days else text
-
-
-def to_the_millisecond(instant: Micros) -> str:
-    """Return the instant as RFC 3339 with three digits, so always as long."""
-    whole = format_instant(instant - instant % SECOND).removesuffix("Z")
-    return f"{whole}.{instant % SECOND // MILLISECOND:03}Z"
 
 
 def meant(text: str, *, now: Micros) -> Micros:

@@ -12,7 +12,7 @@ from forewarn.drivers.port import (
 )
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Action
-from forewarn.sim.names import Names
+from tests.support.transcripts.names import Names
 
 
 class ToldDriver:
