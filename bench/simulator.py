@@ -16,8 +16,8 @@ from bench.client import PATH
 from bench.peers import HERE, free_port
 from bench.report import Report, Table, rounded
 from bench.service import PATIENCE_SECONDS, direct_get, eventually, serving
-from forewarn.control import verbs
-from forewarn.control.messages import Publication
+from forewarn.control.requests import verbs
+from forewarn.control.transactions.messages import Publication
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Vm
 from forewarn.instants import DAY

@@ -30,13 +30,13 @@ NO_PROSE = {
 """Modules whose texts of these names are written for programs."""
 
 OF_ERRORS = {
-    "control/approvals.py": {"_events_for"},
-    "control/clearing.py": {"_sums"},
+    "control/requests/approvals.py": {"_events_for"},
+    "control/execution/clearing.py": {"_sums"},
     "control/driver_link.py": {"_take_stop", "ask_after"},
-    "control/fleet_changes.py": {"_check_removes_nothing"},
+    "control/requests/fleet_changes.py": {"_check_removes_nothing"},
     "control/tokens.py": {"_check_is_free"},
-    "control/verbs/cancelling.py": {"_too_late", "_what_became"},
-    "control/work.py": {"way_out"},
+    "control/requests/verbs/cancelling.py": {"_too_late", "_what_became"},
+    "control/transactions/work.py": {"way_out"},
 }
 """Functions that make a part of an error's message, which is made where it is raised."""
 

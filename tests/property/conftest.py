@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.control import release
+from forewarn.control.execution import release
 from forewarn.instants import MINUTE
 
 

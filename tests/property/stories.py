@@ -4,7 +4,7 @@ Together they take every arrow of the tables, order every verb, and have everyth
 done that can be done to a fleet: `test_stories.py` fails for what is in none.
 """
 
-from forewarn.control.policy import Policy
+from forewarn.control.rules.policy import Policy
 from forewarn.instants import MINUTE, SECOND
 from tests.support.fleets import FleetPlan, HostPlan, ScopePlan, VmPlan
 from tests.support.lives import Step

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control import verbs
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import verbs
+from forewarn.control.requests.verbs import Wishes
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Action, Verb

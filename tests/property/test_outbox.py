@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.policy import Policy
-from forewarn.control.subscribers import Subscriber
+from forewarn.control.rules.policy import Policy
+from forewarn.control.rules.subscribers import Subscriber
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.store import kinds

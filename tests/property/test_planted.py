@@ -12,23 +12,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from forewarn.control import (
+from forewarn.control.execution import calls, impact, leaving, seating
+from forewarn.control.requests import (
     approvals,
-    calls,
     clock_steps,
-    consent,
     failures,
     idempotency,
-    impact,
-    leaving,
-    obstacles,
     outcome,
-    seating,
-    standing,
 )
-from forewarn.control.rolling import Standing
-from forewarn.control.shown import events_for
-from forewarn.control.work import Work
+from forewarn.control.rules import consent, obstacles, standing
+from forewarn.control.rules.rolling import Standing
+from forewarn.control.transactions.shown import events_for
+from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call, Report, Verdict, VmResult, VmVerdict
 from forewarn.fleet import placement
 from forewarn.fleet.model import HostState, Vm

@@ -11,7 +11,7 @@ import hypothesis
 import hypothesis.strategies as st
 
 from forewarn.clock import VirtualClock
-from forewarn.control import verbs
+from forewarn.control.requests import verbs
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND
 from forewarn.metadata.http import Request, Response

@@ -1,4 +1,4 @@
-"""Steps of the wall clock, and restarts: the twin of `control.clock_steps`.
+"""Steps of the wall clock, and restarts: the twin of `control.requests.clock_steps`.
 
 A wall clock is where the world began, or a fixed step ahead of it. So it can be set
 forward and back without end, with few states. Of an operation that waits, `left` is by

@@ -10,8 +10,8 @@ remembered under the few numbers that it depends on. The code that is run is
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from forewarn.control import consent, obstacles, room
-from forewarn.control.admission import is_announced
+from forewarn.control.requests.admission import is_announced
+from forewarn.control.rules import consent, obstacles, room
 from forewarn.protocol.blockers import Blocker
 from forewarn.protocol.operations import Operation
 from tests.search.rows import Rows

@@ -1,4 +1,4 @@
-"""The rows of one transaction of the model, and its log: `control.work`'s twin."""
+"""The rows of one transaction of the model, and its log: `control.transactions.work`'s twin."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

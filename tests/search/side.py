@@ -4,11 +4,11 @@ import random
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from forewarn.control import enabling, failures, outcome, verbs
-from forewarn.control.followups import FollowUps
 from forewarn.control.plane import Plane
-from forewarn.control.policy import Policy
-from forewarn.control.work import Work
+from forewarn.control.requests import enabling, failures, outcome, verbs
+from forewarn.control.requests.followups import FollowUps
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Verdict
 from forewarn.instants import DAY, MINUTE, Micros
 from forewarn.protocol.errors import RefusedError

@@ -1,4 +1,4 @@
-"""One transaction of the model: the twin of what uses `control.work`.
+"""One transaction of the model: the twin of what uses `control.transactions.work`.
 
 The names are those of the code: `let_go` is `release.let_go`, `impact_over` is
 `ending.impact_over`, and so on. The conformance walks compare the two after

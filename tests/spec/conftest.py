@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forewarn.control import failures
+from forewarn.control.requests import failures
 from forewarn.protocol.operations import Action
 from forewarn.sim.world import World
 from tests.spec import support

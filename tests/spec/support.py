@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from forewarn.control import failures, verbs
-from forewarn.control.approvals import Approval
-from forewarn.control.policy import Policy
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import failures, verbs
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros, parse_duration, parse_instant

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import failures
+from forewarn.control.requests import failures
 from forewarn.sim.world import World
 from forewarn.testing.client import EVENTS_PATH, Answer, Client, Headers, HttpClient
 from forewarn.testing.conformance.checks import CHECKS, QUESTIONS, UNTRIED, checks_of

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from forewarn.control import failures
+from forewarn.control.requests import failures
 from forewarn.instants import HOUR, Micros, parse_instant
 from forewarn.protocol.operations import Action
 from forewarn.sim.world import World

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.policy import Policy
+from forewarn.control.rules.policy import Policy
 from forewarn.instants import DAY
 from forewarn.testing.conformance.check import Check
 from tests.spec import support

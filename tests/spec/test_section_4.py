@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.policy import Policy
+from forewarn.control.rules.policy import Policy
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND, Micros

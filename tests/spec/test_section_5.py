@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import failures
-from forewarn.control.policy import Policy
+from forewarn.control.requests import failures
+from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.problems import FleetFileError
 from forewarn.instants import MINUTE, SECOND, Micros, parse_duration

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from forewarn.control import failures
+from forewarn.control.requests import failures
 from forewarn.fleet.problems import FleetFileError
 from forewarn.protocol.operations import Action, Operation
 from forewarn.sim.world import World

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.policy import Policy
+from forewarn.control.rules.policy import Policy
 from forewarn.instants import HOUR, MINUTE, SECOND
 from forewarn.sim.world import START
 from tests.spec import support

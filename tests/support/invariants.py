@@ -8,7 +8,7 @@ the service's design; the numbers with a dot are clauses of `docs/protocol.md`.
 from collections import Counter
 from collections.abc import Callable
 
-from forewarn.control import release
+from forewarn.control.execution import release
 from forewarn.fleet.model import Host, HostState, ScopeKind, Vm, VmState
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventStatus, EventType

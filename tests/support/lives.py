@@ -10,18 +10,12 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from forewarn.control import (
-    approvals,
-    failures,
-    idempotency,
-    outcome,
-    verbs,
-)
-from forewarn.control.idempotency import Once, Result
-from forewarn.control.obstacles import why_not_start
-from forewarn.control.policy import Policy
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Work
+from forewarn.control.requests import approvals, failures, idempotency, outcome, verbs
+from forewarn.control.requests.idempotency import Once, Result
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.obstacles import why_not_start
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.work import Work
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.fleet.model import HostState, VmState
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND

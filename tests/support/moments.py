@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from forewarn.control.policy import Policy
+from forewarn.control.rules.policy import Policy
 from forewarn.fleet.model import ScopeKind, Vm
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event

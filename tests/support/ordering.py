@@ -4,14 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from forewarn.control import (
-    failures,
-    fleet_changes,
-    outcome,
-    verbs,
-)
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Work
+from forewarn.control.requests import failures, fleet_changes, outcome, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.problems import FleetFileError
 from forewarn.instants import HOUR, SECOND

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from forewarn.control import verbs
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import need
+from forewarn.control.requests import verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import need
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.operations import Action, Operation, OperationState, Request
 from forewarn.sim.world import World

@@ -6,9 +6,9 @@ in `tests/support/lives.py`.
 
 from pathlib import Path
 
-from forewarn.control import calls
-from forewarn.control.clock_steps import STEP_MIN
-from forewarn.control.policy import Policy
+from forewarn.control.execution import calls
+from forewarn.control.requests.clock_steps import STEP_MIN
+from forewarn.control.rules.policy import Policy
 from forewarn.drivers.port import Call, Report, VmVerdict
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import HostState, Vm, VmState

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forewarn.clock import SystemClock
-from forewarn.control.policy import Policy
+from forewarn.control.rules.policy import Policy
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import (
     Action,

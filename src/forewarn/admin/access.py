@@ -2,7 +2,7 @@
 
 `DEMANDS` is the whole of it: a route that it does not name is for operators who may
 order, so a route that somebody adds is closed until it is named here (and a test
-fails until it is). What a tenant is shown comes from `control.sight` alone.
+fails until it is). What a tenant is shown comes from `control.redaction.sight` alone.
 """
 
 import asyncio
@@ -17,11 +17,12 @@ from starlette.requests import Request
 
 from forewarn.admin import limits
 from forewarn.admin.problems import ForbiddenError, UnauthorizedError
-from forewarn.control import sight, tokens
+from forewarn.control import tokens
 from forewarn.control.desk import Health, OperatorDesk
-from forewarn.control.idempotency import Once
-from forewarn.control.sight import Sight
-from forewarn.control.work import Who, Work
+from forewarn.control.redaction import sight
+from forewarn.control.redaction.sight import Sight
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros

@@ -23,8 +23,8 @@ from forewarn.admin.limits import (
     NAME_CHARACTERS_MAX,
     TEXT_CHARACTERS_MAX,
 )
+from forewarn.control.requests.verbs import TARGETS_MAX, Wishes
 from forewarn.control.tokens import DEFAULT_LIFETIME
-from forewarn.control.verbs import TARGETS_MAX, Wishes
 from forewarn.instants import (
     DURATION_MAX,
     SECOND,

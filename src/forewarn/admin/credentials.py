@@ -15,7 +15,7 @@ from forewarn.admin.decisions import token_report
 from forewarn.admin.idempotency import Giving
 from forewarn.admin.lists import Name
 from forewarn.control import tokens
-from forewarn.control.work import need
+from forewarn.control.transactions.work import need
 from forewarn.fleet.model import Tenant
 from forewarn.protocol.errors import RefusedError
 from forewarn.store import kinds

@@ -17,18 +17,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from forewarn.admin import bodies
 from forewarn.admin.access import DEMANDS, Caller, Demand, check, unauthorized
-from forewarn.control import (
-    approvals,
-    failures,
-    outcome,
-    sight,
-    tenancy,
-    tokens,
-    verbs,
-)
-from forewarn.control.idempotency import Once, Result, carry_out
-from forewarn.control.share import aliases_of
-from forewarn.control.work import Who, Work
+from forewarn.control import tenancy, tokens
+from forewarn.control.redaction import sight
+from forewarn.control.redaction.share import aliases_of
+from forewarn.control.requests import approvals, failures, outcome, verbs
+from forewarn.control.requests.idempotency import Once, Result, carry_out
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError

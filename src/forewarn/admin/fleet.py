@@ -18,7 +18,7 @@ from forewarn.admin.context import Desk
 from forewarn.admin.flat import FlatError, FlatObject
 from forewarn.admin.idempotency import Giving
 from forewarn.admin.lists import Name
-from forewarn.control.idempotency import RepeatedError
+from forewarn.control.requests.idempotency import RepeatedError
 from forewarn.fleet import export
 from forewarn.fleet.changes import Action, MergePlan
 from forewarn.fleet.file import FleetText

@@ -14,8 +14,8 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import Filters, Name
 from forewarn.admin.selection import Scopes, Wanted
-from forewarn.control import sight
-from forewarn.control.work import need
+from forewarn.control.redaction import sight
+from forewarn.control.transactions.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event

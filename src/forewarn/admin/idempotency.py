@@ -17,8 +17,8 @@ from forewarn.admin.access import Caller, caller_of, desk_for
 from forewarn.admin.answers import answer
 from forewarn.admin.decisions import Decision
 from forewarn.control.desk import OperatorDesk
-from forewarn.control.idempotency import Once, Result
-from forewarn.control.work import Who
+from forewarn.control.requests.idempotency import Once, Result
+from forewarn.control.transactions.work import Who
 
 REPEATED_HEADER = "Idempotent-Replayed"
 """Marks the answer to an order that an earlier request with its key gave."""

@@ -11,9 +11,9 @@ from forewarn.admin import limits, selection, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.selection import Wanted
-from forewarn.control import sight
-from forewarn.control.event_json import event_report
-from forewarn.control.work import need
+from forewarn.control.redaction import sight
+from forewarn.control.transactions.event_json import event_report
+from forewarn.control.transactions.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import Operation, OperationState, Request

@@ -7,8 +7,8 @@ from forewarn.admin import bodies, limits, shapes
 from forewarn.admin.access import Caller
 from forewarn.admin.answers import documented
 from forewarn.admin.idempotency import Giver, Giving
-from forewarn.control.event_json import event_report
-from forewarn.control.work import need
+from forewarn.control.transactions.event_json import event_report
+from forewarn.control.transactions.work import need
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from forewarn.admin import limits, wording
 from forewarn.admin.answers import SafeJsonResponse
-from forewarn.control.idempotency import KeyReusedError
+from forewarn.control.requests.idempotency import KeyReusedError
 from forewarn.fleet.problems import FleetFileError
 from forewarn.protocol.errors import (
     BadRequestError,

@@ -26,9 +26,9 @@ from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import EventFilters, OperationFilters, check_names
 from forewarn.admin.selection import Scopes, Wanted
-from forewarn.control import sight
 from forewarn.control.desk import OperatorDesk
-from forewarn.control.event_json import event_report
+from forewarn.control.redaction import sight
+from forewarn.control.transactions.event_json import event_report
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
 from forewarn.protocol.errors import ForewarnError

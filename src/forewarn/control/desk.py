@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from forewarn.control.idempotency import Once
-from forewarn.control.work import Who, Work
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros

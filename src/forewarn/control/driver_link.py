@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from forewarn.control import calls, outcome
-from forewarn.control.inquiries import (
+from forewarn.control.execution import calls
+from forewarn.control.requests import outcome
+from forewarn.control.transactions.inquiries import (
     Answer,
     DirectInquirer,
     Inquirer,
@@ -21,8 +22,8 @@ from forewarn.control.inquiries import (
     StopAnswer,
     StopQuestion,
 )
-from forewarn.control.owed import on_failure
-from forewarn.control.work import Effects, Work
+from forewarn.control.transactions.owed import on_failure
+from forewarn.control.transactions.work import Effects, Work
 from forewarn.drivers.port import (
     Driver,
     DriverError,

@@ -7,9 +7,9 @@ public id.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control.event_json import told_to_tenant
-from forewarn.control.share import aliases_of
-from forewarn.control.work import Work
+from forewarn.control.redaction.share import aliases_of
+from forewarn.control.transactions.event_json import told_to_tenant
+from forewarn.control.transactions.work import Work
 from forewarn.instants import cut_to_second
 from forewarn.store import kinds
 from forewarn.store.audit import AuditKind, Facts

@@ -20,26 +20,25 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from forewarn.control import (
+from forewarn.control import retention
+from forewarn.control.driver_link import DriverLink
+from forewarn.control.execution import ending, release
+from forewarn.control.requests import (
     approvals,
     clock_steps,
     enabling,
-    ending,
     outcome,
-    publishing,
-    release,
     renotice,
-    retention,
     rollouts,
 )
-from forewarn.control.approvals import Approval
-from forewarn.control.consent import whole_second
-from forewarn.control.driver_link import DriverLink
-from forewarn.control.followups import LEFT_OVER, FollowUps
-from forewarn.control.inquiries import Inquirer
-from forewarn.control.messages import Publication
-from forewarn.control.policy import Policy
-from forewarn.control.work import (
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.followups import LEFT_OVER, FollowUps
+from forewarn.control.rules.consent import whole_second
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions import publishing
+from forewarn.control.transactions.inquiries import Inquirer
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import (
     CLOCK,
     DRIVER,
     Effects,

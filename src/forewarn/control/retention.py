@@ -4,9 +4,9 @@ Ended operations are kept for the retention time with their events, so that late
 approvals are answered (3.2) and `history` can tell of them.
 """
 
-from forewarn.control import downtime
-from forewarn.control.policy import Policy
-from forewarn.control.work import Work
+from forewarn.control.execution import downtime
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.work import Work
 from forewarn.instants import Micros
 from forewarn.protocol.operations import ENDED_STATES, Request
 from forewarn.store import kinds

@@ -7,9 +7,9 @@ cannot see is refused in the words that are used for what does not exist.
 from collections.abc import Sequence
 from typing import Any, cast
 
-from forewarn.control.share import aliases_of
-from forewarn.control.sight import Sight
-from forewarn.control.work import Work, need
+from forewarn.control.redaction.share import aliases_of
+from forewarn.control.redaction.sight import Sight
+from forewarn.control.transactions.work import Work, need
 from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event

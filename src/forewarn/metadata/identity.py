@@ -8,7 +8,7 @@ the strength of an old connection.
 import hmac
 from typing import NamedTuple
 
-from forewarn.control.messages import Guest
+from forewarn.control.transactions.messages import Guest
 from forewarn.fleet import fields
 from forewarn.metadata.http import Request
 from forewarn.metadata.ratelimit import Bucket

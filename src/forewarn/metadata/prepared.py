@@ -7,7 +7,7 @@ nothing.
 
 import weakref
 
-from forewarn.control.messages import ViewSnapshot
+from forewarn.control.transactions.messages import ViewSnapshot
 from forewarn.instants import Micros
 from forewarn.metadata.http import Response, build
 from forewarn.protocol import documents

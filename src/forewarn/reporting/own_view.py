@@ -6,8 +6,8 @@ concerns, never by name unless the VM's document names it too.
 
 from collections.abc import Iterator
 
-from forewarn.control import obstacles
-from forewarn.control.shown import events_for
+from forewarn.control.rules import obstacles
+from forewarn.control.transactions.shown import events_for
 from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.spans import Span
 from forewarn.instants import DAY, Micros, cut_to_second

@@ -7,8 +7,8 @@ Instants are RFC 3339 with `Z`. Reading only; nothing here decides.
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from forewarn.control import sight
-from forewarn.control.work import need
+from forewarn.control.redaction import sight
+from forewarn.control.transactions.work import need
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.instants import (

@@ -31,8 +31,8 @@ from forewarn.admin.decisions import Decision
 from forewarn.admin.metrics import Reading
 from forewarn.clock import SystemClock
 from forewarn.control.desk import BusyError, Health, OperatorDesk
-from forewarn.control.idempotency import Once
-from forewarn.control.work import Who
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros

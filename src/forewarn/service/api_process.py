@@ -35,7 +35,7 @@ from forewarn.admin.webhooks import WebhookDesk
 from forewarn.clock import Clock
 from forewarn.control import tokens as store_tokens
 from forewarn.control.desk import BusyError, OperatorDesk
-from forewarn.control.work import Who
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import FleetText
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import BadRequestError, ForewarnError

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from forewarn.clock import Clock
 from forewarn.control.desk import Health
-from forewarn.control.idempotency import Once
-from forewarn.control.work import Who, Work
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts

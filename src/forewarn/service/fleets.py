@@ -17,10 +17,10 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.control import fleet_changes, fleet_conflicts
-from forewarn.control.idempotency import Once
 from forewarn.control.plane import Plane
-from forewarn.control.work import Who
+from forewarn.control.requests import fleet_changes, fleet_conflicts
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros

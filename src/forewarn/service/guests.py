@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
-from forewarn.control.messages import Guest, Publication
+from forewarn.control.transactions.messages import Guest, Publication
 from forewarn.fleet.values import split_listener
 from forewarn.metadata.server import Address, Server
 from forewarn.service import limits

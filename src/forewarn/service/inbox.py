@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from forewarn.control.approvals import Approval
 from forewarn.control.desk import BusyError
+from forewarn.control.requests.approvals import Approval
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from forewarn.clock import Clock
-from forewarn.control.inquiries import (
+from forewarn.control.transactions.inquiries import (
     Answer,
     LookQuestion,
     ProbeQuestion,

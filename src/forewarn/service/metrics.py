@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from forewarn import __version__
 from forewarn.admin.metrics import Reading
 from forewarn.clock import Clock
-from forewarn.control import obstacles
+from forewarn.control.rules import obstacles
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Server

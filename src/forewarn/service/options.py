@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from forewarn.control.verbs import TARGETS_MAX
+from forewarn.control.requests.verbs import TARGETS_MAX
 from forewarn.drivers.placeholders import OBSERVER_PLACEHOLDERS, known_in
 from forewarn.fleet.values import split_listener
 from forewarn.instants import (

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from forewarn.control import fleet_changes
+from forewarn.control.requests import fleet_changes
 from forewarn.fleet.changes import Change
 from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.problems import FleetFileError

@@ -21,11 +21,11 @@ from typing import Any, TypeVar
 
 from forewarn.admin.metrics import Histogram
 from forewarn.clock import Clock
-from forewarn.control import enabling
-from forewarn.control.approvals import Approval
 from forewarn.control.desk import BusyError
 from forewarn.control.plane import Plane
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import enabling
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import DriverError
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import SECOND, Micros

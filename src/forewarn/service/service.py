@@ -18,12 +18,12 @@ from typing import TypeAlias
 
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
-from forewarn.control import fleet_changes
 from forewarn.control.desk import Health
-from forewarn.control.messages import Publication
 from forewarn.control.plane import Plane
+from forewarn.control.requests import fleet_changes
 from forewarn.control.tokens import revoke_unauthenticated
-from forewarn.control.work import Who
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import Who
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText, WantedFleet

@@ -9,8 +9,8 @@ files that secrets are in.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forewarn.control.policy import Policy, divided
-from forewarn.control.subscribers import Subscriber
+from forewarn.control.rules.policy import Policy, divided
+from forewarn.control.rules.subscribers import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action

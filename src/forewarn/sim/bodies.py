@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from forewarn.admin.bodies import Duration, Name, Names, Order, Seconds, Text
 from forewarn.admin.limits import NAME_CHARACTERS_MAX
-from forewarn.control.policy import Policy
-from forewarn.control.verbs import TARGETS_MAX
+from forewarn.control.requests.verbs import TARGETS_MAX
+from forewarn.control.rules.policy import Policy
 from forewarn.instants import Micros, parse_duration
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import EventSource, EventType

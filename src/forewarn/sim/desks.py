@@ -8,11 +8,11 @@ is in memory. Nothing here decides anything.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.control import fleet_changes
-from forewarn.control.approvals import Approval
 from forewarn.control.desk import Health
-from forewarn.control.idempotency import Once
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import fleet_changes
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts

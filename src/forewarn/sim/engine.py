@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from forewarn.clock import Clock
-from forewarn.control import fleet_changes
-from forewarn.control.messages import Publication
 from forewarn.control.plane import Plane
-from forewarn.control.policy import Policy
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import fleet_changes
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import read_fleet

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from forewarn.control.event_json import event_report
-from forewarn.control.messages import Publication
+from forewarn.control.transactions.event_json import event_report
+from forewarn.control.transactions.messages import Publication
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import Micros, format_to_the_millisecond
 from forewarn.metadata.server import Address

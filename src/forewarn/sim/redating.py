@@ -9,7 +9,7 @@ A pause is the same in the other direction: what waited is put off by its length
 
 from dataclasses import replace
 
-from forewarn.control.work import Work
+from forewarn.control.transactions.work import Work
 from forewarn.instants import SECOND, Micros, round_up_to_second
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import WAITING_STATES, Operation

@@ -15,8 +15,8 @@ from typing import Any
 from forewarn import __version__
 from forewarn.admin.app import create_app
 from forewarn.clock import SystemClock
-from forewarn.control.messages import Publication
-from forewarn.control.work import Who
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import Who
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError, RefusedError

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from forewarn.clock import VirtualClock
-from forewarn.control.messages import Publication
-from forewarn.control.work import Who, Work
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND, Micros, round_up_to_second
 from forewarn.metadata.server import Address, Server

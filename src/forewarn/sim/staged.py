@@ -11,12 +11,13 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from forewarn.control import admission, release, verbs
-from forewarn.control.admission import Draft
-from forewarn.control.verbs.hosts import MAINTENANCE
-from forewarn.control.verbs.order import check_targets
-from forewarn.control.verbs.vms import REDEPLOYING, RESTARTING
-from forewarn.control.work import Work
+from forewarn.control.execution import release
+from forewarn.control.requests import admission, verbs
+from forewarn.control.requests.admission import Draft
+from forewarn.control.requests.verbs.hosts import MAINTENANCE
+from forewarn.control.requests.verbs.order import check_targets
+from forewarn.control.requests.verbs.vms import REDEPLOYING, RESTARTING
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import RefusedError

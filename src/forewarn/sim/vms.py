@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forewarn.control import fleet_changes
-from forewarn.control.work import Work
+from forewarn.control.requests import fleet_changes
+from forewarn.control.transactions.work import Work
 from forewarn.fleet import export
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Vm, VmState

@@ -7,7 +7,7 @@ withholding: the VM is answered as ever, and nothing follows before `release`.
 
 from collections.abc import Callable
 
-from forewarn.control.approvals import Approval
+from forewarn.control.requests.approvals import Approval
 from forewarn.instants import Micros
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from forewarn.clock import VirtualClock
-from forewarn.control.approvals import Approval
-from forewarn.control.policy import Policy
-from forewarn.control.work import need
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.work import need
 from forewarn.drivers.port import Driver
 from forewarn.fleet.model import Vm
 from forewarn.ids import RandomIds

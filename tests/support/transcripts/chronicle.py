@@ -6,7 +6,7 @@ stood then, and what happened in one transaction can be told together.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from forewarn.control import obstacles
+from forewarn.control.rules import obstacles
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import Operation, OperationState, RequestState, Verb

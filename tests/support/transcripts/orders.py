@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from forewarn.control import approvals, failures, outcome, verbs
-from forewarn.control.work import Work
+from forewarn.control.requests import approvals, failures, outcome, verbs
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Verb

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from forewarn.clock import VirtualClock
-from forewarn.control import fleet_changes
 from forewarn.control.desk import Health
-from forewarn.control.idempotency import Once
-from forewarn.control.messages import Publication
 from forewarn.control.plane import Plane
-from forewarn.control.policy import Policy
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import fleet_changes
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import (
     Call,
     Observation,

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
-from forewarn.control.approvals import Approval
+from forewarn.control.requests.approvals import Approval
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from tests.unit.admin.desk import LocalDesk

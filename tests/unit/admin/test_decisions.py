@@ -8,7 +8,7 @@ import pytest
 from forewarn.admin.access import DEMANDS, Caller, Demand
 from forewarn.admin.decisions import DECISIONS, Decision, read_message
 from forewarn.admin.problems import ForbiddenError, UnauthorizedError
-from forewarn.control.idempotency import Once
+from forewarn.control.requests.idempotency import Once
 from forewarn.protocol.errors import BadRequestError
 from tests.unit.admin.tenants import Shared
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.control.idempotency import KEPT_FOR
+from forewarn.control.requests.idempotency import KEPT_FOR
 from forewarn.instants import format_duration
 from forewarn.store import kinds
 from forewarn.store.order_key import OrderKey

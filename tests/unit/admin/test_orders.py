@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.control import failures
-from forewarn.control.work import Who
+from forewarn.control.requests import failures
+from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
 from tests.unit.admin.desk import LocalDesk
 

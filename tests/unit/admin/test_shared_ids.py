@@ -16,10 +16,11 @@ import pytest
 from forewarn.admin import limits, watch
 from forewarn.admin.access import Caller, GuardedDesk
 from forewarn.admin.selection import Wanted
-from forewarn.control import outbox, share
-from forewarn.control.aliases import Aliases
-from forewarn.control.subscribers import Subscriber
-from forewarn.control.work import Who
+from forewarn.control import outbox
+from forewarn.control.redaction import share
+from forewarn.control.rules.subscribers import Subscriber
+from forewarn.control.transactions.aliases import Aliases
+from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
 from forewarn.service.webhooks import payload
 from forewarn.store import kinds
@@ -230,7 +231,9 @@ def test_what_is_equal_would_be_found(
         )
     else:
         monkeypatch.setattr(share, "cut_to_second", lambda instant: instant)
-        monkeypatch.setattr("forewarn.control.event_json.cut_to_second", lambda x: x)
+        monkeypatch.setattr(
+            "forewarn.control.transactions.event_json.cut_to_second", lambda x: x
+        )
     with pytest.raises(AssertionError):
         compare(with_webhooks, tell)
 

@@ -13,7 +13,7 @@ from forewarn.admin.access import DEMANDS, Caller, Demand, GuardedDesk
 from forewarn.admin.app import create_app
 from forewarn.admin.selection import Wanted
 from forewarn.admin.tokens import parse_tokens
-from forewarn.control.share import Share
+from forewarn.control.redaction.share import Share
 from forewarn.instants import MINUTE
 from forewarn.protocol.blockers import (
     AnyBlocker,

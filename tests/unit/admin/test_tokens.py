@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from forewarn.admin.app import create_app
 from forewarn.admin.tokens import parse_tokens
 from forewarn.control import tokens
-from forewarn.control.work import Who
+from forewarn.control.transactions.work import Who
 from forewarn.instants import SECOND, parse_instant
 from forewarn.protocol.actors import service_part
 from forewarn.store import kinds

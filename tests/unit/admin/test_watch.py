@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from forewarn.admin import limits, watch
 from forewarn.admin.selection import Wanted
 from forewarn.admin.watch import EVENTS, OPERATIONS, Changes, Subject, Watchers, counted
-from forewarn.control import failures
-from forewarn.control.work import Who
+from forewarn.control.requests import failures
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.model import Vm
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Operation

@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control import aliases
-from forewarn.control.aliases import Aliases
+from forewarn.control.transactions import aliases
+from forewarn.control.transactions.aliases import Aliases
 from forewarn.ids import RandomIds, place_of
 
 LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control import approvals, fleet_changes, release, verbs
-from forewarn.control.approvals import Approval
-from forewarn.control.messages import Publication
+from forewarn.control.execution import release
 from forewarn.control.plane import Plane
-from forewarn.control.policy import Policy
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import CLOCK, Who, Work
+from forewarn.control.requests import approvals, fleet_changes, verbs
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import CLOCK, Who, Work
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from forewarn.control import verbs
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import verbs
+from forewarn.control.requests.verbs import Wishes
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.operations import Action, Operation, OperationState, Request

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.control.policy import Policy
+from forewarn.control.rules.policy import Policy
 from forewarn.instants import MINUTE
 from forewarn.sim.world import World
 from tests.spec.support import (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control import verbs
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import verbs
+from forewarn.control.requests.verbs import Wishes
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import RefusedError

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.clock_steps import STEP_MIN, NoticeClock
-from forewarn.control.policy import Policy
+from forewarn.control.requests.clock_steps import STEP_MIN, NoticeClock
+from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.operations import Operation, OperationState

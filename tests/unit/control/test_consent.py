@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from forewarn.control.consent import is_released, waiting_for
+from forewarn.control.rules.consent import is_released, waiting_for
 from forewarn.protocol.actors import vm_actor
 from forewarn.protocol.blockers import BatchWaits, NotApproved, NotDue
 from forewarn.protocol.events import Event, EventSource, EventStatus, EventType

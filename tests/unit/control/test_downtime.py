@@ -1,14 +1,9 @@
 """Times of VMs: written with the change, forgotten without a false claim."""
 
-from forewarn.control import (
-    failures,
-    fleet_changes,
-    outcome,
-    retention,
-    verbs,
-)
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who, Work
+from forewarn.control import retention
+from forewarn.control.requests import failures, fleet_changes, outcome, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import Call, Report, Verdict
 from forewarn.fleet.availability import Period
 from forewarn.fleet.file import read_fleet

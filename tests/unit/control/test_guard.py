@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control.guard import Unsteady, guard
+from forewarn.control.rules.guard import Unsteady, guard
 from forewarn.protocol.blockers import (
     NAMED_MAX,
     Blocker,

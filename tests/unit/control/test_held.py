@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import failures, guard, obstacles, release, room, verbs
-from forewarn.control.sight import Sight
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who, Work
+from forewarn.control.execution import release
+from forewarn.control.redaction.sight import Sight
+from forewarn.control.requests import failures, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules import guard, obstacles, room
+from forewarn.control.transactions.work import Who, Work
 from forewarn.protocol import blockers
 from forewarn.protocol.actors import operator
 from forewarn.protocol.blockers import AnyBlocker, Blocker, FaultDomainDown

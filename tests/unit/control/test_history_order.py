@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import leaving, verbs
-from forewarn.control.approvals import Approval
-from forewarn.control.policy import Policy
-from forewarn.control.sight import Sight
-from forewarn.control.subscribers import Subscriber
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who, Work
+from forewarn.control.execution import leaving
+from forewarn.control.redaction.sight import Sight
+from forewarn.control.requests import verbs
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.policy import Policy
+from forewarn.control.rules.subscribers import Subscriber
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Host
 from forewarn.instants import HOUR, MINUTE

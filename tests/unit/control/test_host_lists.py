@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control import failures, host_lists, verbs
-from forewarn.control.verbs import Wishes, hosts
-from forewarn.control.work import Work
+from forewarn.control.requests import failures, host_lists, verbs
+from forewarn.control.requests.verbs import Wishes, hosts
+from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR
 from forewarn.protocol.errors import RefusedError

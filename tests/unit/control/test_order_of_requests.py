@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control import failures, verbs
 from forewarn.control.plane import STEPS_PER_TURN
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import failures, verbs
+from forewarn.control.requests.verbs import Wishes
 from forewarn.drivers.port import Call
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE

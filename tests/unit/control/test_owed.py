@@ -7,13 +7,13 @@ from typing import TypeVar
 
 import pytest
 
-from forewarn.control import verbs
-from forewarn.control.approvals import Approval
-from forewarn.control.followups import FollowUps
-from forewarn.control.host_lists import PAGE
-from forewarn.control.verbs import Wishes
-from forewarn.control.waking import Freed
-from forewarn.control.work import Effects
+from forewarn.control.requests import verbs
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.followups import FollowUps
+from forewarn.control.requests.host_lists import PAGE
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.waking import Freed
+from forewarn.control.transactions.work import Effects
 from forewarn.instants import SECOND
 from forewarn.protocol.operations import Action, OperationState
 from forewarn.sim.world import World

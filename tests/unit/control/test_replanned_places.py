@@ -2,8 +2,8 @@
 
 import pytest
 
-from forewarn.control import failures, outcome, verbs
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import failures, outcome, verbs
+from forewarn.control.requests.verbs import Wishes
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Observation, Report, Verdict
 from forewarn.drivers.simulated import SimulatedDriver

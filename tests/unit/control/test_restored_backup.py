@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.clock import VirtualClock
-from forewarn.control import fleet_changes, outcome, verbs
 from forewarn.control.plane import Plane
-from forewarn.control.policy import Policy
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import fleet_changes, outcome, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Call, CallVm

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control import failures, outcome, verbs
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import failures, outcome, verbs
+from forewarn.control.requests.verbs import Wishes
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Observation, Report, Verdict, VmResult, VmVerdict

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from forewarn.control import retention, verbs
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who, Work
+from forewarn.control import retention
+from forewarn.control.requests import verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import Who, Work
 from forewarn.instants import DAY, HOUR
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, Request

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control.rolling import Standing, Waiting, admit
+from forewarn.control.rules.rolling import Standing, Waiting, admit
 from forewarn.protocol.blockers import HostInUse, ScopeInUse, ScopeReserved
 
 BUSY = HostInUse(host="h1")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.sight import Sight
+from forewarn.control.redaction.sight import Sight
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.reporting.reports import operation_report
 from forewarn.sim.world import World

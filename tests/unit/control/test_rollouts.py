@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control import failures, rollouts, verbs
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import failures, rollouts, verbs
+from forewarn.control.requests.verbs import Wishes
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE

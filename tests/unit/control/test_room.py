@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control import failures, room, verbs
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import failures, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules import room
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
 from forewarn.fleet.room import Room, room_of, taken_by

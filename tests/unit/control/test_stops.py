@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from forewarn.clock import VirtualClock
-from forewarn.control import failures, fleet_changes, verbs
 from forewarn.control.plane import Plane
-from forewarn.control.policy import Policy
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import failures, fleet_changes, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control import telling
-from forewarn.control.subscribers import Subscriber, change_of
+from forewarn.control.rules.subscribers import Subscriber, change_of
+from forewarn.control.transactions import telling
 from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE
 from forewarn.protocol.actors import NO_NOTICE, vm_actor

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control import fleet_changes, tenures
-from forewarn.control.tenures import Past
-from forewarn.control.work import Who
+from forewarn.control.redaction import tenures
+from forewarn.control.redaction.tenures import Past
+from forewarn.control.requests import fleet_changes
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Scope, ScopeKind, Tenant
 from forewarn.instants import Micros

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 import pytest
 
-from forewarn.control import verbs
-from forewarn.control.host_lists import PAGE
 from forewarn.control.plane import LOOKS_PER_TURN, STEPS_PER_TURN
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import verbs
+from forewarn.control.requests.host_lists import PAGE
+from forewarn.control.requests.verbs import Wishes
 from forewarn.protocol.operations import Action, OperationState
 from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore

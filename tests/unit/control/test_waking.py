@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from forewarn.control import failures, verbs
 from forewarn.control.plane import STEPS_PER_TURN
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import CLOCK
+from forewarn.control.requests import failures, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import CLOCK
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.operations import Action, Operation, OperationState, Verb
 from forewarn.sim.world import World

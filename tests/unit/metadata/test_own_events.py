@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import approvals, failures, verbs
-from forewarn.control.verbs import Wishes
+from forewarn.control.requests import approvals, failures, verbs
+from forewarn.control.requests.verbs import Wishes
 from forewarn.instants import DAY
 from forewarn.metadata import own_events
 from forewarn.metadata.endpoint import Endpoint

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.messages import Publication
+from forewarn.control.transactions.messages import Publication
 from forewarn.instants import MINUTE, SECOND
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.endpoint import Endpoint

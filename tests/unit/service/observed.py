@@ -1,9 +1,9 @@
 """A plane over a small fleet, whose commits are counted and logged."""
 
-from forewarn.control import verbs
-from forewarn.control.approvals import Approval
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who
+from forewarn.control.requests import verbs
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.service.metrics import Held, look

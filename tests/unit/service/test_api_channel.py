@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from forewarn.admin.problems import UnauthorizedError
-from forewarn.control.idempotency import RepeatedError, Result
+from forewarn.control.requests.idempotency import RepeatedError, Result
 from forewarn.fleet.problems import FleetFileError
 from forewarn.problems import Problem
 from forewarn.protocol.errors import ForewarnError, NotFoundError

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.control import fleet_changes
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import fleet_changes
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState

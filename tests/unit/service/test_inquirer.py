@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from forewarn.clock import VirtualClock
-from forewarn.control.inquiries import (
+from forewarn.control.transactions.inquiries import (
     Answer,
     LookAnswer,
     LookQuestion,

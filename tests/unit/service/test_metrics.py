@@ -10,8 +10,8 @@ import pytest
 
 from forewarn.admin.metrics import Histogram, Meter, render
 from forewarn.clock import VirtualClock
-from forewarn.control import failures
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import failures
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.model import Tenant
 from forewarn.protocol.actors import operator

@@ -10,13 +10,13 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from forewarn.clock import SystemClock
-from forewarn.control import fleet_changes, host_lists, verbs
 from forewarn.control.desk import BusyError
-from forewarn.control.messages import Publication
 from forewarn.control.plane import Plane
-from forewarn.control.policy import Policy
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import fleet_changes, host_lists, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import DriverError
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.file import read_fleet

@@ -13,9 +13,9 @@ import pytest
 
 from forewarn.admin.tokens import TokenFileError
 from forewarn.clock import Clock, SystemClock
-from forewarn.control import outcome, verbs
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who
+from forewarn.control.requests import outcome, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.problems import FleetFileError
 from forewarn.metadata.server import Address

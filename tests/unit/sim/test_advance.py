@@ -8,9 +8,9 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from forewarn.control import verbs
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Work
+from forewarn.control.requests import verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import Work
 from forewarn.instants import MILLISECOND, MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventSource, EventType
 from forewarn.protocol.operations import Action, Verb

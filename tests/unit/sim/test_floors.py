@@ -3,8 +3,8 @@
 import pytest
 
 from forewarn.clock import VirtualClock
-from forewarn.control import approvals
-from forewarn.control.policy import divided
+from forewarn.control.requests import approvals
+from forewarn.control.rules.policy import divided
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.sim.scenario import model

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 import pytest
 
-from forewarn.control import failures, outcome, sight
-from forewarn.control.policy import Policy
-from forewarn.control.sight import Sight
+from forewarn.control.redaction import sight
+from forewarn.control.redaction.sight import Sight
+from forewarn.control.requests import failures, outcome
+from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.actors import Actor, ActorKind, operator, tenant_user, vm_actor
 from forewarn.protocol.operations import (

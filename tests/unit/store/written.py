@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from forewarn.clock import VirtualClock
-from forewarn.control import failures, fleet_changes, verbs
-from forewarn.control.approvals import Approval
-from forewarn.control.messages import Publication
 from forewarn.control.plane import Plane
-from forewarn.control.policy import Policy
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Who, Work
+from forewarn.control.requests import failures, fleet_changes, verbs
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control import fleet_changes
+from forewarn.control.requests import fleet_changes
 from forewarn.fleet.file import read_fleet
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.testing import Event, NotSeenError, ScheduledEvents, Vm

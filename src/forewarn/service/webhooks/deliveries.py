@@ -10,7 +10,7 @@ from forewarn.admin.metrics import Reading
 from forewarn.clock import Clock
 from forewarn.control import outbox
 from forewarn.control.desk import OperatorDesk
-from forewarn.control.work import Who
+from forewarn.control.transactions.work import Who
 from forewarn.ids import Ids
 from forewarn.instants import SECOND, instant_or_none
 from forewarn.protocol.actors import service_part

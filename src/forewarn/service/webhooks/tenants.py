@@ -7,7 +7,7 @@ tenant is no mistake yet; but nobody hears of what it is told, and that is said.
 import logging
 from collections.abc import Mapping, Sequence
 
-from forewarn.control.fleet_changes import FLEET_SUBJECT
+from forewarn.control.requests.fleet_changes import FLEET_SUBJECT
 from forewarn.fleet.model import Tenant
 from forewarn.service.observed import Change
 from forewarn.service.settings import Settings

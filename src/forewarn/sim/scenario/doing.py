@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from forewarn.control import approvals, enabling, failures, verbs
-from forewarn.control.work import Work, need
+from forewarn.control.requests import approvals, enabling, failures, verbs
+from forewarn.control.transactions.work import Work, need
 from forewarn.fleet.model import Host
 from forewarn.instants import Micros
 from forewarn.protocol.errors import RefusedError

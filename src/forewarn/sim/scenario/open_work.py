@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from forewarn.control import obstacles
+from forewarn.control.rules import obstacles
 from forewarn.instants import Micros
 from forewarn.protocol.operations import ENDED_STATES, Operation, Verb
 from forewarn.reporting import reports

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import cast
 
-from forewarn.control.verbs import TARGETS_MAX
+from forewarn.control.requests.verbs import TARGETS_MAX
 from forewarn.instants import SECOND, Micros
 from forewarn.problems import did_you_mean, listed, quoted
 from forewarn.protocol.errors import ForewarnError

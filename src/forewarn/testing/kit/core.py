@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.control.work import Who, Work
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.model import Vm as StoredVm
 from forewarn.instants import Micros
 from forewarn.metadata.http import Request as HttpRequest

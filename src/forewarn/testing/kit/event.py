@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from forewarn.control import approvals
-from forewarn.control.event_json import event_report
+from forewarn.control.requests import approvals
+from forewarn.control.transactions.event_json import event_report
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventStatus

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from forewarn import __version__
-from forewarn.control.work import Who
+from forewarn.control.transactions.work import Who
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim import vms

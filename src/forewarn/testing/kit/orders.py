@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from forewarn.control import failures, verbs
-from forewarn.control.verbs import Wishes
-from forewarn.control.work import Work
+from forewarn.control.requests import failures, verbs
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host
 from forewarn.instants import SECOND
 from forewarn.protocol.errors import RefusedError

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from forewarn.control import fleet_changes
+from forewarn.control.requests import fleet_changes
 from forewarn.fleet.file import read_fleet
 from forewarn.service.listening import StartError
 from forewarn.sim import vms as fleet_vms

@@ -2,8 +2,8 @@
 
 import pytest
 
-from forewarn.control import failures, fleet_changes
-from forewarn.control.work import Who
+from forewarn.control.requests import failures, fleet_changes
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import read_fleet
 from forewarn.protocol.actors import operator
 from forewarn.service.observed import ObservedStore

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from forewarn.clock import SystemClock
-from forewarn.control.event_json import event_report
+from forewarn.control.transactions.event_json import event_report
 from forewarn.instants import HOUR, SECOND, parse_instant
 from forewarn.protocol.actors import (
     NOBODY_LISTENS,

@@ -1,0 +1,98 @@
+"""Driver calls as rows: the next call of an operation, made durable.
+
+A call is named by (operation id, generation); raising the generation makes every
+earlier call's report void. The call itself is made after the commit.
+"""
+
+from forewarn.control.execution import downtime, seats
+from forewarn.control.transactions.work import Work
+from forewarn.drivers.port import Call, CallVm
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.notes import Hindered
+from forewarn.protocol.operations import (
+    MOVING_ACTIONS,
+    Action,
+    CallState,
+    Move,
+    Operation,
+)
+
+
+def current_moves(operation: Operation) -> tuple[Move, ...]:
+    """Return the moves of the call under way: all, or one at a time.
+
+    The VMs of a live migration move in turn (clause 6.3).
+    """
+    todo = tuple(move for move in operation.moves if not move.done)
+    return todo[:1] if operation.action is Action.LIVE_MIGRATE else todo
+
+
+def call_of(operation: Operation) -> Call:
+    """Return the driver call that the operation's generation names."""
+    return Call(
+        operation_id=operation.operation_id,
+        generation=operation.generation,
+        action=operation.action,
+        host=operation.host,
+        vms=tuple(
+            CallVm(vm=move.vm, to_host=move.to_host)
+            for move in current_moves(operation)
+        ),
+        duration_seconds=operation.duration_seconds,
+    )
+
+
+def issue_first(work: Work, operation: Operation) -> None:
+    """Make the first driver call durable: its places were chosen just now."""
+    _issue(work, operation, attempts=1)
+
+
+def issue(work: Work, operation: Operation, *, attempts: int) -> bool:
+    """Make the next driver call durable; it is made after the commit.
+
+    Destinations that are no longer fit are planned again before. Without a place the
+    call waits as one that failed does, and False is returned.
+    """
+    if operation.action in MOVING_ACTIONS:
+        vms = {move.vm for move in current_moves(operation)}
+        operation, blockers = seats.renew(work, operation, vms)
+        if blockers:
+            work.save_operation(
+                operation,
+                changed(
+                    operation,
+                    call_state=CallState.RETRY,
+                    attempts=attempts,
+                    due_at=work.now + work.policy.retry_delay,
+                    note=Hindered(why=blockers[0]),
+                ),
+            )
+            return False
+    _issue(work, operation, attempts=attempts)
+    return True
+
+
+def _issue(work: Work, operation: Operation, *, attempts: int) -> None:
+    issued = work.save_operation(
+        operation,
+        changed(
+            operation,
+            moves=tuple(_forgetful(move) for move in operation.moves),
+            generation=operation.generation + 1,
+            attempts=attempts,
+            call_state=CallState.ISSUED,
+            driver=work.driver,
+            driver_memory=work.memory,
+            due_at=work.now + work.policy.driver_timeout,
+        ),
+    )
+    moves = current_moves(issued)
+    downtime.impact_begins(work, issued, tuple(move.vm for move in moves))
+    work.call(call_of(issued))
+
+
+def _forgetful(move: Move) -> Move:
+    """Return the move without what is known of the call before."""
+    if not move.has_failed:
+        return move
+    return changed(move, has_failed=False, is_down=False)

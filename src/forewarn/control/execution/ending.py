@@ -1,0 +1,153 @@
+"""How operations end, and what their end sets free.
+
+An end removes the operation's events, lets go of its VMs, closes its request when
+it was the last, and has whoever waits in its scopes looked at again.
+"""
+
+from forewarn.control.execution import downtime
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import Vm
+from forewarn.protocol.actors import Actor
+from forewarn.protocol.events import EventStatus, Outcome
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
+from forewarn.protocol.notes import AnyNote, RolloutStopped
+from forewarn.protocol.operations import (
+    Action,
+    CallState,
+    Operation,
+    OperationState,
+    Verb,
+)
+from forewarn.store import kinds
+from forewarn.store.port import every
+
+
+def impact_over(
+    work: Work, operation: Operation, *, note: AnyNote | None = None
+) -> None:
+    """End the impact; the events stay for the recovery time (clause 4.6)."""
+    if operation.action is Action.DELETE or not work.policy.recovery:
+        finish(work, operation, note=note)
+        return
+    recovering = work.step(operation, OperationInput.IMPACT_OVER, note=note)
+    work.save_operation(
+        recovering, changed(recovering, due_at=work.now + work.policy.recovery)
+    )
+    # Its VMs are no longer in the driver's hands, and others may wait for that.
+    work.free(operation.scopes)
+    work.free_vms(operation.vms)
+
+
+def recovered(work: Work, operation_id: str) -> None:
+    """End an operation whose recovery is over, if it still recovers."""
+    operation = work.operation(operation_id)
+    if operation.state is OperationState.RECOVERING:
+        work.secure(operation.scopes)
+        finish(work, operation)
+
+
+def finish(work: Work, operation: Operation, *, note: AnyNote | None = None) -> None:
+    """End a started operation well: its events go, and others may start."""
+    _end(work, operation, OperationInput.FINISH, Outcome.COMPLETED, note)
+
+
+def fail(work: Work, operation: Operation, *, note: AnyNote) -> None:
+    """End a started operation badly; a rollout stops with it.
+
+    VMs that the failure left down are the caller's business: they get an event
+    of their own, since this one is removed (clause 4.3).
+    """
+    request = work.request(operation.request)
+    work.step_request(request, RequestInput.OPERATION_FAILED)
+    _end(work, operation, OperationInput.FAIL, Outcome.FAILED, note)
+    if request.is_rollout:
+        for sibling in list(
+            every(work.tx, kinds.ANNOUNCED_OF_REQUEST, operation.request)
+        ):
+            cancel(
+                work,
+                sibling,
+                note=RolloutStopped(failed=operation.operation_id),
+            )
+        # Hosts whose turn had not come are cancelled in steps: there may be many.
+        work.take_turn(operation.request)
+
+
+def cancel(
+    work: Work, operation: Operation, *, note: AnyNote, by: Actor | None = None
+) -> None:
+    """End a waiting operation without impact (clause 4.1); `by` ordered it."""
+    if by is not None:
+        operation = work.save_operation(operation, changed(operation, cancelled_by=by))
+    _end(work, operation, OperationInput.CANCEL, Outcome.CANCELLED, note)
+
+
+def _end(
+    work: Work,
+    operation: Operation,
+    given: OperationInput,
+    outcome: Outcome,
+    note: AnyNote | None,
+) -> None:
+    for event in work.events_of(operation):
+        if event.status is EventStatus.SCHEDULED:
+            work.step_event(event, EventInput.CANCEL, outcome=outcome)
+        elif event.status is EventStatus.STARTED:
+            work.step_event(event, EventInput.FINISH, outcome=outcome)
+    for name in operation.vms:
+        take_off(work, operation, name)
+    was_planned = operation.state is OperationState.PLANNED
+    ended = work.step(replace_call(work, operation, CallState.NONE), given, note=note)
+    work.free(ended.scopes)
+    work.free_vms(ended.vms)
+    if not was_planned:
+        if ended.is_host_bound:
+            work.free_room()
+            work.free_host(ended.host)
+        work.count_in_flight(ended.request, -1)
+    _close_request(work, ended)
+
+
+def take_off(work: Work, operation: Operation, name: str) -> None:
+    """Take a started operation off one of its VMs, with the place it had kept."""
+    vm = work.tx.get(Vm, name)
+    if vm is not None and operation.operation_id in vm.started:
+        started = tuple(
+            other for other in vm.started if other != operation.operation_id
+        )
+        kept = any(
+            move.vm == name and move.to_host == vm.moving_to for move in operation.moves
+        )
+        work.save_vm(
+            vm,
+            changed(vm, started=started, moving_to="" if kept else vm.moving_to),
+        )
+        if kept:
+            work.free_host(vm.moving_to)
+        downtime.taken_off(work, operation, vm)
+
+
+def replace_call(work: Work, operation: Operation, state: CallState) -> Operation:
+    """Return the operation with another state of its driver call."""
+    if operation.call_state is state:
+        return operation
+    return work.save_operation(operation, changed(operation, call_state=state))
+
+
+def _close_request(work: Work, operation: Operation) -> None:
+    request = work.request(operation.request)
+    # One sibling is enough: in a large request each end would read all others.
+    left = work.tx.select(kinds.OPEN_OPERATIONS_OF_REQUEST, operation.request, limit=1)
+    if not left and not request.unplanned:
+        work.step_request(request, RequestInput.ALL_ENDED)
+    elif request.together:
+        # Its companions may have waited for nothing but its approval (3.6). They are
+        # all let go with the first of them.
+        for sibling in left:
+            work.revisit(sibling.operation_id)
+
+
+def is_failure(operation: Operation) -> bool:
+    """Tell whether the operation is a failure that lasts until restored."""
+    return operation.verb is Verb.FAIL

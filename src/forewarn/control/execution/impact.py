@@ -1,0 +1,145 @@
+"""The impact: from Started until the operation has ended.
+
+Order of effects, with what a crash leaves behind:
+
+1. `start` makes Started durable, with the call that will be made (its
+   generation). A crash before leaves a Ready operation, which starts later.
+2. The endpoint serves Started; then the driver is called. A crash before the
+   call leaves call state `issued`: the next start of the service probes the
+   driver and makes the call if it was not made.
+3. The driver's report is made durable. A crash before leaves the call `issued`:
+   the probe says what became of it.
+4. Recovery is a timer in the row; overdue ones fire at the next start.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from forewarn.control.execution import calls, downtime, ending, leaving, seats
+from forewarn.control.rules import room
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import Host, HostState, Vm, VmState
+from forewarn.instants import Micros
+from forewarn.protocol.events import EventStatus
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.lifecycle import EventInput, OperationInput
+from forewarn.protocol.notes import NothingToDo
+from forewarn.protocol.operations import (
+    KEEPING_ACTIONS,
+    MOVING_ACTIONS,
+    Action,
+    CallState,
+    Move,
+    Operation,
+)
+
+
+def start(work: Work, operation: Operation) -> None:
+    """Make a Ready operation Started, with its events and its driver call."""
+    if operation.action in MOVING_ACTIONS:
+        places = room.find_places(work.tx, operation)
+        assert not places.blockers, "the caller asked why it should not start"
+        operation = seats.keep(work, operation, places)
+    for name in operation.vms:
+        vm = work.vm(name)
+        work.save_vm(vm, changed(vm, started=(*vm.started, operation.operation_id)))
+    started = work.step(operation, OperationInput.START)
+    for event in work.events_of(started):
+        # One whose VMs have all gone was removed before, and stays so (4.3).
+        if event.status is not EventStatus.REMOVED:
+            work.step_event(event, EventInput.START)
+    if started.action is Action.NONE:
+        work.save_operation(started, changed(started, due_at=0))
+    elif not started.moves:
+        ending.impact_over(work, started, note=NothingToDo())
+    else:
+        calls.issue_first(work, started)
+
+
+def call_done(
+    work: Work, operation: Operation, *, paused: Mapping[str, Micros] | None = None
+) -> None:
+    """Take over what a successful call has done; go on with what is left.
+
+    `paused` is how long VMs stood still, where the driver measured it. The caller
+    holds the safety rows of the operation's scopes.
+    """
+    moves = calls.current_moves(operation)
+    operation = take_done(work, operation, moves, paused=paused)
+    operation = work.save_operation(
+        operation,
+        changed(operation, call_state=CallState.NONE, attempts=0, note=None),
+    )
+    if calls.current_moves(operation):
+        calls.issue(work, operation, attempts=1)
+    else:
+        ending.impact_over(work, operation)
+
+
+def take_done(
+    work: Work,
+    operation: Operation,
+    moves: tuple[Move, ...],
+    *,
+    paused: Mapping[str, Micros] | None = None,
+) -> Operation:
+    """Take over what a call has done to these of its VMs.
+
+    The others of the call are left as they are: the next attempt is for them alone.
+    """
+    arrived = _arrivals(work, operation, moves)
+    if arrived:
+        leaving.note_moves(
+            work,
+            [(vm, host.name) for vm, host in arrived],
+            besides=operation.operation_id,
+        )
+    for vm, host in arrived:
+        leaving.put_on(work, work.vm(vm.name), host, besides=operation.operation_id)
+    for move in moves:
+        _vm_done(work, operation, move)
+        if (vm := work.tx.get(Vm, move.vm)) is not None:
+            downtime.impact_over(work, vm, paused=(paused or {}).get(move.vm))
+    finished = {move.vm for move in moves}
+    operation = work.operation(operation.operation_id)
+    return work.save_operation(
+        operation,
+        changed(
+            operation,
+            moves=tuple(
+                changed(move, done=move.done or move.vm in finished)
+                for move in operation.moves
+            ),
+        ),
+    )
+
+
+def _arrivals(
+    work: Work, operation: Operation, moves: Iterable[Move]
+) -> list[tuple[Vm, Host]]:
+    """Return the VMs that a call has moved, and the host of each."""
+    if operation.action not in MOVING_ACTIONS:
+        return []
+    found: list[tuple[Vm, Host]] = []
+    for move in moves:
+        vm = work.tx.get(Vm, move.vm)
+        host = work.tx.get(Host, move.to_host) if move.to_host else None
+        if vm is not None and vm.state is not VmState.DELETED and host is not None:
+            found.append((vm, host))
+    return found
+
+
+def _vm_done(work: Work, operation: Operation, move: Move) -> None:
+    vm = work.tx.get(Vm, move.vm)
+    if vm is None or vm.state is VmState.DELETED:
+        return
+    if operation.action is Action.DELETE:
+        leaving.delete_vm(work, vm, besides=operation.operation_id)
+        return
+    host = work.tx.get(Host, vm.host)
+    if (
+        vm.state is VmState.DOWN
+        and operation.action not in KEEPING_ACTIONS
+        # A host may have failed while the VM was on its way there.
+        and (host is None or host.state is HostState.UP)
+    ):
+        leaving.vm_runs_again(work, vm)

@@ -1,0 +1,211 @@
+"""VMs that leave: a host, an operation, the fleet.
+
+A VM that leaves an operation is taken out of its events' `Resources`; an event
+that names nobody any more is removed, and an operation without VMs ends. A VM
+that leaves a host leaves what is bound to that host. These are the only places
+where `Resources` changes after an event was published.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forewarn.control.execution import calls, downtime, ending, seating
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.protocol.events import Event, EventStatus, Outcome
+from forewarn.protocol.lifecycle import EventInput
+from forewarn.protocol.notes import AnyNote, Change, vm_changed
+from forewarn.protocol.operations import (
+    WAITING_STATES,
+    Action,
+    CallState,
+    Operation,
+)
+from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts, VmMove
+from forewarn.store.port import every
+
+
+def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
+    """Put a VM on another host; it leaves what is bound to the old one.
+
+    `besides` is the operation that moves it, which it does not leave.
+    """
+    note_moves(work, [(vm, host.name)], besides=besides)
+    return put_on(work, vm, host, besides=besides)
+
+
+def note_moves(
+    work: Work, moves: Sequence[tuple[Vm, str]], *, besides: str = ""
+) -> None:
+    """Note that VMs move from where they are to hosts, by name: one entry for all.
+
+    The VMs of a call have one entry, so that a host's maintenance does not write a
+    line for each of its VMs.
+    """
+    subjects = [
+        each
+        for vm, to_host in moves
+        for each in (
+            f"vm:{vm.name}",
+            f"host:{vm.host}",
+            f"host:{to_host}",
+            f"scope:{vm.scope}",
+        )
+    ]
+    work.note(
+        AuditKind.VM_MOVED,
+        [*subjects, *([f"operation:{besides}"] if besides else [])],
+        Facts(
+            moves=tuple(
+                VmMove(vm=vm.name, from_host=vm.host, to_host=to_host)
+                for vm, to_host in moves
+            )
+        ),
+        operation=besides,
+    )
+
+
+def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
+    """Put a VM on another host, after its move was noted; see `move_vm`."""
+    old_host = vm.host
+    moved = work.save_vm(vm, replace(vm, host=host.name, moving_to=""))
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
+        if operation.operation_id == besides or not (
+            operation.state in WAITING_STATES or ending.is_failure(operation)
+        ):
+            continue
+        if not operation.is_host_bound:
+            work.save_operation(operation, replace(operation, host=host.name))
+        elif operation.host == old_host:
+            leave(
+                work,
+                operation,
+                vm.name,
+                note=vm_changed(Change.LEFT, vm.name, host=old_host),
+            )
+    work.free([vm.scope])
+    work.free_vms([vm.name])
+    work.free_room()
+    work.free_host(host.name)
+    if vm.moving_to not in {"", host.name}:
+        # It came to another host than the one that kept a place for it.
+        work.free_host(vm.moving_to)
+    seated = seating.seat(
+        work,
+        work.vm(moved.name),
+        work.scope(vm.scope),
+        alone=seating.is_alone(vm.view),
+    )
+    if seated.view != vm.view:
+        seating.drop_empty_views(work, vm.scope)
+    return seated
+
+
+def vm_runs_again(work: Work, vm: Vm, *, note: AnyNote | None = None) -> Vm:
+    """Note that a VM that was down runs; its failure events let go of it (5.5)."""
+    note = note or vm_changed(Change.RUNS_AGAIN, vm.name)
+    running = work.save_vm(vm, replace(vm, state=VmState.RUNNING))
+    downtime.runs_again(work, running)
+    work.note(AuditKind.VM_RUNS_AGAIN, (f"vm:{vm.name}", f"scope:{vm.scope}"))
+    leave_failures(work, running, note=note)
+    work.free([vm.scope])
+    work.free_vms([vm.name])
+    return work.vm(vm.name)
+
+
+def leave_failures(work: Work, vm: Vm, *, note: AnyNote) -> None:
+    """Take a VM out of the failures that it is named by."""
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
+        if ending.is_failure(operation):
+            leave(work, operation, vm.name, note=note)
+
+
+def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
+    """Make a VM a tombstone: it is served nothing and leaves all operations."""
+    leave_all(work, vm, besides=besides, note=vm_changed(Change.DELETED, vm.name))
+    current = work.vm(vm.name)
+    work.save_vm(current, replace(current, state=VmState.DELETED, moving_to=""))
+    work.forget_guest(vm.name)
+    downtime.vanish(work, vm.name)
+    work.note(
+        AuditKind.VM_DELETED,
+        (
+            f"vm:{vm.name}",
+            f"scope:{vm.scope}",
+            f"host:{vm.host}",
+            *([f"operation:{besides}"] if besides else []),
+        ),
+        operation=besides,
+    )
+    seating.drop_empty_views(work, vm.scope)
+    work.free([vm.scope])
+    work.free_room()
+
+
+def leave_all(work: Work, vm: Vm, *, besides: str = "", note: AnyNote) -> None:
+    """Take a VM out of every open operation, `besides` excepted."""
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
+        if operation.operation_id != besides:
+            leave(work, operation, vm.name, note=note)
+
+
+def leave(work: Work, operation: Operation, vm: str, *, note: AnyNote) -> None:
+    """Take one VM out of an operation and its events."""
+    for event in work.events_of(operation):
+        if event.names(vm):
+            _shrink_event(work, event, vm)
+    in_hand = vm in {move.vm for move in calls.current_moves(operation)}
+    rest = tuple(move for move in operation.moves if move.vm != vm)
+    shrunk = work.save_operation(
+        operation, replace(operation, moves=rest, left_vms=(*operation.left_vms, vm))
+    )
+    ending.take_off(work, operation, vm)
+    if not rest:
+        if operation.state in WAITING_STATES:
+            ending.cancel(work, shrunk, note=note)
+        else:
+            work.abort(shrunk)
+            ending.finish(work, shrunk, note=note)
+    elif (
+        in_hand
+        and operation.action is Action.LIVE_MIGRATE
+        and operation.call_state is not CallState.NONE
+    ):
+        # Its VMs move in turn, and the one whose turn it is has gone.
+        work.abort(shrunk)
+        _next_in_turn(work, shrunk)
+    elif operation.state in WAITING_STATES:
+        work.revisit(operation.operation_id)
+
+
+def _next_in_turn(work: Work, operation: Operation) -> None:
+    if calls.current_moves(operation):
+        calls.issue(work, operation, attempts=1)
+    else:
+        ending.impact_over(work, operation)
+
+
+def _shrink_event(work: Work, event: Event, vm: str) -> None:
+    """Take a VM out of an event, or remove the event if it names nobody else."""
+    rest = tuple(resource for resource in event.resources if resource.vm != vm)
+    if rest:
+        work.save_event(event, replace(event, resources=rest))
+        work.note(
+            AuditKind.EVENT_SHRUNK,
+            (f"event:{event.event_id}", f"vm:{vm}", f"operation:{event.operation}"),
+            Facts(vm=vm),
+            operation=event.operation,
+        )
+    elif event.status is EventStatus.STARTED:
+        work.step_event(event, EventInput.FINISH, outcome=Outcome.COMPLETED)
+    elif event.status is EventStatus.SCHEDULED:
+        work.step_event(event, EventInput.CANCEL, outcome=Outcome.CANCELLED)
+
+
+def scopes_of_vm(work: Work, vm: Vm) -> set[str]:
+    """Return the scopes that a change of the VM concerns, for their safety."""
+    scopes = {vm.scope}
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
+        scopes.update(operation.scopes)
+    return scopes

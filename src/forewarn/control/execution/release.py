@@ -1,0 +1,170 @@
+"""Letting go: from Noticed over Ready to Impacting, as far as the rules allow.
+
+Called for each thing that may have been waited for: an approval, NotBefore, the
+end of something else in a scope. The caller holds the safety rows of the
+operation's scopes.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from forewarn.control.entries import subjects_of
+from forewarn.control.execution import impact
+from forewarn.control.redaction import neutral
+from forewarn.control.rules import consent, obstacles, waits
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.work import Work
+from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
+from forewarn.protocol.blockers import AnyBlocker, bounded, signature
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.lifecycle import OperationInput
+from forewarn.protocol.operations import Operation, OperationState
+from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts
+from forewarn.store.port import every
+
+LOOK_AGAIN_AFTER: Micros = MINUTE
+"""How long at least a held operation sleeps when nothing wakes it, before
+`speed` divides it."""
+
+LOOK_AGAIN_PART = 4
+"""What has been held for long is looked at less often: after a quarter of that time.
+What an operation waits for wakes it, so this timer only catches what was missed; with
+a thousand that wait it must not be all that the service does."""
+
+LOOK_AGAIN_AT_MOST: Micros = HOUR
+"""How long at most a held operation sleeps, before `speed` divides it."""
+
+LOOK_AGAIN_AT_LEAST: Micros = 100 * MILLISECOND
+"""Also where `speed` divides much: looks must leave time for everything else."""
+
+
+def let_go(work: Work, operation_id: str) -> None:
+    """Take the operation, and those that go with it, as far as allowed now."""
+    operation = work.operation(operation_id)
+    if operation.state is OperationState.NOTICED:
+        events = obstacles.counting_events(work.tx, operation)
+        left = work.notice_left(operation)
+        now = min(work.now, operation.not_before - left) if left else work.now
+        if not consent.is_released(operation, events, now=now):
+            if left and operation.due_at <= work.now:
+                # NotBefore has come by a step of the clock, and the notice goes on.
+                due_at = max(operation.not_before, work.now + left)
+                work.save_operation(operation, changed(operation, due_at=due_at))
+            return
+        for companion in _companions(work, operation):
+            work.step(companion, OperationInput.RELEASE)
+            start_if_allowed(work, companion.operation_id)
+    elif operation.state is OperationState.READY:
+        if _is_early_again(work, operation):
+            wake_at = work.now + work.policy.sped_up(LOOK_AGAIN_AFTER)
+            due_at = min(operation.not_before, wake_at)
+            work.save_operation(operation, changed(operation, due_at=due_at))
+        else:
+            start_if_allowed(work, operation_id)
+
+
+def _is_early_again(work: Work, operation: Operation) -> bool:
+    """Tell whether NotBefore let a held operation go, and is still to come (2.7).
+
+    The clock was set back meanwhile.
+    """
+    return work.now < operation.not_before and not consent.is_released(
+        operation, obstacles.counting_events(work.tx, operation), now=work.now
+    )
+
+
+def look_again(work: Work, operation_id: str) -> None:
+    """Let an operation go that something may have set free, if it still waits."""
+    work.secure(scopes_of(work, operation_id))
+    let_go(work, operation_id)
+
+
+def scopes_of(work: Work, operation_id: str) -> set[str]:
+    """Return the scopes whose safety letting the operation go concerns."""
+    operation = work.operation(operation_id)
+    companions = _companions(work, operation)
+    return {scope for each in (operation, *companions) for scope in each.scopes}
+
+
+def _companions(work: Work, operation: Operation) -> list[Operation]:
+    """Return the operations that are let go together, this one among them."""
+    request = work.request(operation.request)
+    if not request.together:
+        return [operation]
+    siblings = every(work.tx, kinds.OPERATIONS_OF_REQUEST, operation.request)
+    return [op for op in siblings if op.state is OperationState.NOTICED]
+
+
+def start_if_allowed(work: Work, operation_id: str) -> None:
+    """Start a Ready operation, or note when to look at it again."""
+    operation = work.operation(operation_id)
+    if blockers := bounded(obstacles.why_not_start(work.tx, operation)):
+        names = waits.names_for(blockers, obstacles.own_domains(work.tx, operation))
+        is_news = signature(blockers) != signature(operation.held_by)
+        if is_news:
+            _note_held(work, operation, blockers)
+        wake_at = next_look(work, operation)
+        is_due_in_time = work.now < operation.due_at <= wake_at
+        if is_news or names != operation.waits_for or not is_due_in_time:
+            held = changed(
+                operation,
+                held_by=blockers,
+                waits_for=names,
+                due_at=operation.due_at if is_due_in_time else wake_at,
+            )
+            work.save_operation(operation, held)
+    else:
+        impact.start(work, operation)
+
+
+def next_look(work: Work, operation: Operation) -> Micros:
+    """Return when a held operation is looked at again if nothing wakes it."""
+    sped_up = work.policy.sped_up
+    held = (work.now - operation.not_before) // LOOK_AGAIN_PART
+    asleep = min(max(sped_up(LOOK_AGAIN_AFTER), held), sped_up(LOOK_AGAIN_AT_MOST))
+    wake_at = work.now + max(asleep, LOOK_AGAIN_AT_LEAST)
+    ends = hold_ends(operation, work.policy)
+    return min(wake_at, ends) if operation.routine and work.now < ends else wake_at
+
+
+def look_again_at_most(policy: Policy) -> Micros:
+    """Return how long at most a held operation sleeps if nothing wakes it."""
+    return max(policy.sped_up(LOOK_AGAIN_AT_MOST), LOOK_AGAIN_AT_LEAST)
+
+
+def _note_held(
+    work: Work, operation: Operation, blockers: tuple[AnyBlocker, ...]
+) -> None:
+    """Write an audit entry about what holds the operation now.
+
+    The entry names the tenants whose redacted reasons differ from those before, and
+    is shown to no other tenant. Its cost does not depend on the length of the history:
+    the reasons before stand in the operation.
+    """
+    scopes: defaultdict[str, set[str]] = defaultdict(set)
+    vms: defaultdict[str, set[str]] = defaultdict(set)
+    for name in operation.scopes:
+        scopes[work.scope(name).tenant].add(name)
+    for name in operation.vms:
+        vms[work.vm(name).tenant].add(name)
+
+    def seen_by(tenant: str, reasons: Sequence[AnyBlocker]) -> tuple[AnyBlocker, ...]:
+        return neutral.for_tenant(reasons, scopes=scopes[tenant], vms=vms[tenant])
+
+    tenants = [
+        f"tenant:{tenant}"
+        for tenant in sorted({*scopes, *vms})
+        if seen_by(tenant, blockers) != seen_by(tenant, operation.held_by)
+    ]
+    work.note(
+        AuditKind.OPERATION_HELD,
+        (*subjects_of(operation), *tenants),
+        Facts(blockers=blockers),
+        operation=operation.operation_id,
+    )
+
+
+def hold_ends(operation: Operation, policy: Policy) -> Micros:
+    """Return when a held routine operation is cancelled and noticed anew."""
+    return operation.not_before + policy.hold_bound

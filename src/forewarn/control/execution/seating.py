@@ -1,0 +1,126 @@
+"""Which view each VM is served: kept true when VMs come, go, move and change.
+
+`fleet.views` says which view a VM belongs to; this module makes the rows follow.
+A view inherits from the views that its VMs come from: that somebody listens, the
+epoch, and an incarnation with which no client sees a lower number, or another content
+under the same number (clause 2.10). A VM remembers the views that it has left, so that
+what it was shown there stays approvable (3.2).
+"""
+
+from dataclasses import replace
+
+from forewarn.control.transactions.work import Work, need
+from forewarn.fleet import views as fleet_views
+from forewarn.fleet.model import Host, Scope, Vm
+from forewarn.protocol import documents
+from forewarn.protocol.lifecycle import ViewInput
+from forewarn.protocol.views import (
+    END_OF_TIME,
+    View,
+    end_delays,
+    step_view,
+    with_marks,
+)
+from forewarn.store import kinds
+from forewarn.store.port import every
+
+LEFT_VIEWS_MAX = 8
+"""Maximum views that a VM remembers to have left. It changes its view when an author
+edits the fleet file; an approval comes within the length of a notice."""
+
+
+def is_alone(view_id: str) -> bool:
+    """Tell whether a view is for one VM only; names contain no slash (6.2)."""
+    return "/" in view_id
+
+
+def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
+    """Give the VM the view that it belongs to; return it as stored."""
+    host = work.tx.get(Host, vm.host)
+    assert host is not None, f"{vm.name} is on a host that is not stored"
+    wanted = fleet_views.view_for(
+        vm, scope=scope, zone=host.zone, single_fault_domain=alone
+    )
+    view = work.tx.get(View, wanted.view_id)
+    if view is None:
+        view = _new_view(work, wanted)
+    if vm.view == view.view_id:
+        return vm
+    old = work.tx.get(View, vm.view) if vm.view else None
+    left = vm.left_views
+    if old is not None:
+        _inherit(work, view, old)
+        if old.epoch:
+            left = with_marks(left, [old])[-LEFT_VIEWS_MAX:]
+    return work.save_vm(vm, replace(vm, view=view.view_id, left_views=left))
+
+
+def _inherit(work: Work, view: View, old: View) -> None:
+    """Make a view fit for a VM that comes from another one.
+
+    Whoever has listened goes on listening (7.2): the new view is enabled if the old
+    one was. Its epoch and incarnation are such that the VM sees neither a lower
+    number nor one number with two contents (2.10).
+    """
+    if not old.is_enabled:
+        if not view.is_enabled and old.epoch > view.epoch:
+            work.tell_view(work.tx.replace(view, replace(view, epoch=old.epoch)))
+        return
+    if not view.is_enabled:
+        for each in list(every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)):
+            if not each.is_enabled:
+                enable_view(work, each, like=old)
+    elif old.shows_events and not view.shows_events:
+        # A delay must not hide what the VM has seen.
+        view = work.tx.replace(view, end_delays(view, until=END_OF_TIME))
+        work.tell_view(view)
+        work.render(view)
+    view = need(work.tx, View, view.view_id)
+    least = old.incarnation + (old.digest != view.digest)
+    if view.incarnation < least:
+        raised = work.tx.replace(view, replace(view, incarnation=least))
+        work.tell_view(raised)
+
+
+def drop_empty_views(work: Work, scope: str) -> None:
+    """Delete the scope's views that no VM is served any more."""
+    used = {vm.view for vm in every(work.tx, kinds.VMS_OF_SCOPE, scope)}
+    for view in list(every(work.tx, kinds.VIEWS_OF_SCOPE, scope)):
+        if view.view_id not in used:
+            work.forget_view(view)
+
+
+def _new_view(work: Work, wanted: View) -> View:
+    """Store a view; it is enabled if the views that it belongs to are (7.2)."""
+    view = work.tx.add(wanted)
+    together = any(
+        other.is_enabled
+        for other in every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)
+    )
+    if together:
+        return enable_view(work, view)
+    work.tell_view(view)
+    return view
+
+
+def enable_view(work: Work, view: View, *, like: View | None = None) -> View:
+    """Enable a view: a new epoch, and the events that are under way (7.1).
+
+    `like` is the view of a VM that comes from there: what it has waited for the first
+    answer and the first events counts, and so does the time of its last request.
+    """
+    stepped = step_view(
+        view,
+        ViewInput.ASKED,
+        now=work.now,
+        ready_at=like.ready_at if like else work.now + work.policy.first_answer_delay,
+        events_from=(
+            like.events_from if like else work.now + work.policy.first_events_delay
+        ),
+    )
+    if like is not None:
+        epoch = max(stepped.epoch, like.epoch)
+        stepped = replace(stepped, epoch=epoch, last_seen=like.last_seen)
+    enabled = work.tx.replace(view, replace(stepped, digest=documents.digest(())))
+    work.tell_view(enabled)
+    return work.render(enabled)

@@ -1,0 +1,1 @@
+"""What operators, VMs and fleet files ask for, and what becomes of it."""

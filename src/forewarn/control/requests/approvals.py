@@ -1,0 +1,145 @@
+"""Approvals: from VMs all or nothing, from operators one at a time (section 3)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from forewarn.control.execution import release
+from forewarn.control.transactions.work import Who, Work, need
+from forewarn.fleet.model import Vm, VmState
+from forewarn.protocol.actors import Actor, vm_actor
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.lifecycle import EventInput
+from forewarn.protocol.views import View, has_mark, sees, was_shown_before
+from forewarn.store.port import Reader
+
+
+class Approval(NamedTuple):
+    """What one POST asks for: all of its events, or nothing."""
+
+    vm: str
+    event_ids: tuple[str, ...]
+    """GUIDs in upper case."""
+
+
+def approve_together(
+    work: Work, approvals: Sequence[Approval]
+) -> tuple[str | None, ...]:
+    """Apply the POSTs of several VMs in one transaction.
+
+    Return for each None, or why it was refused; a refused one changes nothing
+    and does not touch its neighbours (clause 3.3).
+    """
+    verdicts: list[str | None] = []
+    waiting: list[tuple[Actor, Event]] = []
+    for approval in approvals:
+        events = _events_for(work.tx, approval)
+        if isinstance(events, str):
+            verdicts.append(events)
+        else:
+            verdicts.append(None)
+            waiting += [(vm_actor(approval.vm), event) for event in events]
+    if waiting:
+        _apply(work, waiting)
+    return tuple(verdicts)
+
+
+def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
+    """Approve one event on an operator's word, or in the place of a VM.
+
+    Raises NotFoundError or RefusedError.
+    """
+    event = need(work.tx, Event, event_id.upper())
+    if as_vm:
+        refusal = _events_for(work.tx, Approval(vm=as_vm, event_ids=(event.event_id,)))
+        if isinstance(refusal, str):
+            raise RefusedError(f"vm {as_vm} may not approve it: {refusal}")
+    if event.awaits_approval:
+        _apply(work, [(_approver(work.who.actor, as_vm), event)])
+    return need(work.tx, Event, event.event_id)
+
+
+def _approver(actor: Actor, as_vm: str) -> Actor:
+    """Return who approves: the caller, or a VM, with the token of who spoke for it."""
+    if not as_vm:
+        return actor
+    return replace(vm_actor(as_vm), token=actor.token, peer=actor.peer)
+
+
+def _apply(work: Work, waiting: Sequence[tuple[Actor, Event]]) -> None:
+    """Approve the events, and let go the operations that waited for them."""
+    operations = {event.operation: None for _, event in waiting}
+    work.secure(
+        scope
+        for operation_id in operations
+        for scope in release.scopes_of(work, operation_id)
+    )
+    speaker = work.who
+    last: dict[str, Who] = {}
+    approved: set[str] = set()
+    for by, event in waiting:
+        if event.event_id in approved:  # by an earlier POST of this transaction
+            continue
+        approved.add(event.event_id)
+        work.who = speaker if by == speaker.actor else Who(actor=by)
+        work.step_event(event, EventInput.APPROVE, by=by)
+        last[event.operation] = work.who
+    # Two last approvals cannot miss each other: who decides about an operation
+    # holds the safety rows of all its scopes, and of those that go with it.
+    for operation_id in sorted(operations):
+        work.who = last[operation_id]
+        release.let_go(work, operation_id)
+    work.who = speaker
+
+
+def _events_for(reader: Reader, approval: Approval) -> list[Event] | str:
+    """Return the events for which the approval counts, or why it is refused (3.3).
+
+    The reason never says whether a foreign event exists.
+    """
+    vm = reader.get(Vm, approval.vm)
+    if vm is None or vm.state is VmState.DELETED:
+        return "this VM is not known"
+    view = need(reader, View, vm.view)
+    events: list[Event] = []
+    for event_id in approval.event_ids:
+        event = reader.get(Event, event_id)
+        if event is None or not (
+            _is_shown(event, view)
+            or was_shown_before(event, vm.left_views)
+            or _has_gone(event, view)
+        ):
+            return f"EventId {event_id} is not in this VM's document"
+        if event.awaits_approval and _counts(event, vm, view):
+            events.append(event)
+    return events
+
+
+def _is_shown(event: Event, view: View) -> bool:
+    """Tell whether the view's document shows the event now."""
+    return event.is_live and view.shows_events and sees(view, event)
+
+
+def _has_gone(event: Event, view: View) -> bool:
+    """Tell whether the view's document has shown the event and no longer does (3.2).
+
+    Whether the VM was there at that time is not known: an approval of what has gone
+    does no harm.
+    """
+    if not view.epoch or not has_mark(event, view):
+        return False
+    return event.status is EventStatus.REMOVED or (
+        view.shows_events and not sees(view, event)
+    )
+
+
+def _counts(event: Event, vm: Vm, view: View) -> bool:
+    """Tell whether the VM's approval has an effect (3.2, 3.4).
+
+    It has if the document shows the event, or showed it until the VM's view changed.
+    A VM that went to another scope has no say in the old one.
+    """
+    return _is_shown(event, view) or (
+        event.scope == vm.scope and was_shown_before(event, vm.left_views)
+    )

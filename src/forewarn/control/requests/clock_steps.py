@@ -1,0 +1,139 @@
+"""Steps of the wall clock, while the service runs and across a restart.
+
+NotBefore, expiry and retention are wall-clock times. Everything else that waits is a
+duration, although its end is stored as an instant. When the wall clock is stepped,
+this module moves those ends by the same amount, and `NoticeClock` remembers when the
+notices under way end on the monotonic clock. A restart cannot know how long a
+duration has run; it only bounds what is left.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from forewarn.control.execution import release
+from forewarn.control.requests import rollouts
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER
+from forewarn.control.transactions.work import Work
+from forewarn.instants import MILLISECOND, SECOND, Micros
+from forewarn.protocol.operations import CallState, Operation, OperationState
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+STEP_MIN: Micros = 250 * MILLISECOND
+"""Smallest difference between the two clocks that counts as a step. A thread can be
+interrupted between two readings for some milliseconds; NotBefore has whole seconds."""
+
+
+class NoticeClock:
+    """Monotonic ends of the notices that were under way at a step of the clock.
+
+    It is in memory only: after a restart the wall clock rules.
+    """
+
+    def __init__(self) -> None:
+        """Know no reading and no step yet."""
+        self._monotonic: Micros = 0
+        self._skew: Micros | None = None
+        """Wall clock minus monotonic clock, at the first reading or the last step."""
+        self._ends: Mapping[str, tuple[Micros, Micros]] = {}
+        """NotBefore, and the end on the monotonic clock, by operation."""
+
+    def read(self, *, now: Micros, monotonic: float) -> Micros:
+        """Take a reading of both clocks; return the size of a step, 0 for none.
+
+        The step is returned again until `take_step` has taken it.
+        """
+        self._monotonic = round(monotonic * SECOND)
+        skew = now - self._monotonic
+        if self._skew is None:
+            self._skew = skew
+        step = skew - self._skew
+        return step if abs(step) >= STEP_MIN else 0
+
+    def take_step(self, step: Micros, noticed: Mapping[str, Micros]) -> None:
+        """Take a step over; `noticed` has NotBefore of each notice under way."""
+        assert self._skew is not None, "a step is between two readings"
+        skew, known = self._skew, self._ends
+        ends: dict[str, tuple[Micros, Micros]] = {}
+        for operation_id, not_before in noticed.items():
+            before = known.get(operation_id, (0, 0))
+            is_known = before[0] == not_before
+            ends[operation_id] = before if is_known else (not_before, not_before - skew)
+        self._ends = ends
+        self._skew = skew + step
+
+    def left(self, operation: Operation) -> Micros:
+        """Return how much of the notice must still pass on the monotonic clock.
+
+        It is 0 where no step has happened since the notice: the wall clock decides.
+        """
+        not_before, end = self._ends.get(operation.operation_id, (0, 0))
+        if not_before != operation.not_before:
+            return 0
+        return max(0, end - self._monotonic)
+
+
+def noticed(reader: Reader) -> dict[str, Micros]:
+    """Return NotBefore of each operation whose notice is under way."""
+    state = OperationState.NOTICED.value
+    return {
+        operation.operation_id: operation.not_before
+        for operation in every(reader, kinds.OPERATIONS_IN_STATE, state)
+    }
+
+
+def move_timers(work: Work, step: Micros) -> None:
+    """Move the timers of all open operations by a step of the wall clock.
+
+    The end of a recovery, a time-out, the pause before another attempt and the next
+    look are durations that a step must neither lengthen nor cut short. The timer of a
+    notice stays at NotBefore, which is a wall-clock time. Where it is later, it is the
+    end of the notice on the monotonic clock, and moves.
+    """
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS)):
+        is_noticed = operation.state is OperationState.NOTICED
+        earliest = operation.not_before if is_noticed else 0
+        if operation.due_at > earliest:
+            moved = max(1, earliest, operation.due_at + step)
+            work.save_operation(operation, replace(operation, due_at=moved))
+
+
+def too_far(reader: Reader, policy: Policy, *, now: Micros) -> list[str]:
+    """Return the operations whose timers are further away than they were ever set.
+
+    The clock was set back while the service was down.
+    """
+    return [
+        operation.operation_id
+        for operation in every(reader, kinds.OPEN_OPERATIONS)
+        if operation.due_at > _latest(operation, policy, now=now)
+    ]
+
+
+def bound(work: Work, operation_ids: Sequence[str]) -> None:
+    """Bring the timers of these operations back to the latest possible instant."""
+    for operation_id in operation_ids:
+        operation = work.operation(operation_id)
+        latest = _latest(operation, work.policy, now=work.now)
+        due_at = min(operation.due_at, latest)
+        work.save_operation(operation, replace(operation, due_at=due_at))
+
+
+def _latest(operation: Operation, policy: Policy, *, now: Micros) -> Micros:
+    """Return the latest instant for which the operation's timer can have been set."""
+    match operation.state:
+        case OperationState.READY:
+            return now + release.look_again_at_most(policy)
+        case OperationState.PLANNED:
+            return now + rollouts.PATIENCE
+        case OperationState.RECOVERING:
+            return now + policy.recovery
+        case OperationState.IMPACTING if operation.call_state is CallState.RETRY:
+            return now + policy.retry_delay
+        case OperationState.IMPACTING if operation.call_state is CallState.OVERDUE:
+            return now + ASK_AGAIN_AFTER
+        case OperationState.IMPACTING:
+            return now + policy.driver_timeout
+        case _:
+            return operation.not_before

@@ -1,0 +1,101 @@
+"""Enabling and disabling: who listens (section 7).
+
+The first valid GET of any VM enables its scope, or its zone of a zonal scale
+set; a day without a request disables it. Sightings come from the endpoint now
+and then, merged: only the enabling itself is written at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from forewarn.control.execution import seating
+from forewarn.control.transactions.work import Work, need
+from forewarn.instants import Micros
+from forewarn.protocol.lifecycle import ViewInput
+from forewarn.protocol.views import END_OF_TIME, View, step_view
+from forewarn.protocol.views import end_delays as end_delays_of
+from forewarn.store import kinds
+from forewarn.store.audit import AuditKind, Facts
+from forewarn.store.port import PAGE_ROWS, every
+
+
+def enable(work: Work, vm: str) -> None:
+    """Enable the views that belong together with this VM's (7.1, 7.2).
+
+    Nothing happens if they are enabled already.
+    """
+    asked = need(work.tx, View, work.vm(vm).view)
+    if asked.is_enabled:
+        return
+    work.secure([asked.scope])
+    for view in list(every(work.tx, kinds.VIEWS_OF_ENABLING, asked.enabling)):
+        if not view.is_enabled:
+            seating.enable_view(work, view)
+    work.note(
+        AuditKind.SCOPE_ENABLED,
+        (f"scope:{asked.scope}", f"vm:{vm}"),
+        Facts(enabling=asked.enabling, vm=vm),
+    )
+
+
+def note_sightings(work: Work, seen: Mapping[str, Micros]) -> None:
+    """Take over when views were last asked for."""
+    for view_id, instant in seen.items():
+        view = work.tx.get(View, view_id)
+        if view is None or not view.is_enabled:
+            continue
+        if view.last_seen > work.now:
+            # The clock was set back: silence would count from an instant to come.
+            view = work.tx.replace(view, replace(view, last_seen=instant))
+        if instant > view.last_seen:
+            work.tx.replace(view, step_view(view, ViewInput.ASKED, now=instant))
+
+
+def disable_if_silent(work: Work, enabling: str, *, silent_since: Micros) -> bool:
+    """Disable views that belong together if none was asked since (7.3)."""
+    views = list(every(work.tx, kinds.VIEWS_OF_ENABLING, enabling))
+    last_seen = max((view.last_seen for view in views), default=0)
+    if last_seen > silent_since:
+        # One of them is alive: all are, and need not be looked at until later.
+        for view in views:
+            if view.is_enabled and view.last_seen < last_seen:
+                work.tx.replace(view, replace(view, last_seen=last_seen))
+        return False
+    work.secure({view.scope for view in views})
+    for view in views:
+        if view.is_enabled:
+            silent = step_view(view, ViewInput.SILENT, now=work.now)
+            work.tell_view(work.tx.replace(view, silent))
+    work.note(
+        AuditKind.SCOPE_DISABLED,
+        [f"scope:{view.scope}" for view in views],
+        Facts(enabling=enabling, count=len(views)),
+    )
+    return True
+
+
+def end_delays(work: Work, view_id: str, *, until: Micros) -> None:
+    """End the delays of a view that end at `until` or before, and render it (7.1).
+
+    The document is published even if it shows nothing new: whoever waits for the
+    first answer may have it now.
+    """
+    view = need(work.tx, View, view_id)
+    ended = end_delays_of(view, until=until)
+    if ended != view:
+        view = work.tx.replace(view, ended)
+        work.tell_view(view)
+    work.render(view)
+
+
+def end_all_delays(work: Work) -> int:
+    """End the delays of a page of views; return how many views had one.
+
+    A delay is a duration, and its end is kept as an instant. After a step of the
+    clock, or while the service was down, nobody can tell how much of it has passed.
+    7.1 bounds a delay from above only, so it ends at once.
+    """
+    late = work.tx.due(kinds.VIEWS_DUE, END_OF_TIME, limit=PAGE_ROWS)
+    for view in late:
+        end_delays(work, view.view_id, until=END_OF_TIME)
+    return len(late)

@@ -1,0 +1,201 @@
+"""Failures and what ends them: nobody is asked, everybody is told (clause 5.5).
+
+A failure is an operation whose impact has already happened: it starts in the
+transaction that reports it, is held by nothing, holds others, and lasts until
+its VMs run again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forewarn.control.execution import downtime, ending, leaving
+from forewarn.control.requests import admission, host_lists
+from forewarn.control.requests.admission import Draft
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import Host, HostState, Vm, VmState
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.events import DURATION_UNKNOWN, EventSource
+from forewarn.protocol.notes import AnyNote, Change, host_changed, vm_changed
+from forewarn.protocol.operations import (
+    STARTED_STATES,
+    UNSTARTED_STATES,
+    WAITING_STATES,
+    Action,
+    Operation,
+    TargetKind,
+    Verb,
+)
+from forewarn.store import kinds
+from forewarn.store.audit import AuditKind
+from forewarn.store.port import every
+
+DESCRIPTION = "Virtual machine has encountered a failure."
+
+_STATES_HINT = "`forewarn fleet show` has the state of each host and VM"
+
+
+def fail_host(work: Work, name: str) -> Operation:
+    """Note that a host is down: table 5.9, `fail`.
+
+    In the same step its scheduled operations are cancelled, except deletions,
+    and what was started there fails. Raises RefusedError if it is down already.
+    """
+    host = work.host(name)
+    if host.state is HostState.DOWN:
+        raise RefusedError(
+            f"host {name} is down already",
+            hint=f"`forewarn restore {name}` says that it is up again",
+        )
+    host_lists.complete(work, [name])
+    vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
+    operations = list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name))
+    work.secure(
+        {vm.scope for vm in vms}.union(*(operation.scopes for operation in operations))
+    )
+    work.tx.replace(host, replace(host, state=HostState.DOWN))
+    work.rooms.change_host(name)
+    work.note(AuditKind.HOST_FAILED, (f"host:{name}",))
+    here = {vm.name for vm in vms}
+    # What failed by itself stays its own failure, which outlives the host's.
+    vms = [vm for vm in vms if not _own_failure(work, vm)]
+    for operation in operations:
+        if ending.is_failure(operation) and operation.target_kind is TargetKind.VM:
+            continue
+        _overtake(work, operation.operation_id, here, host_changed(Change.FAILED, name))
+    return _begin(work, TargetKind.HOST, name, name, vms)
+
+
+def fail_vm(work: Work, name: str) -> Operation:
+    """Note that one VM is down; raises RefusedError if it is down already."""
+    vm = work.vm(name)
+    if vm.state is VmState.DOWN:
+        raise RefusedError(
+            f"vm {name} is down already",
+            hint=f"`forewarn restore {name}` says that it is up again",
+        )
+    operations = [
+        operation
+        for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, name)
+        if operation.target_kind is TargetKind.VM
+        # Its host will fail all the same: what is predicted stays announced.
+        and not (operation.is_host_bound and operation.state in WAITING_STATES)
+    ]
+    work.secure(leaving.scopes_of_vm(work, vm))
+    for operation in operations:
+        _overtake(work, operation.operation_id, {name}, vm_changed(Change.FAILED, name))
+    return _begin(work, TargetKind.VM, name, vm.host, [work.vm(name)])
+
+
+def fail_after_call(work: Work, vms: Sequence[str]) -> None:
+    """Give VMs that a failed driver call left down an event of their own.
+
+    Also to one that was down before: it may have left the failure of its host.
+    """
+    for name in vms:
+        vm = work.tx.get(Vm, name)
+        if vm is None or vm.state is VmState.DELETED:
+            continue
+        others = every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, name)
+        if not any(ending.is_failure(operation) for operation in others):
+            _begin(work, TargetKind.VM, name, vm.host, [vm])
+
+
+def restore_host(work: Work, name: str) -> Host:
+    """Note that a host is up again, and with it the VMs that its failure took down.
+
+    A VM that has a failure of its own stays down: it may have failed before its host.
+
+    Raises RefusedError if it is not down.
+    """
+    host = work.host(name)
+    if host.state is HostState.UP:
+        raise RefusedError(f"host {name} is not down", hint=_STATES_HINT)
+    vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
+    work.secure(scope for vm in vms for scope in leaving.scopes_of_vm(work, vm))
+    restored = work.tx.replace(host, replace(host, state=HostState.UP))
+    work.rooms.change_host(name)
+    work.note(AuditKind.HOST_RESTORED, (f"host:{name}",))
+    work.free_room()
+    work.free_host(name)
+    for vm in vms:
+        current = work.vm(vm.name)
+        if current.state is VmState.DOWN and not _own_failure(work, current):
+            leaving.vm_runs_again(
+                work, current, note=host_changed(Change.RESTORED, name)
+            )
+    for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name)):
+        if ending.is_failure(operation) and operation.target_kind is TargetKind.HOST:
+            ending.finish(work, operation, note=host_changed(Change.RESTORED, name))
+    return restored
+
+
+def restore_vm(work: Work, name: str) -> Vm:
+    """Note that a VM runs again; raises RefusedError if that cannot be."""
+    vm = work.vm(name)
+    if vm.state is VmState.RUNNING:
+        raise RefusedError(f"vm {name} is not down", hint=_STATES_HINT)
+    if work.host(vm.host).state is HostState.DOWN:
+        raise RefusedError(
+            f"vm {name} cannot run: its host {vm.host} is down",
+            hint=f"`forewarn restore {vm.host}`, or `forewarn redeploy {name}` "
+            "to move it elsewhere",
+        )
+    work.secure(leaving.scopes_of_vm(work, vm))
+    return leaving.vm_runs_again(work, vm)
+
+
+def _own_failure(work: Work, vm: Vm) -> bool:
+    """Tell whether the VM has a failure that is not its host's."""
+    return any(
+        ending.is_failure(operation) and operation.target_kind is TargetKind.VM
+        for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)
+    )
+
+
+def _overtake(work: Work, operation_id: str, vms: set[str], note: AnyNote) -> None:
+    """End an operation that a failure has overtaken; deletions go on."""
+    operation = work.operation(operation_id)
+    if operation.state in UNSTARTED_STATES:
+        if operation.action is not Action.DELETE:
+            ending.cancel(work, operation, note=note)
+    elif ending.is_failure(operation):
+        for name in operation.vms:
+            if name in vms:
+                leaving.leave(work, work.operation(operation_id), name, note=note)
+    elif operation.state in STARTED_STATES and any(
+        move.vm in vms and not (move.done and move.to_host) for move in operation.moves
+    ):
+        work.abort(operation)
+        ending.fail(work, operation, note=note)
+
+
+def _begin(
+    work: Work, kind: TargetKind, target: str, host: str, vms: Sequence[Vm]
+) -> Operation:
+    request = admission.open_request(work, Verb.FAIL)
+    current = [work.vm(vm.name) for vm in vms]
+    down = tuple(
+        work.save_vm(vm, replace(vm, state=VmState.DOWN))
+        if vm.state is VmState.RUNNING
+        else vm
+        for vm in current
+    )
+    draft = Draft(
+        verb=Verb.FAIL,
+        action=Action.NONE,
+        target_kind=kind,
+        target=target,
+        host=host,
+        vms=down,
+        event_type=work.policy.failure_event,
+        source=EventSource.PLATFORM,
+        description=DESCRIPTION,
+        duration_seconds=DURATION_UNKNOWN,
+        routine=False,
+        not_before=work.now,
+    )
+    failure = admission.admit(work, request, [draft])[0]
+    downtime.failed(work, failure)
+    # What is held in these scopes has a reason more, and its trail is to say so.
+    work.free(failure.scopes)
+    return failure

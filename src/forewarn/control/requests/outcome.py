@@ -1,0 +1,436 @@
+"""What the driver's word does to an operation.
+
+A report counts only for the generation that is under way; older and repeated
+ones are void. Control believes no success that an observation contradicts. A
+failed call is made again, a bounded number of times; then the operation fails,
+and VMs that are down get a failure event of their own. What nobody knows waits
+for an operator: it is never done again by itself.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from forewarn.control.execution import calls, downtime, ending, impact, leaving
+from forewarn.control.requests import failures
+from forewarn.control.rules import room
+from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER, ProbeQuestion
+from forewarn.control.transactions.work import Work
+from forewarn.drivers.port import (
+    Observation,
+    Report,
+    Verdict,
+    VmResult,
+    VmVerdict,
+)
+from forewarn.fleet.model import Host, HostState, Vm, VmState
+from forewarn.problems import listed
+from forewarn.protocol.driver_ends import (
+    SAID_CHARACTERS_MAX,
+    CallEnd,
+    Contradiction,
+    VmEnd,
+)
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.notes import AnyNote, DriverGaveUp, OperatorSaysFailed
+from forewarn.protocol.operations import (
+    ASKED_STATES,
+    KEEPING_ACTIONS,
+    Action,
+    CallState,
+    Move,
+    Operation,
+    OperationState,
+)
+from forewarn.store.audit import AuditKind, Facts
+
+_AWAITED = frozenset(
+    {CallState.ISSUED, CallState.PROBING, CallState.OVERDUE, CallState.UNKNOWN}
+)
+"""States of a call whose end has not been taken over."""
+
+NAMED_MAX = 3
+"""VMs that are named with what became of them, where a call did not do all."""
+
+
+def take_report(
+    work: Work, report: Report, observed: Mapping[str, Observation]
+) -> None:
+    """Take over a driver's report, unless it is void."""
+    operation = _current(work, report.operation_id, report.generation)
+    if operation is None:
+        return
+    work.secure(operation.scopes)
+    moves = calls.current_moves(operation)
+    ends = [
+        _end_of(work, operation, move, report.result_of(move.vm), observed)
+        for move in moves
+    ]
+    left = {end.vm: end for end in ends if end is not None}
+    done = tuple(move for move in moves if move.vm not in left)
+    failed = [end for end in left.values() if not end.is_unknown]
+    unknown = len(left) > len(failed)
+    paused = dict(report.paused)
+    if len(done) == len(moves):
+        said = report.reason[:SAID_CHARACTERS_MAX]
+        work.note_operation(AuditKind.DRIVER_DONE, operation, Facts(text=said))
+        impact.call_done(work, operation, paused=paused)
+        failures.fail_after_call(work, _on_down_hosts(work, done))
+        return
+    if done:
+        # What was done stays done, whatever becomes of the rest.
+        operation = impact.take_done(work, operation, done, paused=paused)
+        failures.fail_after_call(work, _on_down_hosts(work, done))
+        operation = work.operation(operation.operation_id)
+    end = _call_end(report, left, of=len(moves), is_partial=bool(done) or unknown)
+    down = _down(operation, report, observed)
+    if unknown:
+        _keep_failed(work, operation, {each.vm for each in failed}, down)
+        lose_sight(work, report.operation_id, report.generation, end)
+        return
+    _call_failed(work, operation, end, down, observed)
+
+
+def _keep_failed(
+    work: Work, operation: Operation, names: Collection[str], down: Sequence[str]
+) -> None:
+    """Keep for which VMs a call has failed, until an operator says what others did."""
+    moves = tuple(
+        changed(
+            move,
+            has_failed=move.vm in names,
+            is_down=move.vm in names and move.vm in down,
+        )
+        for move in operation.moves
+    )
+    if moves != operation.moves:
+        work.save_operation(operation, changed(operation, moves=moves))
+
+
+def _end_of(
+    work: Work,
+    operation: Operation,
+    move: Move,
+    result: VmResult,
+    observed: Mapping[str, Observation],
+) -> VmEnd | None:
+    """Return what became of a VM; None: it is done, and nothing was seen to deny it."""
+    if result.verdict is not VmVerdict.DONE:
+        return VmEnd(
+            vm=move.vm,
+            is_unknown=result.verdict is VmVerdict.UNKNOWN,
+            said=result.note[:SAID_CHARACTERS_MAX],
+        )
+    wrong = _contradictions(work, operation, move, result, observed)
+    return VmEnd(vm=move.vm, wrong=wrong) if wrong else None
+
+
+def _call_end(
+    report: Report, left: Mapping[str, VmEnd], *, of: int, is_partial: bool
+) -> CallEnd:
+    """Return why a call has not succeeded as a whole."""
+    if not is_partial and not report.results:
+        if report.verdict is Verdict.DONE:
+            wrong = tuple(each for end in left.values() for each in end.wrong)
+            return CallEnd(wrong=wrong)
+        return CallEnd(said=report.reason[:SAID_CHARACTERS_MAX])
+    return CallEnd(
+        vms=tuple(left.values())[:NAMED_MAX],
+        more=max(0, len(left) - NAMED_MAX),
+        of=of if is_partial else 0,
+        done=of - len(left),
+    )
+
+
+def call_not_made(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
+    """Note that the driver could not even be asked."""
+    operation = _current(work, operation_id, generation)
+    if operation is not None:
+        work.secure(operation.scopes)
+        _call_failed(work, operation, end, (), {})
+
+
+def ask_after(work: Work, operation_id: str, generation: int, *, is_late: bool) -> None:
+    """Have the driver asked what became of a call, beside everything else.
+
+    A call that is not late keeps the instant at which it times out, so that restarts
+    neither lengthen nor begin again the time that it has.
+    """
+    operation = _current(work, operation_id, generation)
+    if operation is None or operation.call_state is CallState.UNKNOWN:
+        return
+    work.ask(
+        ProbeQuestion(
+            operation_id=operation_id,
+            generation=generation,
+            memory=operation.driver_memory,
+            is_late=is_late,
+        )
+    )
+    work.save_operation(
+        operation,
+        changed(
+            operation,
+            call_state=CallState.OVERDUE,
+            due_at=work.now + ASK_AGAIN_AFTER,
+        )
+        if is_late
+        else changed(operation, call_state=CallState.PROBING),
+    )
+
+
+def go_on(work: Work, question: ProbeQuestion, *, is_begun: bool) -> None:
+    """Wait for the report of a call that is under way; make one that was not made.
+
+    A call that has timed out before the answer came is asked about at once again.
+    """
+    operation = _current(work, question.operation_id, question.generation)
+    if operation is None or operation.call_state not in ASKED_STATES:
+        return
+    is_late = operation.call_state is CallState.OVERDUE
+    due_at = work.now if is_late else operation.due_at
+    issued = work.save_operation(
+        operation, changed(operation, call_state=CallState.ISSUED, due_at=due_at)
+    )
+    if is_late:
+        return
+    vms = {move.vm for move in calls.current_moves(issued)}
+    if is_begun:
+        return
+    if room.unfit(work.tx, issued, vms):
+        # Nothing was begun, so this attempt is made with other places.
+        calls.issue(work, issued, attempts=issued.attempts)
+    else:
+        work.call(calls.call_of(issued))
+
+
+def lose_sight(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
+    """Note that nobody knows what became of a call: an operator must say."""
+    operation = _current(work, operation_id, generation)
+    if operation is not None and operation.call_state is not CallState.UNKNOWN:
+        work.note_operation(
+            AuditKind.DRIVER_OUTCOME_UNKNOWN, operation, Facts(note=end)
+        )
+        work.save_operation(
+            operation,
+            changed(
+                operation,
+                call_state=CallState.UNKNOWN,
+                due_at=0,
+                note=end,
+            ),
+        )
+
+
+def call_again(work: Work, operation_id: str) -> None:
+    """Make the next attempt of a call that failed, or had no place for a VM."""
+    operation = work.operation(operation_id)
+    if operation.call_state is not CallState.RETRY:
+        return
+    work.secure(operation.scopes)
+    attempts = operation.attempts + 1
+    is_last = attempts >= work.policy.driver_attempts
+    if calls.issue(work, operation, attempts=attempts) or not is_last:
+        return
+    # The last call that was made has left these down.
+    current = work.operation(operation_id)
+    assert current.note is not None, "it says what is in the way"
+    down = downtime.left_down(work, current)
+    _give_up(work, current, current.note, down)
+
+
+def resolve(
+    work: Work, operation_id: str, *, done: bool, down: tuple[str, ...] = ()
+) -> Operation:
+    """Settle an operation whose outcome nobody knows, on an operator's word.
+
+    `down` names the VMs that do not run. What is known of single VMs stays: a VM for
+    which the call has failed is tried again, as after any failed call. Raises
+    RefusedError if the outcome is not unknown, or a VM is none of the operation's.
+    """
+    operation = work.operation(operation_id)
+    if operation.call_state is not CallState.UNKNOWN:
+        raise RefusedError(
+            f"the outcome of {operation_id} is not unknown: it is "
+            f"{operation.state.value}",
+            hint=f"`forewarn explain {operation_id}` says where it stands",
+        )
+    strangers = sorted(set(down) - set(operation.vms))
+    if strangers:
+        raise RefusedError(
+            f"vm {strangers[0]} is not part of {operation_id}",
+            hint=f"it concerns {listed(operation.vms) or 'no VM'}",
+        )
+    if done and down:
+        raise RefusedError("what is done leaves no VM down: say failed")
+    work.secure(operation.scopes)
+    said = Facts(is_done=done)
+    work.note_operation(AuditKind.OPERATION_RESOLVED, operation, said)
+    known_down = tuple(move.vm for move in operation.moves if move.is_down)
+    if done:
+        _resolved_as_done(work, operation, known_down)
+    else:
+        down = tuple(dict.fromkeys((*down, *known_down)))
+        _give_up(work, operation, OperatorSaysFailed(), down)
+    return work.operation(operation_id)
+
+
+def _resolved_as_done(
+    work: Work, operation: Operation, known_down: tuple[str, ...]
+) -> None:
+    """Take over that a call did its work, except where it is known to have failed."""
+    moves = calls.current_moves(operation)
+    failed = tuple(move.vm for move in moves if move.has_failed)
+    done = tuple(move for move in moves if not move.has_failed)
+    if failed:
+        impact.take_done(work, operation, done)
+    else:
+        impact.call_done(work, operation)
+    # A host that VMs went to may have failed meanwhile, and they with it.
+    failures.fail_after_call(work, _on_down_hosts(work, done))
+    if failed:
+        current = work.operation(operation.operation_id)
+        _call_failed(work, current, CallEnd(failed_vms=failed), known_down, {})
+
+
+def _current(work: Work, operation_id: str, generation: int) -> Operation | None:
+    """Return the operation if this generation's call is the one under way."""
+    operation = work.tx.get(Operation, operation_id)
+    if (
+        operation is None
+        or operation.state is not OperationState.IMPACTING
+        or operation.generation != generation
+        or operation.call_state not in _AWAITED
+    ):
+        return None
+    return operation
+
+
+def _contradictions(
+    work: Work,
+    operation: Operation,
+    move: Move,
+    result: VmResult,
+    observed: Mapping[str, Observation],
+) -> tuple[Contradiction, ...]:
+    """Return what was seen, or is reported, that a success cannot leave behind."""
+    wrong: list[Contradiction] = []
+    seen = observed.get(move.vm, Observation())
+    host = seen.host or result.host or None
+    gone = operation.action is Action.DELETE
+    # Nothing runs on a host that failed meanwhile, and yet the VM went there.
+    is_stranded = move.to_host != "" and _is_down(work, move.to_host)
+    if (
+        seen.running is gone
+        and not is_stranded
+        and not _was_down(work, operation, move)
+    ):
+        wrong.append(Contradiction(vm=move.vm, runs=gone))
+    if move.to_host and host not in {None, move.to_host}:
+        wrong.append(
+            Contradiction(vm=move.vm, host=host or "", wanted_host=move.to_host)
+        )
+    return tuple(wrong)
+
+
+def _was_down(work: Work, operation: Operation, move: Move) -> bool:
+    """Tell whether the VM was known to be down, and the action leaves it so."""
+    vm = work.tx.get(Vm, move.vm)
+    return (
+        vm is not None
+        and vm.state is VmState.DOWN
+        and operation.action in KEEPING_ACTIONS
+    )
+
+
+def _down(
+    operation: Operation, report: Report, observed: Mapping[str, Observation]
+) -> tuple[str, ...]:
+    """Return the VMs of the call that do not run, by report or by sight."""
+    if operation.action is Action.DELETE:
+        return ()
+    return tuple(
+        move.vm
+        for move in calls.current_moves(operation)
+        if report.result_of(move.vm).is_down
+        or observed.get(move.vm, Observation()).running is False
+    )
+
+
+def _call_failed(
+    work: Work,
+    operation: Operation,
+    end: CallEnd,
+    down: tuple[str, ...],
+    observed: Mapping[str, Observation],
+) -> None:
+    work.note_operation(AuditKind.DRIVER_FAILED, operation, Facts(note=end))
+    for move in calls.current_moves(operation):
+        vm = work.tx.get(Vm, move.vm)
+        if vm is not None and vm.name not in down:
+            downtime.taken_off(work, operation, vm)
+    again = operation.attempts < work.policy.driver_attempts
+    if again and not _is_seen_stranded(work, operation, observed):
+        work.save_operation(
+            operation,
+            changed(
+                operation,
+                call_state=CallState.RETRY,
+                due_at=work.now + work.policy.retry_delay,
+                note=end,
+            ),
+        )
+        return
+    for move in calls.current_moves(operation):
+        _settle_where_seen(work, operation, move, observed)
+    current = work.operation(operation.operation_id)
+    stranded = _on_down_hosts(work, calls.current_moves(current))
+    note = DriverGaveUp(attempts=operation.attempts, end=end)
+    _give_up(work, current, note, (*down, *stranded))
+
+
+def _is_seen_stranded(
+    work: Work, operation: Operation, observed: Mapping[str, Observation]
+) -> bool:
+    """Tell whether a VM was seen at its destination, which has gone down meanwhile.
+
+    Such a VM is recorded there. Others are planned again at the next call.
+    """
+    return any(
+        move.to_host
+        and observed.get(move.vm, Observation()).host == move.to_host
+        and _is_down(work, move.to_host)
+        for move in calls.current_moves(operation)
+    )
+
+
+def _on_down_hosts(work: Work, moves: Sequence[Move]) -> tuple[str, ...]:
+    """Return the VMs that ended up where nothing runs."""
+    vms = (work.tx.get(Vm, move.vm) for move in moves)
+    return tuple(vm.name for vm in vms if vm is not None and _is_down(work, vm.host))
+
+
+def _is_down(work: Work, name: str) -> bool:
+    host = work.tx.get(Host, name)
+    return host is None or host.state is HostState.DOWN
+
+
+def _settle_where_seen(
+    work: Work, operation: Operation, move: Move, observed: Mapping[str, Observation]
+) -> None:
+    """Take over the place of a VM that moved although its call failed."""
+    vm = work.tx.get(Vm, move.vm)
+    seen = observed.get(move.vm, Observation())
+    if vm is None or vm.state is VmState.DELETED or seen.host in {None, vm.host}:
+        return
+    host = work.tx.get(Host, seen.host or "")
+    if host is not None:
+        moved = leaving.move_vm(work, vm, host, besides=operation.operation_id)
+        if moved.state is VmState.DOWN and seen.running is not False:
+            leaving.vm_runs_again(work, moved)
+
+
+def _give_up(
+    work: Work, operation: Operation, note: AnyNote, down: tuple[str, ...]
+) -> None:
+    ending.fail(work, operation, note=note)
+    failures.fail_after_call(work, down)

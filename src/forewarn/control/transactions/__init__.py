@@ -1,0 +1,1 @@
+"""One transaction: its writes, what it publishes, and what follows its commit."""

@@ -1,0 +1,498 @@
+"""One transaction's work: what it reads, changes, and owes afterwards.
+
+A `Work` is made anew for every attempt of a transaction, so that an attempt that
+met another writer leaves nothing behind. It writes each change together with its
+line in the trail, remembers which scopes' documents it touched, and renders them
+once at the end, so that the changes of one transaction raise an incarnation once
+(clause 2.10). What must follow the commit (publish, stop and make driver calls,
+look again at operations that wait) is collected in `Effects`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from forewarn.control import entries
+from forewarn.control.rules import waits
+from forewarn.control.rules.consent import whole_second
+from forewarn.control.rules.policy import Policy
+from forewarn.control.rules.rooms import Rooms
+from forewarn.control.transactions import telling
+from forewarn.control.transactions.inquiries import Question
+from forewarn.control.transactions.messages import Guest, Publication, ViewSnapshot
+from forewarn.control.transactions.shown import events_for, guest_of, snapshot_of
+from forewarn.drivers.port import Call
+from forewarn.fleet.model import Host, Scope, Vm, VmState
+from forewarn.ids import Ids
+from forewarn.instants import Micros
+from forewarn.protocol import actors, documents, lifecycle, views
+from forewarn.protocol.actors import Actor
+from forewarn.protocol.errors import NotFoundError
+from forewarn.protocol.events import Event, Outcome
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
+from forewarn.protocol.notes import AnyNote
+from forewarn.protocol.operations import (
+    UNSTARTED_STATES,
+    Action,
+    Operation,
+    Request,
+    Verb,
+)
+from forewarn.store import kinds
+from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts
+from forewarn.store.port import Reader, Record, Transaction, every
+from forewarn.store.token import Token
+
+R = TypeVar("R", bound=Record)
+
+
+_LINE = AuditEntry(
+    entry_id="",
+    at=0,
+    actor=actors.CLOCK,
+    kind=AuditKind.FLEET_APPLIED,
+    why="",
+    subjects=(),
+)
+"""What lines of the trail are changed from: to make one anew takes thrice as long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """Who orders something, and why."""
+
+    actor: Actor
+    reason: str = ""
+
+
+CLOCK = Who(actor=actors.CLOCK)
+DRIVER = Who(actor=actors.DRIVER)
+
+
+@dataclass(slots=True, kw_only=True)
+class Effects:
+    """What a committed transaction owes the world, in this order."""
+
+    publication: Publication = field(default_factory=Publication)
+    """1. What the endpoint must serve before anything else happens."""
+    changed: tuple[str, ...] = ()
+    """2. Operations that watchers are told of."""
+    aborts: tuple[tuple[str, int], ...] = ()
+    """3. Driver calls that have lost their meaning."""
+    calls: tuple[Call, ...] = ()
+    """4. Driver calls that this transaction made durable."""
+    questions: tuple[Question, ...] = ()
+    """5. What the driver is asked; it answers later."""
+    revisits: tuple[str, ...] = ()
+    """6. Operations that may have been let go by what went away."""
+    freed: tuple[str, ...] = ()
+    """7. Names of what became free (`waits`): a held operation may start now."""
+    turns: tuple[str, ...] = ()
+    """8. Rollouts that may announce their next host, or have hosts to cancel."""
+    pages: tuple[str, ...] = ()
+    """9. Rollouts with hosts whose operations are not made yet."""
+
+
+class Work:
+    """The unit of work of one transaction."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        *,
+        now: Micros,
+        who: Who,
+        policy: Policy,
+        actions: frozenset[Action],
+        driver: str,
+        memory: str,
+        ids: Ids,
+        next_key: Callable[[], str],
+        span_id: Callable[[Micros], str],
+        notice_left: Callable[[Operation], Micros] = lambda _operation: 0,
+        not_before: Callable[[str, Micros], Micros] = whole_second,
+    ) -> None:
+        """Begin to work in `tx` at the instant `now` on behalf of `who`.
+
+        `notice_left` is how much of a notice the monotonic clock still demands,
+        `not_before` NotBefore of an operation whose notice ends at an instant.
+        """
+        self.tx = tx
+        self.now = now
+        self.who = who
+        self.policy = policy
+        self.actions = actions
+        self.driver = driver
+        self.memory = memory
+        self.ids = ids
+        self.next_key = next_key
+        self._span_id = span_id
+        self.notice_left, self.not_before = notice_left, not_before
+        self.called: Callable[[str], str] = str
+        """What the caller calls an operation or a request, by its id."""
+        self.rooms = Rooms()
+        self._changed: dict[str, None] = {}
+        self._touched: dict[str, None] = {}
+        self._freed: dict[str, None] = {}
+        self._revisits: dict[str, None] = {}
+        self._turns: dict[str, None] = {}
+        self._pages: dict[str, None] = {}
+        self._guests: dict[str, Guest] = {}
+        self._guests_gone: dict[str, None] = {}
+        self._snapshots: dict[str, ViewSnapshot] = {}
+        self._views_gone: dict[str, None] = {}
+        self._calls: list[Call] = []
+        self._questions: list[Question] = []
+        self._aborts: list[tuple[str, int]] = []
+        self._steps: list[tuple[Event, Event]] = []
+        self._shown: dict[str, dict[str, views.View]] = {}
+        """By event, the views whose documents show it for the first time."""
+
+    # Reading
+
+    def host(self, name: str) -> Host:
+        """Return the host; raises NotFoundError."""
+        return need(self.tx, Host, name)
+
+    def scope(self, name: str) -> Scope:
+        """Return the scope; raises NotFoundError."""
+        return need(self.tx, Scope, name)
+
+    def vm(self, name: str) -> Vm:
+        """Return the VM, deleted ones excepted; raises NotFoundError."""
+        vm = need(self.tx, Vm, name)
+        if vm.state is VmState.DELETED:
+            raise NotFoundError(f"vm {name} was deleted")
+        return vm
+
+    def operation(self, operation_id: str) -> Operation:
+        """Return the operation; raises NotFoundError."""
+        return need(self.tx, Operation, operation_id)
+
+    def request(self, request_id: str) -> Request:
+        """Return the request; raises NotFoundError."""
+        return need(self.tx, Request, request_id)
+
+    def events_of(self, operation: Operation) -> list[Event]:
+        """Return the operation's events, in order of their ids."""
+        return list(every(self.tx, kinds.EVENTS_OF_OPERATION, operation.operation_id))
+
+    # Changing
+
+    def note(
+        self,
+        kind: AuditKind,
+        subjects: Iterable[str],
+        facts: Facts = NOTHING,
+        *,
+        operation: str = "",
+    ) -> None:
+        """Write an audit entry; `operation` is the id of what it is about, if so."""
+        self.tx.add(
+            changed(
+                _LINE,
+                entry_id=self.next_key(),
+                at=self.now,
+                actor=self.who.actor,
+                kind=kind,
+                why=self.who.reason,
+                subjects=tuple(dict.fromkeys(subjects)),
+                operation=operation,
+                facts=facts,
+            )
+        )
+
+    def note_operation(
+        self, kind: AuditKind, operation: Operation, facts: Facts = NOTHING
+    ) -> None:
+        """Write an audit entry about an operation."""
+        self.note(
+            kind,
+            entries.subjects_of(operation),
+            facts,
+            operation=operation.operation_id,
+        )
+
+    def new_span_id(self) -> str:
+        """Return a new part of a span's id, which sorts by the time of its begin."""
+        return self._span_id(self.now)
+
+    def add_operation(self, operation: Operation) -> Operation:
+        """Store a new operation."""
+        self._changed[operation.operation_id] = None
+        self.rooms.change_operation(None, operation)
+        return self.tx.add(operation)
+
+    def save_operation(self, old: Operation, new: Operation) -> Operation:
+        """Store a changed operation."""
+        self._changed[new.operation_id] = None
+        self.rooms.change_operation(old, new)
+        return self.tx.replace(old, new)
+
+    def step(
+        self,
+        operation: Operation,
+        given: OperationInput,
+        *,
+        note: AnyNote | None = None,
+    ) -> Operation:
+        """Take an operation a step through the table, with its line of the trail."""
+        stepped = lifecycle.step_operation(operation, given, now=self.now, note=note)
+        kind = entries.OPERATION_KINDS[stepped.state]
+        facts = Facts(note=note) if note else entries.task_of(stepped)
+        self.note_operation(kind, stepped, facts)
+        return self.save_operation(operation, stepped)
+
+    def step_request(self, request: Request, given: RequestInput) -> Request:
+        """Take a request a step through the table."""
+        stepped = lifecycle.step_request(request, given)
+        if stepped.state is request.state:
+            return request
+        self.note(
+            AuditKind[f"REQUEST_{stepped.state.name}"],
+            (f"request:{request.request_id}",),
+        )
+        return self.tx.replace(request, stepped)
+
+    def add_event(self, event: Event) -> Event:
+        """Store a new event; it is in no document before it is published."""
+        return self.tx.add(event)
+
+    def save_event(self, old: Event, new: Event) -> Event:
+        """Store a changed event; if it shows, its scope's documents are rendered."""
+        if not documents.look_alike(old, new):
+            self._touched[new.scope] = None
+        self._changed[new.operation] = None
+        stored = self.tx.replace(old, new)
+        if self.policy.subscribers:
+            self._steps.append((old, stored))
+        return stored
+
+    def step_event(
+        self,
+        event: Event,
+        given: EventInput,
+        *,
+        by: Actor | None = None,
+        outcome: Outcome | None = None,
+    ) -> Event:
+        """Take an event a step through the table, with its line of the trail."""
+        stepped = lifecycle.step_event(
+            event, given, now=self.now, by=by, outcome=outcome
+        )
+        if stepped is event:
+            return event
+        is_approval = given is EventInput.APPROVE
+        self.note(
+            AuditKind.EVENT_APPROVED
+            if is_approval
+            else entries.EVENT_KINDS[stepped.status],
+            (
+                f"event:{event.event_id}",
+                f"operation:{event.operation}",
+                f"scope:{event.scope}",
+                f"tenant:{event.tenant}",
+                *(f"vm:{resource.vm}" for resource in event.resources),
+            ),
+            Facts(by=by, outcome=outcome),
+            operation=event.operation,
+        )
+        return self.save_event(event, stepped)
+
+    def save_vm(self, old: Vm, new: Vm) -> Vm:
+        """Store a changed VM; the endpoint is told what it must know of it."""
+        stored = self.tx.replace(old, new)
+        self.rooms.change_vm(old, new)
+        if guest_of(old) != guest_of(new):
+            self.tell_guest(stored)
+        return stored
+
+    def tell_guest(self, vm: Vm) -> None:
+        """Have the endpoint know the VM, or forget it if it is deleted."""
+        if vm.state is VmState.DELETED:
+            self.forget_guest(vm.name)
+        else:
+            self._guests_gone.pop(vm.name, None)
+            self._guests[vm.name] = guest_of(vm)
+
+    def forget_guest(self, name: str) -> None:
+        """Have the endpoint forget a VM."""
+        self._guests.pop(name, None)
+        self._guests_gone[name] = None
+
+    def tell_view(
+        self, view: views.View, events: tuple[Event, ...] | None = None
+    ) -> None:
+        """Have the endpoint know the view as it stands, with what it shows.
+
+        One that was deleted before in the same transaction, and made anew, is
+        told as both: its numbers begin again, so the old one must be forgotten.
+        """
+        if events is None:
+            events = events_for(self.tx, view)
+        self._snapshots[view.view_id] = snapshot_of(view, events)
+
+    def forget_view(self, view: views.View) -> None:
+        """Delete a view that nobody is served any more."""
+        self.tx.remove(view)
+        self._snapshots.pop(view.view_id, None)
+        self._views_gone[view.view_id] = None
+
+    def secure(self, scopes: Iterable[str]) -> None:
+        """Take the safety rows of the scopes, before reading what they protect."""
+        self.tx.take_safety(sorted(set(scopes)))
+
+    def touch(self, scope: str) -> None:
+        """Have the scope's documents looked at when the work ends."""
+        self._touched[scope] = None
+
+    def free(self, scopes: Iterable[str]) -> None:
+        """Have operations that wait in these scopes looked at after the commit."""
+        names = list(scopes)
+        self._freed.update(dict.fromkeys(map(waits.STARTS.in_scope, names)))
+        self.free_turns(names)
+
+    def free_vms(self, vms: Iterable[str]) -> None:
+        """Have operations that wait for these VMs looked at after the commit."""
+        self._freed.update(dict.fromkeys(map(waits.for_vm, vms)))
+
+    def free_room(self) -> None:
+        """Have operations that wait for a place looked at after the commit."""
+        self._freed.update(dict.fromkeys((waits.ROOM, waits.TURN_ROOM)))
+
+    def free_host(self, host: str) -> None:
+        """Have rollouts that wait for this host looked at after the commit."""
+        self._freed[waits.for_host(host)] = None
+
+    def free_turns(self, scopes: Iterable[str]) -> None:
+        """Have rollouts that wait in these scopes looked at after the commit."""
+        self._freed.update(dict.fromkeys(map(waits.TURNS.in_scope, scopes)))
+
+    def take_turn(self, request_id: str) -> None:
+        """Have a rollout go on after the commit."""
+        self._turns[request_id] = None
+
+    def take_page(self, request_id: str) -> None:
+        """Have the next hosts of a rollout's list planned after the commit."""
+        self._pages[request_id] = None
+
+    def count_in_flight(self, request_id: str, by: int) -> None:
+        """Note that a host of a rollout was announced (1), or has ended (-1)."""
+        request = self.request(request_id)
+        if request.at_once:
+            count = request.in_flight + by
+            self.tx.replace(request, changed(request, in_flight=count))
+            if by < 0:
+                self.take_turn(request_id)
+
+    def revisit(self, operation_id: str) -> None:
+        """Have an operation looked at after the commit: it may wait for less now."""
+        self._revisits[operation_id] = None
+
+    def call(self, call: Call) -> None:
+        """Have the driver called after the commit."""
+        self._calls.append(call)
+
+    def ask(self, question: Question) -> None:
+        """Have the driver asked after the commit."""
+        self._questions.append(question)
+
+    def abort(self, operation: Operation) -> None:
+        """Have the driver told after the commit that a call lost its meaning."""
+        if operation.generation:
+            self._aborts.append((operation.operation_id, operation.generation))
+
+    # Ending
+
+    def finish(self) -> Effects:
+        """Render what was touched, write to the outbox; return what is owed."""
+        for scope in self._touched:
+            for view in every(self.tx, kinds.VIEWS_OF_SCOPE, scope):
+                self.render(view)
+        self._mark_shown()
+        self.rooms.write(self.tx)
+        if self._steps:
+            telling.write(
+                self.tx,
+                self._steps,
+                self.policy.subscribers,
+                now=self.now,
+                ids=self.ids,
+                next_key=self.next_key,
+            )
+        return Effects(
+            publication=Publication(
+                views=tuple(self._snapshots.values()),
+                views_gone=tuple(self._views_gone),
+                guests=tuple(self._guests.values()),
+                guests_gone=tuple(self._guests_gone),
+            ),
+            changed=tuple(self._changed),
+            aborts=tuple(self._aborts),
+            calls=tuple(self._calls),
+            questions=tuple(self._questions),
+            revisits=tuple(self._revisits),
+            freed=tuple(self._freed),
+            turns=tuple(self._turns),
+            pages=tuple(self._pages),
+        )
+
+    def render(self, view: views.View) -> views.View:
+        """Raise the view's incarnation if its document has changed."""
+        if not view.is_enabled:
+            return view
+        events = events_for(self.tx, view)
+        digest = documents.digest(events)
+        if digest == view.digest:
+            return view
+        raised = self.tx.replace(
+            view, changed(view, digest=digest, incarnation=view.incarnation + 1)
+        )
+        self.show(raised, events)
+        return raised
+
+    def show(self, view: views.View, events: tuple[Event, ...]) -> None:
+        """Have the endpoint serve a view, and remember that it shows these events."""
+        self.tell_view(view, events)
+        for event in events:
+            if not views.was_shown_in(event, view):
+                self._shown.setdefault(event.event_id, {})[view.view_id] = view
+
+    def _mark_shown(self) -> None:
+        """Write the new marks to their events, once for each event."""
+        for event_id, shown in self._shown.items():
+            event = need(self.tx, Event, event_id)
+            marks = views.with_marks(event.shown_in, shown.values())
+            self.tx.replace(event, changed(event, shown_in=marks))
+
+
+def need(reader: Reader, kind: type[R], key: str) -> R:
+    """Return the record; raises NotFoundError that names what is missing."""
+    record = reader.get(kind, key)
+    if record is None:
+        raise NotFoundError(
+            f"there is no {kind.__name__.lower()} {key!r}",
+            hint=_where_listed(kind),
+        )
+    return record
+
+
+def _where_listed(kind: type[Record]) -> str:
+    if kind in {Operation, Request}:
+        return "`forewarn operations` lists them"
+    if kind is Event:
+        return "`forewarn events` lists them"
+    if kind is Token:
+        return "`forewarn token list` lists them"
+    return "names are case-sensitive; `forewarn fleet show` lists them"
+
+
+def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:
+    """Return what somebody can do whom an open operation is in the way of."""
+    if operation.state not in UNSTARTED_STATES:
+        return "wait until it has ended"
+    # A prediction has an operation for each VM: its request is the whole.
+    predicted = operation.verb is Verb.PREDICT_FAILURE
+    whole = operation.request if predicted else operation.operation_id
+    return f"wait for it, or `forewarn cancel {called(whole)}`"
