@@ -242,7 +242,7 @@ class RememberingTransaction(RowTransaction):
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError, of ADDED_LATER later."""
         if isinstance(record, AuditEntry):  # written by many, read by few
-            self._pending.append(record)
+            self._pending.add(record)
             return record
         if type(record) in ADDED_LATER:
             self._pending.add(record)

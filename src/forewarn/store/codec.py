@@ -29,6 +29,7 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.frozen import changed, maker_of
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
+from forewarn.store import statements
 from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Record
 from forewarn.store.leader import Leader
@@ -42,7 +43,6 @@ R = TypeVar("R", bound=Record)
 
 Value: TypeAlias = str | int | None
 Row: TypeAlias = tuple[Any, ...]
-Values: TypeAlias = dict[str, Value]
 
 _RESTORE = "The file is damaged or was changed by hand: restore a backup."
 
@@ -214,69 +214,39 @@ class Links(Generic[R]):
     """Rows beside the record's own, by which one of its lists is found."""
 
     noun: str
-    """Statements are named `add_` and `remove_` with it."""
+    """Its plural is the table."""
+    columns: tuple[str, ...]
+    """What the record is found by, the record's key, and what else the row has."""
     rows: Callable[[R], Iterable[Row]]
-    """As `add_` and `remove_` have them: what it is found by, and the record's key."""
+    """What the columns hold."""
     fields: tuple[str, ...] = ()
     """What the rows are made of: where these are the same, so are the rows."""
 
-    def are_same(self, old: R | None, new: R | None) -> bool:
-        """Tell whether the rows need no look, since nothing of them changed."""
-        return (
+    @property
+    def add(self) -> str:
+        """Return the statement that adds a row."""
+        return statements.add(f"{self.noun}s", self.columns)
+
+    @property
+    def remove(self) -> str:
+        """Return the statement that removes a row."""
+        return statements.remove(f"{self.noun}s", self.columns)
+
+    def change(self, old: R | None, new: R | None) -> tuple[list[Row], list[Row]]:
+        """Return the rows to remove and those to add, where `new` replaces `old`."""
+        if (
             old is not None
             and new is not None
             and all(getattr(old, name) is getattr(new, name) for name in self.fields)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Amendment:
-    """A part of a record that often changes alone.
-
-    SQLite writes an index anew for every column that an update names, also for
-    one that stays as it is; so what is frequent names only what it changes.
-    """
-
-    noun: str
-    """The statement is named `amend_` with it."""
-    fields: tuple[str, ...]
-    """What may change, besides the revision."""
-
-
-def _reader_of(names: Sequence[str]) -> Callable[[Any], Row]:
-    """Return what reads these fields of a record, as a tuple also where it is one."""
-    read = operator.attrgetter(*names)
-    return read if len(names) > 1 else lambda record: (read(record),)
-
-
-class _Amending(Generic[R]):
-    """How one amendment is found and written."""
-
-    def __init__(self, amendment: Amendment, columns: Mapping[str, Column]) -> None:
-        fields = amendment.fields
-        self.statement = f"amend_{amendment.noun}"
-        self._others = _reader_of([*(set(columns) - {*fields, "revision"})])
-        self._names = fields
-        self._changed = _reader_of(fields)
-        self._encodes = [
-            (name, encode) for name in fields if (encode := columns[name].encode)
-        ]
-
-    def fits(self, old: R, new: R) -> bool:
-        """Tell whether nothing else has changed."""
-        return self._others(old) == self._others(new)
-
-    def values(self, new: R) -> Values:
-        """Return what has changed, by the names of the columns."""
-        values: Values = dict(zip(self._names, self._changed(new), strict=True))
-        for name, encode in self._encodes:
-            values[name] = encode(values[name])
-        values["revision"] = new.revision
-        return values
+        ):
+            return [], []
+        before = [] if old is None else list(self.rows(old))
+        after = [] if new is None else list(self.rows(new))
+        return ([], []) if before == after else (before, after)
 
 
 class Codec(Generic[R]):
-    """One kind of record, as a table holds it."""
+    """One kind of record, as a table holds it, and the statements that write it."""
 
     def __init__(
         self,
@@ -285,58 +255,69 @@ class Codec(Generic[R]):
         *,
         key: str,
         status: str = "",
+        table: str = "",
         links: tuple[Links[R], ...] = (),
-        amendments: tuple[Amendment, ...] = (),
     ) -> None:
         """Describe `kind`.
 
-        Statements are named `get_`, `add_`, `replace_` and `remove_` with
-        `noun`. `key` is the field that it is found by, `status` the one that
-        writes are guarded by, besides the revision. Of the `amendments` the
-        first that fits a change is used.
+        `key` is the field that a record is found by, `status` the one that guards
+        writes besides the revision. The table's name is the plural of `noun`, unless
+        there is a `table`.
         """
         hints = typing.get_type_hints(kind)
         self.kind = kind
         self.noun = noun
         self.key = key
         self.status = status
-        self._old_status = f"old_{status}"
         self.links = links
         self.columns: Mapping[str, Column] = {
             field.name: column_for(hints[field.name])
             for field in dataclasses.fields(cast("Any", kind))
         }
-        self.amendments = amendments
-        self._amendings = [_Amending[R](each, self.columns) for each in amendments]
-        self._fields: Callable[[R], Row] = operator.attrgetter(*self.columns)
-        self._encodes = [
-            (name, column.encode)
-            for name, column in self.columns.items()
-            if column.encode
+        self._names = tuple(self.columns)
+        self._encodes = [column.encode for column in self.columns.values()]
+        self._fields: Callable[[R], Row] = operator.attrgetter(*self._names)
+        self.table = table or f"{noun}s"
+        self.guards = (key, "revision", *filter(None, [status]))
+        self._guards = [(name, self.columns[name].encode) for name in self.guards]
+        self.get = statements.get(self.table, key)
+        self.add = statements.add(self.table, self._names, key)
+        self.remove = statements.remove(self.table, self.guards)
+
+    def encode(self, record: R) -> Row:
+        """Return the values of the record's columns, in their order."""
+        return tuple(
+            value if encode is None else encode(value)
+            for encode, value in zip(self._encodes, self._fields(record), strict=True)
+        )
+
+    def change(self, old: R, new: R) -> tuple[str, Row]:
+        """Return the guarded statement that puts `new` in place of `old`, and its values.
+
+        It names only what has changed: SQLite writes an index again for every column
+        that an update names, even if the column stays as it is.
+        """
+        changes = [
+            (name, after if encode is None else encode(after))
+            for name, encode, before, after in zip(
+                self._names,
+                self._encodes,
+                self._fields(old),
+                self._fields(new),
+                strict=True,
+            )
+            if before is not after and before != after
         ]
+        names, values = zip(*changes, strict=True)  # The revision, at least.
+        statement = statements.update(self.table, names, self.guards)
+        return statement, (*values, *self.guard(old))
 
-    def encode(self, record: R) -> Values:
-        """Return the record's columns by name."""
-        values = dict(zip(self.columns, self._fields(record), strict=True))
-        for name, convert in self._encodes:
-            values[name] = convert(values[name])
-        return values
-
-    def change(self, old: R, new: R) -> tuple[str, Values]:
-        """Return the statement that puts `new` in place of `old`, and its values."""
-        for amending in self._amendings:
-            if amending.fits(old, new):
-                return amending.statement, amending.values(new) | self.guard(old)
-        return f"replace_{self.noun}", self.encode(new) | self.guard(old)
-
-    def guard(self, old: R) -> Values:
-        """Return what a guarded write asks of the stored row."""
-        values: Values = {self.key: old.key, "old_revision": old.revision}
-        if self.status:
-            words = self.columns[self.status].encode
-            assert words is not None, "a status is a word of an enumeration"
-            values[self._old_status] = words(getattr(old, self.status))
-        return values
+    def guard(self, old: R) -> Row:
+        """Return what a guarded write asks of the stored row: key, revision, status."""
+        return tuple(
+            getattr(old, name) if encode is None else encode(getattr(old, name))
+            for name, encode in self._guards
+        )
 
     def decoder(self, names: Sequence[str]) -> Callable[[Row], R]:
         """Return what decodes rows with these columns, in this order."""
@@ -372,6 +353,10 @@ class Codec(Generic[R]):
             f"a row of {self.kind.__name__} cannot be read: {why}: {row}",
             hint=_RESTORE,
         )
+
+
+_OF_VM = ("vm", "operation_id")
+_OF_SCOPE = ("scope", "operation_id")
 
 
 def _vms_of(operation: Operation) -> Iterable[Row]:
@@ -411,28 +396,13 @@ def _subjects_of(entry: AuditEntry) -> Iterable[Row]:
 
 
 CODECS: tuple[Codec[Any], ...] = (
-    Codec(Leader, "leader", key="name"),
+    Codec(Leader, "leader", key="name", table="leader"),
     Codec(Tenant, "tenant", key="name"),
     Codec(Scope, "scope", key="name"),
     Codec(Host, "host", key="name", status="state"),
     Codec(Room, "room", key="host"),
-    Codec(
-        Vm,
-        "vm",
-        key="name",
-        status="state",
-        amendments=(Amendment("vm_condition", ("state", "started")),),
-    ),
-    Codec(
-        View,
-        "view",
-        key="view_id",
-        status="state",
-        amendments=(
-            Amendment("view_document", ("incarnation", "digest")),
-            Amendment("view_sighting", ("last_seen",)),
-        ),
-    ),
+    Codec(Vm, "vm", key="name", status="state"),
+    Codec(View, "view", key="view_id", status="state"),
     Codec(Request, "request", key="request_id", status="state"),
     Codec(
         Operation,
@@ -440,28 +410,14 @@ CODECS: tuple[Codec[Any], ...] = (
         key="operation_id",
         status="state",
         links=(
-            Links("operation_vm", _vms_of, ("moves", "left_vms")),
-            Links("open_operation_vm", _open_vms_of, ("moves", "state")),
-            Links("operation_scope", _scopes_of, ("scopes",)),
-            Links("open_operation_scope", _open_scopes_of, ("scopes", "state")),
-            Links("operation_wait", _waits_of, ("waits_for",)),
-        ),
-        amendments=(
-            Amendment(
-                "operation_call",
-                (
-                    "state",
-                    "due_at",
-                    "generation",
-                    "attempts",
-                    "call_state",
-                    "driver",
-                    "driver_memory",
-                    "started_at",
-                    "note",
-                    "held_by",
-                    "waits_for",
-                ),
+            Links("operation_vm", _OF_VM, _vms_of, ("moves", "left_vms")),
+            Links("open_operation_vm", _OF_VM, _open_vms_of, ("moves", "state")),
+            Links("operation_scope", _OF_SCOPE, _scopes_of, ("scopes",)),
+            Links(
+                "open_operation_scope", _OF_SCOPE, _open_scopes_of, ("scopes", "state")
+            ),
+            Links(
+                "operation_wait", ("wait", "operation_id"), _waits_of, ("waits_for",)
             ),
         ),
     ),
@@ -470,12 +426,12 @@ CODECS: tuple[Codec[Any], ...] = (
         "event",
         key="event_id",
         status="status",
-        links=(Links("event_fault_domain", _domains_of, ("status", "resources")),),
-        amendments=(
-            Amendment("event_approval", ("approver", "approved_at")),
-            Amendment("event_showing", ("shown_in",)),
-            Amendment(
-                "event_start", ("status", "approver", "approved_at", "started_at")
+        links=(
+            Links(
+                "event_fault_domain",
+                ("fault_domain", "event_id", "scope"),
+                _domains_of,
+                ("status", "resources"),
             ),
         ),
     ),
@@ -483,11 +439,17 @@ CODECS: tuple[Codec[Any], ...] = (
         AuditEntry,
         "audit_entry",
         key="entry_id",
+        table="audit",
         links=(
-            Links("audit_subject", _subjects_of, ("subjects", "operation", "kind")),
+            Links(
+                "audit_subject",
+                ("subject", "entry_id"),
+                _subjects_of,
+                ("subjects", "operation", "kind"),
+            ),
         ),
     ),
-    Codec(OutboxMessage, "outbox_message", key="message_id"),
+    Codec(OutboxMessage, "outbox_message", key="message_id", table="outbox"),
     Codec(Span, "span", key="span_id"),
     Codec(Token, "token", key="token_id"),
     Codec(OrderKey, "order_key", key="key_id"),

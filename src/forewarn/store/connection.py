@@ -5,14 +5,14 @@ says what to do next, and a file that others write to as a ConflictError.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from forewarn.store.codec import Row, Values
+from forewarn.store.codec import Row
 from forewarn.store.port import ConflictError, StoreError
 
-Parameters: TypeAlias = Values | Sequence[str | int | None]
+Parameters: TypeAlias = Mapping[str, str | int] | Row
 
 BUSY_MILLISECONDS = 100
 """How long to wait for another program's write, such as a backup's. Writers of
@@ -108,8 +108,10 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def run_each(self, sql: str, rows: Iterable[Row]) -> int:
+    def run_each(self, sql: str, rows: Collection[Row]) -> int:
         """Run a statement once for each row of parameters; return as `run` does."""
+        if not rows:
+            return 0
         try:
             return self._sqlite.executemany(sql, rows).rowcount
         except sqlite3.Error as error:

@@ -1,22 +1,24 @@
 """The reader and the transaction of the port, on one SQLite connection.
 
-Every read and write runs a statement by its name. A guarded write is one
-statement that names the key, revision and status it expects; that it changed
-no row is how a stale write shows.
+A question runs a statement by its name; what reads and writes one record is made
+of its columns. A guarded write is one statement that names the key, revision and
+status it expects; that it changed no row is how a stale write shows.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from forewarn.instants import Micros
-from forewarn.store import queries
-from forewarn.store.codec import CODECS, Codec, Row, Values, revised
-from forewarn.store.connection import Connection
+from forewarn.store import queries, statements
+from forewarn.store.codec import CODECS, Codec, Row, revised
+from forewarn.store.connection import Connection, Parameters
 from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, DuplicateError, StaleWriteError
-from forewarn.store.queries import Numbered
 
 R = TypeVar("R", bound=Record)
+
+Change: TypeAlias = tuple[Any, Any]
+"""A record as it is stored (None: it is not), and as it will be (None: removed)."""
 
 
 class Schema:
@@ -25,16 +27,8 @@ class Schema:
     def __init__(self, connection: Connection) -> None:
         """Look at the columns of the file's tables; raises StoreError."""
         self.statements: Mapping[str, str] = queries.load()
-        self.numbered: Mapping[str, Numbered] = {
-            name: queries.numbered(sql) for name, sql in self.statements.items()
-        }
         self.codecs: Mapping[type, Codec[Any]] = {codec.kind: codec for codec in CODECS}
-        columns = {
-            codec.kind: connection.columns(
-                self.statements[f"get_{codec.noun}"], {"key": ""}
-            )
-            for codec in CODECS
-        }
+        columns = {codec.kind: connection.columns(codec.get, ("",)) for codec in CODECS}
         self.decoders: Mapping[type, Callable[[Row], Any]] = {
             codec.kind: codec.decoder(columns[codec.kind]) for codec in CODECS
         }
@@ -66,9 +60,8 @@ class RowReader:
 
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record with this key, or None."""
-        name = f"get_{self._schema.codecs[kind].noun}"
-        records = self._records(name, kind, {"key": key})
-        return records[0] if records else None
+        rows = self._connection.rows(self._schema.codecs[kind].get, (key,))
+        return self._decoded(kind, rows)[0] if rows else None
 
     def select(
         self,
@@ -80,7 +73,7 @@ class RowReader:
     ) -> list[R]:
         """Return a page of the records found under `value`."""
         assert limit > 0
-        page: Values = {"value": value, "after": after, "limit": limit}
+        page = {"value": value, "after": after, "limit": limit}
         return self._records(query.name, query.kind, page)
 
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
@@ -115,7 +108,7 @@ class RowReader:
         name = f"lowest_{ranking.name}" if lowest else ranking.name
         return self._records(name, ranking.kind, {"value": value, "limit": limit})
 
-    def _records(self, name: str, kind: type[R], values: Values) -> list[R]:
+    def _records(self, name: str, kind: type[R], values: Parameters) -> list[R]:
         rows = self._connection.rows(self._schema.statements[name], values)
         return self._decoded(kind, rows)
 
@@ -130,9 +123,9 @@ class RowTransaction(RowReader):
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError."""
         codec = self._codec(record)
-        if not self._run(f"add_{codec.noun}", codec.encode(record)):
+        if not self._connection.run(codec.add, codec.encode(record)):
             raise DuplicateError(f"{codec.kind.__name__} {record.key} exists already")
-        self._link(codec, None, record)
+        link(self._connection, codec, [(None, record)])
         return record
 
     def replace(self, old: R, new: R) -> R:
@@ -141,43 +134,41 @@ class RowTransaction(RowReader):
         assert new.key == old.key
         codec = self._codec(old)
         stored = revised(new, old.revision + 1)
-        self._run_guarded("replace", codec, old, codec.encode(stored))
-        self._link(codec, old, stored)
+        self._run_guarded(old, *codec.change(old, stored))
+        link(self._connection, codec, [(old, stored)])
         return stored
 
     def remove(self, old: Record) -> None:
         """Delete `old`; raises StaleWriteError unless it is still as read."""
         codec = self._codec(old)
-        self._run_guarded("remove", codec, old, {})
-        self._link(codec, old, None)
+        self._run_guarded(old, codec.remove, codec.guard(old))
+        link(self._connection, codec, [(old, None)])
 
     def take_safety(self, scopes: Iterable[str]) -> None:
         """Take the safety rows of these scopes, in sorted order."""
-        self._run_each("take_safety", [(each,) for each in sorted(set(scopes))])
+        rows = [(each,) for each in sorted(set(scopes))]
+        self._connection.run_each(statements.TAKE_SAFETY, rows)
 
     def _codec(self, record: R) -> Codec[R]:
         return self._schema.codecs[type(record)]
 
-    def _run(self, name: str, values: Values) -> int:
-        return self._connection.run(self._schema.statements[name], values)
-
-    def _run_each(self, name: str, rows: list[Row]) -> None:
-        if rows:
-            self._connection.run_each(self._schema.numbered[name].sql, rows)
-
-    def _run_guarded(self, verb: str, codec: Codec[R], old: R, values: Values) -> None:
-        if not self._run(f"{verb}_{codec.noun}", values | codec.guard(old)):
+    def _run_guarded(self, old: Record, statement: str, values: Row) -> None:
+        if not self._connection.run(statement, values):
             raise StaleWriteError(
-                f"{codec.kind.__name__} {old.key} changed after it was read"
+                f"{type(old).__name__} {old.key} changed after it was read"
             )
 
-    def _link(self, codec: Codec[R], old: R | None, new: R | None) -> None:
-        for links in codec.links:
-            if links.are_same(old, new):
-                continue
-            before = [] if old is None else list(links.rows(old))
-            after = [] if new is None else list(links.rows(new))
-            if before == after:
-                continue
-            self._run_each(f"remove_{links.noun}", before)
-            self._run_each(f"add_{links.noun}", after)
+
+def link(
+    connection: Connection, codec: Codec[Any], changes: Collection[Change]
+) -> None:
+    """Have the rows beside records be those that they have after some changes."""
+    for links in codec.links:
+        gone: list[Row] = []
+        added: list[Row] = []
+        for old, new in changes:
+            before, after = links.change(old, new)
+            gone += before
+            added += after
+        connection.run_each(links.remove, gone)
+        connection.run_each(links.add, added)

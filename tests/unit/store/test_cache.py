@@ -226,7 +226,7 @@ def test_a_line_of_the_trail_is_never_written_twice(store: SqliteStore) -> None:
         tx.add(entry(2))
         tx.add(entry(1))
 
-    with pytest.raises(DuplicateError, match="one of 2 lines"):
+    with pytest.raises(DuplicateError, match="one of 2 AuditEntry exists already"):
         store.transact(work)
     assert store.read(lambda reader: reader.get(Vm, "web_0")) is None
     assert store.read(lambda reader: reader.get(AuditEntry, "2")) is None

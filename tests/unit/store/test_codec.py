@@ -71,8 +71,13 @@ def codec_of(record: object) -> Codec[Any]:
 def decoded(record: object, **changes: Value) -> Any:
     """Encode a record, change the row, and decode it."""
     codec = codec_of(record)
-    row = codec.encode(record) | changes
+    row = columns_of(record) | changes
     return codec.decoder(list(row))(tuple(row.values()))
+
+
+def columns_of(record: object) -> dict[str, Value]:
+    codec = codec_of(record)
+    return dict(zip(codec.columns, codec.encode(record), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +111,7 @@ def decoded(record: object, **changes: Value) -> Any:
     ],
 )
 def test_a_person_can_read_the_rows(record: object, name: str, value: Value) -> None:
-    assert codec_of(record).encode(record)[name] == value
+    assert columns_of(record)[name] == value
     assert decoded(record) == record
 
 
@@ -117,7 +122,7 @@ def test_flags_come_back_as_flags() -> None:
 
 def test_columns_may_stand_in_any_order() -> None:
     codec = codec_of(VM)
-    row = dict(reversed(codec.encode(VM).items()))
+    row = dict(reversed(columns_of(VM).items()))
     assert codec.decoder(list(row))(tuple(row.values())) == VM
 
 
@@ -199,8 +204,4 @@ def test_a_field_that_no_column_can_hold_is_found_at_once(hint: Any) -> None:
 
 def test_a_guard_names_key_revision_and_state() -> None:
     host = Host(name="h1", revision=3)
-    assert codec_of(host).guard(host) == {
-        "name": "h1",
-        "old_revision": 3,
-        "old_state": "up",
-    }
+    assert codec_of(host).guard(host) == ("h1", 3, "up")

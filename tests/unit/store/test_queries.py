@@ -4,16 +4,32 @@ import dataclasses
 import re
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from forewarn.store import codec, kinds, queries
+from forewarn.fleet.model import Host, HostState
+from forewarn.store import codec, kinds, queries, statements
 from forewarn.store.kinds import Query, Range, Ranking
 from forewarn.store.migrate import load_steps
 
-STATEMENTS = queries.load()
 CODECS: tuple[codec.Codec[Any], ...] = codec.CODECS
+
+QUERIES = queries.load()
+WRITES = {
+    f"{what} {known.noun}": sql
+    for known in CODECS
+    for what, sql in (
+        ("get", known.get),
+        ("remove", known.remove),
+        (
+            "update",
+            statements.update(known.table, tuple(known.columns), known.guards),
+        ),
+    )
+} | {f"remove {links.noun}": links.remove for known in CODECS for links in known.links}
+STATEMENTS = {**QUERIES, **WRITES}
 
 
 @pytest.fixture
@@ -35,80 +51,60 @@ def wanted_names() -> Iterator[str]:
         elif isinstance(item, Ranking):
             yield item.name
             yield f"lowest_{item.name}"
-    for known in CODECS:
-        yield from (f"{verb}_{known.noun}" for verb in ("get", "add", "replace"))
-        yield f"remove_{known.noun}"
-        yield from (f"amend_{amendment.noun}" for amendment in known.amendments)
-        for links in known.links:
-            yield from (f"add_{links.noun}", f"remove_{links.noun}")
-    yield from ("take_safety", "audit_keys")
+    yield "audit_keys"
 
 
-def parameters(statement: str) -> set[str]:
-    return set(re.findall(r":(\w+)", statement))
+def given(sql: str) -> dict[str, str] | tuple[str, ...]:
+    """Return an empty text for each parameter."""
+    names = re.findall(r":(\w+)", sql)
+    return dict.fromkeys(names, "") if names else ("",) * sql.count("?")
 
 
 def test_every_question_has_a_statement_and_every_statement_a_question() -> None:
-    assert sorted(STATEMENTS) == sorted(wanted_names())
-
-
-def test_a_statement_for_many_rows_has_numbers() -> None:
-    sql = "UPDATE t SET a = :new, b = :old_b WHERE a = :old AND c = :new;"
-    found = queries.numbered(sql)
-    assert found.sql == "UPDATE t SET a = ?1, b = ?2 WHERE a = ?3 AND c = ?1;"
-    assert found.names == ("new", "old_b", "old")
-
-
-def test_no_statement_has_a_colon_that_names_nothing() -> None:
-    for name, sql in STATEMENTS.items():
-        # A colon may stand in a text, as in 'vm:'.
-        assert ":" not in re.sub(r"'[^']*'", "''", queries.numbered(sql).sql), name
-
-
-@pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
-def test_links_are_written_in_the_order_of_their_rows(
-    known: codec.Codec[Any],
-) -> None:
-    for links in known.links:
-        added = queries.numbered(STATEMENTS[f"add_{links.noun}"]).names
-        assert added == queries.numbered(STATEMENTS[f"remove_{links.noun}"]).names
-        assert added[1] == known.key
-        assert links.noun.endswith(added[0])
+    assert sorted(QUERIES) == sorted(wanted_names())
 
 
 def test_every_kind_has_a_codec() -> None:
     assert tuple(known.kind for known in CODECS) == kinds.KINDS
 
 
-@pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
-def test_writes_name_every_field(known: codec.Codec[Any]) -> None:
-    fields = {field.name for field in dataclasses.fields(known.kind)}
-    guard = {known.key, "old_revision"}
-    if known.status:
-        guard.add(f"old_{known.status}")
-    assert parameters(STATEMENTS[f"add_{known.noun}"]) == fields
-    assert parameters(STATEMENTS[f"replace_{known.noun}"]) == fields | guard
-    assert parameters(STATEMENTS[f"remove_{known.noun}"]) == guard
-    for name in fields - {known.key}:
-        assert f"    {name} = :{name}" in STATEMENTS[f"replace_{known.noun}"]
+def test_statements_are_made_of_the_columns() -> None:
+    known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
+    assert known.get == "SELECT * FROM hosts WHERE name = ?"
+    assert known.add == (
+        "INSERT INTO hosts (name, zone, capacity, state, applied, revision)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+    )
+    assert known.remove == (
+        "DELETE FROM hosts WHERE name = ? AND revision = ? AND state = ?"
+    )
+
+
+def test_an_update_names_what_changed_and_the_guard() -> None:
+    known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
+    old = Host(name="h1", revision=3)
+    new = replace(old, state=HostState.DOWN, capacity=7, revision=4)
+    sql, values = known.change(old, new)
+    assert sql == (
+        "UPDATE hosts SET capacity = ?, state = ?, revision = ?"
+        " WHERE name = ? AND revision = ? AND state = ?"
+    )
+    assert values == (7, "down", 4, "h1", 3, "up")
 
 
 @pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
-def test_amendments_name_what_they_change_and_the_guard(
-    known: codec.Codec[Any],
+def test_links_have_the_key_of_their_record(known: codec.Codec[Any]) -> None:
+    for links in known.links:
+        assert links.columns[1] == known.key
+        assert links.noun.endswith(links.columns[0])
+
+
+@pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
+def test_every_addition_fits_its_table(
+    database: sqlite3.Connection, known: codec.Codec[Any]
 ) -> None:
-    for amendment in known.amendments:
-        statement = STATEMENTS[f"amend_{amendment.noun}"]
-        written = {*amendment.fields, "revision"}
-        guard = {known.key, "old_revision", f"old_{known.status}"}
-        assert parameters(statement) == written | guard
-        assert (
-            set(re.findall(r"^    (\w+) = :\1,?$", statement, re.MULTILINE)) == written
-        )
-        assert statement.endswith(
-            f"WHERE {known.key} = :{known.key} AND revision = :old_revision"
-            f" AND {known.status} = :old_{known.status};"
-        )
+    for sql in (known.add, *(links.add for links in known.links)):
+        database.execute(f"EXPLAIN {sql}", given(sql))
 
 
 @pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
@@ -127,8 +123,9 @@ def test_what_a_statement_costs_is_what_it_touches(
 ) -> None:
     """No statement reads a whole table, or sorts what it has read."""
     statement = STATEMENTS[name]
-    given = dict.fromkeys(parameters(statement), "")
-    plan = database.execute(f"EXPLAIN QUERY PLAN {statement}", given).fetchall()
+    plan = database.execute(
+        f"EXPLAIN QUERY PLAN {statement}", given(statement)
+    ).fetchall()
     for *_, detail in plan:
         if name in GATHERING:
             # What the subject's operations wrote is gathered, and nothing else read.
@@ -155,7 +152,7 @@ def test_what_is_open_or_due_is_found_by_an_index_of_just_that(
         detail
         for statement in STATEMENTS.values()
         for *_, detail in database.execute(
-            f"EXPLAIN QUERY PLAN {statement}", dict.fromkeys(parameters(statement), "")
+            f"EXPLAIN QUERY PLAN {statement}", given(statement)
         )
     )
     assert len(partial) > 10
