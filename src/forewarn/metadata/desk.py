@@ -12,16 +12,13 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.own_events import OwnEvents
 
 
-class BusyError(ForewarnError):
-    """Control cannot answer now; the VM is told to ask again (503).
+class Desk(Protocol):
+    """Where questions go that published values do not answer.
 
-    Nothing is known of an approval that met it: the VM repeats it, and a
+    A ForewarnError means that control cannot answer now, and the VM is told to ask
+    again (503). Nothing is known of an approval that met it: the VM repeats it, and a
     repeated approval does no harm (clause 3.2).
     """
-
-
-class Desk(Protocol):
-    """Where questions go that published values do not answer."""
 
     async def enable(self, vm: str) -> None:
         """Enable what `vm` is served (7.1); return after it has been published."""
@@ -49,22 +46,24 @@ class ClosedDesk:
     """Stands in the place of control while a service starts: nobody is answered."""
 
     async def enable(self, vm: str) -> None:
-        """Raise BusyError."""
+        """Raise ForewarnError."""
         raise _starting(vm)
 
     async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
-        """Raise BusyError."""
+        """Raise ForewarnError."""
         del event_ids
         raise _starting(vm)
 
     async def instance(self, vm: str) -> InstanceFacts | None:
-        """Raise BusyError."""
+        """Raise ForewarnError."""
         raise _starting(vm)
 
     async def own_events(self, vm: str) -> OwnEvents | None:
-        """Raise BusyError."""
+        """Raise ForewarnError."""
         raise _starting(vm)
 
 
-def _starting(vm: str) -> BusyError:
-    return BusyError(f"vm {vm} asks before the service has started", hint="Ask again.")
+def _starting(vm: str) -> ForewarnError:
+    return ForewarnError(
+        f"vm {vm} asks before the service has started", hint="Ask again."
+    )

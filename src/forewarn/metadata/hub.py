@@ -11,7 +11,7 @@ from forewarn.instants import Micros
 from forewarn.metadata import answers, limits, own_events
 from forewarn.metadata.dates import Dates
 from forewarn.metadata.deadlines import Deadlines
-from forewarn.metadata.desk import BusyError, Desk
+from forewarn.metadata.desk import Desk
 from forewarn.metadata.endpoint import (
     Approve,
     Describe,
@@ -30,6 +30,7 @@ from forewarn.metadata.reader import Received, Refused
 from forewarn.metadata.ringing import Ringer
 from forewarn.metadata.rounds import Rounds
 from forewarn.metadata.waiting import Wait
+from forewarn.protocol.errors import ForewarnError
 
 logger = logging.getLogger("forewarn.metadata")
 
@@ -173,7 +174,7 @@ class Hub:
                     final = self.approved(question, verdict)
                 else:
                     final = await self._ask(vm, question)
-            except (BusyError, TimeoutError):
+            except (ForewarnError, TimeoutError):
                 return answers.BUSY
             if final is not None:
                 return final
@@ -218,7 +219,7 @@ class Hub:
         """Return the answer to an approval whose verdict is there, or given up."""
         try:
             refusal = verdict.result()
-        except (BusyError, asyncio.CancelledError):
+        except (ForewarnError, asyncio.CancelledError):
             return answers.BUSY
         except Exception:
             logger.exception("a request could not be answered")

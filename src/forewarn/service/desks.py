@@ -14,7 +14,6 @@ from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros
-from forewarn.metadata import desk as metadata
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.own_events import OwnEvents
 from forewarn.reporting import own_view, reports
@@ -46,35 +45,36 @@ class VmDesk:
 
     async def enable(self, vm: str) -> None:
         """Enable what `vm` is served; return after it has been published."""
-        try:
-            await self._runner.enable(vm)
-        except ForewarnError as error:
-            raise _busy(error) from error
+        await self._runner.enable(vm)
 
     def approve(
         self, vm: str, event_ids: Sequence[str]
     ) -> "asyncio.Future[str | None]":
         """Approve the events for `vm`: None, or the sentence of a refusal."""
-        verdict = _Verdict(self._approvals)
-        return self._runner.approve(vm, tuple(event_ids), verdict)
+        verdict = self._runner.approve(vm, tuple(event_ids))
+        verdict.add_done_callback(self._count)
+        return verdict
+
+    def _count(self, verdict: "asyncio.Future[str | None]") -> None:
+        """Count an approval that was answered; nobody waits for a cancelled one."""
+        if verdict.cancelled():
+            return
+        if verdict.exception() is not None:
+            self._approvals["unavailable"] += 1
+        else:
+            self._approvals["accepted" if verdict.result() is None else "refused"] += 1
 
     async def instance(self, vm: str) -> InstanceFacts | None:
         """Return what the instance endpoint tells `vm` of itself; None: gone."""
-        try:
-            return await self._readings.read(
-                lambda reader: reports.instance_facts(reader, vm)
-            )
-        except ForewarnError as error:
-            raise _busy(error) from error
+        return await self._readings.read(
+            lambda reader: reports.instance_facts(reader, vm)
+        )
 
     async def own_events(self, vm: str) -> OwnEvents | None:
         """Return what `vm` may know of its own events; None: gone."""
-        try:
-            return await self._readings.read(
-                lambda reader: own_view.own_events(reader, vm, now=self._clock.now())
-            )
-        except ForewarnError as error:
-            raise _busy(error) from error
+        return await self._readings.read(
+            lambda reader: own_view.own_events(reader, vm, now=self._clock.now())
+        )
 
 
 class ServiceDesk:
@@ -140,25 +140,3 @@ class ServiceDesk:
     async def health(self) -> Health:
         """Tell whether the ticker and the store work."""
         return self._health()
-
-
-class _Verdict(asyncio.Future["str | None"]):
-    """The verdict on an approval, counted, and told as the endpoint wants it."""
-
-    def __init__(self, counts: Counter[str]) -> None:
-        super().__init__()
-        self._counts = counts
-
-    def set_result(self, result: str | None) -> None:
-        self._counts["accepted" if result is None else "refused"] += 1
-        super().set_result(result)
-
-    def set_exception(self, exception: type | BaseException, /) -> None:
-        self._counts["unavailable"] += 1
-        if isinstance(exception, ForewarnError):
-            exception = _busy(exception)
-        super().set_exception(exception)
-
-
-def _busy(error: ForewarnError) -> metadata.BusyError:
-    return metadata.BusyError(error.message, hint=error.hint)

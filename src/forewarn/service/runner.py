@@ -101,17 +101,10 @@ class Runner:
         self.wake()
 
     def approve(
-        self,
-        vm: str,
-        event_ids: tuple[str, ...],
-        verdict: "asyncio.Future[str | None] | None" = None,
+        self, vm: str, event_ids: tuple[str, ...]
     ) -> "asyncio.Future[str | None]":
-        """Approve for a VM, together with whoever else waits; see Plane.approve.
-
-        Return `verdict`, or a future of its own.
-        """
-        if verdict is None:
-            verdict = self._loop.create_future()
+        """Approve for a VM, together with whoever else waits; see Plane.approve."""
+        verdict: asyncio.Future[str | None] = self._loop.create_future()
         approval = Approval(vm=vm, event_ids=event_ids)
         self._gather(Post(future=verdict, approval=approval))
         return verdict

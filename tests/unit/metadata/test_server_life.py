@@ -10,10 +10,10 @@ import pytest
 
 from forewarn.instants import SECOND
 from forewarn.metadata import limits
-from forewarn.metadata.desk import BusyError
 from forewarn.metadata.endpoint import Approve
 from forewarn.metadata.http import Response
 from forewarn.metadata.limits import Limits
+from forewarn.protocol.errors import ForewarnError
 from tests.support.loops import until
 from tests.unit.metadata.support import (
     EMPTY,
@@ -106,7 +106,7 @@ def test_a_busy_or_silent_control_is_503(play: Play) -> None:
         async with running(bounds=Limits(desk_seconds=0.02)) as world:
 
             def busy() -> None:
-                raise BusyError("not now")
+                raise ForewarnError("not now")
 
             for before in (busy, asyncio.Event().wait):
                 world.desk.before = before
