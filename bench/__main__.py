@@ -1,4 +1,4 @@
-"""`python -m bench`: measures, prints each bar, and may write docs/benchmarks.md."""
+"""`python -m bench`: measures, prints each bar, and may write docs/explanation/performance.md."""
 
 import argparse
 import sys
@@ -132,7 +132,7 @@ def main() -> int:
         "--only", action="append", choices=[*PARTS], help="one part; may be repeated"
     )
     parser.add_argument(
-        "--record", action="store_true", help="write docs/benchmarks.md"
+        "--record", action="store_true", help="write docs/explanation/performance.md"
     )
     parser.add_argument(
         "--strict", action="store_true", help="fail where a bar is missed"

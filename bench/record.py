@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md: the figures are the run's, the words are kept.
+"""Writes docs/explanation/performance.md: the figures are the run's, the words are kept.
 
 What stands between the two marks is replaced; what people wrote around it, such
 as why a bar is missed, stays.
@@ -9,7 +9,7 @@ from pathlib import Path
 from bench import loads
 from bench.report import Report
 
-FILE = Path("docs/benchmarks.md")
+FILE = Path("docs/explanation/performance.md")
 BEGIN = "<!-- begin: written by make bench RECORD=1 -->"
 END = "<!-- end -->"
 

@@ -56,7 +56,7 @@ def pages() -> Mapping[str, str]:
         "forewarn.toml.5": _settings(
             "forewarn.toml",
             "settings of forewarn's service",
-            (DOCS / "settings.md").read_text(encoding="utf-8"),
+            (DOCS / "reference" / "settings.md").read_text(encoding="utf-8"),
         ),
         "forewarn-agent.toml.5": _settings(
             "forewarn-agent.toml",

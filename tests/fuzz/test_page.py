@@ -1,4 +1,4 @@
-"""What `docs/proofs.md` says of a usual run is what a usual run does."""
+"""What `docs/explanation/verification.md` says of a usual run is what a usual run does."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.fuzz.test_crowd import SLOW
 from tests.fuzz.test_http import REPEATED_ONE_IN
 from tests.fuzz.test_sockets import SHARE
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "proofs.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "verification.md"
 
 
 def test_the_page_says_how_much_a_usual_run_sends() -> None:

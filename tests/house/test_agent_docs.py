@@ -151,7 +151,7 @@ def test_the_port_that_is_shown_is_the_port() -> None:
     assert methods == {name for name in vars(Worker) if not name.startswith("_")}
 
 
-LOCKS_PAGE = ROOT / "docs" / "agent-locks.md"
+LOCKS_PAGE = ROOT / "docs" / "how-to" / "agent" / "lock.md"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_locks_that_are_shown_can_be_used(text: str, tmp_path: Path) -> None:
     assert settings.warnings == ()
 
 
-GATE_PAGE = ROOT / "docs" / "agent-gate.md"
+GATE_PAGE = ROOT / "docs" / "how-to" / "agent" / "alert-gate.md"
 
 
 @pytest.mark.parametrize(

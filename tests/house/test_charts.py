@@ -164,7 +164,7 @@ def test_the_charts_variables_and_words_are_the_programs() -> None:
 def test_the_chart_asks_for_pages_that_the_service_has() -> None:
     text = SERVICE.template("statefulset.yaml")
     assert set(re.findall(r'"path" "(/\w+)"', text)) == {"/healthz", "/readyz"}
-    api = (ROOT / "docs" / "api.md").read_text("utf-8")
+    api = (ROOT / "docs" / "reference" / "http-api.md").read_text("utf-8")
     assert "/healthz" in api
     assert "/readyz" in api
 
@@ -312,7 +312,7 @@ def test_the_right_to_keep_a_lock_is_given_in_each_way_alike() -> None:
     # The page shows the role as it is, and the chart has the same rule.
     text = (folder / "role.yaml").read_text("utf-8")
     shown = text.partition("another one.\n")[2]
-    page = (ROOT / "docs" / "agent-locks.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "agent" / "lock.md").read_text("utf-8")
     assert f"```yaml\n{shown}```" in page
     assert shown.partition("rules:\n")[2] in AGENT.template("rbac.yaml")
     whole = plain_yaml.read((folder / "kustomization.yaml").read_text("utf-8"))

@@ -18,7 +18,7 @@ from forewarn.testing.conformance.checks import CHECKS, UNTRIED
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-PROTOCOL = ROOT / "docs" / "protocol.md"
+PROTOCOL = ROOT / "docs" / "reference" / "protocol.md"
 
 SECTIONS_TESTED = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 """All that there are."""
@@ -130,7 +130,7 @@ def test_every_clause_that_a_test_cites_exists() -> None:
     unknown = {
         clause: files for clause, files in cited().items() if clause not in known
     }
-    assert not unknown, f"docs/protocol.md has no such clauses: {unknown}"
+    assert not unknown, f"docs/reference/protocol.md has no such clauses: {unknown}"
 
 
 def test_a_report_on_an_endpoint_has_every_clause() -> None:

@@ -59,16 +59,16 @@ class Watched:
 SERVICE = Watched(
     rules=DEPLOY / "prometheus" / "forewarn.rules.yml",
     tests=DEPLOY / "prometheus" / "tests.yml",
-    guide=ROOT / "docs" / "operations.md",
-    metrics=ROOT / "docs" / "metrics.md",
+    guide=ROOT / "docs" / "how-to" / "operate" / "runbook.md",
+    metrics=ROOT / "docs" / "reference" / "metrics.md",
     meters={meter.name: meter.labels for meter in catalog.METERS},
     histograms=frozenset(each.name for each in catalog.METERS if each.buckets),
 )
 AGENT = Watched(
     rules=DEPLOY / "prometheus" / "forewarn-agent.rules.yml",
     tests=DEPLOY / "prometheus" / "agent-tests.yml",
-    guide=ROOT / "docs" / "agent.md",
-    metrics=ROOT / "docs" / "agent-metrics.md",
+    guide=ROOT / "docs" / "tutorials" / "protect-a-service.md",
+    metrics=ROOT / "docs" / "reference" / "metrics.md",
     meters={meter.name: meter.labels for meter in agent_catalog.METERS},
     histograms=frozenset(each.name for each in agent_catalog.METERS if each.buckets),
 )

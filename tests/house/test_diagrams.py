@@ -7,7 +7,7 @@ import pytest
 from forewarn.protocol import diagrams
 from forewarn.protocol.diagrams import MACHINES, Machine
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "state-machine.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "event-lifecycle.md"
 
 
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:

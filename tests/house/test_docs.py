@@ -174,7 +174,7 @@ def test_the_readme_leads_to_every_page() -> None:
 
 def test_who_names_the_package_says_what_to_do_before_it_is_published() -> None:
     shown = {block.file for block in blocks(*SHELLS) if BY_NAME.search(block.text)}
-    assert {"README.md", "docs/install.md", "docs/testing.md"} <= shown
+    assert {"README.md", "docs/how-to/operate/install.md", "docs/tutorials/test-your-service.md"} <= shown
     for name in shown:
         assert "#before-it-is-published)" in prose_of(ROOT / name), name
 

@@ -11,7 +11,7 @@ from forewarn.sim.faults.file import read_faults
 from forewarn.sim.faults.kinds import FAULTS, READS, Kind
 from forewarn.sim.journal import SEEN_MAX
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md"
 BLOCK = re.compile(r"<!-- (kinds|deviations) -->\n.*?<!-- /\1 -->", re.DOTALL)
 FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
@@ -65,7 +65,7 @@ def test_what_the_page_shows_can_be_given() -> None:
     for line in filter(None, lines):
         words.parse_playbook(line)
     (file,) = [body for kind, body in blocks if kind == "toml"]
-    assert len(read_faults(file, name="docs/faults.md")) == 4
+    assert len(read_faults(file, name="docs/reference/faults.md")) == 4
     for written in re.findall(r"forewarn sim fault web_0 ([^-#\n]+)\n", text):
         words.parse_playbook(written)
     assert f"It keeps {SEEN_MAX:,};" in text

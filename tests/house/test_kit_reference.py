@@ -1,4 +1,4 @@
-"""docs/plugin.md lists every name of the test kit, in the words of the code."""
+"""docs/reference/pytest-plugin.md lists every name of the test kit, in the words of the code."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ from forewarn.testing import Event, ScheduledEvents, Vm
 from forewarn.testing.kit.calls import shown_signature
 from forewarn.testing.kit.faults import Faults
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "plugin.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "pytest-plugin.md"
 BLOCK = re.compile(
     r"^<!-- names of (\w+) -->\n.*?^<!-- /names -->$", re.MULTILINE | re.DOTALL
 )

@@ -27,7 +27,7 @@ from tests.support.kubernetes_workers import Cluster, kubeconfig, notice
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
-PAGE = ROOT / "docs" / "integrations" / "kubernetes.md"
+PAGE = ROOT / "docs" / "how-to" / "agent" / "integrations" / "kubernetes.md"
 SETTINGS = FOLDER / "agent.toml"
 
 

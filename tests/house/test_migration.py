@@ -24,9 +24,9 @@ from tests.house.test_docs import FENCE, ROOT, anchors, name_of, text_of
 from tests.support.other_clients import FLAGS, THERE, ours, read_example
 from tests.unit.agent.core.support import START, notice
 
-PAGES = sorted((ROOT / "docs" / "migration").glob("*.md"))
-INDEX = ROOT / "docs" / "migration.md"
-COMPARISON = ROOT / "docs" / "comparison.md"
+PAGES = sorted((ROOT / "docs" / "how-to" / "migrate").glob("*.md"))
+INDEX = ROOT / "docs" / "how-to" / "migrate" / "index.md"
+COMPARISON = ROOT / "docs" / "explanation" / "comparison.md"
 
 EVENTS_HEAD = "| event | there | here | why |"
 
@@ -131,7 +131,7 @@ def test_what_differs_on_purpose_has_its_reason(whose: str) -> None:
 
 @pytest.mark.parametrize("page", FLAGS)
 def test_no_flag_is_passed_over(page: str) -> None:
-    text = text_of(ROOT / "docs" / "migration" / page)
+    text = text_of(ROOT / "docs" / "how-to" / "migrate" / page)
     code = " ".join(re.findall(r"`([^`\n]+)`", text))
     assert not set(FLAGS[page].split()) - set(re.split(r"[\s,=:]+", code))
 

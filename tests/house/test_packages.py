@@ -22,11 +22,11 @@ from forewarn.service.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-INSTALL = ROOT / "docs" / "install.md"
+INSTALL = ROOT / "docs" / "how-to" / "operate" / "install.md"
 UNITS = DEPLOY / "systemd"
 
 MEASURED = "systemd 252"
-"""What docs/install.md has its figures from: others count a little otherwise."""
+"""What docs/how-to/operate/install.md has its figures from: others count a little otherwise."""
 
 VERSION = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.dev\d+)?\b(?!\.\d)")
 

@@ -14,7 +14,7 @@ from forewarn.protocol.decoder import decode
 from tests.support.notes import told_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ROOT / "docs" / "integrations"
+PAGES = ROOT / "docs" / "how-to" / "agent" / "integrations"
 
 
 def page(word: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CONTROL = ROOT / "src" / "forewarn" / "control"
-DOCUMENTS = (ROOT / "docs" / "verbs.md", ROOT / "docs" / "fleet.md")
+DOCUMENTS = (ROOT / "docs" / "reference" / "verbs-and-refusals.md", ROOT / "docs" / "reference" / "fleet-file.md")
 REFUSALS = {"RefusedError", "NotFoundError"}
 GAP = "…"
 """What a document writes for a name or a number."""

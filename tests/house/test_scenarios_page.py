@@ -8,7 +8,7 @@ from forewarn.sim.scenario import file, model, reference, steps
 from forewarn.sim.scenario.file import read_scenario
 from tests.house.test_docs import blocks
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "scenarios.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "test" / "scenarios.md"
 
 
 def test_the_reference_is_up_to_date(request: pytest.FixtureRequest) -> None:

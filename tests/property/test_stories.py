@@ -22,7 +22,7 @@ from tests.property.test_crashes import PLACES
 from tests.support.lives import FAULTS, Life, Step
 from tests.support.ordering import Ordering
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "proofs.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "verification.md"
 """It says how many stories there are, and how many deaths."""
 
 TABLES: tuple[Mapping[Any, Mapping[Any, Any]], ...] = (

@@ -1,7 +1,7 @@
 """What must hold in every state: S1, S10 to S13.
 
 They are written from the clauses and share no code with the model's steps. The
-numbers are those of the service's design; `docs/proofs.md` says them in words.
+numbers are those of the service's design; `docs/explanation/verification.md` says them in words.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Waiting for a change (docs/push.md), black-box against a URL over a whole world.
+"""Waiting for a change (docs/reference/extensions.md), black-box against a URL over a whole world.
 
 Time is the world's: it passes when a test says so.
 """

@@ -19,7 +19,7 @@ from forewarn.sim.world import START, World
 from tests.spec import support
 from tests.spec.support import approve_all, fleet, make_world, only_event, seen
 
-PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
+PROTOCOL = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 
 POOL = {
     "tenant": "shop",

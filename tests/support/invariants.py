@@ -2,7 +2,7 @@
 
 They are written from the clauses, over the rows as a watched store saw them, and
 share no code with what they judge. S1 to S12 and L1 to L3 are the invariants of
-the service's design; the numbers with a dot are clauses of `docs/protocol.md`.
+the service's design; the numbers with a dot are clauses of `docs/reference/protocol.md`.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """What other clients of Scheduled Events do with one event, as their sources say.
 
 Each is a function of an example, in our words; the pages in docs/migration name the
-commits that were read. The words are those that docs/migration.md explains.
+commits that were read. The words are those that docs/how-to/migrate/index.md explains.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Where `conform` finds each planted defect, and which ones nobody outside can prove.
 
-The second table is on the page docs/conform.md too.
+The second table is on the page docs/how-to/test/check-an-endpoint.md too.
 """
 
 import enum

@@ -8,9 +8,9 @@ from forewarn.agent.core.policy import Policy
 from forewarn.agent.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-AGENT_PAGE = ROOT / "docs" / "agent.md"
-RULES_PAGE = ROOT / "docs" / "agent-rules.md"
-HANDLERS_PAGE = ROOT / "docs" / "agent-handlers.md"
+AGENT_PAGE = ROOT / "docs" / "tutorials" / "protect-a-service.md"
+RULES_PAGE = ROOT / "docs" / "how-to" / "agent" / "rule-recipes.md"
+HANDLERS_PAGE = ROOT / "docs" / "how-to" / "agent" / "handlers.md"
 
 _BASE = ROOT / "examples" / "agent" / "agent.toml"
 _HANDLER = re.compile(r"(?=^\[\[handler\]\])", re.MULTILINE)
@@ -40,7 +40,7 @@ def integration_settings(word: str, **changed: str | bool) -> str:
     `changed`: keys of the first handler in it that are otherwise where a test runs, or
     that the page does not have there.
     """
-    page = ROOT / "docs" / "integrations" / f"{word}.md"
+    page = ROOT / "docs" / "how-to" / "agent" / "integrations" / f"{word}.md"
     text = toml_blocks(page.read_text(encoding="utf-8"))[0]
     for key, value in changed.items():
         first = _HANDLER.split(text)[1]

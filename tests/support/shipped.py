@@ -37,7 +37,7 @@ handlers = ["nothing"]
 approver = "leader"
 """
 )
-"""As docs/agent-rules.md has it: by itself an agent never approves for VMs whose state
+"""As docs/how-to/agent/rule-recipes.md has it: by itself an agent never approves for VMs whose state
 it does not know."""
 
 NAMES_SEVERAL = frozenset({"one-host-three-vms", "terminate-several"})

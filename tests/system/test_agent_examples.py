@@ -1,4 +1,4 @@
-"""What docs/agent.md and docs/agent-handlers.md show, as somebody follows it.
+"""What docs/tutorials/protect-a-service.md and docs/how-to/agent/handlers.md show, as somebody follows it.
 
 The agent is the command line's, with the settings and handlers of examples/agent; only
 the places are the test's own.
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "agent"
-HANDLERS_PAGE = ROOT / "docs" / "agent-handlers.md"
+HANDLERS_PAGE = ROOT / "docs" / "how-to" / "agent" / "handlers.md"
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_a_stop_sends_who_waits_away_in_good_order(service: Serving, vm: Vm) -> 
 def test_the_client_that_the_document_shows_works(
     service: Serving, tmp_path: Path
 ) -> None:
-    page = (ROOT / "docs" / "push.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "extensions.md").read_text(encoding="utf-8")
     found = re.search(r"```bash\n(.*?)```", page, re.DOTALL)
     assert found is not None
     script = tmp_path / "client.sh"

@@ -1,4 +1,4 @@
-"""The examples of examples/testing, and what docs/testing.md and testkit.md show."""
+"""The examples of examples/testing, and what docs/tutorials/test-your-service.md and testkit.md show."""
 
 import os
 import re

@@ -106,7 +106,7 @@ def router(collect: Collect) -> APIRouter:
 
     @routes.get("/metrics", response_class=Response, responses={**text, **ANY_ERROR})
     async def metrics(request: Request) -> Response:
-        """Tell what Prometheus asks; docs/metrics.md explains each line."""
+        """Tell what Prometheus asks; docs/reference/metrics.md explains each line."""
         accept = request.headers.get("accept", "")
         body, media_type = render(await collect(), accept=accept)
         return Response(body, headers={"Content-Type": media_type})

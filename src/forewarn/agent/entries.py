@@ -1,6 +1,6 @@
 """Every key of the tables that agent.toml may have several of, as `[[handler]]`.
 
-`docs/agent-settings.md` is written from these tables too; the keys of integrations are
+`docs/reference/agent-settings.md` is written from these tables too; the keys of integrations are
 each in its own module.
 """
 

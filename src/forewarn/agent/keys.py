@@ -1,6 +1,6 @@
 """Every key of agent.toml that is there once: its form, bounds and meaning.
 
-`docs/agent-settings.md` is written from this table, so its sentences are the
+`docs/reference/agent-settings.md` is written from this table, so its sentences are the
 reference.
 """
 
@@ -105,7 +105,7 @@ _WATCH: Mapping[str, Option] = {
     "push": Option(
         form=Form.SWITCH,
         text="Whether to wait for changes at an endpoint that offers it, see "
-        "[push.md](push.md), in place of asking again and again.",
+        "[Extensions of the protocol](extensions.md#push-waiting-for-a-change), in place of asking again and again.",
     ),
     "ca_file": Option(
         form=Form.TEXT,
@@ -244,7 +244,7 @@ _LOCK: Mapping[str, Option] = {
     "lock.kind": Option(
         form=Form.WORD,
         words=LOCK_KINDS,
-        text="What keeps the lock ([agent-locks.md](agent-locks.md)): `fleetlock`, a "
+        text="What keeps the lock ([Approve at most N VMs at once](../how-to/agent/lock.md)): `fleetlock`, a "
         "server of the FleetLock protocol; `kubernetes`, a Lease; `consul`, a key; "
         "`directory`, a directory that the VMs share. Empty: there is no lock.",
     ),
@@ -346,7 +346,7 @@ _GATE: Mapping[str, Option] = {
         form=Form.WEB,
         may_be_empty=True,
         text="The Prometheus whose alerts hold approvals back "
-        "([agent-gate.md](agent-gate.md)): its base URL, such as "
+        "([Hold approvals while alerts fire](../how-to/agent/alert-gate.md)): its base URL, such as "
         "`http://prometheus:9090`, or that of a server which answers like it. Empty: "
         "`alertmanager` has it, or there is no gate.",
     ),

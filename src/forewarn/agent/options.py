@@ -1,6 +1,6 @@
 """Each setting's form, bounds and meaning, and how its value is read and shown.
 
-The texts are the reference: `docs/agent-settings.md` is written from them. What must
+The texts are the reference: `docs/reference/agent-settings.md` is written from them. What must
 hold between several settings is for `checks`.
 """
 

@@ -42,12 +42,12 @@ Settings, secrets and certificates are read from regular files, or from links to
 
 Without any rule, the documented policy holds: what has started is logged. With handlers, they prepare for everything else, one after the other, and what is prepared is approved; an event of several VMs only when `[peers]` say that all are prepared. Without handlers, a Freeze of up to 8 s and what a user ordered are approved at once, and everything else is only logged.
 A Preempt or Terminate is never approved unprepared.
-[agent.md](agent.md) tells the whole story, [agent-rules.md](agent-rules.md) has recipes for rules, [agent-handlers.md](agent-handlers.md) is about handlers.
+[Protect a service with the agent](../tutorials/protect-a-service.md) tells the whole story, [Rule recipes](../how-to/agent/rule-recipes.md) has recipes for rules, [Handlers](../how-to/agent/handlers.md) is about handlers.
 """
 
 
 def markdown() -> str:
-    """Return `docs/agent-settings.md`."""
+    """Return `docs/reference/agent-settings.md`."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -90,7 +90,7 @@ def _kinds(
         yield ""
         yield f"### `{word}`: {_lower(meaning)}"
         yield ""
-        yield f"[Its page](integrations/{word}.md)."
+        yield f"[Its page](../integrations/{word}.md)."
         if kind.keys:
             yield ""
             yield "| key | meaning |"

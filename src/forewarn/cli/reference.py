@@ -18,7 +18,7 @@ ENDINGS = {
 
 
 def markdown() -> str:
-    """Return `docs/cli.md`."""
+    """Return `docs/reference/cli.md`."""
     return "\n".join(_lines()) + "\n"
 
 

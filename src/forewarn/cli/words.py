@@ -1,6 +1,6 @@
 """What a command is: its name, what it takes, what it teaches, and who runs it.
 
-Commands are values, so that the parser and the reference in `docs/cli.md` come
+Commands are values, so that the parser and the reference in `docs/reference/cli.md` come
 from the same words. Nothing here imports what an extra brings: `run` names a
 function that is imported only when the command is given.
 """

@@ -7,7 +7,7 @@ knows what became of them. A program that was begun, and whose end nobody wrote
 down, is never run again by itself: only the operator's `probe`, or the operator,
 can say what became of it.
 
-See docs/drivers.md for what programs are told, and what their exit status means.
+See docs/reference/driver-programs.md for what programs are told, and what their exit status means.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """The fleet file: TOML text in, the fleet that its author wants out.
 
-The keys are those of `docs/fleet.md`, in the table of `fields`. What the text has
+The keys are those of `docs/reference/fleet-file.md`, in the table of `fields`. What the text has
 wrong in itself is found by `drafts` (tables, keys, types); what the fleet has wrong as
 a whole by `checks`; both are told together. What an author leaves out is filled in
 here: a VM without a scope gets a standalone one of its own, and a file without

@@ -1,6 +1,6 @@
 """What a fleet consists of, as frozen values.
 
-The words are those of `docs/protocol.md`: a scope is the group whose members
+The words are those of `docs/reference/protocol.md`: a scope is the group whose members
 all see an event; a tenant owns scopes; a host runs VMs; a fault domain is a
 number that a scope gives to each of its VMs. These values know nothing of
 operations, except where a failure or a deletion has left a VM.

@@ -1,4 +1,4 @@
-"""The tables of `lifecycle` as text for people: `docs/state-machine.md`.
+"""The tables of `lifecycle` as text for people: `docs/explanation/event-lifecycle.md`.
 
 The arrows come from the tables that decide, so the page cannot say otherwise. What
 a state means is written here, a paragraph for each.
@@ -154,7 +154,7 @@ VIEW = Machine(
 _INTRO = """\
 This page is generated from the tables in `src/forewarn/protocol/lifecycle.py`, which
 decide; `pytest --rewrite tests/house` writes it anew. An input that a table lacks is a
-bug of the program. The clauses are in [protocol.md](protocol.md)."""
+bug of the program. The clauses are in [Protocol](../reference/protocol.md)."""
 
 MACHINES = (EVENT, OPERATION, REQUEST, VIEW)
 
@@ -179,7 +179,7 @@ def mermaid(machine: Machine) -> str:
 
 
 def page() -> str:
-    """Return the whole of `docs/state-machine.md`."""
+    """Return the whole of `docs/explanation/event-lifecycle.md`."""
     parts = ["# The states and the arrows between them", _INTRO]
     for machine in MACHINES:
         parts += [

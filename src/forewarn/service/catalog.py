@@ -1,6 +1,6 @@
 """Every metric: its name, what it tells, and which series it has from the start.
 
-`docs/metrics.md` is compared with this. Labels are words of the program, never
+`docs/reference/metrics.md` is compared with this. Labels are words of the program, never
 names of a fleet: the number of series does not grow with it.
 """
 

@@ -33,7 +33,7 @@ class Rule:
 
     name: str
     clause: str
-    """Of docs/protocol.md."""
+    """Of docs/reference/protocol.md."""
     sentence: str
 
 

@@ -136,7 +136,7 @@ def test_the_description_is_json_without_framework_errors(description: Any) -> N
 
 
 def test_the_document_names_every_path_and_every_kind_of_error() -> None:
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "http-api.md").read_text(encoding="utf-8")
     for path in PATHS:
         assert f"{path}`" in text, path
     for kind in Kind:

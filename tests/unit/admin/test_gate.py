@@ -17,7 +17,7 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import StoreError
 from tests.unit.admin.desk import LocalDesk
 
-GUIDE = Path(__file__).parents[3] / "docs" / "operations.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "operate" / "runbook.md"
 GOOD = "0123456789abcdef01234567"
 TOKENS = parse_tokens(
     "# ours\n\nalice: s3cret-of-24-characters-x7\nnameless-token-31f5c2a9e8\n",

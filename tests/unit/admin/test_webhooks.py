@@ -74,7 +74,7 @@ def test_a_receiver_is_tried(client: TestClient) -> None:
 
 def test_they_are_described_and_documented(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "http-api.md").read_text(encoding="utf-8")
     for path, verb in (("/v1/webhooks", "get"), ("/v1/webhooks/test", "post")):
         assert paths[path][verb]["description"]
         assert re.search(rf"{verb.upper()} `{path}`", page), path

@@ -59,7 +59,7 @@ def test_help_and_version(forewarn: Run) -> None:
 
 
 def test_the_reference_is_as_the_parsers(request: pytest.FixtureRequest) -> None:
-    file = ROOT / "docs" / "cli.md"
+    file = ROOT / "docs" / "reference" / "cli.md"
     if request.config.getoption("--rewrite"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(reference.markdown(), encoding="utf-8")

@@ -138,7 +138,7 @@ def test_between_two_attempts_a_vm_runs() -> None:
 
 
 def test_what_nobody_knows_the_outcome_of_counts_as_down_until_somebody_says() -> None:
-    """As docs/history.md tells: `fleet show` says that it runs, and what is at it."""
+    """As docs/explanation/availability-accounting.md tells: `fleet show` says that it runs, and what is at it."""
     desk = LocalDesk()
     SlowDriver(desk)
     desk.driver.forgets = True

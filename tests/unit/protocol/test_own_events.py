@@ -1,4 +1,4 @@
-"""The document of the extension, member by member, as docs/inside-the-vm.md has it."""
+"""The document of the extension, member by member, as docs/reference/extensions.md has it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from tests.unit.service.test_service import MORE, document, get, running, servic
 
 T = TypeVar("T")
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 BLOCK = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- /metrics -->)", re.DOTALL)
 
 

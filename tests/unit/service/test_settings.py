@@ -23,7 +23,7 @@ from forewarn.service.values import WebhookSettings
 from forewarn.store.outbox import EventChange
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "settings.md"
+PAGE = ROOT / "docs" / "reference" / "settings.md"
 
 
 def load(*, environ: dict[str, str] | None = None, **flags: str) -> Settings:

@@ -20,7 +20,7 @@ from tests.support.open_files import no_more_files
 from tests.support.processes import PATIENCE_SECONDS, http
 from tests.support.programs import Program
 
-GUIDE = Path(__file__).parents[3] / "docs" / "testkit.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "testkit.md"
 
 
 class Talk:

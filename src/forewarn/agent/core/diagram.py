@@ -1,4 +1,4 @@
-"""The tables of stages and presence as text for people: `docs/agent-states.md`.
+"""The tables of stages and presence as text for people: `docs/explanation/event-lifecycle.md`.
 
 The arrows come from `table.TABLE` and `presence.TABLE`, which decide, so the page
 cannot say otherwise.
@@ -135,7 +135,7 @@ ANSWERS: Mapping[Answer, str] = {
 LOCK = Machine(
     title="The lock that limits approvals",
     intro=(
-        "[agent-locks.md](agent-locks.md) says what it is for. One VM has one slot in "
+        "[Approve at most N VMs at once](../how-to/agent/lock.md) says what it is for. One VM has one slot in "
         "the lock, whatever the number of its events. An event is approved while the "
         "lock is *held* or *pausing*."
     ),
@@ -169,7 +169,7 @@ LOCK = Machine(
 
 
 def page() -> str:
-    """Return the whole of `docs/agent-states.md`."""
+    """Return the whole of `docs/explanation/event-lifecycle.md`."""
     parts = [
         "# The stages of an event in the agent",
         _INTRO,

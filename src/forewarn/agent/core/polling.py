@@ -38,7 +38,7 @@ TIMEOUT_STEP: Micros = SECOND
 """What each failure in a row adds to it: one that has become slow is heard at last."""
 
 WAIT_MARGIN: Micros = 3 * SECOND
-"""Beyond a wait that the endpoint has offered (docs/push.md)."""
+"""Beyond a wait that the endpoint has offered (docs/reference/extensions.md)."""
 
 FULL_EVERY: Micros = MINUTE
 """How often the document is asked for without a tag: an endpoint whose tags lie

@@ -1,6 +1,6 @@
 """Every metric of the agent: its name, what it tells, and its series from the start.
 
-`docs/agent-metrics.md` is written from this. Labels are words of the program and the
+`docs/reference/metrics.md` is written from this. Labels are words of the program and the
 names of handlers, never names of events or VMs: the number of series does not grow.
 """
 
@@ -272,7 +272,7 @@ METERS = (
 
 
 def markdown() -> str:
-    """Return `docs/agent-metrics.md`."""
+    """Return `docs/reference/metrics.md`."""
     lines = [
         "# Metrics of the agent",
         "",
@@ -281,8 +281,8 @@ def markdown() -> str:
         "`GET /metrics` at the address of the setting `listen`, as Prometheus reads it.",
         "Every series is there from the start, with the value 0.",
         (
-            "The [alerting rules](../deploy/prometheus/forewarn-agent.rules.yml) expect "
-            "the job's name to be `forewarn-agent`; [agent.md](agent.md#alerts) says "
+            "The [alerting rules](../../deploy/prometheus/forewarn-agent.rules.yml) expect "
+            "the job's name to be `forewarn-agent`; [Runbook](../how-to/operate/runbook.md#alerts-of-the-agent) says "
             "what each alert means."
         ),
         "",

@@ -42,7 +42,7 @@ _BAD_REQUEST = 400
 _TOO_MANY = 429
 
 _SERVER = "forewarn"
-"""Who offers to wait for a change; nobody else is asked to (docs/push.md)."""
+"""Who offers to wait for a change; nobody else is asked to (docs/reference/extensions.md)."""
 
 _EMPTY = Reading(incarnation=None, notices=(), is_empty=True)
 

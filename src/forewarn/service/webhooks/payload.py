@@ -1,6 +1,6 @@
 """What is posted: one event in the envelope that Azure Event Grid made usual.
 
-docs/webhooks.md shows one, and a test compares it.
+docs/how-to/operate/webhooks.md shows one, and a test compares it.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The kinds of fault: one row each, with what it takes and whom it hits.
 
-`docs/faults.md` and the help are made from this table. How a kind is carried out
+`docs/reference/faults.md` and the help are made from this table. How a kind is carried out
 is in `bodies` (what the answer says) and `player` (how it goes out).
 """
 

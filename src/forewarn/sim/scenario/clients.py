@@ -1,6 +1,6 @@
 """The clients of a scenario file: what programs in VMs must do, as `[[client]]`.
 
-The keys are described in `docs/scenarios.md`.
+The keys are described in `docs/how-to/test/scenarios.md`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

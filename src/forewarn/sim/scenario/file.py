@@ -1,6 +1,6 @@
 """The scenario file: TOML text in, a scenario out, or everything that is wrong.
 
-The keys are described in `docs/scenarios.md`. What is wrong with a step by itself
+The keys are described in `docs/how-to/test/scenarios.md`. What is wrong with a step by itself
 is found by `steps`, with the fleet by `fleets`; settings are those of the service,
 read by its own reader. All problems are told together, with line and key.
 """

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Faults:
-    """What goes wrong with answers; docs/faults.md has every kind."""
+    """What goes wrong with answers; docs/reference/faults.md has every kind."""
 
     def __init__(self, core: AnyCore) -> None:
         """Spoil the answers of the world behind `core`."""

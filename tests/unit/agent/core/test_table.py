@@ -15,7 +15,7 @@ from forewarn.agent.core.table import Given, IllegalStageError
 from tests.unit.agent.core.support import START, notice
 from tests.unit.agent.core.test_presence import ARROWS as PRESENCES
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "agent-states.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "explanation" / "event-lifecycle.md"
 
 ARROWS = {
     ("seen", "begin"): "preparing",

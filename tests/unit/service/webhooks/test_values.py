@@ -32,7 +32,7 @@ from tests.unit.control.test_subscribers import SCHEDULED
 
 ROOT = Path(__file__).resolve().parents[4]
 EXAMPLES = ROOT / "examples" / "webhooks"
-PAGE = ROOT / "docs" / "webhooks.md"
+PAGE = ROOT / "docs" / "how-to" / "operate" / "webhooks.md"
 
 # As the libraries of the Standard Webhooks scheme test themselves.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

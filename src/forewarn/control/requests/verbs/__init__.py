@@ -1,7 +1,7 @@
 """The verbs: what an operator or user may order, and when it is refused.
 
 Each is one transaction. What it shows is table 5.9; what it refuses is said in
-`docs/verbs.md`, with the sentences that are raised here.
+`docs/reference/verbs-and-refusals.md`, with the sentences that are raised here.
 """
 
 from forewarn.control.requests.verbs.cancelling import cancel
