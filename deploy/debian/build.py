@@ -26,6 +26,14 @@ TEXTS = ROOT / "deploy" / "debian"
 DOCS = ROOT / "docs"
 EVENTS = ROOT / "examples" / "agent" / "events.json"
 PINS = ROOT / "requirements" / "run.txt"
+AGENT_DOCS = (
+    DOCS / "tutorials" / "protect-a-service.md",
+    DOCS / "reference" / "agent-settings.md",
+    DOCS / "reference" / "metrics.md",
+    DOCS / "explanation" / "agent-decisions.md",
+    DOCS / "explanation" / "event-lifecycle.md",
+)
+"""What the agent's package has of the documentation besides the agent's guides."""
 
 MAINTAINER = "The forewarn maintainers <maintainers@forewarn.invalid>"
 """Of a package that nobody has built in a name of their own (DEBFULLNAME, DEBEMAIL)."""
@@ -105,7 +113,7 @@ def build_agent(dist: Path, work: Path) -> Path:
     stage.put_conffile("/etc/forewarn/agent.toml", stage.own("agent.toml"))
     _put_pages(stage, AGENT_PAGES)
     _put_completions(stage, completion.AGENT_PROGRAM)
-    pages = {*DOCS.glob("agent*.md"), *(DOCS / "integrations").glob("*.md")}
+    pages = {*AGENT_DOCS, *(DOCS / "how-to" / "agent").rglob("*.md")}
     stage.put_documents(_changes(), dict(_documents(pages)), bundled=bundled)
     return stage.build(dist, {"oldest": ".".join(map(str, bundle.OLDEST))})
 

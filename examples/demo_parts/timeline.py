@@ -60,7 +60,7 @@ class Timeline:
             "\nNext: a fleet of your own. README.md has one to copy; then\n"
             "  . .venv/bin/activate\n"
             "  forewarn serve --fleet fleet.toml\n"
-            "and an agent in each VM: docs/tutorials/protect-a-service.md. All commands:\n"
+            "and an agent in each VM: README.md shows one too. All commands:\n"
             "  forewarn --help"
         )
 

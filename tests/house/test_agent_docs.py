@@ -24,11 +24,18 @@ from forewarn.agent.values import USUAL_ALERTS
 from forewarn.instants import MINUTE, parse_instant
 from forewarn.protocol.decoder import decode
 from forewarn.protocol.notices import Notice
-from tests.support.recipes import AGENT_PAGE, HANDLERS_PAGE, RULES_PAGE, settings_text
+from tests.support.recipes import (
+    AGENT_PAGE,
+    DECISIONS_PAGE,
+    HANDLERS_PAGE,
+    NOTES_PAGE,
+    RULES_PAGE,
+    settings_text,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "agent"
-PAGES = (AGENT_PAGE, RULES_PAGE, HANDLERS_PAGE)
+PAGES = (AGENT_PAGE, DECISIONS_PAGE, NOTES_PAGE, RULES_PAGE, HANDLERS_PAGE)
 
 NOW = parse_instant("2026-11-21T22:00:00Z")
 
@@ -135,7 +142,7 @@ def test_the_json_that_is_shown_is_what_is_sent() -> None:
     sent = replace(job("balancer"), stop_at=NOW + MINUTE)
     assert posted == json.loads(usual_body(sent))
 
-    (shown,) = blocks(AGENT_PAGE, "json")
+    (shown,) = blocks(NOTES_PAGE, "json")
     note = Note(
         at=parse_instant("2026-11-21T22:00:01Z"),
         kind=NoteKind.PREPARED,

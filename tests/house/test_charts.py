@@ -83,8 +83,10 @@ class Chart:
         return (ROOT / "docs" / self.page).read_text("utf-8")
 
 
-SERVICE = Chart(name="forewarn", page="helm.md", drawn=SERVICE_DRAWN)
-AGENT = Chart(name="forewarn-agent", page="helm-agent.md", drawn=AGENT_DRAWN)
+SERVICE = Chart(
+    name="forewarn", page="how-to/operate/containers-and-helm.md", drawn=SERVICE_DRAWN
+)
+AGENT = Chart(name="forewarn-agent", page="how-to/agent/helm.md", drawn=AGENT_DRAWN)
 CHARTS = (SERVICE, AGENT)
 each_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
 

@@ -15,19 +15,19 @@ from pathlib import Path
 import pytest
 
 from forewarn.testing.conformance.checks import CHECKS, UNTRIED
+from tests.house.test_docs import slug_of
+from tests.support.pages import EXPLANATION, REFERENCE, check_block
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-PROTOCOL = ROOT / "docs" / "reference" / "protocol.md"
+PROTOCOL = REFERENCE / "protocol.md"
+LISTS = EXPLANATION / "clause-tests.md"
 
 SECTIONS_TESTED = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 """All that there are."""
 
 HEADING = re.compile(r"^### (\d+\.\d+) ", re.MULTILINE)
 TITLE = re.compile(r"^### (\d+\.\d+) (.+)$", re.MULTILINE)
-BLOCK = re.compile(
-    r"^<!-- tests (\d+\.\d+) -->\n.*?^<!-- /tests -->$", re.MULTILINE | re.DOTALL
-)
 TRANSCRIPT_LINE = re.compile(r"#\s*clauses:\s*(.*)")
 
 Cited = dict[str, dict[str, list[str]]]
@@ -105,13 +105,17 @@ def cited() -> Cited:
     return dict(found)
 
 
-def block_of(clause: str, found: Cited) -> str:
-    files = found.get(clause, {})
-    lines = [f"<!-- tests {clause} -->", "<details><summary>Tests</summary>", ""]
-    for name, tests in files.items():
-        listed = ", ".join(f"`{test}`" for test in tests)
-        lines.append(f"- [{name}](../{name}){': ' if listed else ''}{listed}")
-    return "\n".join([*lines, "", "</details>", "<!-- /tests -->"])
+def lists() -> str:
+    """Return the list of tests of each clause, below a heading for each."""
+    found, lines = cited(), list[str]()
+    for clause, title in TITLE.findall(protocol()):
+        heading = f"{clause} {title}"
+        link = f"../reference/protocol.md#{slug_of(heading)}"
+        lines += ["", f"## {clause}", "", f"[{title}]({link})", ""]
+        for name, tests in found.get(clause, {}).items():
+            listed = ", ".join(f"`{test}`" for test in tests)
+            lines.append(f"- [{name}](../../{name}){': ' if listed else ''}{listed}")
+    return "\n".join([*lines, "", ""])
 
 
 @pytest.mark.slow
@@ -130,7 +134,7 @@ def test_every_clause_that_a_test_cites_exists() -> None:
     unknown = {
         clause: files for clause, files in cited().items() if clause not in known
     }
-    assert not unknown, f"docs/reference/protocol.md has no such clauses: {unknown}"
+    assert not unknown, f"the protocol has no such clauses: {unknown}"
 
 
 def test_a_report_on_an_endpoint_has_every_clause() -> None:
@@ -157,14 +161,8 @@ def test_the_clauses_are_numbered_without_a_gap() -> None:
 
 
 def test_each_clause_lists_its_tests(request: pytest.FixtureRequest) -> None:
-    text = protocol()
-    assert BLOCK.findall(text) == clauses()
-    found = cited()
-    wanted = BLOCK.sub(lambda block: block_of(block[1], found), text)
-    if request.config.getoption("--rewrite"):
-        PROTOCOL.write_text(wanted, encoding="utf-8")
-        text = wanted
-    assert text == wanted, "run `pytest --rewrite tests/house`"
+    rewrite = request.config.getoption("--rewrite")
+    check_block(LISTS, "tests of clauses", lists(), rewrite=rewrite)
 
 
 def test_marks_are_found_wherever_they_may_stand(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ import pytest
 from tests.support import planted
 from tests.support.planted_expected import UNDECIDABLE
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "test" / "check-an-endpoint.md"
+PAGE = (
+    Path(__file__).resolve().parents[2]
+    / "docs"
+    / "how-to"
+    / "test"
+    / "check-an-endpoint.md"
+)
 
 BLOCK = re.compile(r"(<!-- undecidable -->\n).*?(<!-- /undecidable -->)", re.DOTALL)
 

@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from forewarn.agent import installing
 from forewarn.agent.telling import catalog as agent_catalog
 from forewarn.service import catalog
+from tests.house.test_docs import anchors
 from tests.support.unpacked import find, needs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +69,7 @@ SERVICE = Watched(
 AGENT = Watched(
     rules=DEPLOY / "prometheus" / "forewarn-agent.rules.yml",
     tests=DEPLOY / "prometheus" / "agent-tests.yml",
-    guide=ROOT / "docs" / "tutorials" / "protect-a-service.md",
+    guide=ROOT / "docs" / "how-to" / "operate" / "runbook.md",
     metrics=ROOT / "docs" / "reference" / "metrics.md",
     meters={meter.name: meter.labels for meter in agent_catalog.METERS},
     histograms=frozenset(each.name for each in agent_catalog.METERS if each.buckets),
@@ -94,8 +96,13 @@ def promtool(*words: str) -> str:
 def test_every_metric_that_is_named_exists(watched: Watched) -> None:
     for file in (watched.rules, watched.tests):
         assert set(METRIC.findall(file.read_text())) <= watched.names(), file
-    for file in (watched.guide, watched.metrics):
-        known = watched.names() | set(watched.meters)
+
+
+def test_every_metric_that_the_pages_name_exists() -> None:
+    known = set[str]()
+    for watched in (SERVICE, AGENT):
+        known |= watched.names() | set(watched.meters)
+    for file in (SERVICE.guide, SERVICE.metrics):
         assert set(METRIC.findall(file.read_text())) <= known, file
 
 
@@ -120,7 +127,25 @@ def test_every_alert_is_tested_and_explained(watched: Watched) -> None:
     tests, guide = watched.tests.read_text(), watched.guide.read_text()
     for alert in found:
         assert alert in tests, alert
-    assert re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE) == found
+    explained = re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE)
+    assert [each for each in explained if each in found] == found
+
+
+def test_the_runbook_explains_no_other_alert() -> None:
+    guide = SERVICE.guide.read_text()
+    explained = re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE)
+    assert explained == [*SERVICE.alerts(), *AGENT.alerts()]
+
+
+@both
+def test_each_alert_names_its_entry_in_the_runbook(watched: Watched) -> None:
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = watched.guide.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+    site = f"{about['urls']['Documentation']}{page}"
+    parts = watched.rules.read_text().split("- alert: ")[1:]
+    named = {part.split()[0]: re.findall(r"runbook_url: (\S+)", part) for part in parts}
+    assert named == {alert: [f"{site}#{alert.lower()}"] for alert in watched.alerts()}
+    assert {alert.lower() for alert in named} <= anchors(watched.guide)
 
 
 @both

@@ -1,22 +1,17 @@
 """The page of the states says what the tables say."""
 
-from pathlib import Path
-
 import pytest
 
 from forewarn.protocol import diagrams
 from forewarn.protocol.diagrams import MACHINES, Machine
+from tests.support.pages import EXPLANATION, check_block
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "event-lifecycle.md"
+PAGE = EXPLANATION / "event-lifecycle.md"
 
 
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    page = diagrams.page()
-    if request.config.getoption("--rewrite"):
-        PAGE.write_text(page, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == page, (
-        "run `pytest --rewrite tests/house`"
-    )
+    rewrite = request.config.getoption("--rewrite")
+    check_block(PAGE, "service states", diagrams.page(), rewrite=rewrite)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.title)

@@ -13,8 +13,10 @@ import pytest
 
 from forewarn.cli import parser
 from forewarn.fleet.file import read_fleet
+from tests.support.pages import DOCS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
+HOME = "index.md"
+"""The page at the top of the documentation, which no other page lists."""
 
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>[\w-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```",
@@ -48,7 +50,7 @@ class Block:
 
 
 def documents() -> list[Path]:
-    found = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    found = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
     assert found, "no documents"
     return found
 
@@ -78,12 +80,17 @@ def blocks(*languages: str) -> Iterator[Block]:
                 )
 
 
+def slug_of(heading: str) -> str:
+    """Return the anchor of a heading that is the first of its text."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+
+
 def anchors(path: Path) -> set[str]:
     """Return the anchors that a page's headings have, as GitHub makes them."""
     found: dict[str, int] = {}
     for heading in HEADING.findall(prose_of(path)):
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
-        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        slug = slug_of(heading)
         count = found.get(slug, 0)
         found[slug] = count + 1
         if count:
@@ -165,16 +172,28 @@ def test_every_command_that_is_shown_can_be_given(
     assert count >= COMMANDS_MIN
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    readme = ROOT / "README.md"
-    linked = {inline or other for inline, other in LINK.findall(prose_of(readme))}
-    pages = {name_of(path) for path in (ROOT / "docs").glob("*.md")}
-    assert not pages - linked
+def listed_in_toctrees(page: Path) -> Iterator[str]:
+    """Yield the pages that the tables of contents of a page name, below docs/."""
+    for tree in re.findall(
+        r"^```{toctree}\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL
+    ):
+        for line in tree.splitlines():
+            if line and not line.startswith(":"):
+                listed = (page.parent / f"{line}.md").resolve()
+                yield listed.relative_to(DOCS).as_posix()
+
+
+def test_the_table_of_contents_leads_to_every_page() -> None:
+    pages = [*DOCS.rglob("*.md")]
+    listed = [name for page in pages for name in listed_in_toctrees(page)]
+    assert sorted(listed) == sorted(
+        name for page in pages if (name := page.relative_to(DOCS).as_posix()) != HOME
+    )
 
 
 def test_who_names_the_package_says_what_to_do_before_it_is_published() -> None:
     shown = {block.file for block in blocks(*SHELLS) if BY_NAME.search(block.text)}
-    assert {"README.md", "docs/how-to/operate/install.md", "docs/tutorials/test-your-service.md"} <= shown
+    assert {"README.md", "docs/how-to/operate/install.md"} <= shown
     for name in shown:
         assert "#before-it-is-published)" in prose_of(ROOT / name), name
 

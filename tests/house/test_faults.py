@@ -1,7 +1,6 @@
 """The page of faults lists what there is, and what it shows can be given."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +9,10 @@ from forewarn.sim.faults import words
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.faults.kinds import FAULTS, READS, Kind
 from forewarn.sim.journal import SEEN_MAX
+from tests.support.pages import REFERENCE, TESTING
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md"
+PAGE = REFERENCE / "faults.md"
+GUIDE = TESTING / "faults.md"
 BLOCK = re.compile(r"<!-- (kinds|deviations) -->\n.*?<!-- /\1 -->", re.DOTALL)
 FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
@@ -56,7 +57,7 @@ def test_the_page_lists_every_kind_and_deviation(
 
 
 def test_what_the_page_shows_can_be_given() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+    text = GUIDE.read_text(encoding="utf-8")
     blocks = [(found[1], found[2]) for found in FENCE.finditer(text)]
     lines = [
         line for kind, body in blocks if kind == "faults" for line in body.split("\n")
@@ -65,7 +66,7 @@ def test_what_the_page_shows_can_be_given() -> None:
     for line in filter(None, lines):
         words.parse_playbook(line)
     (file,) = [body for kind, body in blocks if kind == "toml"]
-    assert len(read_faults(file, name="docs/reference/faults.md")) == 4
+    assert len(read_faults(file, name="faults.toml")) == 4
     for written in re.findall(r"forewarn sim fault web_0 ([^-#\n]+)\n", text):
         words.parse_playbook(written)
     assert f"It keeps {SEEN_MAX:,};" in text

@@ -64,7 +64,11 @@ def test_every_name_of_the_kit_is_listed(request: pytest.FixtureRequest) -> None
 def test_faults_and_scenarios_that_are_shown_exist() -> None:
     shown = "\n".join(
         (DOCUMENT.parent / name).read_text(encoding="utf-8")
-        for name in ("plugin.md", "testing.md", "testkit.md")
+        for name in (
+            "pytest-plugin.md",
+            "../tutorials/test-your-service.md",
+            "testkit.md",
+        )
     )
     lines = re.findall(r'(?:\.fault\(|faults=)"([^"…]+)"', shown)
     names = re.findall(r'(?:scenario=|simulate )"([^"…]+)"', shown)

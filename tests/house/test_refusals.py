@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pages import OPERATE, REFERENCE
+
 ROOT = Path(__file__).parents[2]
 CONTROL = ROOT / "src" / "forewarn" / "control"
-DOCUMENTS = (ROOT / "docs" / "reference" / "verbs-and-refusals.md", ROOT / "docs" / "reference" / "fleet-file.md")
+DOCUMENTS = (
+    REFERENCE / "verbs-and-refusals.md",
+    REFERENCE / "fleet-file.md",
+    OPERATE / "change-the-fleet.md",
+)
 REFUSALS = {"RefusedError", "NotFoundError"}
 GAP = "…"
 """What a document writes for a name or a number."""

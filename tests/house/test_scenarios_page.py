@@ -1,24 +1,20 @@
 """The page of the scenarios says what is in their files, and shows only sound ones."""
 
-from pathlib import Path
-
 import pytest
 
 from forewarn.sim.scenario import file, model, reference, steps
 from forewarn.sim.scenario.file import read_scenario
 from tests.house.test_docs import blocks
+from tests.support.pages import REFERENCE, TESTING
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "test" / "scenarios.md"
+PAGE = TESTING / "scenarios.md"
 
 
 def test_the_reference_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    written, _, _ = text.partition(reference.HEADING)
-    wanted = written.rstrip("\n") + "\n\n" + reference.page()
-    if request.config.getoption("--rewrite") and text != wanted:
-        PAGE.write_text(wanted, encoding="utf-8")
-        text = wanted
-    assert text == wanted, "run `pytest --rewrite tests/house`"
+    page, wanted = REFERENCE / "scenarios.md", reference.page()
+    if request.config.getoption("--rewrite"):
+        page.write_text(wanted, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == wanted, "run `pytest --rewrite` here"
 
 
 def test_every_scenario_that_is_shown_is_one() -> None:

@@ -9,6 +9,8 @@ from forewarn.agent.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENT_PAGE = ROOT / "docs" / "tutorials" / "protect-a-service.md"
+NOTES_PAGE = ROOT / "docs" / "how-to" / "agent" / "troubleshoot.md"
+DECISIONS_PAGE = ROOT / "docs" / "explanation" / "agent-decisions.md"
 RULES_PAGE = ROOT / "docs" / "how-to" / "agent" / "rule-recipes.md"
 HANDLERS_PAGE = ROOT / "docs" / "how-to" / "agent" / "handlers.md"
 
@@ -51,8 +53,8 @@ def integration_settings(word: str, **changed: str | bool) -> str:
 
 
 def recipe(heading: str, folder: Path) -> Policy:
-    """Return what the recipe below a heading of the cookbook, or of the agent's page, makes."""
-    pages = (RULES_PAGE, AGENT_PAGE)
+    """Return what the recipe below a heading of either page makes."""
+    pages = (RULES_PAGE, DECISIONS_PAGE)
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     section = text.partition(f"# {heading}\n")[2]
     file = folder / "agent.toml"

@@ -156,7 +156,7 @@ def test_the_agents_package_is_the_agent_alone(agent_deb: Path) -> None:
             *("/usr/share/man/man5/forewarn-agent.toml.5.gz",),
             *build.completion_places("forewarn-agent").values(),
             *("/usr/share/doc/forewarn-agent/copyright",),
-            *("/usr/share/doc/forewarn-agent/docs/tutorials/protect-a-service.md",),
+            *("/usr/share/doc/forewarn-agent/docs/how-to/agent/install.md",),
             *("/usr/share/doc/forewarn-agent/examples/agent/events.json",),
         ),
     )

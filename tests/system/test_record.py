@@ -442,4 +442,4 @@ def test_a_broken_file_is_told_with_its_line(tmp_path: Path) -> None:
         said, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 2
     assert said.startswith("forewarn: x.jsonl:1: format_version: it is missing")
-    assert "docs/how-to/test/record-and-replay.md" in said
+    assert "the page 'Recording format'" in said

@@ -48,7 +48,9 @@ def test_they_pass_under_unittest_too() -> None:
 
 def test_a_bash_script_tests_the_sample_client() -> None:
     script = EXAMPLES / "test_client.sh"
-    assert script.read_text(encoding="utf-8") in _blocks("testkit.md", "bash")
+    assert script.read_text(encoding="utf-8") in _blocks(
+        "how-to/test/other-languages.md", "bash"
+    )
     done = _run("bash", str(script))
     assert done.returncode == 0, done.stderr
     assert "the client approved" in done.stdout
@@ -64,14 +66,14 @@ def test_a_bash_script_fails_with_its_client(tmp_path: Path) -> None:
 
 
 def test_the_guides_test_fails_and_then_passes(tmp_path: Path) -> None:
-    service, test, line, *_ = _blocks("testing.md", "python")
+    service, test, line, *_ = _blocks("tutorials/test-your-service.md", "python")
     (tmp_path / "service.py").write_text(service, encoding="utf-8")
     (tmp_path / "test_service.py").write_text(test, encoding="utf-8")
     command = (sys.executable, "-m", "pytest", "-q", "-W", "error")
 
     done = _run(*command, folder=tmp_path)
     assert done.returncode == 1
-    told = _blocks("testing.md", "text")[0].splitlines()
+    told = _blocks("tutorials/test-your-service.md", "text")[0].splitlines()
     for each in told:
         shown = re.sub(r"[0-9A-F]{8}", "[0-9A-F]{8}", re.escape(each))
         assert re.search(shown.replace(r"0\ s\ ago", r"[\d.]+ s ago"), done.stdout), (

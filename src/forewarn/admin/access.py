@@ -216,7 +216,8 @@ def check(caller: Caller, demand: Demand) -> None:
     if caller.tenant and not demand.for_tenants:
         raise ForbiddenError(
             f"this token is tenant {caller.tenant}'s, and this is for operators",
-            hint="ask the operator; docs/how-to/operate/tenant-tokens.md says what a tenant may do",
+            hint="ask the operator; the page 'Tenants and tokens' "
+            "says what a tenant may do",
         )
     if demand.writes and not caller.may_write:
         raise ForbiddenError(

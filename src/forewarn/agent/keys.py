@@ -105,7 +105,8 @@ _WATCH: Mapping[str, Option] = {
     "push": Option(
         form=Form.SWITCH,
         text="Whether to wait for changes at an endpoint that offers it, see "
-        "[Extensions of the protocol](extensions.md#push-waiting-for-a-change), in place of asking again and again.",
+        "[Extensions of the protocol](extensions.md#push-waiting-for-a-change), "
+        "in place of asking again and again.",
     ),
     "ca_file": Option(
         form=Form.TEXT,
@@ -244,7 +245,8 @@ _LOCK: Mapping[str, Option] = {
     "lock.kind": Option(
         form=Form.WORD,
         words=LOCK_KINDS,
-        text="What keeps the lock ([Approve at most N VMs at once](../how-to/agent/lock.md)): `fleetlock`, a "
+        text="What keeps the lock "
+        "([Approve at most N VMs at once](../how-to/agent/lock.md)): `fleetlock`, a "
         "server of the FleetLock protocol; `kubernetes`, a Lease; `consul`, a key; "
         "`directory`, a directory that the VMs share. Empty: there is no lock.",
     ),

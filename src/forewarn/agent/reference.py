@@ -90,7 +90,7 @@ def _kinds(
         yield ""
         yield f"### `{word}`: {_lower(meaning)}"
         yield ""
-        yield f"[Its page](../integrations/{word}.md)."
+        yield f"[Its page](../how-to/agent/integrations/{word}.md)."
         if kind.keys:
             yield ""
             yield "| key | meaning |"

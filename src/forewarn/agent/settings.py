@@ -63,7 +63,7 @@ class AgentSettingsError(ForewarnError):
         self.problems = tuple(sorted(problems, key=lambda each: each.line))
         super().__init__(
             "\n".join(str(problem) for problem in self.problems),
-            hint="docs/reference/agent-settings.md has every setting",
+            hint="the page 'Settings of the agent' has every setting",
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from forewarn.cli.commands import COMMANDS
 from forewarn.cli.failure import Exit
-from forewarn.cli.parser import ABOUT, options_of
+from forewarn.cli.parser import ABOUT, load, options_of
 from forewarn.cli.words import GLOBAL, Command, Option
 
 ENDINGS = {
@@ -15,6 +15,9 @@ ENDINGS = {
     Exit.REFUSED: "the service refused",
 }
 """What each exit status means."""
+
+_SETTINGS = {False: "Settings of the service", True: "Settings of the agent"}
+"""Headings for the options that are settings, of the service and of the agent."""
 
 
 def markdown() -> str:
@@ -53,6 +56,21 @@ def _lines() -> Iterator[str]:
     for command in COMMANDS:
         yield ""
         yield from _page(command)
+    for is_agents, title in _SETTINGS.items():
+        yield ""
+        yield f"## {title}"
+        yield ""
+        commands = [
+            each for each in COMMANDS if _takes_settings(each, is_agents=is_agents)
+        ]
+        names = ", ".join(f"`forewarn {each.name}`" for each in commands)
+        yield f"These commands take all of these options: {names}."
+        yield ""
+        yield from _table(load(commands[0].more)())
+
+
+def _takes_settings(command: Command, *, is_agents: bool) -> bool:
+    return bool(command.more) and (command.path[0] == "agent") == is_agents
 
 
 def _page(command: Command) -> Iterator[str]:
@@ -65,13 +83,18 @@ def _page(command: Command) -> Iterator[str]:
     yield f"forewarn {command.name}{usage(options)}"
     yield "```"
     yield ""
-    own = tuple(option for option in options if option not in GLOBAL)
+    own = tuple(option for option in command.options if option not in GLOBAL)
     if own:
         yield from _table(own)
         yield ""
     shared = [f"`{option.name}`" for option in options if option in GLOBAL]
     if shared:
         yield f"And, as everywhere: {', '.join(shared)}."
+        yield ""
+    if command.more:
+        title = _SETTINGS[command.path[0] == "agent"]
+        anchor = title.lower().replace(" ", "-")
+        yield f"Each setting is an option too: see [{title}](#{anchor})."
         yield ""
     yield "```sh"
     yield from command.examples

@@ -151,11 +151,6 @@ VIEW = Machine(
     },
 )
 
-_INTRO = """\
-This page is generated from the tables in `src/forewarn/protocol/lifecycle.py`, which
-decide; `pytest --rewrite tests/house` writes it anew. An input that a table lacks is a
-bug of the program. The clauses are in [Protocol](../reference/protocol.md)."""
-
 MACHINES = (EVENT, OPERATION, REQUEST, VIEW)
 
 
@@ -178,16 +173,18 @@ def mermaid(machine: Machine) -> str:
     return "\n".join(lines)
 
 
-def page() -> str:
-    """Return the whole of `docs/explanation/event-lifecycle.md`."""
-    parts = ["# The states and the arrows between them", _INTRO]
-    for machine in MACHINES:
-        parts += [
+def section(machine: Machine) -> str:
+    """Return the part of the page about one table, from its heading on."""
+    return "\n\n".join(
+        [
             f"## {machine.title}",
             machine.intro,
             f"```mermaid\n{mermaid(machine)}\n```",
+            *(f"**{state.value}.** {text}" for state, text in machine.states.items()),
         ]
-        parts += [
-            f"**{state.value}.** {text}" for state, text in machine.states.items()
-        ]
-    return "\n\n".join(parts) + "\n"
+    )
+
+
+def page() -> str:
+    """Return the part of `docs/explanation/event-lifecycle.md` about the service."""
+    return "\n\n".join(map(section, MACHINES)) + "\n"

@@ -169,7 +169,7 @@ class Faults(Order):
     faults: str = Field(
         min_length=1,
         max_length=FAULT_CHARACTERS_MAX,
-        description="A fault, or a playbook of several, as docs/reference/faults.md has them.",
+        description="A fault, or a playbook of several, as the page 'Faults' has them.",
     )
     vms: list[Name] = Field(
         default_factory=list[str],

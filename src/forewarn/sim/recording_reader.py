@@ -80,7 +80,8 @@ class _UnreadableError(_LineError):
 
 def _wrong(name: str, line: int, sentence: str) -> RecordingError:
     return RecordingError(
-        f"{name}:{line}: {sentence}", hint="docs/how-to/test/record-and-replay.md has the form of a file"
+        f"{name}:{line}: {sentence}",
+        hint="the page 'Recording format' has the form of a file",
     )
 
 

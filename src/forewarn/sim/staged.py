@@ -84,7 +84,7 @@ def stage(work: Work, wanted: Staged) -> Request:
     if kind is None:
         raise RefusedError(
             f"a {wanted.event_type.value} never comes from {wanted.source.value}",
-            hint="table 5.9 of docs/reference/protocol.md lists what there is",
+            hint="table 5.9 of the page 'Protocol' lists what there is",
         )
     verb, action = kind
     if wanted.migrates:

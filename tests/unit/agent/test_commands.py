@@ -495,5 +495,5 @@ def test_each_of_several_mistakes_has_a_line_of_its_own(
     assert err.splitlines() == [
         'forewarn: agent.toml:1: pol: there is no such setting (did you mean "poll"?)',
         'forewarn: agent.toml:2: lisn: there is no such setting (did you mean "listen"?)',
-        "  hint: docs/reference/agent-settings.md has every setting",
+        "  hint: the page 'Settings of the agent' has every setting",
     ]

@@ -19,7 +19,7 @@ from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.rules import default_rules
 from forewarn.instants import HOUR, MINUTE, SECOND, parse_instant
 from forewarn.protocol.notices import STARTED
-from tests.support.recipes import AGENT_PAGE, recipe
+from tests.support.recipes import DECISIONS_PAGE, recipe
 from tests.unit.agent.core.support import DRAIN, START, Life, gone, notice
 
 Cook = Callable[[str], Policy]
@@ -46,7 +46,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.clause("8.4")
 def test_the_table_of_what_it_does_by_default() -> None:
-    text = AGENT_PAGE.read_text(encoding="utf-8")
+    text = DECISIONS_PAGE.read_text(encoding="utf-8")
     section = text.partition("## What it does by default")[2].partition("\n## ")[0]
     shown = {
         cells[0]: cells[1:]

@@ -23,8 +23,7 @@ from forewarn.agent.settings import AgentSettingsError, describe, load_settings
 from forewarn.agent.telling import catalog
 from forewarn.agent.values import Settings
 from forewarn.instants import MINUTE, SECOND
-
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+from tests.support.pages import REFERENCE, ROOT, check_block
 
 EVERYTHING = """
 endpoint = "http://127.0.0.1:8301/"
@@ -303,7 +302,7 @@ def test_recovery_after_a_lost_journal_is_usual_where_the_mark_is_in_the_cluster
 def test_nodes_of_the_manifests_are_opened_again_where_the_disk_was_lost(
     path: str,
 ) -> None:
-    file = DOCS.parent / path
+    file = ROOT / path
     settings = load_settings(file=str(file), environ={}, flags={})
     assert settings.policy.handlers
     assert all(each.always for each in settings.policy.handlers)
@@ -384,19 +383,17 @@ def test_names_of_flags_and_variables() -> None:
     assert len(flags) == len(set(flags))
 
 
-@pytest.mark.parametrize(
-    ("page", "text"),
-    [
-        ("agent-settings.md", reference.markdown()),
-        ("agent-metrics.md", catalog.markdown()),
-    ],
-)
-def test_the_reference_is_as_the_tables(
-    request: pytest.FixtureRequest, page: str, text: str
-) -> None:
+def test_the_reference_is_as_the_tables(request: pytest.FixtureRequest) -> None:
+    page, text = REFERENCE / "agent-settings.md", reference.markdown()
     if request.config.getoption("--rewrite"):
-        (DOCS / page).write_text(text, encoding="utf-8")
-    assert (DOCS / page).read_text(encoding="utf-8") == text, "run `pytest --rewrite`"
+        page.write_text(text, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == text, "run `pytest --rewrite`"
+
+
+def test_the_table_of_metrics_is_as_the_meters(request: pytest.FixtureRequest) -> None:
+    rewrite = request.config.getoption("--rewrite")
+    page = REFERENCE / "metrics.md"
+    check_block(page, "agent metrics", catalog.markdown(), rewrite=rewrite)
 
 
 @pytest.mark.parametrize(

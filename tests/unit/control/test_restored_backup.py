@@ -61,7 +61,7 @@ class Service:
         backup(self.file, self._folder / "b.db")
 
     def restore(self) -> None:
-        """Put the backup in place, as docs/how-to/operate/runbook.md says."""
+        """Put the backup in place, as docs/how-to/operate/back-up.md says."""
         self.store.close()
         self._open(self._folder / "b.db")
 

@@ -73,7 +73,7 @@ def test_a_fleet_of_ones_own_takes_the_place_of_the_usual_one() -> None:
 def documented() -> list[str]:
     """Return the scenarios that documents and the command's own help play at once."""
     root = Path(__file__).parents[3]
-    texts = [path.read_text(encoding="utf-8") for path in (root / "docs").glob("*.md")]
+    texts = [path.read_text(encoding="utf-8") for path in (root / "docs").rglob("*.md")]
     found = re.findall(r"forewarn simulate ((?:[a-z-]+ )+\+ [a-z -]+)", "".join(texts))
     return sorted({words.partition(" --")[0].strip() for words in found})
 

@@ -17,13 +17,7 @@ from forewarn.agent.core.model import Presence, Stage
 from forewarn.agent.core.policy import GoneAfter
 from forewarn.agent.core.presence import Answer
 from forewarn.instants import describe_duration
-from forewarn.protocol.diagrams import Machine, mermaid
-
-_INTRO = """\
-This page is generated from the tables in `src/forewarn/agent/core/table.py` and
-`presence.py` and `lock_table.py`, which decide; `pytest --rewrite tests/unit/agent/core` writes it anew.
-What a table lacks cannot happen. `forewarn agent status` shows the stage of each event,
-and why it is not certain that it is there."""
+from forewarn.protocol.diagrams import Machine, section
 
 
 def _rows(
@@ -135,9 +129,9 @@ ANSWERS: Mapping[Answer, str] = {
 LOCK = Machine(
     title="The lock that limits approvals",
     intro=(
-        "[Approve at most N VMs at once](../how-to/agent/lock.md) says what it is for. One VM has one slot in "
-        "the lock, whatever the number of its events. An event is approved while the "
-        "lock is *held* or *pausing*."
+        "[Approve at most N VMs at once](../how-to/agent/lock.md) says what it is for. "
+        "One VM has one slot in the lock, whatever the number of its events. An event "
+        "is approved while the lock is *held* or *pausing*."
     ),
     table=_rows(lock_table.TABLE, LockState),
     first=LockState.UNKNOWN,
@@ -169,23 +163,17 @@ LOCK = Machine(
 
 
 def page() -> str:
-    """Return the whole of `docs/explanation/event-lifecycle.md`."""
-    parts = [
-        "# The stages of an event in the agent",
-        _INTRO,
-        *_section(TASK),
-        *_section(PRESENCE),
-        "The inputs:",
-        "\n".join(f"- *{answer.value}*: {text}." for answer, text in ANSWERS.items()),
-        *_section(LOCK),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _section(machine: Machine) -> list[str]:
-    return [
-        f"## {machine.title}",
-        machine.intro,
-        f"```mermaid\n{mermaid(machine)}\n```",
-        *(f"**{state.value}.** {text}" for state, text in machine.states.items()),
-    ]
+    """Return the part of `docs/explanation/event-lifecycle.md` about the agent."""
+    inputs = [f"- *{answer.value}*: {text}." for answer, text in ANSWERS.items()]
+    return (
+        "\n\n".join(
+            [
+                section(TASK),
+                section(PRESENCE),
+                "The inputs:",
+                "\n".join(inputs),
+                section(LOCK),
+            ]
+        )
+        + "\n"
+    )

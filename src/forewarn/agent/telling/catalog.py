@@ -272,23 +272,8 @@ METERS = (
 
 
 def markdown() -> str:
-    """Return `docs/reference/metrics.md`."""
-    lines = [
-        "# Metrics of the agent",
-        "",
-        "<!-- Written by forewarn.agent.telling.catalog; `pytest --rewrite` renews it. -->",
-        "",
-        "`GET /metrics` at the address of the setting `listen`, as Prometheus reads it.",
-        "Every series is there from the start, with the value 0.",
-        (
-            "The [alerting rules](../../deploy/prometheus/forewarn-agent.rules.yml) expect "
-            "the job's name to be `forewarn-agent`; [Runbook](../how-to/operate/runbook.md#alerts-of-the-agent) says "
-            "what each alert means."
-        ),
-        "",
-        "| metric | kind | labels | meaning |",
-        "|---|---|---|---|",
-    ]
+    """Return the table of the agent in `docs/reference/metrics.md`."""
+    lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
     for meter in METERS:
         labels = ", ".join(f"`{label}`" for label in meter.labels)
         lines.append(f"| `{meter.name}` | {meter.kind} | {labels} | {meter.text} |")

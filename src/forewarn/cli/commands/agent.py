@@ -15,7 +15,7 @@ AGENT = (
         summary="watch for maintenance in a VM: prepare, approve, recover",
         text="Run the agent until it is told to stop. It polls the endpoint, has "
         "handlers prepare for events that name this VM, approves as its rules say, and "
-        "has the handlers recover when an event is over. docs/reference/agent-settings.md has "
+        "has the handlers recover when an event is over. The page 'Settings of the agent' has "
         "its settings. The status is 2 for settings that are wrong, and 1 where it "
         "cannot start all the same, as beside another agent on the same journal.",
         run="forewarn.cli.agent:run",

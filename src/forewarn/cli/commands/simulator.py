@@ -101,7 +101,7 @@ SIMULATE = Command(
         Option(
             name="--faults",
             metavar="FILE",
-            help="Faults of answers from the beginning, as docs/reference/faults.md has them.",
+            help="Faults of answers from the beginning, as the page 'Faults' has them.",
         ),
         Option(
             name="--loop", is_flag=True, help="Begin again after the last, for ever."
@@ -313,7 +313,7 @@ _MORE = (
         path=("sim", "fault"),
         summary="have answers to a VM go wrong",
         text="Have the answers to a VM go wrong from now on, list the faults that are "
-        "set, or clear them. docs/reference/faults.md lists what there is.",
+        "set, or clear them. The page 'Faults' lists what there is.",
         run="forewarn.cli.sim:fault",
         options=(
             Option(

@@ -130,7 +130,7 @@ CHANNEL = Command(
     "addresses of their own, maintenance, waits and assertions. Each line on standard "
     "output is the answer. The end of the input ends it, with "
     "status 1 where a world that was open then has not seen what it expects of clients. "
-    "docs/reference/testkit.md has the verbs.",
+    "The page 'Test kit channel' has the verbs.",
     run="forewarn.cli.testkit:testkit",
     examples=("forewarn testkit",),
 )

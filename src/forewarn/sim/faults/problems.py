@@ -11,7 +11,7 @@ class FaultError(ForewarnError):
 
     def __init__(self, message: str, *, key: str = "") -> None:
         """Say what is wrong; `key` is the key at fault, as a file writes it."""
-        super().__init__(message, hint="docs/reference/faults.md lists what there is")
+        super().__init__(message, hint="the page 'Faults' lists what there is")
         self.key = key
 
 
@@ -24,5 +24,5 @@ class FaultFileError(ForewarnError):
         self.problems = tuple(told[:PROBLEMS_MAX])
         super().__init__(
             "\n".join(str(problem) for problem in self.problems),
-            hint="mend the file of faults; docs/reference/faults.md lists what there is",
+            hint="mend the file of faults; the page 'Faults' lists what there is",
         )

@@ -1,20 +1,18 @@
-"""The reference of the scenarios that come with forewarn, as a part of a page."""
+"""The reference of the scenarios that come with forewarn, `docs/reference/scenarios.md`."""
 
 from collections.abc import Iterator
 
 from forewarn.sim.scenario import catalog, demands, timeline
 from forewarn.sim.scenario.model import Scenario
 
-HEADING = "## Those that come with forewarn"
-
 
 def page() -> str:
-    """Return the part, from its heading on, as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
-    yield HEADING
+    yield "# Scenarios"
     yield ""
     yield (
         "<!-- Written by forewarn.sim.scenario.reference; `pytest --rewrite` renews it. "
@@ -33,7 +31,7 @@ def _lines() -> Iterator[str]:
 
 def _section(scenario: Scenario) -> Iterator[str]:
     yield ""
-    yield f"### {scenario.name}"
+    yield f"## {scenario.name}"
     yield ""
     yield scenario.description
     aliases = [

@@ -264,7 +264,7 @@ class Vm:
             if not found:
                 raise RefusedError(
                     f"vm {name} is told of nothing",
-                    hint="its scope has no notice of this kind; see docs/reference/verbs-and-refusals.md",
+                    hint="its scope has no notice of this kind; see the page 'Verbs and refusals'",
                 )
             return found[0].event_id
 

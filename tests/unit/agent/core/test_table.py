@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,11 @@ from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Presence, Stage, Task
 from forewarn.agent.core.presence import Answer
 from forewarn.agent.core.table import Given, IllegalStageError
+from tests.support.pages import EXPLANATION, check_block
 from tests.unit.agent.core.support import START, notice
 from tests.unit.agent.core.test_presence import ARROWS as PRESENCES
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "explanation" / "event-lifecycle.md"
+PAGE = EXPLANATION / "event-lifecycle.md"
 
 ARROWS = {
     ("seen", "begin"): "preparing",
@@ -56,12 +56,8 @@ def test_every_stage_is_asked_about_everything(stage: Stage, given: Given) -> No
 
 
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    page = diagram.page()
-    if request.config.getoption("--rewrite"):
-        PAGE.write_text(page, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == page, (
-        "run `pytest --rewrite tests/unit/agent/core`"
-    )
+    rewrite = request.config.getoption("--rewrite")
+    check_block(PAGE, "agent states", diagram.page(), rewrite=rewrite)
 
 
 def test_every_stage_and_presence_has_a_paragraph() -> None:

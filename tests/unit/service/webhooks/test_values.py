@@ -28,11 +28,13 @@ from forewarn.service.webhooks.decisions import Answer, Verdict
 from forewarn.service.webhooks.signing import read_keys, signed_headers
 from forewarn.store.outbox import EventChange, OutboxMessage
 from forewarn.store.sequence import key_of
+from tests.support.pages import OPERATE, REFERENCE
 from tests.unit.control.test_subscribers import SCHEDULED
 
 ROOT = Path(__file__).resolve().parents[4]
 EXAMPLES = ROOT / "examples" / "webhooks"
-PAGE = ROOT / "docs" / "how-to" / "operate" / "webhooks.md"
+PAGE = OPERATE / "webhooks.md"
+PAYLOAD_PAGE = REFERENCE / "webhook-payload.md"
 
 # As the libraries of the Standard Webhooks scheme test themselves.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -163,13 +165,13 @@ def message(approver: Actor | None = None) -> OutboxMessage:
 
 
 def test_the_page_shows_what_is_posted() -> None:
-    shown = re.search(r"```json\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    shown = re.search(r"```json\n(.*?)```", PAYLOAD_PAGE.read_text("utf-8"), re.DOTALL)
     assert shown is not None
     assert json.loads(shown[1]) == json.loads(payload.told(message(), tenant="shop"))
 
 
 def test_the_page_names_every_type() -> None:
-    text = PAGE.read_text("utf-8")
+    text = PAYLOAD_PAGE.read_text("utf-8")
     for name in (*payload.EVENT_TYPES.values(), payload.PING):
         assert f"`{name.rpartition('.')[2]}`" in text, name
 

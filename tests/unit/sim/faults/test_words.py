@@ -68,7 +68,7 @@ def test_a_wrong_line_is_told_how_to_be_right(text: str) -> None:
     with pytest.raises(FaultError) as raised:
         words.parse_fault(text)
     assert WRONG[text] in raised.value.message
-    assert raised.value.hint == "docs/reference/faults.md lists what there is"
+    assert raised.value.hint == "the page 'Faults' lists what there is"
 
 
 @st.composite

@@ -44,7 +44,7 @@ _CLUSTER_KEYS = frozenset(
 _USER_KEYS = frozenset(
     {"token", "tokenFile", "client-certificate", "client-key", "extensions"}
 )
-_HINT = "make a token for the agent (docs/how-to/agent/integrations/kubernetes.md) and name its file"
+_HINT = "make a token for the agent (see the page 'Kubernetes') and name its file"
 
 
 @frozen_dataclass

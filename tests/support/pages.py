@@ -1,0 +1,30 @@
+"""Where the pages of the documentation are, and what is generated in them."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+TUTORIALS = DOCS / "tutorials"
+OPERATE = DOCS / "how-to" / "operate"
+AGENT = DOCS / "how-to" / "agent"
+TESTING = DOCS / "how-to" / "test"
+MIGRATE = DOCS / "how-to" / "migrate"
+REFERENCE = DOCS / "reference"
+EXPLANATION = DOCS / "explanation"
+
+
+def check_block(page: Path, name: str, wanted: str, *, rewrite: bool) -> None:
+    """Check that the part of a page between `<!-- NAME -->` and its end is as wanted.
+
+    With `rewrite`, write it there first.
+    """
+    block = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL)
+    text = page.read_text(encoding="utf-8")
+    assert len(block.findall(text)) == 1, f"{page.name} has no block {name}"
+    made = block.sub(lambda _: wanted, text)
+    if rewrite and made != text:
+        page.write_text(made, encoding="utf-8")
+        text = made
+    assert text == made, "run `pytest --rewrite` on this file"
