@@ -161,7 +161,7 @@ def test_the_clauses_are_numbered_without_a_gap() -> None:
 
 
 def test_each_clause_lists_its_tests(request: pytest.FixtureRequest) -> None:
-    rewrite = request.config.getoption("--rewrite")
+    rewrite = bool(request.config.getoption("--rewrite"))
     check_block(LISTS, "tests of clauses", lists(), rewrite=rewrite)
 
 

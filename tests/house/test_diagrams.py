@@ -10,7 +10,7 @@ PAGE = EXPLANATION / "event-lifecycle.md"
 
 
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    rewrite = request.config.getoption("--rewrite")
+    rewrite = bool(request.config.getoption("--rewrite"))
     check_block(PAGE, "service states", diagrams.page(), rewrite=rewrite)
 
 

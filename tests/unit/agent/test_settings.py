@@ -391,7 +391,7 @@ def test_the_reference_is_as_the_tables(request: pytest.FixtureRequest) -> None:
 
 
 def test_the_table_of_metrics_is_as_the_meters(request: pytest.FixtureRequest) -> None:
-    rewrite = request.config.getoption("--rewrite")
+    rewrite = bool(request.config.getoption("--rewrite"))
     page = REFERENCE / "metrics.md"
     check_block(page, "agent metrics", catalog.markdown(), rewrite=rewrite)
 

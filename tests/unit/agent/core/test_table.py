@@ -56,7 +56,7 @@ def test_every_stage_is_asked_about_everything(stage: Stage, given: Given) -> No
 
 
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    rewrite = request.config.getoption("--rewrite")
+    rewrite = bool(request.config.getoption("--rewrite"))
     check_block(PAGE, "agent states", diagram.page(), rewrite=rewrite)
 
 
