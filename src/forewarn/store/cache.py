@@ -256,10 +256,12 @@ class RememberingTransaction(RowTransaction):
         """Store `new` in place of `old`; return it with its new revision."""
         assert type(new) is type(old)
         assert new.key == old.key
-        self._check(old)
+        name = type(new), new.key
+        if self.seen.get(name) is not old:
+            self._check(old)
         stored = revised(new, old.revision + 1)
         self._pending.replace(old, stored)
-        self.seen[type(stored), stored.key] = stored
+        self.seen[name] = stored
         self._follow(old, stored)
         return stored
 

@@ -83,12 +83,15 @@ def _object(kind: type[Any], tag: str = "") -> Shape:
     }
     assert not tag or "kind" not in shapes
 
+    plan = [(name, defaults[name], shape.encode) for name, shape in shapes.items()]
+
     def encode(value: Any) -> dict[str, Any]:
         written: dict[str, Any] = {"kind": tag} if tag else {}
-        for name, shape in shapes.items():
+        for name, default, encode_field in plan:
             field = getattr(value, name)
-            if field != defaults[name]:
-                written[name] = shape.encode(field)
+            # Most are the default itself, which is seen sooner than compared.
+            if field is not default and field != default:
+                written[name] = encode_field(field)
         return written
 
     def decode(value: object) -> Any:
