@@ -27,7 +27,7 @@ from forewarn.fleet.room import Room
 from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
 from forewarn.protocol.frozen import changed, maker_of
-from forewarn.protocol.operations import ENDED_STATES, Operation, Request
+from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store import statements
 from forewarn.store.audit import AuditEntry
@@ -366,14 +366,12 @@ def _vms_of(operation: Operation) -> Iterable[Row]:
 
 
 def _open_vms_of(operation: Operation) -> Iterable[Row]:
-    if operation.state in ENDED_STATES:
-        return
-    for vm in sorted(set(operation.vms)):
-        yield (vm, operation.key)
+    vms = () if operation.ended_at else sorted(set(operation.vms))
+    return [(vm, operation.key) for vm in vms]
 
 
 def _open_scopes_of(operation: Operation) -> Iterable[Row]:
-    return () if operation.state in ENDED_STATES else _scopes_of(operation)
+    return () if operation.ended_at else _scopes_of(operation)
 
 
 def _scopes_of(operation: Operation) -> Iterable[Row]:
@@ -412,10 +410,13 @@ CODECS: tuple[Codec[Any], ...] = (
         status="state",
         links=(
             Links("operation_vm", _OF_VM, _vms_of, ("moves", "left_vms")),
-            Links("open_operation_vm", _OF_VM, _open_vms_of, ("moves", "state")),
+            Links("open_operation_vm", _OF_VM, _open_vms_of, ("moves", "ended_at")),
             Links("operation_scope", _OF_SCOPE, _scopes_of, ("scopes",)),
             Links(
-                "open_operation_scope", _OF_SCOPE, _open_scopes_of, ("scopes", "state")
+                "open_operation_scope",
+                _OF_SCOPE,
+                _open_scopes_of,
+                ("scopes", "ended_at"),
             ),
             Links(
                 "operation_wait", ("wait", "operation_id"), _waits_of, ("waits_for",)

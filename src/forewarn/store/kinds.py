@@ -16,7 +16,6 @@ from forewarn.fleet.spans import Span
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
-    ENDED_STATES,
     WAITING_STATES,
     Operation,
     OperationState,
@@ -101,7 +100,7 @@ def _everything(_record: Record) -> tuple[str, ...]:
 
 
 def _open(operation: Operation) -> bool:
-    return operation.state not in ENDED_STATES
+    return not operation.ended_at
 
 
 def domain_value(scope: str, fault_domain: int) -> str:

@@ -196,14 +196,14 @@ ORDER BY operation_id LIMIT :limit;
 -- name: open_operations
 -- The operations that have not ended.
 SELECT * FROM operations
-WHERE :value = '' AND state NOT IN ('Done', 'Cancelled', 'Failed')
+WHERE :value = '' AND ended_at = 0
     AND operation_id > :after
 ORDER BY operation_id LIMIT :limit;
 
 -- name: open_operations_of_host
 -- The operations on a host that have not ended.
 SELECT * FROM operations INDEXED BY operations_open_by_host
-WHERE state NOT IN ('Done', 'Cancelled', 'Failed')
+WHERE ended_at = 0
     AND host = :value AND operation_id > :after
 ORDER BY operation_id LIMIT :limit;
 
@@ -250,7 +250,7 @@ ORDER BY operation_id LIMIT :limit;
 -- name: open_operations_of_request
 -- The operations of a request that have not ended.
 SELECT * FROM operations
-WHERE state NOT IN ('Done', 'Cancelled', 'Failed')
+WHERE ended_at = 0
     AND request = :value AND operation_id > :after
 ORDER BY operation_id LIMIT :limit;
 
