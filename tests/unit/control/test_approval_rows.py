@@ -1,0 +1,107 @@
+"""An approval writes few rows, whatever was ordered."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.control.requests import verbs
+from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.verbs import Wishes
+from forewarn.control.transactions.work import Work
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR
+from forewarn.protocol.operations import Action, OperationState, Verb
+from forewarn.sim.world import World
+from forewarn.store.sqlite import SqliteStore
+
+STARTING_ROWS_MAX = 16
+"""Of an approval that starts an impact on up to three VMs of one scope."""
+
+WAITING_ROWS_MAX = 6
+"""Of an approval that starts nothing: its event and its entry, at present."""
+
+ORDERS: dict[str, Callable[[Work], object]] = {
+    **{
+        f"maintain {action.value}": (
+            lambda work, action=action: verbs.maintain(work, ["h1"], action, Wishes())
+        )
+        for action in (
+            Action.FREEZE,
+            Action.REBOOT,
+            Action.REDEPLOY,
+            Action.LIVE_MIGRATE,
+        )
+    },
+    "reboot": lambda work: verbs.restart(work, ["v0"], Verb.REBOOT, Wishes()),
+    "redeploy": lambda work: verbs.restart(work, ["v0"], Verb.REDEPLOY, Wishes()),
+    "evict": lambda work: verbs.evict(work, ["v0"], Wishes()),
+    "terminate": lambda work: verbs.terminate(work, ["v0"], Wishes()),
+    "upgrade-os": lambda work: verbs.renew_image(
+        work, ["v0"], Verb.UPGRADE_OS, Wishes()
+    ),
+    "predict-failure": lambda work: verbs.predict_failure(work, "h1", HOUR, Wishes()),
+}
+
+
+class CountingStore(SqliteStore):
+    """A store that says how many rows its writer has changed."""
+
+    @property
+    def rows_changed(self) -> int:
+        assert self._writer is not None
+        return self._writer.rows_changed
+
+
+def fleet(*, scopes: int, spot: bool) -> str:
+    """Return three hosts, the first of them with three VMs."""
+    text = '[[tenant]]\nname = "shop"\n'
+    text += "".join(f'[[host]]\nname = "h{number}"\n' for number in (1, 2, 3))
+    for number in range(scopes):
+        text += (
+            f'[[scope]]\nname = "s{number}"\ntenant = "shop"\nkind = "scale-set"\n'
+            'terminate_notice = "10m"\nos_image_notice = "15m"\n'
+        )
+    for number in range(3):
+        text += (
+            f'[[vm]]\nname = "v{number}"\nhost = "h1"\nscope = "s{number % scopes}"\n'
+            f"spot = {str(spot).lower()}\n"
+        )
+    return text
+
+
+def approved(
+    path: Path, order: str, *, scopes: int
+) -> Iterator[tuple[int, OperationState]]:
+    """Approve each event; yield the rows that it wrote, and what its operation does."""
+    store = CountingStore(path)
+    world = World(
+        store=lambda: store,
+        driver=SimulatedDriver(),
+        fleet=fleet(scopes=scopes, spot=order == "evict"),
+    )
+    for number in range(3):
+        world.plane.enable(f"v{number}", now=world.now)
+    world.order(ORDERS[order])
+    for event in world.live_events():
+        post = Approval(vm=event.resources[0].vm, event_ids=(event.event_id,))
+        before = store.rows_changed
+        world.plane.approve([post], now=world.now)
+        yield store.rows_changed - before, world.operation(event.operation).state
+    store.close()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_approval_that_starts_an_impact_writes_few_rows(
+    tmp_path: Path, order: str
+) -> None:
+    for written, state in approved(tmp_path / "forewarn.db", order, scopes=1):
+        assert state is OperationState.IMPACTING
+        assert written <= STARTING_ROWS_MAX
+
+
+def test_approval_that_others_must_follow_writes_few_rows(tmp_path: Path) -> None:
+    *waiting, last = approved(tmp_path / "forewarn.db", "maintain reboot", scopes=3)
+    assert [state for _, state in waiting] == [OperationState.NOTICED] * 2
+    assert max(written for written, _ in waiting) <= WAITING_ROWS_MAX
+    assert last[1] is OperationState.IMPACTING
