@@ -248,6 +248,17 @@ def test_operations_are_sent_in_bulk_and_never_written_twice(
     assert store.read(lambda reader: reader.get(Operation, "op-2")) is None
 
 
+def test_what_is_owed_already_is_not_added_again(store: SqliteStore) -> None:
+    def work(tx: Transaction) -> None:
+        tx.add(OPERATION)
+        with pytest.raises(DuplicateError, match="Operation op-0 exists already"):
+            tx.add(OPERATION)
+        raise ConflictError("seen")
+
+    with pytest.raises(ConflictError, match="seen"):
+        store.transact(work)
+
+
 def test_an_operation_that_is_changed_before_it_is_sent_is_sent_once(
     store: SqliteStore,
 ) -> None:
