@@ -97,6 +97,10 @@ docs: .venv/docs.stamp .build/mermaid/mermaid.min.js ## Build the documentation 
 	@$(SPHINX) -b html docs .build/site
 	@echo "Open .build/site/index.html"
 
+.PHONY: picture
+picture: .venv/server.stamp ## Record the demo again as the picture of the README.
+	@$(BIN)/python -m deploy.picture docs/_static/demo.svg
+
 .PHONY: linkcheck
 linkcheck: .venv/docs.stamp ## Ask every server that the documentation links to.
 	@$(SPHINX) -b linkcheck docs .build/linkcheck

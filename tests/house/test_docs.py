@@ -36,6 +36,10 @@ COMMANDS_MIN = 150
 """So many are shown at least; fewer are found where we no longer look right."""
 
 
+README_LINES_MAX = 120
+"""Maximum length of the README: more belongs on a page."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """A fenced block, and where it begins."""
@@ -170,6 +174,15 @@ def test_every_command_that_is_shown_can_be_given(
                     wrong.append(f"{block}: forewarn {shlex.join(words)}: {said}")
     assert not wrong, "\n".join(wrong)
     assert count >= COMMANDS_MIN
+
+
+def test_the_readme_is_short_and_shows_what_it_is() -> None:
+    text = text_of(ROOT / "README.md")
+    assert len(text.splitlines()) <= README_LINES_MAX
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert pictures
+    for picture in pictures:
+        assert (ROOT / picture).is_file(), picture
 
 
 def listed_in_toctrees(page: Path) -> Iterator[str]:

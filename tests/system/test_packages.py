@@ -88,8 +88,9 @@ def test_the_wheel_says_what_an_index_asks(dist: Path) -> None:
     classifiers = about.classifiers or []
     assert "Typing :: Typed" in classifiers
     assert "Programming Language :: Python :: 3.11" in classifiers
-    for url in (about.project_urls or {}).values():
-        assert url.startswith("https://learn.microsoft.com/"), url
+    urls = about.project_urls or {}
+    assert {"documentation", "source", "issues", "changelog"} <= {*map(str.lower, urls)}
+    assert all(url.startswith("https://") for url in urls.values())
 
 
 def test_the_sdist_has_what_is_needed_and_no_junk(dist: Path, tmp_path: Path) -> None:

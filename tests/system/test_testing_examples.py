@@ -85,6 +85,13 @@ def test_the_guides_test_fails_and_then_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_the_readmes_test_passes(tmp_path: Path) -> None:
+    (test,) = _blocks("../README.md", "python")
+    (tmp_path / "test_readme.py").write_text(test, encoding="utf-8")
+    done = _run(sys.executable, "-m", "pytest", "-q", "-W", "error", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
 def test_a_users_own_test_is_typed(tmp_path: Path) -> None:
     """Whoever checks types strictly is told of nothing unknown."""
     (tmp_path / "test_it.py").write_text(
