@@ -54,8 +54,13 @@ real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Unpack all real prog
 	@sh tests/real/older_consul.sh
 	@$(BIN)/python -m pytest -m real --long -q -rs --durations=10 -n $(WORKERS) \
 		--dist loadfile $(if $(ONLY),-k "$(ONLY)") tests/real
-	@$(if $(ONLY),true,$(BIN)/python -m pytest --agent-python=oldest -k oldest -q -rs \
-		-n $(WORKERS) $(wildcard tests/system/test_agent_*.py tests/system/*_agent.py))
+	@$(if $(ONLY),true,$(MAKE) oldest)
+
+.PHONY: oldest
+oldest: .venv/dev.stamp .build/old.stamp ## Run the agent's tests on the oldest Python that it supports.
+	@sh tests/real/older_python.sh
+	@$(BIN)/python -m pytest --agent-python=oldest -k oldest -q -rs \
+		-n $(WORKERS) $(wildcard tests/system/test_agent_*.py tests/system/*_agent.py)
 
 .PHONY: unit
 unit: .venv/dev.stamp ## Run the quick tests only, with no coverage.
@@ -143,6 +148,21 @@ package: dist agent ## Build all packages: wheel, sdist, single file, bill of ma
 	else \
 		echo "No dpkg-deb here: Debian packages are built on Debian"; \
 	fi
+
+.PHONY: chart
+chart: ## Package the Helm charts into dist/.
+	@mkdir -p dist
+	@helm package -d dist deploy/helm/forewarn deploy/helm/forewarn-agent
+
+# A release names its base image by digest: BASE=python:3.13-slim@sha256:DIGEST.
+.PHONY: images
+images: ## Build the images (REGISTRY=, BASE=), and push them with PUSH=1.
+	@for image in forewarn forewarn-agent; do \
+		docker buildx build $(if $(BASE),--build-arg RELEASE=1 --build-arg BASE=$(BASE)) \
+			$(if $(PUSH),--push --provenance=mode=max --sbom=true,--load) \
+			-t $(if $(REGISTRY),$(REGISTRY)/)$$image:$$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' src/forewarn/__init__.py) \
+			-f deploy/docker/$$image/Dockerfile .; \
+	done
 
 .PHONY: lock
 lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest releases.

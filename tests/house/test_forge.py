@@ -1,0 +1,114 @@
+"""What a forge reads is sound: workflows, templates, and the hooks before a commit.
+
+The workflows cannot run here, so what can be checked is: each make target that they run
+exists, and each action is pinned to a commit.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.pages import ROOT
+
+FORGE = ROOT / ".github"
+WORKFLOWS = sorted((FORGE / "workflows").glob("*.yml"))
+TEMPLATES = sorted((FORGE / "ISSUE_TEMPLATE").glob("*.yml"))
+HOOKS = ROOT / ".pre-commit-config.yaml"
+
+PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
+PYTHONS = ["3.11", "3.12", "3.13"]
+"""The versions that the package names in its classifiers."""
+
+
+def read(path: Path) -> dict[str, Any]:
+    # YAML 1.1 takes the key `on` for a truth value; a forge does not.
+    text = re.sub(r"^on:", '"on":', path.read_text("utf-8"), flags=re.MULTILINE)
+    return yaml.safe_load(text)
+
+
+def steps(path: Path) -> Iterator[dict[str, Any]]:
+    for job in read(path)["jobs"].values():
+        yield from job["steps"]
+
+
+def make_targets() -> set[str]:
+    text = (ROOT / "Makefile").read_text("utf-8")
+    return set(re.findall(r"^([a-z]+):.*## ", text, re.MULTILINE))
+
+
+def targets_in(command: str) -> list[str]:
+    return re.findall(r"\bmake ([a-z]+)", command)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_runs_only_make_targets_that_exist(path: Path) -> None:
+    commands = [step["run"] for step in steps(path) if "run" in step]
+    named = [target for command in commands for target in targets_in(command)]
+    assert named
+    assert set(named) <= make_targets()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_pins_each_action_to_a_commit_and_names_its_version(
+    path: Path,
+) -> None:
+    used = [step["uses"] for step in steps(path) if "uses" in step]
+    assert used
+    assert all(PINNED.fullmatch(action) for action in used), used
+    for line in path.read_text("utf-8").splitlines():
+        assert "uses:" not in line or re.search(r"  # v\d", line), line
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_gets_no_right_that_it_does_not_name(path: Path) -> None:
+    workflow = read(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert job["runs-on"] != "ubuntu-latest"
+
+
+def test_checks_run_on_every_python_of_the_package_and_the_agents_oldest() -> None:
+    jobs = read(FORGE / "workflows" / "checks.yml")["jobs"]
+    assert jobs["test"]["strategy"]["matrix"]["python"] == PYTHONS
+    about = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert re.findall(r'"Programming Language :: Python :: (3\.\d+)"', about) == PYTHONS
+    [setup] = [step for step in jobs["agent"]["steps"] if "with" in step]
+    assert setup["with"]["python-version"].split() == ["3.9", "3.11"]
+
+
+def test_release_publishes_with_the_identity_of_its_workflow() -> None:
+    release = read(FORGE / "workflows" / "release.yml")
+    publish = release["jobs"]["publish"]
+    assert publish["permissions"] == {"id-token": "write"}
+    assert not any("password" in step.get("with", {}) for step in publish["steps"])
+    built = [step.get("run", "") for step in release["jobs"]["build"]["steps"]]
+    assert {"make test", "make package", "make chart", "make docs"} <= {*built}
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+def test_issue_template_can_be_read(path: Path) -> None:
+    template = read(path)
+    if path.stem != "config":
+        assert template["name"]
+        assert template["description"]
+        ids = [part["id"] for part in template["body"] if "id" in part]
+        assert len(ids) == len(set(ids)) > 0
+
+
+def test_hooks_run_programs_of_the_project() -> None:
+    hooks = [hook for repo in read(HOOKS)["repos"] for hook in repo["hooks"]]
+    assert hooks
+    for hook in hooks:
+        command = hook["entry"]
+        assert command.startswith((".venv/bin/", "make ")), command
+        assert set(targets_in(command)) <= make_targets()
+
+
+def test_files_that_a_forge_looks_for_are_there() -> None:
+    for name in ("SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE"):
+        assert (ROOT / name).is_file(), name
+    assert (FORGE / "pull_request_template.md").is_file()
