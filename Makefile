@@ -22,7 +22,7 @@ CODE := src tests $(wildcard examples bench deploy docs)
 # The packages that decide and do no I/O: every branch of theirs is tested.
 PURE := src/forewarn/protocol/*,src/forewarn/fleet/*,src/forewarn/addresses/*,src/forewarn/agent/core/*
 # What runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
-AGENT := src/forewarn/agent src/forewarn/protocol $(addprefix src/forewarn/, __init__.py \
+AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
 # Half of the tests wait for something: more of them at once than there are cores.
 WORKERS := $(shell echo $$(( ($$(nproc 2>/dev/null || echo 2) * 3 + 1) / 2 )))

@@ -33,6 +33,7 @@ PARTS = (
     "forewarn/texts.py",
     "forewarn/toml.py",
     "forewarn/protocol",
+    "forewarn/settings",
     "forewarn/agent",
 )
 SHEBANG = b"#!/usr/bin/env python3\n"

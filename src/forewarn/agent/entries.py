@@ -13,9 +13,10 @@ from forewarn.agent.core.model import NoteKind
 from forewarn.agent.core.policy import Approve, Approver
 from forewarn.agent.integrations import catalog
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
-from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.options import CA_FILE, Forms
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
+from forewarn.settings.forms import Option
 
 HANDLER_MAX = DAY
 """Of one run: longer than any notice that a handler could use."""
@@ -49,111 +50,111 @@ _SOURCES = tuple(each.value for each in EventSource)
 _NOTES = tuple(each.value for each in NoteKind)
 
 HANDLER: Mapping[str, Option] = {
-    "name": Option(form=Form.NAME, text="How rules, logs and metrics call it."),
+    "name": Option(form=Forms.NAME, text="How rules, logs and metrics call it."),
     "kind": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=HANDLER_KINDS,
         text="`exec`: a program. `webhook`: a request. `python`: a function, in a "
         "process of its own. The others are [below](#kinds-of-handlers).",
     ),
     "prepare": Option(
-        form=Form.ACTION,
+        form=Forms.ACTION,
         kinds=PLAIN_HANDLERS,
         text="What it does before an event: the words of a program, a URL, or "
         "`module:function`. Default: nothing.",
     ),
     "recover": Option(
-        form=Form.ACTION,
+        form=Forms.ACTION,
         kinds=PLAIN_HANDLERS,
         text="What it does when the event is gone or was cancelled, if it prepared. "
         "Default: nothing.",
     ),
     "check": Option(
-        form=Form.ACTION,
+        form=Forms.ACTION,
         kinds=PLAIN_HANDLERS,
         text="What `agent check` runs to see whether it would work. Default: only "
         "whether it is there is looked at.",
     ),
     "timeout": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND // 10,
         most=HANDLER_MAX,
         text="How long a preparation may take, where NotBefore leaves so much.",
     ),
     "recover_timeout": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND // 10,
         most=HANDLER_MAX,
         text="How long a recovery may take.",
     ),
     "retries": Option(
-        form=Form.COUNT,
+        form=Forms.COUNT,
         most=RETRIES_MAX,
         text="Further attempts of a preparation that failed, while there is time.",
     ),
     "required": Option(
-        form=Form.SWITCH, text="Whether its failure withholds the approval."
+        form=Forms.SWITCH, text="Whether its failure withholds the approval."
     ),
     "always": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether its recovery runs once when the journal was lost, as after a "
         "redeploy: nobody knows then whether it prepared. `true` by default for "
         "`kubernetes`, `nomad`, `pacemaker` and `slurm`, which mark in the cluster what "
         "they did.",
     ),
     "worth": Option(
-        form=Form.COUNT,
+        form=Forms.COUNT,
         least=-WORTH_MAX,
         most=WORTH_MAX,
         text="In a hurry, handlers of a higher worth come first.",
     ),
     "environment": Option(
-        form=Form.PAIRS,
+        form=Forms.PAIRS,
         kinds=("exec", "python"),
         text="Further variables of its environment.",
     ),
     "directory": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         kinds=("exec", "python"),
         text="Where it runs. Default: `/`.",
     ),
     "method": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=("POST", "PUT", "PATCH", "DELETE", "GET"),
         kinds=("webhook",),
         text="Of its requests.",
     ),
     "headers": Option(
-        form=Form.PAIRS,
+        form=Forms.PAIRS,
         kinds=("webhook",),
         text="Further headers of its requests. `{secret}` is replaced.",
     ),
     "body": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         kinds=("webhook",),
         text="A template of the body: `{placeholders}` are replaced, as JSON has "
         "them. Default: the event as JSON.",
     ),
     "secret_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         kinds=("webhook",),
         text="A file with a secret on its first line, for `{secret}` in `headers`; "
         "without such a header it is sent as a bearer token.",
     ),
     "ca_file": replace(CA_FILE, kinds=("webhook",)),
     "pods": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         kinds=("webhook",),
         text="Whether it tells of the pods on this VM's node of a Kubernetes cluster: "
         "as `pods` in the usual body, by `{pods}` in templates. Default: `false`.",
     ),
     "pods_node": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         kinds=("webhook",),
         text="The node, as `node` of the kind `kubernetes`.",
     ),
     "pods_kubeconfig": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         kinds=("webhook",),
         text="How the cluster is asked, as `kubeconfig` of the kind `kubernetes`.",
     ),
@@ -161,83 +162,83 @@ HANDLER: Mapping[str, Option] = {
 
 RULE: Mapping[str, Option] = {
     "name": Option(
-        form=Form.TEXT, text="How logs and `agent try` call it. Default: `rule 2`."
+        form=Forms.TEXT, text="How logs and `agent try` call it. Default: `rule 2`."
     ),
     "type": Option(
-        form=Form.WORDS,
+        form=Forms.WORDS,
         words=_TYPES,
         is_open=True,
         text="Matches events of these types. Default: of any, as with all conditions.",
     ),
     "status": Option(
-        form=Form.WORDS,
+        form=Forms.WORDS,
         words=_STATUSES,
         is_open=True,
         text="Of these statuses: `Scheduled`, `Started`.",
     ),
     "source": Option(
-        form=Form.WORDS,
+        form=Forms.WORDS,
         words=_SOURCES,
         is_open=True,
         text="Of these sources: `Platform`, `User`.",
     ),
     "min_duration": Option(
-        form=Form.SECONDS,
+        form=Forms.SECONDS,
         most=SECONDS_MAX,
         text="Of so many seconds at least. An unknown duration, -1, is longer than any.",
     ),
     "max_duration": Option(
-        form=Form.SECONDS,
+        form=Forms.SECONDS,
         most=SECONDS_MAX,
         text="Of so many seconds at most; never an unknown duration.",
     ),
     "description": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="Whose description is like this, in any case: `*` stands for anything, "
         "`?` for one character, all else for itself.",
     ),
     "min_lead": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         text="With so much time until NotBefore at least.",
     ),
     "max_lead": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         text="With so much time until NotBefore at most; also without a NotBefore.",
     ),
     "min_resources": Option(
-        form=Form.COUNT,
+        form=Forms.COUNT,
         most=RESOURCES_MAX,
         text="That name so many VMs at least.",
     ),
     "max_resources": Option(
-        form=Form.COUNT,
+        form=Forms.COUNT,
         most=RESOURCES_MAX,
         text="That name so many VMs at most.",
     ),
     "mine": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="`true`: events that name this VM. `false`: those that do not; they may "
         "have handlers, and are never approved.",
     ),
     "handlers": Option(
-        form=Form.GROUPS,
+        form=Forms.GROUPS,
         may_be_empty=True,
         text="Which handlers prepare, one after the other; those of an inner list "
         "side by side.",
     ),
     "start": Option(
-        form=Form.START,
+        form=Forms.START,
         text='When preparation begins: `"at once"` or `"NotBefore - 5m"`; or when '
         'handlers do, each by itself: `{ drain = "NotBefore - 5m" }`.',
     ),
     "approve": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=tuple(each.value for each in Approve),
         text="`at once` (without handlers only), `when prepared` or `never`. Default: "
         "`when prepared` with handlers; without, it is needed.",
     ),
     "approver": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=tuple(each.value for each in Approver),
         text="Who of the VMs that the event names: `any`, each for itself; `leader`, the "
         "first in Resources, but with `[peers]` not while another says that it is not "
@@ -245,16 +246,16 @@ RULE: Mapping[str, Option] = {
         "`[peers]`).",
     ),
     "lock": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether it approves only with the lock, where there is `[lock]`. A "
         "Preempt and a Terminate never wait for it.",
     ),
     "gate": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether it approves only while no alert fires, where there is `[gate]`.",
     ),
     "takeover": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         text="How long each of the others waits for the one before it, with `leader` "
         "and `all`.",
@@ -263,31 +264,31 @@ RULE: Mapping[str, Option] = {
 
 _WINDOW: Mapping[str, Option] = {
     "days": Option(
-        form=Form.DAYS,
+        form=Forms.DAYS,
         text="On which days it begins: `mon` to `sun`. Default: on each.",
     ),
-    "begins": Option(form=Form.CLOCK, text='When it begins, such as `"22:00"`.'),
+    "begins": Option(form=Forms.CLOCK, text='When it begins, such as `"22:00"`.'),
     "ends": Option(
-        form=Form.CLOCK,
+        form=Forms.CLOCK,
         text="When it ends; where that is not after `begins`, on the next day.",
     ),
     "zone": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="The time zone, such as `Europe/Berlin`.",
     ),
 }
 
 NOTIFY: Mapping[str, Option] = {
     "kind": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=NOTIFY_KINDS,
         text="`webhook`: a request for each. `file`: a line of JSON for each. The "
         "others are [below](#kinds-of-receivers).",
     ),
-    "url": Option(form=Form.WEB, kinds=("webhook",), text="Where to post."),
-    "path": Option(form=Form.TEXT, kinds=("file",), text="The file, appended to."),
+    "url": Option(form=Forms.WEB, kinds=("webhook",), text="Where to post."),
+    "path": Option(form=Forms.TEXT, kinds=("file",), text="The file, appended to."),
     "on": Option(
-        form=Form.WORDS,
+        form=Forms.WORDS,
         words=_NOTES,
         text="Of what to tell: " + ", ".join(f"`{each}`" for each in _NOTES) + ". "
         "Default: of all.",
@@ -297,7 +298,7 @@ NOTIFY: Mapping[str, Option] = {
     "secret_file": HANDLER["secret_file"],
     "ca_file": HANDLER["ca_file"],
     "timeout": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND // 10,
         most=5 * MINUTE,
         kinds=("webhook",),

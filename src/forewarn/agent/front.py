@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from forewarn import __version__
 from forewarn.agent.failure import USAGE, CommandFailedError
 from forewarn.agent.keys import OPTIONS, with_switches
-from forewarn.agent.options import flag_help, flag_of
+from forewarn.agent.options import flag_help
 from forewarn.agent.order import Order
 from forewarn.agent.values import Settings
 from forewarn.problems import quoted
+from forewarn.settings.forms import flag_of
 
 HELP_COLUMNS = 78
 """Of the help. To ask the terminal would load what compresses files."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from forewarn.agent.options import Form, Option, flag_of
+from forewarn.agent.options import Forms
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventSource
+from forewarn.settings.forms import Option, flag_of
 
 POLL_MIN = SECOND // 10
 POLL_MAX = MINUTE
@@ -43,94 +44,94 @@ _SOURCES = tuple(each.value for each in EventSource)
 
 _WATCH: Mapping[str, Option] = {
     "endpoint": Option(
-        form=Form.ENDPOINT,
+        form=Forms.ENDPOINT,
         text="Who is asked for events. `auto`: `http://169.254.169.254`, and where that "
         "does not answer, what DHCP option 245 of this VM names; or a URL. Its "
         "variable is `FOREWARN_ENDPOINT`.",
     ),
     "dhcp": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether `auto` asks the network's DHCP servers for option 245 where "
         "nobody answers at what is known. Nothing is taken of what they offer.",
     ),
     "poll": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=POLL_MIN,
         most=POLL_MAX,
         text="How often it is asked. A Preempt leaves 30 s in all.",
     ),
     "name": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="This VM's name in Resources. `auto`: `compute.name` of the instance "
         "endpoint, read again now and then. With a name, that endpoint is not needed.",
     ),
     "scale_set_names": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether `name`, or else the name of this computer, is a scale set's "
         "computer name, `x00000i`, which Resources have as `x_18`.",
     ),
     "state": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="The journal's file: what was prepared, approved and is owed, on a disk that "
         "survives a reboot. Its directory is made, if the one above is there.",
     ),
     "listen": Option(
-        form=Form.LISTENER,
+        form=Forms.LISTENER,
         may_be_empty=True,
         text="Where `/metrics`, `/healthz`, `/readyz` and `/status` are. Empty: "
         "nowhere. Choose another port where an exporter of OpenTelemetry for Prometheus "
         "runs: 9464 is its default too.",
     ),
     "dry_run": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Decide and log everything, run no handler and send no approval.",
     ),
     "observe": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Only watch and tell: no handler is run and nothing is approved, whatever "
         "the rules say.",
     ),
     "timeout": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND // 2,
         most=TIMEOUT_MAX,
         text="For one exchange with the endpoint, once it has answered.",
     ),
     "first_timeout": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         most=TIMEOUT_MAX,
         text="For the first answer of all: it may take two minutes (clause 8.1).",
     ),
     "push": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether to wait for changes at an endpoint that offers it, see "
         "[Extensions of the protocol](extensions.md#push-waiting-for-a-change), "
         "in place of asking again and again.",
     ),
     "ca_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="Certificates to trust where the endpoint is https. Empty: the system's.",
     ),
     "margin": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=HOUR,
         text="Preparation ends so long before NotBefore.",
     ),
     "hurry": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=HOUR,
         text="How long preparation may take for an event that may begin at any moment, "
         "since it has started or its NotBefore has passed, and for a Preempt without one.",
     ),
     "stop_grace": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=10 * MINUTE,
         text="At most, between asking a handler to stop and killing it.",
     ),
     "forget_after": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=MINUTE,
         text="How long an event that is over is remembered: it is known again if it "
         "comes back. The history keeps it longer.",
@@ -139,25 +140,25 @@ _WATCH: Mapping[str, Option] = {
 
 _GONE_AFTER: Mapping[str, Option] = {
     "gone_after.scheduled": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=HOUR,
         text="For an event that has not started. The second answer without it is the "
         "earliest to be believed, here and below.",
     ),
     "gone_after.started": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=HOUR,
         text="For an event that has started, or may have: it was approved, or NotBefore "
         "has passed. A recovery in the middle of the impact does harm.",
     ),
     "gone_after.empty": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=HOUR,
         text="Where the answers are empty bodies, at least so long. Shorten it where the "
         "endpoint always answers so when there are no events.",
     ),
     "gone_after.reset": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=HOUR,
         text="Where DocumentIncarnation is not higher than in the last document with the "
         "event, at least so long: the metadata server was restarted, and may take five "
@@ -167,12 +168,12 @@ _GONE_AFTER: Mapping[str, Option] = {
 
 _LOG: Mapping[str, Option] = {
     "log.format": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=("auto", "text", "json"),
         text="`text` or `json`. `auto`: text on a terminal, JSON otherwise.",
     ),
     "log.level": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=("debug", "info", "warning", "error"),
         text="The least that is told: `debug`, `info`, `warning` or `error`.",
     ),
@@ -180,10 +181,10 @@ _LOG: Mapping[str, Option] = {
 
 _HISTORY: Mapping[str, Option] = {
     "history.keep": Option(
-        form=Form.DURATION, least=HOUR, text="How long a line is kept."
+        form=Forms.DURATION, least=HOUR, text="How long a line is kept."
     ),
     "history.rows": Option(
-        form=Form.COUNT,
+        form=Forms.COUNT,
         least=100,
         most=ROWS_MAX,
         text="How many lines are kept at most; the oldest go first.",
@@ -192,31 +193,31 @@ _HISTORY: Mapping[str, Option] = {
 
 _PEERS: Mapping[str, Option] = {
     "peers.listen": Option(
-        form=Form.LISTENER,
+        form=Forms.LISTENER,
         may_be_empty=True,
         text="Where the agents of other VMs may ask this one how it stands with an "
         "event. Empty: nowhere.",
     ),
     "peers.token_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="A file with the token that all these agents share, on its first line. "
         "Needed with `listen` and with `url`.",
     ),
     "peers.url": Option(
-        form=Form.PEERS,
+        form=Forms.PEERS,
         may_be_empty=True,
         text="Where the others are: a URL with `{name}` in the place of a VM's name, "
         'or a table, `url = { web_1 = "http://192.0.2.5:9465" }`.',
     ),
     "peers.timeout": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND // 10,
         most=MINUTE,
         text="For one question to another agent.",
     ),
     "peers.ca_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="Certificates to trust where the others are https. Empty: the system's.",
     ),
@@ -224,18 +225,18 @@ _PEERS: Mapping[str, Option] = {
 
 _STANDBY: Mapping[str, Option] = {
     "standby.names": Option(
-        form=Form.NAMES,
+        form=Forms.NAMES,
         may_be_empty=True,
         text="VMs for whose events this agent approves when their own agent stays "
         "silent; of an event that names several, all must be here. Empty: for none.",
     ),
     "standby.after": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         text="How long their agent may stay silent.",
     ),
     "standby.source": Option(
-        form=Form.WORDS,
+        form=Forms.WORDS,
         words=_SOURCES,
         text="Events of which source: `User`, `Platform` or both.",
     ),
@@ -243,7 +244,7 @@ _STANDBY: Mapping[str, Option] = {
 
 _LOCK: Mapping[str, Option] = {
     "lock.kind": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=LOCK_KINDS,
         text="What keeps the lock "
         "([Approve at most N VMs at once](../how-to/agent/lock.md)): `fleetlock`, a "
@@ -251,93 +252,93 @@ _LOCK: Mapping[str, Option] = {
         "`directory`, a directory that the VMs share. Empty: there is no lock.",
     ),
     "lock.url": Option(
-        form=Form.WEB,
+        form=Forms.WEB,
         may_be_empty=True,
         text="The server of `fleetlock`, for which it is needed; or the agent of "
         "`consul`, else `http://127.0.0.1:8500`.",
     ),
     "lock.path": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="The directory of `directory`, for which it is needed. It must have a file "
         "`forewarn-locks`, which shows that the share is mounted; make both once, by hand.",
     ),
     "lock.namespace": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="The namespace of the Lease. Empty: that of the pod that the agent runs "
         "in, else `default`.",
     ),
     "lock.kubeconfig": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="A file with the cluster and a token or certificate. Empty: the service "
         "account of the pod that the agent runs in.",
     ),
     "lock.group": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="Which lock it is: VMs of the same group share one.",
     ),
     "lock.id": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="What this VM is called in the lock; no other VM of the group may have "
         "the same ID. `auto`: its name in Resources.",
     ),
     "lock.holders": Option(
-        form=Form.COUNT,
+        form=Forms.COUNT,
         least=1,
         most=HOLDERS_MAX,
         text="How many VMs may hold it at once; the same for all VMs of a group. A "
         "FleetLock server has a number of its own.",
     ),
     "lock.ttl": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=MINUTE,
         most=7 * DAY,
         text="After so long without its agent a VM no longer holds it: longer than "
         "any impact. FleetLock has no expiry.",
     ),
     "lock.pause": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=DAY,
         text="How long it is still held after the recovery, before another VM may "
         "have it.",
     ),
     "lock.margin": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=DAY,
         text="It is waited for until so long before NotBefore.",
     ),
     "lock.at_deadline": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=("approve", "withhold"),
         text="What happens then: `approve` approves without the lock; `withhold` "
         "leaves the event to NotBefore.",
     ),
     "lock.timeout": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         most=30 * MINUTE,
         text="For one request to what keeps the lock.",
     ),
     "lock.token_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="A file with the ACL token of `consul`, or with a bearer token for "
         "`fleetlock`, on its first line.",
     ),
     "lock.ca_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="Certificates to trust where `url` is https. Empty: the system's.",
     ),
     "lock.cert_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="A certificate to show where `url` is https. Empty: none.",
     ),
     "lock.key_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="The certificate's key. Empty: it is in the same file.",
     ),
@@ -345,7 +346,7 @@ _LOCK: Mapping[str, Option] = {
 
 _GATE: Mapping[str, Option] = {
     "gate.prometheus": Option(
-        form=Form.WEB,
+        form=Forms.WEB,
         may_be_empty=True,
         text="The Prometheus whose alerts hold approvals back "
         "([Hold approvals while alerts fire](../how-to/agent/alert-gate.md)): its base URL, such as "
@@ -353,69 +354,69 @@ _GATE: Mapping[str, Option] = {
         "`alertmanager` has it, or there is no gate.",
     ),
     "gate.alertmanager": Option(
-        form=Form.WEB,
+        form=Forms.WEB,
         may_be_empty=True,
         text="The Alertmanager, in the place of `prometheus`: `http://alerts:9093`. "
         "Alerts that are silenced or inhibited there do not count.",
     ),
     "gate.only": Option(
-        form=Form.NAMES,
+        form=Forms.NAMES,
         text="Alerts that count: names such as `DiskFull` or `Node*`, or labels such as "
         "`severity=page`; several in one text, with spaces between them, must all hold. "
         "Default: all count.",
     ),
     "gate.ignore": Option(
-        form=Form.NAMES,
+        form=Forms.NAMES,
         may_be_empty=True,
         text="Alerts that do not count, written in the same way. What is written takes "
         "the place of the default.",
     ),
     "gate.pending": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether alerts count that are pending, and do not fire yet. For "
         "`prometheus` only.",
     ),
     "gate.unknown": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=("hold", "go"),
         text="What happens while the server gives no usable answer: `hold` holds "
         "approvals back; `go` approves after three questions in a row without one.",
     ),
     "gate.every": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         most=HOUR,
         text="How often it is asked again while an approval is held back.",
     ),
     "gate.clear_for": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         most=DAY,
         text="How long no alert must have fired after one did, or after the server gave "
         "no usable answer. If none fires at the first answer, nothing is waited for.",
     ),
     "gate.timeout": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND // 2,
         most=5 * MINUTE,
         text="For one question to the server.",
     ),
     "gate.token_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="A file with a bearer token for it, on its first line.",
     ),
     "gate.ca_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="Certificates to trust where its URL is https. Empty: the system's.",
     ),
     "gate.cert_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="A certificate to show where its URL is https. Empty: none.",
     ),
     "gate.key_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="The certificate's key. Empty: it is in the same file.",
     ),
@@ -443,7 +444,7 @@ def with_switches(words: Sequence[str]) -> list[str]:
     `--dry-run status` means what `--dry-run true status` does.
     """
     switches = {
-        flag_of(name) for name, option in OPTIONS.items() if option.form is Form.SWITCH
+        flag_of(name) for name, option in OPTIONS.items() if option.form is Forms.SWITCH
     }
     return [
         f"{word}=true" if word in switches and after.lower() not in _ANSWERS else word

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 
-from forewarn.agent import options
 from forewarn.agent.entries import ARRAYS, ENTRIES, NEEDED
 from forewarn.agent.integrations import catalog
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 from forewarn.agent.keys import OPTIONS, TABLES
-from forewarn.agent.options import Form, Option
 from forewarn.agent.settings import value_of
 from forewarn.agent.values import HandlerSettings, NotifySettings, Settings
-from forewarn.instants import format_duration
+from forewarn.settings.forms import Option, bounds_of, shown
 
 _RULE_DEFAULTS = {"mine": "true", "start": "at once", "approver": "any"}
 _DEFAULTS: Mapping[str, Mapping[str, str]] = {
@@ -62,7 +60,7 @@ def _lines() -> Iterator[str]:
         yield "|---|---|---|"
         for name in names:
             option = OPTIONS[name]
-            default = options.shown(option, value_of(Settings(), name))
+            default = shown(option, value_of(Settings(), name))
             yield _row(name, _default(default), option)
     for array, meaning in ARRAYS.items():
         yield ""
@@ -97,11 +95,11 @@ def _kinds(
             yield "|---|---|"
         for key, option in kind.keys.items():
             needed = "Needed. " if key in kind.needed else ""
-            yield f"| `{key}` | {needed}{option.text}{_bounds(option)} |"
+            yield f"| `{key}` | {needed}{option.text}{bounds_of(option)} |"
 
 
 def _row(name: str, default: str, option: Option) -> str:
-    text = option.text + _bounds(option)
+    text = option.text + bounds_of(option)
     if option.kinds:
         text = f"({', '.join(option.kinds)}) {text}"
     return f"| `{name}` | {default} | {text} |"
@@ -119,23 +117,9 @@ def _entry_default(array: str, key: str, option: Option) -> str:
     kinds = {"handler": HandlerSettings, "notify": NotifySettings}
     for each in fields(kinds[array]) if array in kinds else ():
         if each.name == key and each.default is not MISSING and each.default != "":
-            text = options.shown(option, each.default)
+            text = shown(option, each.default)
             return f"`{text}`" if text else "absent"
     return "absent"
-
-
-def _bounds(option: Option) -> str:
-    if option.form is Form.DURATION:
-        least, most = int(option.least), option.most
-        parts = [f"at least `{format_duration(least)}`"] if least else []
-        if most < float("inf"):
-            parts.append(f"at most `{format_duration(int(most))}`")
-    elif option.form is Form.COUNT:
-        parts = [f"{option.least:.0f} to {option.most:.0f}"]
-    else:
-        return ""
-    told = ", ".join(parts)
-    return f" {told[0].upper()}{told[1:]}." if told else ""
 
 
 def _lower(text: str) -> str:

@@ -29,6 +29,9 @@ STARTERS = frozenset(
         "forewarn.agent.order",
         "forewarn.agent.settings",
         "forewarn.problems",
+        "forewarn.settings",
+        "forewarn.settings.forms",
+        "forewarn.settings.reading",
     }
 )
 """Modules that are done when the settings are read, with what is in them."""

@@ -7,10 +7,11 @@ from pathlib import Path
 from forewarn.agent import commands
 from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.keys import OPTIONS
-from forewarn.agent.options import flag_help, flag_of
+from forewarn.agent.options import flag_help
 from forewarn.agent.order import Order
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call, Option
+from forewarn.settings.forms import flag_of
 
 
 def options() -> tuple[Option, ...]:

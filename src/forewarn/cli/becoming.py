@@ -50,7 +50,7 @@ def _is_known(flag: str) -> bool:
         return True
     # Not above: few give other flags.
     from forewarn.agent.keys import OPTIONS  # noqa: PLC0415
-    from forewarn.agent.options import flag_of  # noqa: PLC0415
+    from forewarn.settings.forms import flag_of  # noqa: PLC0415
 
     return flag in map(flag_of, OPTIONS)
 

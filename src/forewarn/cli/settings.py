@@ -10,28 +10,11 @@ from forewarn.cli.words import Call, Option
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.options import OPTIONS, environment_name
 from forewarn.service.settings import Settings, SettingsError, describe, load_settings
+from forewarn.settings.forms import flag_of
 from forewarn.texts import printable
 
 USUAL_FILE = Path("forewarn.toml")
 """What is read where no file is named, if it is there."""
-
-_METAVARS = {
-    "a text": "TEXT",
-    "HOST:PORT": "HOST:PORT",
-    "the URL of a store": "URL",
-    "a number": "NUMBER",
-    "a whole number": "NUMBER",
-    "a duration": "DURATION",
-    "an event type": "TYPE",
-    "a driver": "KIND",
-    "a word": "WORD",
-    "true or false": "true|false",
-}
-
-
-def flag_of(name: str) -> str:
-    """Return the flag of a setting: `--timing-speed` of `timing.speed`."""
-    return "--" + name.replace(".", "-").replace("_", "-")
 
 
 def options() -> tuple[Option, ...]:
@@ -39,7 +22,7 @@ def options() -> tuple[Option, ...]:
     return tuple(
         Option(
             name=flag_of(name),
-            metavar=_METAVARS.get(option.form.value, "VALUE"),
+            metavar=option.form.metavar,
             may_be_empty=True,
             help=f"Setting {name}; or {environment_name(name)}.",
         )

@@ -16,11 +16,9 @@ from forewarn.instants import MINUTE, SECOND
 from forewarn.problems import quoted
 from forewarn.protocol.events import EventType
 from forewarn.service import values
-from forewarn.service.options import Form, Option
+from forewarn.service.options import Forms
+from forewarn.settings.forms import Option
 from forewarn.store.outbox import EventChange
-
-ENTRIES_MAX = 100
-"""Of one array: receivers are a few for each tenant, and each has a connection."""
 
 WEBHOOK_TIMEOUT_MAX = 5 * MINUTE
 """A receiver that thinks for longer should answer first and think then."""
@@ -30,27 +28,27 @@ ARRAYS: Mapping[str, type[values.WebhookSettings]] = {
 }
 """The arrays of forewarn.toml, and what their tables are."""
 
-_SPECIAL: Mapping[str, Option] = {
-    "webhook.name": Option(form=Form.NAME),
-    "webhook.url": Option(form=Form.WEB),
-    "webhook.secret_file": Option(form=Form.TEXT),
-    "webhook.tenant": Option(form=Form.TEXT, may_be_empty=True),
-    "webhook.types": Option(form=Form.WORDS, words=tuple(t.value for t in EventType)),
-    "webhook.statuses": Option(
-        form=Form.WORDS, words=tuple(change.value for change in EventChange)
+_WEBHOOK: Mapping[str, Option] = {
+    "name": Option(form=Forms.NAME),
+    "url": Option(form=Forms.WEB),
+    "secret_file": Option(form=Forms.LINE),
+    "tenant": Option(form=Forms.LINE, may_be_empty=True),
+    "types": Option(
+        form=Forms.WORDS, may_be_empty=True, words=tuple(t.value for t in EventType)
     ),
-    "webhook.timeout": Option(least=SECOND, most=WEBHOOK_TIMEOUT_MAX),
-    "webhook.insecure": Option(form=Form.SWITCH),
-    "webhook.ca_file": Option(form=Form.TEXT, may_be_empty=True),
-    "webhook.proxy": Option(form=Form.WEB, may_be_empty=True),
+    "statuses": Option(
+        form=Forms.WORDS,
+        may_be_empty=True,
+        words=tuple(change.value for change in EventChange),
+    ),
+    "timeout": Option(form=Forms.DURATION, least=SECOND, most=WEBHOOK_TIMEOUT_MAX),
+    "insecure": Option(form=Forms.SWITCH),
+    "ca_file": Option(form=Forms.LINE, may_be_empty=True),
+    "proxy": Option(form=Forms.WEB, may_be_empty=True),
 }
 
-OPTIONS: Mapping[str, Option] = {
-    f"{array}.{each.name}": _SPECIAL[f"{array}.{each.name}"]
-    for array, entry in ARRAYS.items()
-    for each in fields(entry)
-}
-"""Every key of every array by the array's name and its own."""
+OPTIONS: Mapping[str, Mapping[str, Option]] = {"webhook": _WEBHOOK}
+"""The keys of each array, in the order of the file."""
 
 NEEDED: Mapping[str, tuple[str, ...]] = {
     array: tuple(each.name for each in fields(entry) if each.default is MISSING)
@@ -71,8 +69,6 @@ def wrong(array: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str,
 
     `found` has the sound keys of each table.
     """
-    if len(found) > ENTRIES_MAX:
-        yield f"{array}.{ENTRIES_MAX + 1}", f"there may be {ENTRIES_MAX} at most"
     names: set[str] = set()
     for number, entry in enumerate(found, start=1):
         name, url = entry.get("name"), entry.get("url")

@@ -20,6 +20,8 @@ from forewarn.service.settings import (
     value_of,
 )
 from forewarn.service.values import WebhookSettings
+from forewarn.settings.forms import from_text
+from forewarn.settings.forms import shown as shown_as
 from forewarn.store.outbox import EventChange
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -101,9 +103,9 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ("metadata = 2\n", ":1: metadata: must be a table: [metadata]"),
         (
             "[timing]\nspeed = 0\n",
-            ":2: timing.speed: must be 0.001 to 1e+06, not 0",
+            ":2: timing.speed: must be 0.001 to 1000000, not 0",
         ),
-        ("[timing]\nspeed = nan\n", ":2: timing.speed: must be 0.001 to 1e+06"),
+        ("[timing]\nspeed = nan\n", ":2: timing.speed: must be 0.001 to 1000000"),
         ('[timing]\nspeed = "2"\n', ":2: timing.speed: must be a number"),
         ("[timing]\nspeed = true\n", ":2: timing.speed: must be a number"),
         (
@@ -202,7 +204,7 @@ def test_all_mistakes_are_told_together(file: Path) -> None:
             flags={"store.url": "", "timing.spede": "1"},
         )
     assert len(caught.value.problems) == 5
-    assert "environment FOREWARN_DRIVER_ATTEMPTS: 'many'" in caught.value.message
+    assert 'environment FOREWARN_DRIVER_ATTEMPTS: "many"' in caught.value.message
     assert (
         'flag timing.spede: there is no such setting (did you mean "timing.speed"'
         in (caught.value.message)
@@ -335,16 +337,19 @@ def test_what_is_shown_can_be_read_again() -> None:
 
 def test_the_page_tells_of_each_setting_and_of_no_other() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", PAGE.read_text(), re.MULTILINE)
-    assert [name for name, _ in rows] == [*options.OPTIONS, *entries.OPTIONS]
+    assert [name for name, _ in rows] == [
+        *options.OPTIONS,
+        *(f"webhook.{key}" for key in entries.OPTIONS["webhook"]),
+    ]
     entry = WebhookSettings(name="", url="", secret_file="")
     needed = {f"webhook.{key}" for key in entries.NEEDED["webhook"]}
     for name, told in rows[len(options.OPTIONS) :]:
         assert (told == "required") is (name in needed), name
-        shown = options.shown(entries.OPTIONS[name], getattr(entry, name[8:]))
+        shown = shown_as(entries.OPTIONS["webhook"][name[8:]], getattr(entry, name[8:]))
         assert told.strip("`").replace("empty", "") in {shown, "required"}, name
     for name, told in rows[: len(options.OPTIONS)]:
         text = told.strip("`").replace("empty", "")
-        found = options.from_text(options.OPTIONS[name], text)
+        found = from_text(options.OPTIONS[name], text)
         assert found == value_of(Settings(), name), name
 
 

@@ -35,7 +35,7 @@ from forewarn.agent.integrations.hashicorp import (
 )
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
 from forewarn.agent.integrations.waiting import over
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import HandlerSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.instants import (
@@ -46,6 +46,7 @@ from forewarn.instants import (
     format_instant,
     parse_instant,
 )
+from forewarn.settings.forms import Option
 
 URL = "http://127.0.0.1:8500"
 """Where Consul's agent listens unless somebody says otherwise."""
@@ -237,12 +238,12 @@ KIND = HandlerKind(
     keys={
         **connection_keys("Consul", URL),
         "services": Option(
-            form=Form.NAMES,
+            form=Forms.NAMES,
             text="The ids of services that are put into maintenance, in the place of "
             "the whole node. Default: the node.",
         ),
         "wait": Option(
-            form=Form.DURATION,
+            form=Forms.DURATION,
             most=WAIT_MOST,
             text="How long it waits then for clients that still remember the address. "
             "Default: `0s`.",

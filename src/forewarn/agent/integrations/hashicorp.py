@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.api import Api
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import HandlerSettings
+from forewarn.settings.forms import Option
 
 CHECK_SECONDS = 5.0
 """For all that `check` asks: a person waits."""
@@ -41,27 +42,27 @@ def connection_keys(name: str, url: str) -> Mapping[str, Option]:
     """Return the keys that say how to ask the agent of that name."""
     return {
         "url": Option(
-            form=Form.WEB,
+            form=Forms.WEB,
             text=f"Where {name}'s agent on this machine is. Default: `{url}`.",
         ),
         "token_file": Option(
-            form=Form.TEXT,
+            form=Forms.TEXT,
             may_be_empty=True,
             text="A file with the ACL token on its first line. Default: none is sent.",
         ),
         "ca_file": Option(
-            form=Form.TEXT,
+            form=Forms.TEXT,
             may_be_empty=True,
             text="Certificates to trust where the agent is https. Default: the "
             "system's.",
         ),
         "cert_file": Option(
-            form=Form.TEXT,
+            form=Forms.TEXT,
             may_be_empty=True,
             text="A certificate to show to the agent, where it wants one. Default: none.",
         ),
         "key_file": Option(
-            form=Form.TEXT,
+            form=Forms.TEXT,
             may_be_empty=True,
             text="The certificate's key. Default: it is in the same file.",
         ),

@@ -19,7 +19,7 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 if TYPE_CHECKING:
     # Whoever uses no integration lets go of it once the settings are read.
-    from forewarn.agent.options import Option
+    from forewarn.settings.forms import Option
 
 Entry = Mapping[str, Any]
 """The sound keys of one table of the settings: its own and those of all kinds."""

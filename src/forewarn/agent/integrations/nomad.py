@@ -36,11 +36,12 @@ from forewarn.agent.integrations.hashicorp import (
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.waiting import over
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import HandlerSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Option
 
 URL = "http://127.0.0.1:4646"
 """Where Nomad's agent listens unless somebody says otherwise."""
@@ -347,20 +348,20 @@ KIND = HandlerKind(
     keys={
         **connection_keys("Nomad", URL),
         "force": Option(
-            form=Form.SWITCH,
+            form=Forms.SWITCH,
             text="Whether Nomad stops what still runs shortly before the handler's "
             "deadline, as `nomad node drain -deadline` does. `false`: it waits for "
             "batch jobs to end, and fails if they do not. Default: `true`.",
         ),
         "force_before": Option(
-            form=Form.DURATION,
+            form=Forms.DURATION,
             least=SECOND,
             most=HOUR,
             text="How long before that deadline: longer than `kill_timeout` of any "
             "task, and five seconds. Default: `20s`.",
         ),
         "system_jobs": Option(
-            form=Form.SWITCH,
+            form=Forms.SWITCH,
             text="Whether system jobs are stopped too, the last of all. Default: "
             "`false`, they stay.",
         ),

@@ -20,16 +20,17 @@ from forewarn.agent.handlers.posting import (
     Template,
     unreached,
 )
-from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.secret import secret_faults, secret_in
 from forewarn.agent.values import NotifySettings
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
+from forewarn.settings.forms import Option
 
 URL_FILE = Option(
-    form=Form.TEXT,
+    form=Forms.TEXT,
     text="A file with the webhook's URL on its first line. Whoever knows the URL can "
     "post, so it stands in no settings.",
 )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
-from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.letter import letter
 from forewarn.agent.sinks.line import Line
@@ -24,6 +24,7 @@ from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.problems import quoted
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Option
 
 logger = logging.getLogger("forewarn.agent.notify")
 
@@ -48,20 +49,20 @@ _ADDRESS = re.compile(
 
 KEYS: Mapping[str, Option] = {
     "server": Option(
-        form=Form.LISTENER,
+        form=Forms.LISTENER,
         text="The mail server, such as `smtp.example.com:587`.",
     ),
     "tls": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=(STARTTLS, IMPLICIT, NONE),
         text="`starttls`: after the greeting, or nothing is sent. `implicit`: from the "
         "first byte on, as at port 465. `none`: in the clear. Default: `starttls`.",
     ),
-    "from": Option(form=Form.TEXT, text="The sender's address."),
-    "to": Option(form=Form.NAMES, text="The addresses that get each letter."),
-    "user": Option(form=Form.TEXT, text="Who logs in. Default: nobody does."),
+    "from": Option(form=Forms.TEXT, text="The sender's address."),
+    "to": Option(form=Forms.NAMES, text="The addresses that get each letter."),
+    "user": Option(form=Forms.TEXT, text="Who logs in. Default: nobody does."),
     "password_file": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="A file with the password on its first line. It is sent through TLS only.",
     ),
     "ca_file": CA_FILE,

@@ -16,7 +16,7 @@ from forewarn.agent import forms, secrets
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
-from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.secret import secret_faults, secret_in
@@ -26,6 +26,7 @@ from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros, format_instant
 from forewarn.problems import quoted
+from forewarn.settings.forms import Option
 
 DOMAIN = "servicebus.windows.net"
 API_VERSION = "2014-01"
@@ -46,19 +47,19 @@ _SETTINGS_AT_FAULT = frozenset({_UNAUTHORISED, 403, 404, 410})
 
 KEYS: Mapping[str, Option] = {
     "namespace": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text=f"The namespace, such as `contoso` for `contoso.{DOMAIN}`, or the whole host.",
     ),
-    "hub": Option(form=Form.TEXT, text="The event hub."),
+    "hub": Option(form=Forms.TEXT, text="The event hub."),
     "key_name": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="The name of the shared access policy, which needs the claim Send alone.",
     ),
     "key_file": Option(
-        form=Form.TEXT, text="A file with the policy's key on its first line."
+        form=Forms.TEXT, text="A file with the policy's key on its first line."
     ),
     "shape": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=(WHOLE, SAMPLE),
         text="`whole`: the JSON of all notifications. `sample`: the event with "
         "`Hostname`, `Time`, `Msg` and `LogType`, as Azure's sample for central logging "

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.integrations.kind import SinkKind
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.wording import (
@@ -28,6 +28,7 @@ from forewarn.agent.sinks.wording import (
 from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Option
 
 COMMAND = "eventcreate"
 SOURCE = "forewarn-agent"
@@ -62,15 +63,15 @@ _TYPES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING"}
 
 KEYS: Mapping[str, Option] = {
     "log": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=("application", "system"),
         text=f"Which log: `application` or `system`. Default: `{LOG}`.",
     ),
     "source": Option(
-        form=Form.NAME, text=f"The source of the entries. Default: `{SOURCE}`."
+        form=Forms.NAME, text=f"The source of the entries. Default: `{SOURCE}`."
     ),
     "command": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text=f"The program, by its path or on the agent's PATH. Default: `{COMMAND}`.",
     ),
     "timeout": timeout_key(),

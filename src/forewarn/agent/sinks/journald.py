@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.integrations.kind import SinkKind
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.local import reach_locally, send_locally
 from forewarn.agent.sinks.port import SinkError, Told
@@ -18,6 +18,7 @@ from forewarn.agent.sinks.wording import cut_bytes, sentence, severity, title
 from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Option
 
 SOCKET = "/run/systemd/journal/socket"
 IDENTIFIER = "forewarn-agent"
@@ -47,10 +48,10 @@ MESSAGE_IDS: Mapping[NoteKind, str] = {
 
 KEYS: Mapping[str, Option] = {
     "socket": Option(
-        form=Form.TEXT, text=f"Where journald listens. Default: `{SOCKET}`."
+        form=Forms.TEXT, text=f"Where journald listens. Default: `{SOCKET}`."
     ),
     "identifier": Option(
-        form=Form.NAME,
+        form=Forms.NAME,
         text=f"What `journalctl -t` knows it by. Default: `{IDENTIFIER}`.",
     ),
     "timeout": timeout_key(),

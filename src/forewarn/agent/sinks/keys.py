@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import NotifySettings
 from forewarn.instants import MINUTE, SECOND, Micros, format_duration
+from forewarn.settings.forms import Option
 
 TIMEOUT: Micros = 10 * SECOND
 """For one notification: who takes no longer is never noticed, who takes longer is ill."""
@@ -21,7 +22,7 @@ CHECK_SECONDS = 5.0
 def timeout_key(usual: Micros = TIMEOUT) -> Option:
     """Return the key `timeout`."""
     return Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND // 10,
         most=TIMEOUT_MOST,
         text="For one notification, from finding the host to the last answer. Default: "

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
-from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.line import Line
 from forewarn.agent.sinks.local import reach_locally, send_locally
@@ -24,6 +24,7 @@ from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
 from forewarn.instants import format_instant
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Option
 
 LOCAL_SOCKET = "/dev/log"
 SD_ID = "forewarn@32473"
@@ -66,17 +67,17 @@ _WATCHES = "/run/systemd/journal/"
 
 KEYS: Mapping[str, Option] = {
     "address": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="The daemon: the path of its socket, `udp://host:514`, `tcp://host:601` or "
         f"`tls://host:6514`. Default: `{LOCAL_SOCKET}`.",
     ),
     "facility": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=FACILITIES,
         text=f"The facility, such as `local3`. Default: `{FACILITY}`.",
     ),
     "sd_id": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="The name of the structured data, with an enterprise number of yours. "
         f"Default: `{SD_ID}`, the number for examples.",
     ),

@@ -14,7 +14,8 @@ from forewarn import toml
 from forewarn.inputs import read_file
 from forewarn.problems import Problem, did_you_mean, not_toml, unreadable
 from forewarn.service import options
-from forewarn.service.options import OPTIONS, Option
+from forewarn.service.options import OPTIONS
+from forewarn.settings.forms import Option, from_toml, shown
 from forewarn.sim.scenario import clients, fleets, values
 from forewarn.sim.scenario.model import Alias, Client, Fleet, Scenario, Step
 from forewarn.sim.scenario.problems import ScenarioError, Spots
@@ -145,7 +146,7 @@ class _Reader:
                 continue
             option = OPTIONS[name]
             try:
-                found[name] = _as_flag(option, options.from_toml(option, value))
+                found[name] = _as_flag(option, from_toml(option, value))
             except ValueError as error:
                 self._blame_inner("settings", key, str(error))
         return found
@@ -241,4 +242,4 @@ def _aliases(value: object) -> tuple[Alias, ...]:
 
 def _as_flag(option: Option, value: object) -> str:
     """Return a setting's value as a flag writes it."""
-    return options.shown(option, value)
+    return shown(option, value)

@@ -424,8 +424,8 @@ def test_a_run_that_the_agent_did_not_survive_is_lost(
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ('servers = ["app/web"]', "socket is missing"),
-        ('socket = "/s"', "servers is missing"),
+        ('servers = ["app/web"]', "handler.socket: is missing"),
+        ('socket = "/s"', "handler.servers: is missing"),
         ('socket = "s"\nservers = "app/web"', "neither a path such as"),
         ('socket = []\nservers = "app/web"', "must not be empty"),
         ('socket = "/s"\nservers = "web"', "'web' is no BACKEND/SERVER"),

@@ -21,9 +21,10 @@ from forewarn.agent.integrations.haproxy.worker import (
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.naming import host_name
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import DAY, SECOND
+from forewarn.settings.forms import Option
 
 SESSIONS_BOUND = 1_000_000
 """Of what the settings may say: more than a proxy has."""
@@ -68,36 +69,36 @@ KIND = HandlerKind(
     make=_make,
     keys={
         "socket": Option(
-            form=Form.NAMES,
+            form=Forms.NAMES,
             text="Where HAProxy's runtime API is: the path of a `stats socket` or of "
             "the master's socket, or HOST:PORT; several for several proxies.",
         ),
         "servers": Option(
-            form=Form.NAMES,
+            form=Forms.NAMES,
             text="What is drained: `backend/server`. `{vm}` is this VM's name, `{host}` "
             "this computer's without its domain, `*` stands for anything and `?` for "
             "one character. Each must be at one of the proxies at least.",
         ),
         "sessions_max": Option(
-            form=Form.COUNT,
+            form=Forms.COUNT,
             most=SESSIONS_BOUND,
             text="How many sessions may be left, of all servers together. Default: 0.",
         ),
         "wait": Option(
-            form=Form.DURATION,
+            form=Forms.DURATION,
             least=SECOND,
             most=DAY,
             text="How long to wait for sessions at most. Default: nine tenths of the "
             "time that there is, and never longer.",
         ),
         "sessions_left": Option(
-            form=Form.WORD,
+            form=Forms.WORD,
             words=(FAIL, LEAVE, SHUTDOWN),
             text="What to do about sessions that are left then: `fail`; `leave`, which "
             "is content; `shutdown`, which breaks them off. Default: `fail`.",
         ),
         "maint": Option(
-            form=Form.SWITCH,
+            form=Forms.SWITCH,
             text="Whether servers are put into maintenance once they are drained, so "
             "that their health checks end. Default: `false`.",
         ),

@@ -22,9 +22,10 @@ from forewarn.agent.integrations.kubernetes.drain import Plan
 from forewarn.agent.integrations.kubernetes.node import EXCLUDED, parse_taint
 from forewarn.agent.integrations.kubernetes.pods import CARES, Care
 from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker, Terms
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
+from forewarn.settings.forms import Option
 
 TAINT = "forewarn/maintenance:NoSchedule"
 CONDITION = "ForewarnMaintenance"
@@ -40,89 +41,89 @@ GRACE_MAX: Micros = 24 * HOUR
 
 _KEYS: Mapping[str, Option] = {
     "node": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="The node's name. Default: the variable `NODE_NAME`, or else the name of "
         "this computer.",
     ),
     "kubeconfig": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="A file with the cluster and a token or certificate. Default: the service "
         "account of the pod that the agent runs in.",
     ),
     "taint": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text=f"The taint that is set, `key:Effect` or `key=value:Effect`; without a "
         f"value, it is the event's type. Empty: none. Default: `{TAINT}`.",
     ),
     "cordon": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether the node is made unschedulable. Default: `true`.",
     ),
     "drain": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether its pods are evicted, and waited for. Default: `true`.",
     ),
     "exclude": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text=f"Whether the node gets the label `{EXCLUDED}`, so that load balancers of "
         "the cloud send nothing to it. Default: as `drain`.",
     ),
     "exclude_wait": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         most=EXCLUSION_WAIT_MAX,
         text="So long after that label before pods are evicted, at most a fifth of the "
         "time: load balancers take it in slowly. Default: no wait.",
     ),
     "condition": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         may_be_empty=True,
         text="The type of the node's condition that is set. Empty: none. Default: "
         f"`{CONDITION}`.",
     ),
     "aks_conditions": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text=f"Whether it also sets `{ANY_EVENT}`, and for a Preempt `{PREEMPTION}`, as "
         "the node-problem-detector of AKS does, with NotBefore in the message, for "
         "Karpenter and others that read them. Not where that program runs. Default: "
         "`false`.",
     ),
     "events": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether Events about the node are emitted. Default: `true`.",
     ),
     "empty_dir": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=CARES,
         text="Pods with an emptyDir, whose data would go: `evict`; `leave` them; "
         "`refuse`: leave them and fail. Default: `refuse`.",
     ),
     "bare_pods": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=CARES,
         text="Pods without a controller, which nobody would make anew: `evict`, "
         "`leave`, `refuse`, as with `empty_dir`. Default: `refuse`.",
     ),
     "selector": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="Only pods with these labels are looked at, such as `tier!=batch`. "
         "Default: all.",
     ),
     "grace": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         most=GRACE_MAX,
         text="At most, for each pod to end. Default: what it asks for. Never more "
         "than is left.",
     ),
     "force": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether pods that are still there near the deadline are deleted, "
         "whatever their budgets say. Default: `false`.",
     ),
     "force_lead": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         most=HOUR,
         text="So long before the deadline, and not before half of the time is over. "

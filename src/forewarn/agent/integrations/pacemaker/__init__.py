@@ -41,10 +41,11 @@ from forewarn.agent.integrations.pacemaker.status import (
     trouble,
 )
 from forewarn.agent.integrations.waiting import Aim
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Option
 
 STANDBY, HEALTH = "standby", "health"
 """Modes; the first is also the name of Pacemaker's own attribute."""
@@ -333,37 +334,37 @@ def _faults(entry: Entry) -> Faults:
 
 _KEYS: Mapping[str, Any] = {
     "node": Option(
-        form=Form.NAME,
+        form=Forms.NAME,
         text="This node's name in the cluster. Default: as `crm_node --name` says.",
     ),
     "mode": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=(STANDBY, HEALTH),
         text="How resources are sent away. `standby`: the node is put into standby. "
         "`health`: an attribute says that it is ill, which needs the cluster's "
         "`node-health-strategy`. Default: `standby`.",
     ),
     "lifetime": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=(FOREVER, REBOOT),
         text="How long that lasts if nobody takes it back. `forever`: until recovery. "
         "`reboot`: until Pacemaker is started again on this node, so that resources "
         "may come back before the event is over. Default: `forever`.",
     ),
     "alone": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=(REFUSE, STOP),
         text="What to do where nobody would take the resources. `refuse`: nothing, and "
         "the preparation fails if that does not pass in its time. `stop`: they are "
         "stopped. Default: `refuse`.",
     ),
     "leave": Option(
-        form=Form.NAMES,
+        form=Forms.NAMES,
         may_be_empty=True,
         text="Resources that may stay, by their ids. Default: none.",
     ),
     "health_attribute": Option(
-        form=Form.TEXT,
+        form=Forms.TEXT,
         text="The attribute that `health` sets. Default: `#health-forewarn`.",
     ),
 }

@@ -17,9 +17,10 @@ from forewarn.agent.integrations.patroni.worker import (
     PatroniWorker,
     Wishes,
 )
-from forewarn.agent.options import CA_FILE, Form, Option
+from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import DAY, format_duration
+from forewarn.settings.forms import Option
 
 LAG_BOUND = 1 << 40
 """Of what the settings may say, in bytes: no log is longer."""
@@ -46,40 +47,40 @@ KIND = HandlerKind(
     make=_make,
     keys={
         "url": Option(
-            form=Form.WEB,
+            form=Forms.WEB,
             text=f"Where the REST API of this VM's Patroni is. Default: `{URL}`.",
         ),
         "member": Option(
-            form=Form.TEXT,
+            form=Forms.TEXT,
             text="This VM's member. Default: what Patroni says it is, which old ones do "
             "not.",
         ),
         "candidates": Option(
-            form=Form.NAMES,
+            form=Forms.NAMES,
             text="The only members that may take over, the best first. Default: all, "
             "synchronous standbys first, then by `failover_priority`, then who is least "
             "behind.",
         ),
         "candidate_wait": Option(
-            form=Form.DURATION,
+            form=Forms.DURATION,
             most=DAY,
             text="How long to wait for a member that can take over, before that is a "
             f"failure. Default: `{format_duration(CANDIDATE_WAIT)}`.",
         ),
         "lag_max": Option(
-            form=Form.COUNT,
+            form=Forms.COUNT,
             most=LAG_BOUND,
             text="How many bytes a candidate may be behind. Default: the cluster's "
             f"`maximum_lag_on_failover`, which is {LAG_MAX} if nobody says.",
         ),
         "replace_scheduled": Option(
-            form=Form.SWITCH,
+            form=Forms.SWITCH,
             text="Whether a switchover that somebody has scheduled may be lost, as it "
             "is when another one is ordered. Default: `false`, and such a plan fails "
             "the handler unless it comes in time.",
         ),
         "paused": Option(
-            form=Form.WORD,
+            form=Forms.WORD,
             words=(FAIL, LEAVE),
             text="What becomes of the handler where this member leads a cluster that is "
             "paused, in which nothing is switched over: `fail` withholds the approval; "
@@ -87,12 +88,12 @@ KIND = HandlerKind(
             "`fail`.",
         ),
         "switch_back": Option(
-            form=Form.SWITCH,
+            form=Forms.SWITCH,
             text="Whether this member leads again after the event, if it did before. "
             "Default: `false`.",
         ),
         "secret_file": Option(
-            form=Form.TEXT,
+            form=Forms.TEXT,
             text="A file with `USER:PASSWORD` of the REST API on its first line. "
             "Default: none is sent.",
         ),

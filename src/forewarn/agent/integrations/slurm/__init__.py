@@ -38,11 +38,12 @@ from forewarn.agent.integrations.slurm.state import (
 )
 from forewarn.agent.integrations.waiting import Aim
 from forewarn.agent.naming import host_name
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Option
 
 WAIT, REQUEUE, LATE = "wait", "requeue", "wait then requeue"
 
@@ -224,26 +225,26 @@ def _recovered(node: Node, undo: Undo) -> str:
 
 _KEYS: Mapping[str, Any] = {
     "node": Option(
-        form=Form.NAME,
+        form=Forms.NAME,
         text="This node's name in Slurm. Default: `SLURMD_NODENAME` of the agent's "
         "environment, or else the short host name.",
     ),
     "jobs": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=(WAIT, REQUEUE, LATE),
         text="What becomes of the jobs on the node. `wait`: they end by themselves. "
         "`requeue`: they are requeued at once. `wait then requeue`: those that are "
         "left `requeue_before` the deadline are. Default: `wait`.",
     ),
     "requeue_before": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND,
         most=12 * HOUR,
         text="How long before its deadline it requeues what is left, so that Slurm "
         "can end it properly. Default: `1m`.",
     ),
     "return_after_reboot": Option(
-        form=Form.SWITCH,
+        form=Forms.SWITCH,
         text="Whether a node that it drained is resumed also where Slurm has set it "
         "DOWN meanwhile, since it was rebooted or did not answer. Default: `true`.",
     ),

@@ -16,40 +16,41 @@ from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.systemd.plan import Plan
 from forewarn.agent.integrations.systemd.units import Manager, own_units
 from forewarn.agent.integrations.systemd.worker import SystemdWorker
-from forewarn.agent.options import Form, Option
+from forewarn.agent.options import Forms
 from forewarn.agent.values import HandlerSettings
 from forewarn.instants import DAY, SECOND
 from forewarn.problems import quoted
+from forewarn.settings.forms import Option
 
 _UNIT = re.compile(r"[A-Za-z0-9:_.\\@*?\[][A-Za-z0-9:_.\\@*?\[\]-]{0,254}", re.ASCII)
 _PATTERN = re.compile(r"[*?\[]")
 
 KEYS: Mapping[str, Option] = {
     "stop": Option(
-        form=Form.GROUPS,
+        form=Forms.GROUPS,
         text="Units that are stopped before the event: one after the other, those of "
         "an inner list side by side. Those that ran are started after it, the last "
         "ones first. `*`, `?` and `[…]` stand for what systemd has loaded then. "
         "Default: none.",
     ),
     "start": Option(
-        form=Form.GROUPS,
+        form=Forms.GROUPS,
         text="Units that are started before the event, in such an order, and before "
         "anything is stopped: a `drain.target`. Those that did not run are stopped "
         "after it. Default: none.",
     ),
     "reload": Option(
-        form=Form.NAMES,
+        form=Forms.NAMES,
         text="Units that are reloaded before the event, first of all, if they run. "
         "Default: none.",
     ),
     "reload_after": Option(
-        form=Form.NAMES,
+        form=Forms.NAMES,
         text="Units that are reloaded after it, last of all, if they run. Default: "
         "none.",
     ),
     "kill_after": Option(
-        form=Form.DURATION,
+        form=Forms.DURATION,
         least=SECOND // 10,
         most=DAY,
         text="How long a unit may take to stop before it is killed with SIGKILL; less "
@@ -57,7 +58,7 @@ KEYS: Mapping[str, Option] = {
         "after its TimeoutStopSec.",
     ),
     "manager": Option(
-        form=Form.WORD,
+        form=Forms.WORD,
         words=("system", "user"),
         text="Whose units they are: of the `system`, or of the `user` that the agent "
         "runs as. Default: `system`.",
@@ -69,7 +70,7 @@ _ACTIONS = ("stop", "start", "reload", "reload_after")
 
 def _named(entry: Entry, key: str) -> list[str]:
     value: Any = entry.get(key, ())
-    if KEYS[key].form is Form.GROUPS:
+    if KEYS[key].form is Forms.GROUPS:
         return [name for group in value for name in group]
     return list(value)
 

@@ -1,0 +1,303 @@
+"""Take settings from a file, the environment and flags, and keep every problem.
+
+All problems are told together, each with its file and line, its variable or its flag:
+whoever mends one need not come back for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field
+from typing import Any, cast
+
+from forewarn import toml
+from forewarn.problems import (
+    Problem,
+    did_you_mean,
+    not_toml,
+    toml_lines,
+    unreadable,
+)
+from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Option, from_text, from_toml, shown
+
+SETTINGS_BYTES_MAX = 1024 * 1024
+"""A settings file is a screen long; a larger one is another file."""
+
+ENTRIES_MAX = 100
+"""Tables of one array: each is a handler, a rule or a receiver, and they are few."""
+
+
+@frozen_dataclass
+class SettingRow:
+    """A setting in force, as a command prints it."""
+
+    key: str
+    value: str
+    origin: str
+
+
+@frozen_dataclass
+class Format:
+    """What a file of settings may have in it."""
+
+    options: Mapping[str, Option]
+    """Every setting that is there once, by its whole name, in the order of the file."""
+    tables: Collection[str]
+    """The names of the tables, `driver.simulated`."""
+    arrays: Mapping[str, Mapping[str, Option]]
+    """The keys that all tables of an array may have."""
+    variable: Callable[[str], str]
+    """Returns the environment variable of a setting."""
+    flag: Callable[[str], str] = field(default=str)
+    """Returns what a setting's flag is called where its value is wrong."""
+
+    def keys_of(self, table: str) -> list[str]:
+        """Return the last names of the settings of a table; "": before any table."""
+        return [
+            name.rpartition(".")[2]
+            for name in self.options
+            if name.rpartition(".")[0] == table
+        ]
+
+    def rows(
+        self, value_of: Callable[[str], Any], origins: Mapping[str, str]
+    ) -> Iterable[SettingRow]:
+        """Yield every setting that is there once, with its value and its origin."""
+        for name, option in self.options.items():
+            yield SettingRow(
+                key=name,
+                value=shown(option, value_of(name)),
+                origin=origins.get(name, "default"),
+            )
+
+
+class Reader:
+    """Values found so far; a later source replaces an earlier one."""
+
+    def __init__(
+        self, known: Format, *, file: str, read: Callable[[str, int], bytes]
+    ) -> None:
+        """Begin with nothing; `file` is read when `read_file` is called.
+
+        `read` returns what a file has, or its first so many bytes; it raises OSError.
+        """
+        self.problems: list[Problem] = []
+        self.origins: dict[str, str] = {}
+        """Where each value is from, by its whole name, `webhook.2.url`."""
+        self.entries: dict[str, list[dict[str, Any]]] = {
+            name: [] for name in known.arrays
+        }
+        """The sound keys of each table of each array."""
+        self.partial: set[str] = set()
+        """The arrays' tables of which not every key is sound, as `rule.2`."""
+        self.is_blank = False
+        """Whether there is a file without one setting in it."""
+        self._known = known
+        self._read = read
+        self._file = file
+        self._lines: Mapping[str, int] = {}
+        self._values: dict[str, Any] = {}
+
+    # What a format adds
+
+    def entry_keys(
+        self, array: str, entry: Mapping[str, object]
+    ) -> Mapping[str, Option] | None:
+        """Return the keys that a table of an array may have; None: that is unknown."""
+        del entry
+        return self._known.arrays[array]
+
+    def needed_keys(self, array: str, entry: Mapping[str, object]) -> Collection[str]:
+        """Return the keys that a table of an array must have."""
+        del array, entry
+        return ()
+
+    # Sources, in the order in which they must be read
+
+    def read_file(self) -> None:
+        """Take everything from the file."""
+        text = self._text()
+        if text is None:
+            return
+        try:
+            tables = toml.loads(text)
+        except (ValueError, RecursionError) as error:
+            self.problems.append(not_toml(error, file=self._file, text=text))
+            return
+        self._lines = toml_lines(text)
+        self.is_blank = not tables
+        self._take_table("", tables)
+
+    def read_environment(self, environ: Mapping[str, str]) -> None:
+        """Take the variables that name a setting."""
+        for name in self._known.options:
+            variable = self._known.variable(name)
+            if variable in environ:
+                self._read_text(name, environ[variable], f"environment {variable}")
+
+    def read_flags(self, flags: Mapping[str, str]) -> None:
+        """Take the values of flags, by the settings' whole names."""
+        for name, text in flags.items():
+            self._read_text(name, text, f"flag {self._known.flag(name)}")
+
+    # What was found
+
+    def table(self, table: str) -> dict[str, Any]:
+        """Return the values of one table by their last names; "": before any table."""
+        return {
+            name.rpartition(".")[2]: value
+            for name, value in self._values.items()
+            if name.rpartition(".")[0] == table
+        }
+
+    def blame(self, name: str, message: str) -> None:
+        """Tell of a fault of a key by its whole name, where it was written."""
+        origin = self.origins.get(name, "")
+        if origin.startswith(("flag", "environment")):
+            self.tell(origin, 0, "", message)
+            return
+        key = ".".join(part for part in name.split(".") if not part.isdigit())
+        self.tell(self._file or "settings", self._line(name), key, message)
+
+    def tell(self, file: str, line: int, key: str, message: str) -> None:
+        """Keep a problem."""
+        self.problems.append(Problem(file=file, line=line, key=key, message=message))
+
+    def _read_text(self, name: str, text: str, origin: str) -> None:
+        option = self._known.options.get(name)
+        if option is None:
+            near = did_you_mean(name, self._known.options)
+            self.tell(origin, 0, "", f"there is no such setting{near}")
+            return
+        try:
+            self._values[name] = from_text(option, text)
+            self.origins[name] = origin
+        except ValueError as error:
+            self.tell(origin, 0, "", str(error))
+
+    def _text(self) -> str | None:
+        try:
+            data = self._read(self._file, SETTINGS_BYTES_MAX + 1)
+            if len(data) > SETTINGS_BYTES_MAX:
+                self.tell(self._file, 0, "", "is too large for a settings file")
+                return None
+            return data.decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            self.problems.append(unreadable(error, file=self._file))
+        return None
+
+    def _take_table(self, table: str, values: Mapping[str, object]) -> None:
+        for key, value in values.items():
+            name = f"{table}.{key}" if table else key
+            if name in self._known.arrays:
+                self._take_array(name, value)
+            elif name not in self._known.tables:
+                self._take(name, value)
+            elif isinstance(value, dict):
+                self._take_table(name, cast("dict[str, object]", value))
+            else:
+                self.blame(name, f"must be a table: [{name}]")
+
+    def _take(self, name: str, value: object) -> None:
+        option = self._known.options.get(name)
+        if option is None:
+            self.blame(name, self._unknown(name, value))
+            return
+        try:
+            self._values[name] = from_toml(option, value)
+            self.origins[name] = self._origin(name)
+        except ValueError as error:
+            self.blame(name, str(error))
+
+    def _take_array(self, array: str, value: object) -> None:
+        tables = cast("list[object]", value) if isinstance(value, list) else []
+        if not tables or not all(isinstance(table, dict) for table in tables):
+            self.blame(array, f"must be an array of tables: [[{array}]]")
+            return
+        if len(tables) > ENTRIES_MAX:
+            self.blame(
+                f"{array}.{ENTRIES_MAX + 1}", f"there may be {ENTRIES_MAX} at most"
+            )
+            return
+        for number, table in enumerate(tables, start=1):
+            entry = cast("dict[str, object]", table)
+            where = f"{array}.{number}"
+            self.entries[array].append(self._entry(array, where, entry))
+            for key in self.needed_keys(array, entry):
+                if key not in entry:
+                    self.blame(f"{where}.{key}", "is missing")
+
+    def _entry(
+        self, array: str, where: str, table: Mapping[str, object]
+    ) -> dict[str, Any]:
+        """Return the sound keys of one table of an array."""
+        sound: dict[str, Any] = {}
+        keys = self.entry_keys(array, table)
+        known = self._known.arrays[array] if keys is None else keys
+        for key, value in table.items():
+            option = known.get(key)
+            if option is None and keys is None:
+                # Of which kind the key could be is not known.
+                continue
+            name = f"{where}.{key}"
+            if option is None:
+                near = did_you_mean(key, known)
+                self._blame_entry(where, name, f"there is no such setting{near}")
+                continue
+            try:
+                sound[key] = from_toml(option, value)
+                self.origins[name] = self._origin(name)
+            except ValueError as error:
+                self._blame_entry(where, name, str(error))
+        return sound
+
+    def _blame_entry(self, where: str, name: str, message: str) -> None:
+        self.blame(name, message)
+        self.partial.add(where)
+
+    def _origin(self, name: str) -> str:
+        line = self._line(name)
+        return f"{self._file}:{line}" if line else self._file
+
+    def _line(self, name: str) -> int:
+        """Return the line of a key, or of the table that it is in."""
+        while name:
+            if name in self._lines:
+                return self._lines[name]
+            name = name.rpartition(".")[0]
+        return 0
+
+    def _unknown(self, name: str, value: object) -> str:
+        """Return the sentence about a key that no table has."""
+        known = self._known
+        table, _, key = name.rpartition(".")
+        keys = known.keys_of(table)
+        if not table and (isinstance(value, (dict, list)) or not keys):
+            near = did_you_mean(name, [*known.tables, *known.arrays])
+            return f"there is no such table{near}"
+        near = did_you_mean(key, keys)
+        if near:
+            return f"there is no such setting{near}"
+        homes = [
+            (f"[{whole.rpartition('.')[0]}]", option)
+            for whole, option in known.options.items()
+            if whole.rpartition(".")[2] == key and "." in whole
+        ]
+        homes += [
+            (f"[[{array}]]", options[key])
+            for array, options in known.arrays.items()
+            if key in options
+        ]
+        found = [home for home, option in homes if _takes(option, value)]
+        found += [home for home, _ in homes]
+        home = f" (it belongs to {found[0]})" if found else ""
+        return f"there is no such setting{home}"
+
+
+def _takes(option: Option, value: object) -> bool:
+    try:
+        from_toml(option, value)
+    except ValueError:
+        return False
+    return True
