@@ -32,7 +32,6 @@ NO_PROSE = {
 OF_ERRORS = {
     "control/requests/approvals.py": {"_events_for"},
     "control/execution/clearing.py": {"_sums"},
-    "control/driver_link.py": {"_take_stop", "ask_after"},
     "control/requests/fleet_changes.py": {"_check_removes_nothing"},
     "control/tokens.py": {"_check_is_free"},
     "control/requests/verbs/cancelling.py": {"_too_late", "_what_became"},

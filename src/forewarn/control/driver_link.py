@@ -33,7 +33,7 @@ from forewarn.drivers.port import (
     Report,
 )
 from forewarn.instants import Micros
-from forewarn.protocol.driver_ends import CallEnd
+from forewarn.protocol.driver_ends import CallEnd, Trouble
 from forewarn.protocol.operations import Operation
 from forewarn.store.port import Store
 
@@ -91,11 +91,10 @@ class DriverLink:
         kind = self._driver.kind
         if operation.driver not in {"", kind}:
             # To this driver the call was never made. It may go on at the other.
-            reason = (
-                f"the call was given to the {operation.driver} driver, and the service "
-                f"was started with the {kind} one"
+            end = CallEnd(
+                trouble=Trouble.OTHER_DRIVER, given_to=operation.driver, driver=kind
             )
-            self._lose_sight(operation_id, generation, CallEnd(said=reason), now)
+            self._lose_sight(operation_id, generation, end, now)
             return
         self._run(
             lambda work: outcome.ask_after(
@@ -185,9 +184,7 @@ class DriverLink:
             return
         match probe.state:
             case ProbeState.NOT_STARTED if question.is_late:
-                self._unmade.append(
-                    (*name, CallEnd(said="the call timed out unstarted"))
-                )
+                self._unmade.append((*name, CallEnd(trouble=Trouble.UNSTARTED)))
             case ProbeState.NOT_STARTED:
                 self._run(
                     lambda work: outcome.go_on(work, question, is_begun=False), now
@@ -199,17 +196,18 @@ class DriverLink:
             case ProbeState.RUNNING:
                 self._stop(*name, is_late=True, now=now)
             case _:
-                reason = probe.reason or "the driver does not know"
-                self._lose_sight(*name, CallEnd(said=reason), now)
+                trouble = None if probe.reason else Trouble.NOT_KNOWN
+                end = CallEnd(trouble=trouble, said=probe.reason)
+                self._lose_sight(*name, end, now)
 
     def _take_stop(self, answer: StopAnswer, now: Micros) -> None:
         """Act on whether a call that timed out was stopped."""
         name = answer.question.operation_id, answer.question.generation
         if answer.is_stopped:
-            self._unmade.append((*name, CallEnd(said="the call timed out")))
+            self._unmade.append((*name, CallEnd(trouble=Trouble.STOPPED)))
             return
-        reason = f"; {answer.reason}" if answer.reason else " and goes on"
-        self._lose_sight(*name, CallEnd(said=f"the call timed out{reason}"), now)
+        end = CallEnd(trouble=Trouble.NOT_STOPPED, said=answer.reason)
+        self._lose_sight(*name, end, now)
 
     def _lose_sight(
         self, operation_id: str, generation: int, end: CallEnd, now: Micros

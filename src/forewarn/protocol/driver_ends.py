@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import ClassVar
 
 from forewarn.protocol.frozen import frozen_dataclass
@@ -33,6 +34,21 @@ class VmEnd:
     wrong: tuple[Contradiction, ...] = ()
 
 
+class Trouble(enum.Enum):
+    """What the link to the driver met."""
+
+    UNSTARTED = "unstarted"
+    """The call timed out, and was not started."""
+    STOPPED = "stopped"
+    """The call timed out, and the driver stopped it."""
+    NOT_STOPPED = "not stopped"
+    """The call timed out and goes on, or what was said is why that is not known."""
+    NOT_KNOWN = "not known"
+    """The driver does not know what became of the call."""
+    OTHER_DRIVER = "other driver"
+    """The call was given to another kind of driver."""
+
+
 @frozen_dataclass
 class CallEnd:
     """Why a call has not succeeded as a whole.
@@ -41,8 +57,13 @@ class CallEnd:
     """
 
     kind: ClassVar[str] = "call end"
+    trouble: Trouble | None = None
     said: str = ""
-    """The driver's words, or those of the link to it."""
+    """The driver's words."""
+    given_to: str = ""
+    """The kind of driver that the call was given to, if it is another one."""
+    driver: str = ""
+    """The kind of driver that the service has then."""
     wrong: tuple[Contradiction, ...] = ()
     """A success was reported, and this was seen."""
     vms: tuple[VmEnd, ...] = ()

@@ -36,6 +36,7 @@ from forewarn.protocol.driver_ends import (
     SAID_CHARACTERS_MAX,
     CallEnd,
     Contradiction,
+    Trouble,
     VmEnd,
 )
 from forewarn.protocol.errors import ForewarnError
@@ -289,7 +290,9 @@ _REFUTED = "the driver reported success, but "
 
 def call_end(end: CallEnd) -> str:
     """Return why a driver's call has not succeeded as a whole."""
-    if end.failed_vms:
+    if end.trouble is not None:
+        text = _trouble(end, end.trouble)
+    elif end.failed_vms:
         names = listed(end.failed_vms)
         text = f"it failed for {names}; an operator says that the rest is done"
     elif end.vms:
@@ -302,6 +305,24 @@ def call_end(end: CallEnd) -> str:
     else:
         text = _refuted(end.wrong) or end.said or "the driver gave no reason"
     return text[:SAID_CHARACTERS_MAX]
+
+
+def _trouble(end: CallEnd, trouble: Trouble) -> str:
+    match trouble:
+        case Trouble.UNSTARTED:
+            return "the call timed out unstarted"
+        case Trouble.STOPPED:
+            return "the call timed out"
+        case Trouble.NOT_STOPPED:
+            left = f"; {end.said}" if end.said else " and goes on"
+            return f"the call timed out{left}"
+        case Trouble.NOT_KNOWN:
+            return "the driver does not know"
+        case Trouble.OTHER_DRIVER:
+            return (
+                f"the call was given to the {end.given_to} driver, and the service "
+                f"was started with the {end.driver} one"
+            )
 
 
 def _left(end: VmEnd) -> str:

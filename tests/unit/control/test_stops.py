@@ -15,12 +15,13 @@ from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.actors import operator
-from forewarn.protocol.driver_ends import CallEnd
+from forewarn.protocol.driver_ends import CallEnd, Trouble
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.service import limits
 from forewarn.service.inquirer import ThreadedInquirer
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
+from forewarn.wording import operators
 from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.unit.admin.desk import FLEET, START, LocalDesk, ObedientDriver
 
@@ -123,7 +124,7 @@ def test_failure_overtakes_a_call_whose_stop_hangs(story: Story) -> None:
 def test_call_that_timed_out_is_tried_again_when_it_was_stopped(story: Story) -> None:
     story.time_out()
     story.driver.may_go_on.set()
-    assert story.becomes(CallState.RETRY).note == CallEnd(said="the call timed out")
+    assert story.becomes(CallState.RETRY).note == CallEnd(trouble=Trouble.STOPPED)
 
 
 def test_call_that_timed_out_and_goes_on_is_left_to_an_operator(story: Story) -> None:
@@ -131,7 +132,7 @@ def test_call_that_timed_out_and_goes_on_is_left_to_an_operator(story: Story) ->
     story.time_out()
     story.driver.may_go_on.set()
     note = story.becomes(CallState.UNKNOWN).note
-    assert note == CallEnd(said="the call timed out and goes on")
+    assert note == CallEnd(trouble=Trouble.NOT_STOPPED)
 
 
 def test_stop_without_an_answer_leaves_the_call_to_an_operator(story: Story) -> None:
@@ -139,5 +140,8 @@ def test_stop_without_an_answer_leaves_the_call_to_an_operator(story: Story) -> 
     story.wait(round((limits.INQUIRY_SECONDS + 1) * SECOND))
     note = story.becomes(CallState.UNKNOWN).note
     assert note == CallEnd(
-        said="the call timed out; the driver did not answer within 20 s"
+        trouble=Trouble.NOT_STOPPED, said="the driver did not answer within 20 s"
+    )
+    assert operators.note(note) == (
+        "the call timed out; the driver did not answer within 20 s"
     )
