@@ -4,19 +4,15 @@ A word or flag on the command line goes before its variable.
 """
 
 import argparse
-import difflib
-from collections.abc import Mapping
 from dataclasses import replace
 
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.words import Call, Option
 from forewarn.problems import quoted
+from forewarn.settings.variables import slips
 
 YES = ("1", "true", "yes", "on")
 NO = ("0", "false", "no", "off")
-
-NEAR = 0.9
-"""How like a name must be to be meant: container platforms make variables of ours."""
 
 
 def with_variables(call: Call, prefix: str, *, without: tuple[str, ...]) -> Call:
@@ -29,7 +25,8 @@ def with_variables(call: Call, prefix: str, *, without: tuple[str, ...]) -> Call
         for option in call.command.options
         if option.key not in without
     }
-    _check_names(variables, prefix, call.environ)
+    for slip in slips(call.environ, prefix, variables):
+        raise CommandError(Exit.USAGE, slip)
     arguments = argparse.Namespace(**vars(call.arguments))
     for variable, option in variables.items():
         text = call.environ.get(variable, "")
@@ -55,18 +52,3 @@ def _value(variable: str, option: Option, text: str) -> object:
             f"{quoted(text)}",
         )
     return text.split() if option.many or option.repeated else text
-
-
-def _check_names(
-    variables: Mapping[str, Option], prefix: str, environ: Mapping[str, str]
-) -> None:
-    for variable in environ:
-        if not variable.startswith(prefix) or variable in variables:
-            continue
-        near = difflib.get_close_matches(variable, variables, n=1, cutoff=NEAR)
-        if near:
-            raise CommandError(
-                Exit.USAGE,
-                f"the variable {quoted(variable)} is not used "
-                f"(did you mean {quoted(near[0])}?)",
-            )

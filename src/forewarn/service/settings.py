@@ -4,7 +4,6 @@ Everything that is wrong is told together, each with its file and line, its
 variable or its flag, so that whoever mends one need not come back for the next.
 """
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
@@ -13,13 +12,14 @@ from typing import Any
 
 from forewarn.fleet.values import is_loopback, split_listener
 from forewarn.inputs import read_file
-from forewarn.problems import Problem, quoted
+from forewarn.problems import Problem
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import entries, options
 from forewarn.service.options import OPTIONS, SECTIONS, is_socket
 from forewarn.service.values import Settings, impacts, policy
 from forewarn.settings.forms import shown
 from forewarn.settings.reading import Format, Reader, SettingRow
+from forewarn.settings.variables import slips
 
 __all__ = [
     "SettingRow",
@@ -32,9 +32,6 @@ __all__ = [
     "problem",
     "value_of",
 ]
-
-NEAR = 0.9
-"""How like a setting's a variable must be to be a slip: a letter or two."""
 
 
 class SettingsError(ForewarnError):
@@ -77,7 +74,8 @@ def load_settings(
     reader.read_flags(flags)
     if reader.problems:
         raise SettingsError(tuple(reader.problems))
-    loaded = reader.settings(tuple(_strangers(environ)))
+    variables = [options.environment_name(name) for name in OPTIONS]
+    loaded = reader.settings(tuple(slips(environ, "FOREWARN_", variables)))
     _check_together(loaded)
     return loaded
 
@@ -140,23 +138,6 @@ class _Reader(Reader):
             for array, kind in entries.ARRAYS.items()
         }
         return Settings(**groups, **arrays, origins=self.origins, warnings=warnings)
-
-
-def _strangers(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with variables that nearly name a setting.
-
-    Others may have any name: container platforms make variables of ours.
-    """
-    variables = [options.environment_name(name) for name in OPTIONS]
-    for variable in environ:
-        if not variable.startswith("FOREWARN_") or variable in variables:
-            continue
-        near = difflib.get_close_matches(variable, variables, n=1, cutoff=NEAR)
-        if near:
-            yield (
-                f"the variable {quoted(variable)} is not used "
-                f"(did you mean {quoted(near[0])}?)"
-            )
 
 
 def _check_together(settings: Settings) -> None:

@@ -1,0 +1,15 @@
+"""Variables that nearly name a setting."""
+
+from forewarn.settings.variables import slips
+
+
+def test_slip_of_a_letter_is_told_and_no_other_variable() -> None:
+    environ = {
+        "TEST_LISTN": "x",
+        "TEST_LISTEN": "x",
+        "TEST_SERVICE_HOST": "192.0.2.1",
+        "OTHER_LISTN": "x",
+    }
+    assert [*slips(environ, "TEST_", ["TEST_LISTEN"])] == [
+        'the variable "TEST_LISTN" is not used (did you mean "TEST_LISTEN"?)'
+    ]
