@@ -28,6 +28,7 @@ from forewarn.agent.naming import named
 from forewarn.agent.values import Settings
 from forewarn.agent.watcher import Port
 from forewarn.agent.wire.endpoint import Asked
+from forewarn.agent.wire.http import look_up
 from forewarn.agent.wire.urls import split_listener
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
@@ -274,9 +275,7 @@ def _listener(
     place = split_listener(listen)
     assert place is not None, listen
     try:
-        family, kind, number, _, where = socket.getaddrinfo(
-            *place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        family, kind, number, _, where = look_up(*place, socket.AI_PASSIVE)[0]
         with socket.socket(family, kind, number) as trial:
             if os.name == "posix":
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from forewarn.agent.wire.http import look_up
 from forewarn.agent.wire.urls import split_listener
 from forewarn.clock import Clock
 from forewarn.protocol.errors import ForewarnError
@@ -308,12 +309,8 @@ def _bound(address: str) -> socket.socket:
     """Return a new socket that listens at HOST:PORT; raises ListenError."""
     place = split_listener(address)
     assert place is not None, address
-    host, port = place
     try:
-        # Bytes: for text, Python loads a codec of 0.2 MiB.
-        family, kind, number, _, where = socket.getaddrinfo(
-            host.encode("ascii"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        family, kind, number, _, where = look_up(*place, socket.AI_PASSIVE)[0]
         listener = socket.socket(family, kind, number)
     except OSError as error:
         raise _refused(address, error) from error

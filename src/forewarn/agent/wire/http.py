@@ -376,15 +376,18 @@ class Lookup:
 
     def _look(self, flags: int = 0) -> None:
         try:
-            # Bytes: for text, Python loads a codec of 0.2 MiB.
-            host = self._url.host.encode("ascii")
-            found = socket.getaddrinfo(
-                host, self._url.port, type=socket.SOCK_STREAM, flags=flags
-            )
+            found = look_up(self._url.host, self._url.port, flags)
         except OSError as error:
             self._error = getattr(error, "strerror", None) or str(error)
             return
         self._found = [(each[0], each[4]) for each in found][:ADDRESSES_MAX]
+
+
+def look_up(host: str, port: int, flags: int) -> list[Any]:
+    """Return what `socket.getaddrinfo` finds for a host in ASCII; raises OSError."""
+    # Bytes: for text, Python loads a codec of 0.2 MiB.
+    name = host.encode("ascii")
+    return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
 
 
 def _written(request: Request, url: Url) -> bytes:
