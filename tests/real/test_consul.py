@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import Stage
-from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.values import LockSettings
 from forewarn.clock import SystemClock
@@ -212,14 +212,14 @@ def test_token_of_the_page_is_enough_and_of_one_group_only(tmp_path: Path) -> No
             return make_lock(settings, {}, clock)
 
         lock = lock_of("web", str(token))
-        assert lock.look(leash_for(30, clock)) == "nobody holds it"
-        assert lock.take("web_0", leash_for(30, clock)).is_held
-        assert lock.look(leash_for(30, clock)).startswith("held by web_0 since ")
-        lock.release("web_0", leash_for(30, clock))
+        assert lock.look(context_for(30, clock)) == "nobody holds it"
+        assert lock.take("web_0", context_for(30, clock)).is_held
+        assert lock.look(context_for(30, clock)).startswith("held by web_0 since ")
+        lock.release("web_0", context_for(30, clock))
         for group, file in (("db", str(token)), ("web", "")):
             needed = f'its token needs key "{PREFIX}{group}" {{ policy = "write" }}'
             with pytest.raises(ForewarnError) as refused:
-                lock_of(group, file).take("web_0", leash_for(30, clock))
+                lock_of(group, file).take("web_0", context_for(30, clock))
             assert refused.value.message.endswith(needed)
     finally:
         consul.end()
@@ -231,7 +231,7 @@ def test_agent_waits_for_the_lock_and_for_a_server_that_was_killed(
     clock = SystemClock()
     loop = LoopThread()
     rival = make_lock(bench.settings(), {}, clock)
-    assert rival.take("another", leash_for(30, clock)).is_held
+    assert rival.take("another", context_for(30, clock)).is_held
     with ground(loop, tmp_path, fleet=fleets.fleet_text(1)) as place:
         agent = locked(place, "web_0", bench, at_deadline="withhold")
         event = place.event()
@@ -239,7 +239,7 @@ def test_agent_waits_for_the_lock_and_for_a_server_that_was_killed(
         with bench.away():
             agent.wait_trouble()
             assert place.posts(event) == []
-        rival.release("another", leash_for(30, clock))
+        rival.release("another", context_for(30, clock))
         agent.wait_stage(event, Stage.OVER)
         eventually(bench.holders, lambda found: found == set())
         assert place.approvals(event) == ["web_0"]

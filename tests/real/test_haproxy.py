@@ -19,7 +19,7 @@ from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.port import HandlerError, TimeUpError
 from forewarn.agent.integrations.haproxy.runtime import Runtime
 from tests.support.agents import free_port
-from tests.support.jobs import job_of, leash, worker_of
+from tests.support.jobs import context, job_of, worker_of
 from tests.support.processes import eventually
 from tests.support.unpacked import environment, find, needing
 
@@ -89,18 +89,18 @@ class Real:
         def is_there() -> bool:
             assert self.process.poll() is None, (self.folder / "log").read_text()
             with contextlib.suppress(HandlerError):
-                said = Runtime(self.master).ask("show proc", leash())
+                said = Runtime(self.master).ask("show proc", context())
                 return said.count(" worker ") >= workers and bool(self.states())
             return False
 
         eventually(is_there, bool, what="a worker")
 
     def states(self) -> dict[str, int]:
-        found = Runtime(self.admin).servers(leash())
+        found = Runtime(self.admin).servers(context())
         return {server.name: server.admin for server in found}
 
     def sessions(self) -> dict[str, int]:
-        found = Runtime(self.master).servers(leash())
+        found = Runtime(self.master).servers(context())
         return {server.name: server.sessions for server in found}
 
     @contextlib.contextmanager
@@ -178,7 +178,7 @@ def test_connections_end_before_it_is_prepared(real: Real, tmp_path: Path) -> No
     with contextlib.ExitStack() as clients:
         while clients.enter_context(real.client()) != "web_0":
             pass
-        work = Working(lambda: made.prepare(job_of(vm="web_0"), leash()).detail)
+        work = Working(lambda: made.prepare(job_of(vm="web_0"), context()).detail)
         eventually(real.states, lambda states: states["web_0"] == 8)
         # New ones go to the other.
         for _ in range(4):
@@ -186,7 +186,7 @@ def test_connections_end_before_it_is_prepared(real: Real, tmp_path: Path) -> No
                 assert name == "web_1"
         assert work.thread.is_alive()
     assert work.ended() == "app/web_0 drained; 0 sessions left"
-    detail = made.recover(job_of(Phase.RECOVER), leash()).detail
+    detail = made.recover(job_of(Phase.RECOVER), context()).detail
     assert detail == "app/web_0 ready"
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
 
@@ -196,11 +196,11 @@ def test_what_the_file_has_disabled_stays_so(real: Real, tmp_path: Path) -> None
     made = worker_of(
         "haproxy", tmp_path, socket=(place,), servers=("app/*",), maint=True
     )
-    assert made.prepare(job_of(), leash()).detail == (
+    assert made.prepare(job_of(), context()).detail == (
         "app/web_0, app/web_1 drained; app/web_2 was out before; 0 sessions left"
     )
     assert real.states() == {"web_0": 1, "web_1": 1, "web_2": 5}
-    made.recover(job_of(Phase.RECOVER), leash())
+    made.recover(job_of(Phase.RECOVER), context())
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
 
 
@@ -214,7 +214,7 @@ def test_sessions_can_be_broken_off(real: Real, tmp_path: Path) -> None:
         sessions_left="shutdown",
     )
     with real.client(), real.client():
-        detail = made.prepare(job_of(), leash()).detail
+        detail = made.prepare(job_of(), context()).detail
     assert detail.endswith("0 sessions left")
 
 
@@ -226,14 +226,14 @@ def test_a_reload_is_made_good_and_its_old_sessions_are_seen(
     with contextlib.ExitStack() as clients:
         while clients.enter_context(real.client()) != "web_0":
             pass
-        work = Working(lambda: made.prepare(job_of(vm="web_0"), leash()).detail)
+        work = Working(lambda: made.prepare(job_of(vm="web_0"), context()).detail)
         eventually(real.states, lambda states: states["web_0"] == 8)
         real.reload()
         eventually(real.states, lambda states: states["web_0"] == 8)
         assert real.sessions()["web_0"] == 1
         assert work.thread.is_alive()
     assert work.ended() == "app/web_0 drained; 0 sessions left"
-    made.recover(job_of(Phase.RECOVER), leash())
+    made.recover(job_of(Phase.RECOVER), context())
     assert real.states()["web_0"] == 0
 
 
@@ -242,15 +242,15 @@ def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
     made = worker_of("haproxy", tmp_path, socket=(operator,), servers=("app/web_0",))
     assert any("has the level operator" in each for each in made.check())
     with pytest.raises(HandlerError, match="Permission denied: its socket must have"):
-        made.prepare(job_of(), leash())
+        made.prepare(job_of(), context())
     made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_9",))
     missing, advice = made.check()
     assert missing == "there is no server app/web_9"
     assert advice.endswith(f"name the master's socket, {real.master}")
     with pytest.raises(HandlerError, match="there is no server app/web_9"):
-        made.prepare(job_of(), leash())
+        made.prepare(job_of(), context())
     real.process.terminate()
     real.process.wait(120)
     made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_0",))
     with pytest.raises(TimeUpError, match=r"admin\.sock: "):
-        made.prepare(job_of(), leash(0.3))
+        made.prepare(job_of(), context(0.3))

@@ -24,7 +24,7 @@ from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.integrations.api import Api, ApiError, Ask
 from forewarn.instants import HOUR, format_instant
 from tests.support.agents import free_port
-from tests.support.jobs import CLOCK, job_of, leash, worker_of
+from tests.support.jobs import CLOCK, context, job_of, worker_of
 from tests.support.processes import eventually, http
 from tests.support.unpacked import environment, find, needing
 
@@ -155,7 +155,7 @@ class Real:
             clock=CLOCK,
             headers=lambda: [("Authorization", f"Basic {coded}")],
         )
-        api.ask(Ask(method=method, path=path, json=body, again=False), leash())
+        api.ask(Ask(method=method, path=path, json=body, again=False), context())
 
     def end(self) -> None:
         """End both nodes at once: what they have is thrown away."""
@@ -203,10 +203,10 @@ def test_the_lead_goes_and_comes_back(real: Real, tmp_path: Path) -> None:
         switch_back=True,
     )
     assert made.check() == []
-    detail = made.prepare(job_of(seconds=60), leash(60)).detail
+    detail = made.prepare(job_of(seconds=60), context(60)).detail
     assert detail == f"{other} leads in the place of {first}"
     assert real.leader() == other
-    detail = made.recover(job_of(Phase.RECOVER, seconds=60), leash(60)).detail
+    detail = made.recover(job_of(Phase.RECOVER, seconds=60), context(60)).detail
     assert detail == f"{first} is the leader again"
     real.wait_well()
     assert real.leader() == first
@@ -219,14 +219,14 @@ def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
     made = worker_of("patroni", tmp_path, url=real.url(first))
     assert any("was answered 401" in each for each in made.check())
     with pytest.raises(ApiError, match="401: no auth header received"):
-        made.prepare(job_of(), leash())
+        made.prepare(job_of(), context())
     made = worker_of(
         "patroni", tmp_path, url=real.url(first), candidates=("pg3",), candidate_wait=0
     )
     with pytest.raises(HandlerError, match="pg3: there is no such member"):
-        made.prepare(job_of(), leash())
+        made.prepare(job_of(), context())
     made = worker_of("patroni", tmp_path, url=real.url(other))
-    detail = made.prepare(job_of(), leash()).detail
+    detail = made.prepare(job_of(), context()).detail
     assert detail == f"nothing to do: {first} leads, not {other}"
 
 
@@ -236,7 +236,7 @@ def test_what_people_have_set_is_left_alone(real: Real, tmp_path: Path) -> None:
     made = worker_of("patroni", tmp_path, url=real.url(first))
     real.order("PATCH", "/config", {"pause": True})
     with pytest.raises(HandlerError, match="the cluster demo is paused"):
-        made.prepare(job_of(), leash())
+        made.prepare(job_of(), context())
     assert made.check() == [
         "the cluster demo is paused, and is left to who paused it: patronictl resume"
     ]
@@ -244,6 +244,6 @@ def test_what_people_have_set_is_left_alone(real: Real, tmp_path: Path) -> None:
     at = format_instant(CLOCK.now() + HOUR)
     real.order("POST", "/switchover", {"leader": first, "scheduled_at": at})
     with pytest.raises(HandlerError, match="a switchover is scheduled for 20"):
-        made.prepare(job_of(), leash())
+        made.prepare(job_of(), context())
     real.order("DELETE", "/switchover", None)
     assert real.leader() == first

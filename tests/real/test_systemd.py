@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.clock import SystemClock
 from tests.support.handled import Handled
 from tests.support.processes import PATIENCE_SECONDS
@@ -145,8 +145,8 @@ class Manager:
         )
 
     def answers(self) -> bool:
-        leash = leash_for(ANSWER_SECONDS, SystemClock())
-        while self.process.poll() is None and leash.pause(0.05):
+        context = context_for(ANSWER_SECONDS, SystemClock())
+        while self.process.poll() is None and context.sleep(0.05):
             said = self.systemctl("is-active", "basic.target").stdout
             if said.strip() == "active":
                 return True

@@ -7,16 +7,16 @@ from typing import Any
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash, leash_for
 from forewarn.agent.handlers.port import HandlerError, Job
 from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations.catalog import handler_kind
 from forewarn.agent.settings import load_settings
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import MINUTE
 from tests.support.agent_journals import START
-from tests.support.jobs import PATIENT_SECONDS, TurnedLeash
+from tests.support.jobs import PATIENT_SECONDS, VirtualContext
 
 JOB = Job(
     run_id="E1.1.prepare.1.it",
@@ -68,17 +68,17 @@ class Handled:
         """Make it anew, as by an agent that was started again."""
         self.worker = self._make(self.settings, self._ground)
 
-    def leash(self, seconds: float = PATIENT_SECONDS) -> Leash:
-        return leash_for(seconds, self.clock)
+    def context(self, seconds: float = PATIENT_SECONDS) -> RunContext:
+        return context_for(seconds, self.clock)
 
     def prepare(self, seconds: float = PATIENT_SECONDS) -> str:
         """Return what it said."""
-        return self.worker.prepare(JOB, self.leash(seconds)).detail
+        return self.worker.prepare(JOB, self.context(seconds)).detail
 
     def recover(self, seconds: float = PATIENT_SECONDS) -> str:
         """Return what it said, for an event or for none: that is all the same."""
         job = replace(JOB, phase=Phase.RECOVER)
-        return self.worker.recover(job, self.leash(seconds)).detail
+        return self.worker.recover(job, self.context(seconds)).detail
 
     def check(self) -> list[str]:
         return list(self.worker.check(JOB.vm))
@@ -95,5 +95,5 @@ class Handled:
 class Turned(Handled):
     """A handler whose waiting takes no time."""
 
-    def leash(self, seconds: float = PATIENT_SECONDS) -> Leash:
-        return TurnedLeash(seconds)
+    def context(self, seconds: float = PATIENT_SECONDS) -> RunContext:
+        return VirtualContext(seconds)

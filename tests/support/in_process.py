@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.commands import (
     COMMAND_SECONDS,
     Commands,
@@ -17,7 +17,7 @@ from forewarn.instants import SECOND
 from tests.support.agent_journals import START
 
 CALL_SECONDS = 1.0
-"""What each command takes of the clock, so that a leash is a number of calls."""
+"""What each command takes of the clock, so that a run context is a number of calls."""
 
 
 class FakeCommand(Protocol):
@@ -45,20 +45,20 @@ class InProcess(Commands):
     def run(
         self,
         words: Sequence[str],
-        leash: Leash,
+        context: RunContext,
         *,
         seconds: float = COMMAND_SECONDS,
     ) -> Output:
-        seconds = min(seconds, leash.seconds())
+        seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise over(leash, f"running {shown(words)}")
+            raise over(context, f"running {shown(words)}")
         command = self.programs[words[0]](list(words[1:]))
         try:
             status = command.run()
         except TimeoutError:
             self._spend(seconds)
-            if leash.seconds() <= 0:
-                raise over(leash, f"running {shown(words)}") from None
+            if context.remaining() <= 0:
+                raise over(context, f"running {shown(words)}") from None
             raise HandlerError(f"{shown(words)}: no answer") from None
         self._spend(CALL_SECONDS)
         return Output(status=status, out=command.out, err=command.err)

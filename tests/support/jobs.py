@@ -1,6 +1,6 @@
 """Runs for handlers: what they are about, and how long they may take.
 
-Leashes are on the machine's clock, or end after so many pauses, or turn a clock of
+Run contexts are on the machine's clock, or end after so many pauses, or turn a clock of
 their own, so that waiting takes no time.
 """
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash, leash_for
 from forewarn.agent.handlers.making import memos_beside, shelf_beside
 from forewarn.agent.handlers.port import Job, Worker
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations import catalog
 from forewarn.agent.values import HandlerSettings
 from forewarn.clock import Clock, SystemClock, VirtualClock
@@ -27,7 +27,7 @@ SOON_SECONDS = 20.0
 """For what ends by itself long before."""
 
 PATIENT_SECONDS = 60.0
-"""Of a leash whose end is no part of the story."""
+"""Of a run context whose end is no part of the story."""
 
 
 def worker_of(kind: str, folder: Path, **more: Any) -> Worker:
@@ -69,7 +69,7 @@ def job_of(
     )
 
 
-class CountedLeash(Leash):
+class CountedContext(RunContext):
     """Ends after so many pauses, none of which takes any time."""
 
     def __init__(self, pauses: int) -> None:
@@ -78,15 +78,15 @@ class CountedLeash(Leash):
         super().__init__(stop_at=stop_at, kill_at=stop_at, clock=CLOCK)
         self._pauses = pauses
 
-    def seconds(self) -> float:
-        return super().seconds() if self._pauses > 0 else 0.0
+    def remaining(self) -> float:
+        return super().remaining() if self._pauses > 0 else 0.0
 
-    def pause(self, seconds: float) -> bool:
+    def sleep(self, seconds: float) -> bool:
         self._pauses -= 1
-        return self.seconds() > 0
+        return self.remaining() > 0
 
 
-class TurnedLeash(Leash):
+class VirtualContext(RunContext):
     """Each pause turns its clock, and nothing else does.
 
     Commands and requests take what they take, and none of it counts: where a deadline
@@ -98,27 +98,27 @@ class TurnedLeash(Leash):
         end = self._turned.now() + round(seconds * SECOND)
         super().__init__(stop_at=end, kill_at=end, clock=self._turned)
 
-    def pause(self, seconds: float) -> bool:
+    def sleep(self, seconds: float) -> bool:
         if self.is_stopped:
             return False
-        waited = round(min(seconds, self.seconds()) * SECOND)
+        waited = round(min(seconds, self.remaining()) * SECOND)
         self._turned.advance_to(self._turned.now() + waited)
         # What is less than a microsecond is nothing.
-        return self.seconds() * SECOND > 1
+        return self.remaining() * SECOND > 1
 
 
-def leash(seconds: float = SOON_SECONDS) -> Leash:
+def context(seconds: float = SOON_SECONDS) -> RunContext:
     """Return how long a run may go on."""
-    return leash_for(seconds, CLOCK)
+    return context_for(seconds, CLOCK)
 
 
 def prepare(worker: Worker, looks: int = 0, **more: Any) -> str:
     """Prepare, with so many looks at the most; return what it says."""
-    held = CountedLeash(looks) if looks else leash()
+    held = CountedContext(looks) if looks else context()
     return worker.prepare(job_of(**more), held).detail
 
 
 def recover(worker: Worker, looks: int = 0) -> str:
     """Recover, with so many looks at the most; return what it says."""
-    held = CountedLeash(looks) if looks else leash()
+    held = CountedContext(looks) if looks else context()
     return worker.recover(job_of(Phase.RECOVER), held).detail

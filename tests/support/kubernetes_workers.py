@@ -16,7 +16,7 @@ from forewarn.instants import HOUR, SECOND
 from forewarn.protocol.notices import Notice
 from tests.support.agent_journals import START
 from tests.support.fake_kubernetes import TOKEN, FakeKubernetes
-from tests.support.jobs import TurnedLeash, job_of
+from tests.support.jobs import VirtualContext, job_of
 
 NODE = "web-0"
 EVENT_ID = "4F2C8A10-3B5D-4E6F-8A9B-0C1D2E3F4A5B"
@@ -67,7 +67,7 @@ class Cluster:
         self.fake = fake
         self.clock = clock
         self.folder = folder
-        self.leash: TurnedLeash | None = None
+        self.context: VirtualContext | None = None
 
     def worker(self, name: str = "node", **more: Any) -> KubernetesWorker:
         return make_worker(
@@ -81,19 +81,19 @@ class Cluster:
         more = {"seconds": 120, "vm": "web_0", **more}
         return job_of(phase, handler=name, notice=about, clock=self.clock, **more)
 
-    def leash_of(self, job: Job) -> TurnedLeash:
+    def context_of(self, job: Job) -> VirtualContext:
         seconds = (job.stop_at - self.clock.now()) / SECOND
-        self.leash = TurnedLeash(seconds, self.clock)
-        return self.leash
+        self.context = VirtualContext(seconds, self.clock)
+        return self.context
 
     def prepare(
         self, worker: Worker, about: Notice | None = None, **more: Any
     ) -> Result:
         job = self.job(Phase.PREPARE, about or notice(), **more)
-        return worker.prepare(job, self.leash_of(job))
+        return worker.prepare(job, self.context_of(job))
 
     def recover(
         self, worker: Worker, about: Notice | None = None, **more: Any
     ) -> Result:
         job = self.job(Phase.RECOVER, about, **more)
-        return worker.recover(job, self.leash_of(job))
+        return worker.recover(job, self.context_of(job))

@@ -13,9 +13,9 @@ import pytest
 from forewarn.agent.core.model import Finished, StepState, Stop, Tighten
 from forewarn.agent.handlers import records
 from forewarn.agent.handlers.exec import ExecWorker, Program
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import Job, Result
 from forewarn.agent.handlers.records import RUNS_KEPT
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.instants import MILLISECOND, SECOND, Micros
 from tests.support.handler_bench import CLOCK, ENVIRONMENT, Bench
 from tests.support.processes import PATIENCE_SECONDS, eventually
@@ -240,7 +240,7 @@ def test_a_handler_that_the_settings_no_longer_have(bench: Bench) -> None:
 
 def test_a_bug_in_a_handler_is_a_failure(bench: Bench) -> None:
     class Broken(ExecWorker):
-        def prepare(self, job: Job, leash: Leash) -> Result:
+        def prepare(self, job: Job, context: RunContext) -> Result:
             raise ZeroDivisionError("oh")
 
     bench.workers["h"] = Broken(

@@ -14,7 +14,7 @@ import pytest
 from forewarn.agent.core import steps
 from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Consent, Stage
-from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.clock import SystemClock
 from forewarn.sim.loop import LoopThread
 from tests.support.agents import Ground, ground
@@ -86,7 +86,7 @@ class Company:
         for death, agent in self.agents.items():
             agent.wait_lock(LockState.FREE)
             rival = lock_of(bench, group_of(death))
-            assert rival.take(RIVAL, leash_for(30, SystemClock())).is_held
+            assert rival.take(RIVAL, context_for(30, SystemClock())).is_held
             (agent.folder / "armed").touch()
         self.events = {
             death: place.event("Reboot", [vm_of(death)]) for death in self.agents
@@ -147,7 +147,7 @@ def test_wherever_it_is_killed_it_is_away_under_the_lock_only_and_releases_it(
     eventually(company.all_wait, bool, what="all who wait for the lock")
     assert place.posts() == []
     for death in company.agents:
-        lock_of(bench, group_of(death)).release(RIVAL, leash_for(30, SystemClock()))
+        lock_of(bench, group_of(death)).release(RIVAL, context_for(30, SystemClock()))
     eventually(company.all_are_done, bool, what="the end of all events")
     for death in company.agents:
         company.judge(death)

@@ -16,7 +16,7 @@ import pytest
 
 from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Consent, Stage
-from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.locks.directory import MARKER
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
@@ -130,7 +130,7 @@ def test_two_agents_and_one_slot_go_one_after_the_other(
 def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
     place: Ground, fleetlock: FleetLockBench, then: str
 ) -> None:
-    assert lock_of(fleetlock).take("another", leash_for(30, SystemClock())).is_held
+    assert lock_of(fleetlock).take("another", context_for(30, SystemClock())).is_held
     # Two seconds until the deadline; who withholds waits for NotBefore, too.
     notice, margin = ("20s", "18s") if then == "approve" else ("6s", "4s")
     agent = locked(place, "web_0", fleetlock, at_deadline=then, margin=margin)

@@ -11,7 +11,6 @@ import pytest
 
 from forewarn.agent.core.model import Memory, NoteKind, Phase
 from forewarn.agent.handlers import webhook
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.making import Ground, make_workers, shelf_beside
 from forewarn.agent.handlers.port import (
     HandlerError,
@@ -22,6 +21,7 @@ from forewarn.agent.handlers.port import (
     Worker,
 )
 from forewarn.agent.handlers.posting import Template
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.webhook import WebhookWorker
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import Limits
@@ -78,15 +78,15 @@ def job(phase: Phase = Phase.PREPARE) -> Job:
     )
 
 
-def leash(seconds: float = PATIENCE_SECONDS) -> Leash:
+def context(seconds: float = PATIENCE_SECONDS) -> RunContext:
     end = CLOCK.now() + round(seconds * SECOND)
-    return Leash(stop_at=end, kill_at=end, clock=CLOCK)
+    return RunContext(stop_at=end, kill_at=end, clock=CLOCK)
 
 
 class TestHandler:
     def test_it_posts_the_event(self, receiver: Receiver, tmp_path: Path) -> None:
-        worker(receiver, tmp_path).prepare(job(), leash())
-        worker(receiver, tmp_path).recover(job(Phase.RECOVER), leash())
+        worker(receiver, tmp_path).prepare(job(), context())
+        worker(receiver, tmp_path).recover(job(Phase.RECOVER), context())
         first, second = receiver.came
         assert first.method == "POST"
         assert first.target == "/drain/web%201%2F%C3%A9?why=Reboot"
@@ -109,7 +109,7 @@ class TestHandler:
             body='{"text": "{description}", "for": {duration}, "x": "{event_id}"}',
             headers=(("X-Key", "key {secret}"), ("X-Said", "{description}")),
             secret_file=str(secret),
-        ).prepare(job(), leash())
+        ).prepare(job(), context())
         [came] = receiver.came
         assert came.method == "PUT"
         assert json.loads(came.body) == {
@@ -126,14 +126,14 @@ class TestHandler:
     ) -> None:
         secret = tmp_path / "secret"
         secret.write_text("s3cret\n")
-        worker(receiver, tmp_path, secret_file=str(secret)).prepare(job(), leash())
+        worker(receiver, tmp_path, secret_file=str(secret)).prepare(job(), context())
         assert receiver.came[0].headers["Authorization"] == "Bearer s3cret"
 
     def test_it_tries_again_while_there_is_time(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         receiver.script = [503, 429, 500, 204]
-        worker(receiver, tmp_path).prepare(job(), leash())
+        worker(receiver, tmp_path).prepare(job(), context())
         assert len(receiver.came) == 4
 
     @pytest.mark.parametrize("status", [302, 400, 404])
@@ -142,19 +142,19 @@ class TestHandler:
     ) -> None:
         receiver.script = [status]
         with pytest.raises(HandlerError, match=f"{status}: said {status}"):
-            worker(receiver, tmp_path).prepare(job(), leash())
+            worker(receiver, tmp_path).prepare(job(), context())
         assert len(receiver.came) == 1
 
     def test_its_time_ends(self, receiver: Receiver, tmp_path: Path) -> None:
         receiver.usual = 0
         with pytest.raises(TimeUpError, match="time was up"):
-            worker(receiver, tmp_path).prepare(job(), leash(0.3))
+            worker(receiver, tmp_path).prepare(job(), context(0.3))
 
     def test_it_stops_in_the_midst_of_a_request(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         receiver.usual = 0
-        held = leash()
+        held = context()
         stopper = threading.Thread(
             target=lambda: (
                 eventually(lambda: receiver.came, bool),
@@ -170,7 +170,7 @@ class TestHandler:
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         with pytest.raises(LostError):
-            worker(receiver, tmp_path).resume(job(), leash())
+            worker(receiver, tmp_path).resume(job(), context())
         assert not receiver.came
 
     def test_a_check_finds_faults_and_sends_nothing(

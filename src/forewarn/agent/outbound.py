@@ -12,7 +12,7 @@ from forewarn.agent.core.gate import AskGate, GateAnswer
 from forewarn.agent.core.lock import ReleaseLock, TakeLock
 from forewarn.agent.core.model import AskPeers, Input, Send
 from forewarn.agent.core.names import key_of
-from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.peers import Peers
 from forewarn.agent.values import Settings
 from forewarn.agent.wire.sender import Sender
@@ -117,7 +117,7 @@ def look_at_lock(settings: Settings, environ: Mapping[str, str], clock: Clock) -
     from forewarn.agent.locks.making import make_lock  # noqa: PLC0415 - as above
 
     lock = make_lock(settings.lock, environ, clock)
-    return lock.look(leash_for(LOOK_SECONDS, clock))
+    return lock.look(context_for(LOOK_SECONDS, clock))
 
 
 def gatekeeper_of(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.locks.port import LockError
 from forewarn.clock import SystemClock
 from forewarn.instants import HOUR
@@ -16,8 +16,8 @@ from tests.support.lock_benches import EXPIRING, KINDS, Bench, bench_of, lock_of
 pytestmark = pytest.mark.slow
 
 
-def leash(seconds: float = 30.0) -> Leash:
-    return leash_for(seconds, SystemClock())
+def context(seconds: float = 30.0) -> RunContext:
+    return context_for(seconds, SystemClock())
 
 
 @pytest.fixture(params=KINDS)
@@ -35,20 +35,20 @@ def expiring(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 def test_lock_that_is_free_is_taken_and_released(bench: Bench) -> None:
     lock = lock_of(bench)
     assert bench.holders() == set()
-    assert lock.take("web_0", leash()).is_held
+    assert lock.take("web_0", context()).is_held
     assert bench.holders() == {"web_0"}
-    lock.release("web_0", leash())
+    lock.release("web_0", context())
     assert bench.holders() == set()
 
 
 def test_taking_twice_and_releasing_twice_does_no_harm(bench: Bench) -> None:
     lock = lock_of(bench)
-    lock.release("web_0", leash())
+    lock.release("web_0", context())
     for _ in range(2):
-        assert lock.take("web_0", leash()).is_held
+        assert lock.take("web_0", context()).is_held
         assert bench.holders() == {"web_0"}
     for _ in range(2):
-        lock.release("web_0", leash())
+        lock.release("web_0", context())
         assert bench.holders() == set()
 
 
@@ -57,47 +57,47 @@ def test_lock_has_as_many_holders_as_slots(bench: Bench, slots: int) -> None:
     names = [f"web_{number}" for number in range(slots + 1)]
     locks = {name: lock_of(bench, holders=slots) for name in names}
     for name in names[:-1]:
-        assert locks[name].take(name, leash()).is_held
-    refused = locks[names[-1]].take(names[-1], leash())
+        assert locks[name].take(name, context()).is_held
+    refused = locks[names[-1]].take(names[-1], context())
     assert not refused.is_held
     assert refused.detail
     assert bench.holders() == set(names[:-1])
     # Who has it is confirmed, however many others have it.
-    assert locks[names[0]].take(names[0], leash()).is_held
-    locks[names[0]].release(names[0], leash())
-    assert locks[names[-1]].take(names[-1], leash()).is_held
+    assert locks[names[0]].take(names[0], context()).is_held
+    locks[names[0]].release(names[0], context())
+    assert locks[names[-1]].take(names[-1], context()).is_held
     assert bench.holders() == set(names[1:])
 
 
 def test_release_takes_the_lock_from_nobody_else(bench: Bench) -> None:
     lock = lock_of(bench)
-    lock.take("web_0", leash())
-    lock.release("web_1", leash())
+    lock.take("web_0", context())
+    lock.release("web_1", context())
     assert bench.holders() == {"web_0"}
 
 
 def test_groups_are_locks_of_their_own(bench: Bench) -> None:
     first, second = lock_of(bench), lock_of(bench, "db")
-    assert first.take("web_0", leash()).is_held
-    assert second.take("web_0", leash()).is_held
-    first.release("web_0", leash())
+    assert first.take("web_0", context()).is_held
+    assert second.take("web_0", context()).is_held
+    first.release("web_0", context())
     assert (bench.holders(), bench.holders("db")) == (set(), {"web_0"})
 
 
 def test_another_agent_with_the_same_id_has_the_same_slot(bench: Bench) -> None:
     """As after a crash: whoever comes next does not know what was asked."""
-    assert lock_of(bench).take("web_0", leash()).is_held
-    assert lock_of(bench).take("web_0", leash()).is_held
-    lock_of(bench).release("web_0", leash())
+    assert lock_of(bench).take("web_0", context()).is_held
+    assert lock_of(bench).take("web_0", context()).is_held
+    lock_of(bench).release("web_0", context())
     assert bench.holders() == set()
 
 
 @pytest.mark.parametrize("name", ["wéb_0", "web 0", 'we"b', "a" * 200, "web_0/x"])
 def test_any_name_may_hold_it(bench: Bench, name: str) -> None:
     lock = lock_of(bench)
-    assert lock.take(name, leash()).is_held
+    assert lock.take(name, context()).is_held
     assert bench.holders() == {name}
-    lock.release(name, leash())
+    lock.release(name, context())
     assert bench.holders() == set()
 
 
@@ -116,7 +116,7 @@ def test_many_at_once_never_hold_more_than_there_are_slots(
     def live(name: str) -> None:
         begin.wait()
         while had[name] < 3:
-            if not locks[name].take(name, leash()).is_held:
+            if not locks[name].take(name, context()).is_held:
                 continue
             found = bench.holders()
             seen.append(found)
@@ -125,7 +125,7 @@ def test_many_at_once_never_hold_more_than_there_are_slots(
             had[name] += 1
             while True:
                 try:
-                    locks[name].release(name, leash())
+                    locks[name].release(name, context())
                     break
                 except LockError:
                     # Others were faster too often: it is given back again.
@@ -144,24 +144,24 @@ def test_many_at_once_never_hold_more_than_there_are_slots(
 
 def test_what_keeps_it_may_be_away(bench: Bench) -> None:
     lock = lock_of(bench)
-    assert lock.take("web_0", leash()).is_held
+    assert lock.take("web_0", context()).is_held
     with bench.away():
         for ask in (lock.take, lock.release):
             with pytest.raises(ForewarnError) as refused:
-                ask("web_0", leash(3))
+                ask("web_0", context(3))
             assert refused.value.message
         with pytest.raises(ForewarnError):
-            lock.look(leash(3))
+            lock.look(context(3))
     assert bench.holders() == {"web_0"}
-    lock.release("web_0", leash())
+    lock.release("web_0", context())
     assert bench.holders() == set()
 
 
 def test_look_changes_nothing(bench: Bench) -> None:
     lock = lock_of(bench)
-    assert lock.look(leash())
-    lock.take("web_0", leash())
-    said = lock.look(leash())
+    assert lock.look(context())
+    lock.take("web_0", context())
+    said = lock.look(context())
     assert bench.holders() == {"web_0"}
     assert "web_0" in said or "FleetLock tells nobody" in said
 
@@ -171,23 +171,23 @@ def test_look_changes_nothing(bench: Bench) -> None:
 
 def test_holder_is_told_until_when_it_may_count_on_the_lock(expiring: Bench) -> None:
     before = SystemClock().now()
-    grant = lock_of(expiring).take("web_0", leash())
+    grant = lock_of(expiring).take("web_0", context())
     assert before + HOUR <= grant.until <= SystemClock().now() + HOUR
 
 
 def test_slot_of_one_that_is_not_heard_of_any_more_is_free(expiring: Bench) -> None:
     lost, other = lock_of(expiring), lock_of(expiring)
-    assert lost.take("web_0", leash()).is_held
-    assert not other.take("web_1", leash()).is_held
+    assert lost.take("web_0", context()).is_held
+    assert not other.take("web_1", context()).is_held
     expiring.let_expire()
     assert expiring.holders() == set()
-    assert lost.look(leash()) == "nobody holds it"
-    assert other.take("web_1", leash()).is_held
+    assert lost.look(context()) == "nobody holds it"
+    assert other.take("web_1", context()).is_held
     # The first comes back, and hears that it does not have it any longer.
-    refused = lost.take("web_0", leash())
+    refused = lost.take("web_0", context())
     assert not refused.is_held
     assert refused.detail.startswith("held by web_1 since ")
-    lost.release("web_0", leash())
+    lost.release("web_0", context())
     assert expiring.holders() == {"web_1"}
 
 
@@ -195,9 +195,9 @@ def test_one_that_has_expired_takes_it_again_where_nobody_else_has(
     expiring: Bench,
 ) -> None:
     lock = lock_of(expiring)
-    lock.take("web_0", leash())
+    lock.take("web_0", context())
     expiring.let_expire()
-    assert lock.take("web_0", leash()).is_held
+    assert lock.take("web_0", context()).is_held
     assert expiring.holders() == {"web_0"}
 
 
@@ -218,25 +218,25 @@ def test_list_that_cannot_be_read_gives_the_lock_to_nobody(
     expiring: Bench, text: str
 ) -> None:
     lock = lock_of(expiring)
-    lock.take("web_1", leash())
+    lock.take("web_1", context())
     expiring.damage(text)
     for ask in (lock.take, lock.release):
         with pytest.raises(LockError, match="the list of holders cannot be read"):
-            ask("web_0", leash())
+            ask("web_0", context())
 
 
 def test_list_that_is_empty_has_nobody(expiring: Bench) -> None:
     lock = lock_of(expiring)
-    lock.take("web_1", leash())
+    lock.take("web_1", context())
     expiring.damage('{"holders": {}}')
-    assert lock.take("web_0", leash()).is_held
+    assert lock.take("web_0", context()).is_held
 
 
 def test_fewer_slots_take_it_from_nobody(expiring: Bench) -> None:
     for name in ("web_0", "web_1", "web_2"):
-        assert lock_of(expiring, holders=3).take(name, leash()).is_held
+        assert lock_of(expiring, holders=3).take(name, context()).is_held
     lock = lock_of(expiring, holders=1)
-    assert lock.take("web_0", leash()).is_held
-    refused = lock.take("web_3", leash())
+    assert lock.take("web_0", context()).is_held
+    refused = lock.take("web_3", context())
     assert not refused.is_held
     assert "web_0 since " in refused.detail

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from forewarn.agent import files, lastgood
-from forewarn.agent.handlers.leash import leash_for
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.handlers.secret import (
     SECRET_BYTES_MAX,
     SecretError,
@@ -165,7 +165,7 @@ def test_state_of_a_lock_directory_is_a_file(tmp_path: Path) -> None:
     settings = LockSettings(kind="directory", path=str(tmp_path), group="web")
     lock = make_lock(settings, {}, SystemClock())
     os.mkfifo(tmp_path / "web.000000000017")
-    error = soon(lambda: lock.take("web_0", leash_for(5, SystemClock())))
+    error = soon(lambda: lock.take("web_0", context_for(5, SystemClock())))
     assert isinstance(error, LockError)
     assert "it is a FIFO" in error.message
 

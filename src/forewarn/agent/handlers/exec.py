@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from forewarn.agent import forms
 from forewarn.agent.handlers import process
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     HandlerError,
     Job,
@@ -27,6 +26,7 @@ from forewarn.agent.handlers.port import (
     TimeUpError,
 )
 from forewarn.agent.handlers.records import Folder, Shelf, last_line, subject_of
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.instants import SECOND, format_instant
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -70,24 +70,24 @@ class ExecWorker:
         self._shelf = shelf
         self._environment = environment
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Run the program for preparation; raises HandlerError."""
-        return self._run(self._program.prepare, job, leash)
+        return self._run(self._program.prepare, job, context)
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Run the program for recovery; raises HandlerError."""
-        return self._run(self._program.recover, job, leash)
+        return self._run(self._program.recover, job, context)
 
-    def resume(self, job: Job, leash: Leash) -> Result:
+    def resume(self, job: Job, context: RunContext) -> Result:
         """Wait for a program that a former agent started; raises HandlerError."""
         folder = self._shelf.folder(job.run_id)
         if not folder.exists():
             raise LostError("the agent ended before the program began")
         if folder.claim():
             raise LostError("the agent ended before the program began; it never will")
-        running = process.find(folder, leash)
+        running = process.find(folder, context)
         if running is not None:
-            return self._ended(running, folder, leash)
+            return self._ended(running, folder, context)
         status = folder.status()
         # While the agent was down nobody did.
         folder.trim()
@@ -135,13 +135,13 @@ class ExecWorker:
                 said = last_line(done.stdout.decode("utf-8", "replace"))
                 yield f"{words[0]}: exit status {done.returncode}: {said}"
 
-    def _run(self, words: Sequence[str], job: Job, leash: Leash) -> Result:
+    def _run(self, words: Sequence[str], job: Job, context: RunContext) -> Result:
         if not words:
             return Result()
         folder = self._shelf.folder(job.run_id)
-        if leash.seconds() <= 0:
-            raise _over(leash, " before the program began")
-        result = self._earlier(job, leash)
+        if context.remaining() <= 0:
+            raise _over(context, " before the program began")
+        result = self._earlier(job, context)
         if result is not None:
             return result
         # Names are unique, but a journal may have been copied back from a backup.
@@ -162,12 +162,12 @@ class ExecWorker:
                 hint="Look at the handler's program, and at the folder of `state`.",
             ) from error
         try:
-            return self._ended(running, made, leash)
+            return self._ended(running, made, context)
         finally:
             if made is not folder:
                 made.remove()
 
-    def _earlier(self, job: Job, leash: Leash) -> Result | None:
+    def _earlier(self, job: Job, context: RunContext) -> Result | None:
         """Wait for a run of this handler that an agent began whose journal was lost.
 
         Two at once would get into each other's way. Where it is for the same, its result
@@ -181,9 +181,9 @@ class ExecWorker:
             if running is None:
                 continue
             if subject_of(folder.name) == subject_of(job.run_id):
-                return self._ended(running, folder, leash)
-            if not running.wait(leash):
-                raise _over(leash, f" while {folder.name} ran, of a lost journal")
+                return self._ended(running, folder, context)
+            if not running.wait(context):
+                raise _over(context, f" while {folder.name} ran, of a lost journal")
         return None
 
     def _made(self, folder: Folder, job: Job) -> Folder:
@@ -204,11 +204,13 @@ class ExecWorker:
             folder.make(event)
         return folder
 
-    def _ended(self, running: process.Process, folder: Folder, leash: Leash) -> Result:
+    def _ended(
+        self, running: process.Process, folder: Folder, context: RunContext
+    ) -> Result:
         """Wait for the end of a program, and tell it."""
-        if not running.wait(leash):
+        if not running.wait(context):
             how = "had to be killed" if running.was_killed else "ended when asked"
-            raise _over(leash, f", and it {how}", folder.last_line())
+            raise _over(context, f", and it {how}", folder.last_line())
         status = running.status()
         if status is None:
             raise HandlerError("the program was killed, and not by the agent")
@@ -265,8 +267,8 @@ def _result(status: int, folder: Folder) -> Result:
     raise HandlerError(f"{how}: {last}" if last else how)
 
 
-def _over(leash: Leash, how: str, last: str = "") -> HandlerError:
+def _over(context: RunContext, how: str, last: str = "") -> HandlerError:
     said = f"; its last words: {last}" if last else ""
-    if leash.is_stopped:
+    if context.is_stopped:
         return StoppedError(f"its event has gone{how}{said}")
     return TimeUpError(f"its time was up{how}{said}")

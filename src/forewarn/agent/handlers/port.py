@@ -9,7 +9,7 @@ What a kind promises:
 * It returns a `Result` when the work is done, and raises HandlerError when it is not:
   its sentence is shown to people, and withholds the approval where the handler is
   required. Any other exception is a bug; it is logged, and counts as a failure.
-* It ends by itself. It asks the `Leash` how long it may go on before each wait, gives
+* It ends by itself. It asks the `RunContext` how long it may go on before each wait, gives
   that as the time-out of whatever it calls, and lets go of everything at `stop_at`,
   by force until `kill_at`. Nobody can end it from outside: a run that hangs is one
   that never ends.
@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.clock import Clock
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
@@ -91,15 +91,15 @@ class Result:
 class Worker(Protocol):
     """One handler, ready to work."""
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Do what is to be done before the event; raises HandlerError."""
         ...
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Do what is to be done after it; raises HandlerError."""
         ...
 
-    def resume(self, job: Job, leash: Leash) -> Result:
+    def resume(self, job: Job, context: RunContext) -> Result:
         """Wait for a run that was begun before the agent was; raises HandlerError."""
         ...
 
@@ -120,12 +120,12 @@ def raise_faults(faults: Iterable[str]) -> None:
 
 
 def faults_within(
-    seconds: float, clock: Clock, look: Callable[[Leash], Iterable[str]]
+    seconds: float, clock: Clock, look: Callable[[RunContext], Iterable[str]]
 ) -> Sequence[str]:
     """Return what a look finds wrong, each once, and why it ended early if it did."""
     found: dict[str, None] = {}
     try:
-        for each in look(leash_for(seconds, clock)):
+        for each in look(context_for(seconds, clock)):
             found[each] = None
     except HandlerError as error:
         found[error.message] = None
@@ -135,9 +135,9 @@ def faults_within(
 class Forgetful:
     """What is common to kinds whose runs end with the agent."""
 
-    def resume(self, job: Job, leash: Leash) -> Result:
+    def resume(self, job: Job, context: RunContext) -> Result:
         """Raise LostError: the run was this process's, and is gone with it."""
-        del leash
+        del context
         raise LostError(
             f"handler {job.handler} was at work when the agent ended; nobody knows "
             "what it has done"

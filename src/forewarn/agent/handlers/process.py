@@ -18,8 +18,8 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.agent.handlers.leash import Bell, Leash
 from forewarn.agent.handlers.records import Claim, Folder, start_of
+from forewarn.agent.handlers.run_context import Bell, RunContext
 
 _WRAPPER = r"""
 folder=$1; shift
@@ -85,33 +85,33 @@ class Process:
         # A wrapper that was killed says nothing of its program.
         return code if code is not None and code >= 0 else None
 
-    def wait(self, leash: Leash) -> bool:
+    def wait(self, context: RunContext) -> bool:
         """Wait for the end, and bring it about when it is time.
 
         Returns whether the program ended by itself.
         """
         try:
-            if self._ends_by_itself(leash):
+            if self._ends_by_itself(context):
                 self._reap()
                 return True
             self._signal_group(signal.SIGTERM)
-            self.was_killed = not self._wait(leash.seconds_to_kill)
+            self.was_killed = not self._wait(context.grace_remaining)
             # Also what the program has left of its group.
             self._kill_group()
-            if self._wait(leash.timer(GIVE_UP_SECONDS)):
+            if self._wait(context.timer(GIVE_UP_SECONDS)):
                 self._reap()
             return False
         finally:
             if self._handle is not None:
                 os.close(self._handle)
 
-    def _ends_by_itself(self, leash: Leash) -> bool:
+    def _ends_by_itself(self, context: RunContext) -> bool:
         if self._handle is None:
-            return self._wait(leash.seconds)
+            return self._wait(context.remaining)
         bell = Bell()
         try:
-            with leash.ringing(bell.ring):
-                return self._wait(leash.seconds, bell)
+            with context.on_stop(bell.ring):
+                return self._wait(context.remaining, bell)
         finally:
             bell.close()
 
@@ -200,9 +200,9 @@ def start(
     return Process(folder, Claim(pid=child.pid, began=""), child=child)
 
 
-def find(folder: Folder, leash: Leash) -> Process | None:
+def find(folder: Folder, context: RunContext) -> Process | None:
     """Return the program of a former agent's run; None: it does not run."""
-    left = leash.timer(CLAIM_SECONDS)
+    left = context.timer(CLAIM_SECONDS)
     while folder.claimed() is None and left() > 0:
         threading.Event().wait(POLL_SECONDS)
     return running(folder)

@@ -18,7 +18,6 @@ from forewarn.agent.core.model import (
     Stop,
     Tighten,
 )
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     HandlerError,
     Job,
@@ -28,6 +27,7 @@ from forewarn.agent.handlers.port import (
     Worker,
 )
 from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.clock import Clock
 
 logger = logging.getLogger("forewarn.agent.handlers")
@@ -56,11 +56,13 @@ class Runner:
         self._clock = clock
         self._shelf = shelf
         self._lock = threading.Lock()
-        self._leashes: dict[str, Leash] = {}
+        self._contexts: dict[str, RunContext] = {}
 
     def start(self, run: Run) -> None:
         """Begin a run, or take it up again; never waits."""
-        leash = Leash(stop_at=run.stop_at, kill_at=run.kill_at, clock=self._clock)
+        context = RunContext(
+            stop_at=run.stop_at, kill_at=run.kill_at, clock=self._clock
+        )
         job = Job(
             run_id=run.run_id,
             handler=run.handler,
@@ -73,11 +75,11 @@ class Runner:
             now=self._clock.now(),
         )
         with self._lock:
-            assert run.run_id not in self._leashes
-            self._leashes[run.run_id] = leash
+            assert run.run_id not in self._contexts
+            self._contexts[run.run_id] = context
         thread = threading.Thread(
             target=self._work,
-            args=(job, leash, run.is_again),
+            args=(job, context, run.is_again),
             name=f"forewarn-{run.handler}",
             daemon=True,
         )
@@ -89,25 +91,25 @@ class Runner:
     def stop(self, stop: Stop) -> None:
         """Ask a run to end; one that has ended already is left alone."""
         with self._lock:
-            leash = self._leashes.get(stop.run_id)
-        if leash is not None:
-            leash.stop(stop.kill_at)
+            context = self._contexts.get(stop.run_id)
+        if context is not None:
+            context.stop(stop.kill_at)
 
     def tighten(self, tighten: Tighten) -> None:
         """Give a run less time; one that has ended already is left alone."""
         with self._lock:
-            leash = self._leashes.get(tighten.run_id)
-        if leash is not None:
-            leash.tighten(tighten.stop_at, tighten.kill_at)
+            context = self._contexts.get(tighten.run_id)
+        if context is not None:
+            context.shorten(tighten.stop_at, tighten.kill_at)
 
     def running(self) -> tuple[str, ...]:
         """Return the runs that are under way."""
         with self._lock:
-            return tuple(self._leashes)
+            return tuple(self._contexts)
 
-    def _work(self, job: Job, leash: Leash, is_again: bool) -> None:  # noqa: FBT001
+    def _work(self, job: Job, context: RunContext, is_again: bool) -> None:  # noqa: FBT001
         try:
-            result = self._result(job, leash, is_again=is_again)
+            result = self._result(job, context, is_again=is_again)
             self._end(job, StepState.DONE, result.detail)
         except StoppedError as error:
             self._end(job, StepState.STOPPED, error.message)
@@ -119,20 +121,20 @@ class Runner:
             logger.exception("handler %s has a bug", job.handler)
             self._end(job, StepState.FAILED, f"{type(error).__name__}: {error}")
 
-    def _result(self, job: Job, leash: Leash, *, is_again: bool) -> Result:
+    def _result(self, job: Job, context: RunContext, *, is_again: bool) -> Result:
         worker = self._workers.get(job.handler)
         if worker is None:
             kind = LostError if is_again else HandlerError
             raise kind(f"the settings have no handler {job.handler}")
         if is_again:
-            return worker.resume(job, leash)
+            return worker.resume(job, context)
         if job.phase is Phase.PREPARE:
-            return worker.prepare(job, leash)
-        return worker.recover(job, leash)
+            return worker.prepare(job, context)
+        return worker.recover(job, context)
 
     def _end(self, job: Job, state: StepState, detail: str) -> None:
         with self._lock:
-            self._leashes.pop(job.run_id, None)
+            self._contexts.pop(job.run_id, None)
         self._finish(Finished(run_id=job.run_id, state=state, detail=detail))
         # After the main loop was told: that must not wait for a slow disk.
         if self._shelf is not None:

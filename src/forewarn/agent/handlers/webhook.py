@@ -13,12 +13,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from forewarn.agent import forms
-from forewarn.agent.handlers.leash import (
-    PAUSE_FIRST_SECONDS,
-    PAUSE_MOST_SECONDS,
-    Leash,
-    doubling,
-)
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -29,6 +23,12 @@ from forewarn.agent.handlers.port import (
     faults_within,
 )
 from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
+from forewarn.agent.handlers.run_context import (
+    PAUSE_FIRST_SECONDS,
+    PAUSE_MOST_SECONDS,
+    RunContext,
+    doubling,
+)
 from forewarn.clock import Clock
 from forewarn.instants import format_instant
 
@@ -47,11 +47,11 @@ CHECK_SECONDS = 5.0
 class Pods(Protocol):
     """Who names the pods of this VM's node: `integrations.kubernetes.listing`."""
 
-    def names(self, leash: Leash) -> Sequence[str]:
+    def names(self, context: RunContext) -> Sequence[str]:
         """Return `namespace/name` of each; raises HandlerError."""
         ...
 
-    def faults(self, leash: Leash) -> Sequence[str]:
+    def faults(self, context: RunContext) -> Sequence[str]:
         """Return what is careless; raises HandlerError."""
         ...
 
@@ -76,13 +76,13 @@ class WebhookWorker(Forgetful):
         self._recover = recover
         self._clock = clock
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Send the request for preparation; raises HandlerError."""
-        return self._send(self._prepare, job, leash)
+        return self._send(self._prepare, job, context)
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Send the request for recovery; raises HandlerError."""
-        return self._send(self._recover, job, leash)
+        return self._send(self._recover, job, context)
 
     def check(self, vm: str = "") -> Sequence[str]:
         """Return what is wrong with the templates, and who is not there.
@@ -102,38 +102,38 @@ class WebhookWorker(Forgetful):
             found.update({f"the pods: {each}": None for each in told})
         return tuple(found)
 
-    def _send(self, template: Template | None, job: Job, leash: Leash) -> Result:
+    def _send(self, template: Template | None, job: Job, context: RunContext) -> Result:
         if template is None:
             return Result()
         values, usual, detail = values_of(job), usual_body(job), ""
         if self._pods is not None:
-            names, detail = _named(self._pods, leash)
+            names, detail = _named(self._pods, context)
             values["pods"] = ", ".join(names or ())
             usual = usual_body(job, pods=names)
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         last = "there was no time left for a request"
-        while (seconds := leash.seconds()) > LAST_SECONDS:
+        while (seconds := context.remaining()) > LAST_SECONDS:
             try:
                 # Made anew each time: one that was interrupted is of no more use.
                 post = Post(template, values, usual=usual, clock=self._clock)
-                with leash.ringing(post.interrupt):
+                with context.on_stop(post.interrupt):
                     post.send(seconds=min(seconds, TRY_SECONDS))
                 return Result(detail=detail)
             except PostError as error:
                 last = error.message
                 if not error.may_pass:
                     raise HandlerError(last) from error
-            if not leash.pause(next(pauses)):
+            if not context.sleep(next(pauses)):
                 break
-        if leash.is_stopped:
+        if context.is_stopped:
             raise StoppedError("its event has gone before the request was taken")
         raise TimeUpError(f"its time was up: {last}")
 
 
-def _named(pods: Pods, leash: Leash) -> tuple[Sequence[str] | None, str]:
+def _named(pods: Pods, context: RunContext) -> tuple[Sequence[str] | None, str]:
     """Return the pods, None: they could not be had; and then why, as a sentence."""
     try:
-        return pods.names(leash), ""
+        return pods.names(context), ""
     except HandlerError as error:
         return None, f"sent without the pods: {error.message}"
 

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from forewarn.agent.foreign import members, told
-from forewarn.agent.handlers.leash import (
-    PAUSE_FIRST_SECONDS,
-    PAUSE_MOST_SECONDS,
-    Leash,
-    doubling,
-)
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.run_context import (
+    PAUSE_FIRST_SECONDS,
+    PAUSE_MOST_SECONDS,
+    RunContext,
+    doubling,
+)
 from forewarn.agent.integrations.waiting import over
 from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_url
 from forewarn.clock import Clock
@@ -147,26 +147,26 @@ class Api:
         """Return where the server is, for a sentence."""
         return self._url.base
 
-    def get(self, path: str, leash: Leash) -> dict[str, Any]:
+    def get(self, path: str, context: RunContext) -> dict[str, Any]:
         """Return the JSON object of an answer; raises HandlerError."""
-        return self.ask(Ask(method="GET", path=path), leash)
+        return self.ask(Ask(method="GET", path=path), context)
 
-    def ask(self, ask: Ask, leash: Leash) -> Any:
+    def ask(self, ask: Ask, context: RunContext) -> Any:
         """Return the JSON of an answer, which has the shape; raises HandlerError."""
-        return self.answered(ask, leash)[1]
+        return self.answered(ask, context)[1]
 
-    def answered(self, ask: Ask, leash: Leash) -> tuple[Answer, Any]:
+    def answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
         """Return an answer, and its JSON as `ask` does; raises HandlerError."""
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         while True:
-            seconds = min(leash.seconds(), ask.seconds)
+            seconds = min(context.remaining(), ask.seconds)
             if seconds <= 0:
-                raise over(leash, f"asking {self.base}")
+                raise over(context, f"asking {self.base}")
             try:
-                answer = self._once(ask, leash, seconds)
+                answer = self._once(ask, context, seconds)
             except HttpError as error:
                 if error.trouble is Trouble.STOPPED:
-                    raise over(leash, f"asking {self.base}") from error
+                    raise over(context, f"asking {self.base}") from error
                 last: HandlerError = HandlerError(error.message)
             else:
                 if answer.status in _FINE:
@@ -176,10 +176,10 @@ class Api:
                     raise last
             if not ask.again:
                 raise last
-            if not leash.pause(next(pauses)):
-                raise over(leash, "asking again", said=last.message) from last
+            if not context.sleep(next(pauses)):
+                raise over(context, "asking again", said=last.message) from last
 
-    def _once(self, ask: Ask, leash: Leash, seconds: float) -> Answer:
+    def _once(self, ask: Ask, context: RunContext, seconds: float) -> Answer:
         client = Client(
             self._url,
             clock=self._clock,
@@ -193,7 +193,7 @@ class Api:
         target = f"{self._prefix}{ask.path}"
         timeout = round(seconds * SECOND)
         try:
-            with leash.ringing(client.interrupt):
+            with context.on_stop(client.interrupt):
                 if ask.method == "GET":
                     return client.get(target, headers=headers, timeout=timeout)
                 body = b"" if ask.json is None else json.dumps(ask.json).encode()

@@ -15,14 +15,14 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.agent.handlers.leash import (
-    PAUSE_FIRST_SECONDS,
-    PAUSE_MOST_SECONDS,
-    Leash,
-    doubling,
-)
 from forewarn.agent.handlers.port import HandlerError, OverError
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.run_context import (
+    PAUSE_FIRST_SECONDS,
+    PAUSE_MOST_SECONDS,
+    RunContext,
+    doubling,
+)
 from forewarn.agent.integrations.waiting import over
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -84,7 +84,7 @@ class Commands:
     def run(
         self,
         words: Sequence[str],
-        leash: Leash,
+        context: RunContext,
         *,
         seconds: float = COMMAND_SECONDS,
     ) -> Output:
@@ -92,9 +92,9 @@ class Commands:
 
         A status other than 0 is no error here. Its standard input is empty.
         """
-        seconds = min(seconds, leash.seconds())
+        seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise _over(leash, words)
+            raise _over(context, words)
         try:
             child = subprocess.Popen(  # noqa: S603 - what the settings name
                 list(words),
@@ -116,18 +116,18 @@ class Commands:
             killed.set()
             _kill(child)
 
-        with leash.ringing(kill):
+        with context.on_stop(kill):
             try:
                 out, err = child.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.communicate(timeout=REAP_SECONDS)
-                raise _over(leash, words, seconds) from None
+                raise _over(context, words, seconds) from None
             finally:
                 _kill(child)
         if killed.is_set():
-            raise _over(leash, words)
+            raise _over(context, words)
         return Output(
             status=child.returncode,
             out=out[:OUTPUT_CHARACTERS_MAX],
@@ -137,7 +137,7 @@ class Commands:
     def patiently(
         self,
         words: Sequence[str],
-        leash: Leash,
+        context: RunContext,
         *,
         doing: str,
         may_pass: Callable[[Output], bool],
@@ -154,17 +154,17 @@ class Commands:
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         while True:
             try:
-                output = self.run(words, leash, seconds=seconds)
+                output = self.run(words, context, seconds=seconds)
             except OverError as error:
-                raise over(leash, doing) from error
+                raise over(context, doing) from error
             except HandlerError as error:
                 last = error.message
             else:
                 if output.status == 0 or not may_pass(output):
                     return output
                 last = output.said
-            if not leash.pause(next(pauses)):
-                raise over(leash, doing, said=last)
+            if not context.sleep(next(pauses)):
+                raise over(context, doing, said=last)
 
 
 def shown(words: Sequence[str]) -> str:
@@ -172,10 +172,12 @@ def shown(words: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def _over(leash: Leash, words: Sequence[str], seconds: float = 0.0) -> HandlerError:
-    if leash.seconds() > 0:
+def _over(
+    context: RunContext, words: Sequence[str], seconds: float = 0.0
+) -> HandlerError:
+    if context.remaining() > 0:
         return HandlerError(f"{shown(words)}: no answer within {seconds:.0f} s")
-    return over(leash, f"running {shown(words)}")
+    return over(context, f"running {shown(words)}")
 
 
 def _kill(child: subprocess.Popen[str]) -> None:

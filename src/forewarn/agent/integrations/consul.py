@@ -13,7 +13,6 @@ from typing import Any
 from forewarn.agent.foreign import members
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -21,6 +20,7 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import (
     FORBIDDEN,
     NOT_FOUND,
@@ -72,15 +72,15 @@ class ConsulWorker(Forgetful):
         self._clock = ground.clock
         self._api = local_agent(settings, ground, url=URL, header="X-Consul-Token")
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Put it into maintenance, and wait for its clients; raises HandlerError."""
         kind = job.notice.event_type if job.notice is not None else ""
         reason = f"{self._mark}{kind or 'event'} since {format_instant(job.now)}"
-        before = self._maintained(leash)
+        before = self._maintained(context)
         for target in self._targets():
             if target not in before:
-                self._set(target, leash, reason=reason)
-        found = self._maintained(leash)
+                self._set(target, context, reason=reason)
+        found = self._maintained(context)
         missing = [_name(each) for each in self._targets() if each not in found]
         if missing:
             raise HandlerError(
@@ -88,17 +88,17 @@ class ConsulWorker(Forgetful):
                 "token read this node and its services?"
             )
         mine = {each for each in self._targets() if self._is_mine(found[each])}
-        self._wait_for_clients([found[each] for each in mine], leash)
+        self._wait_for_clients([found[each] for each in mine], context)
         return Result(detail=self._told(mine, found))
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """End what it began, whatever the settings name now; raises HandlerError."""
         del job
-        found = self._maintained(leash)
+        found = self._maintained(context)
         mine = [each for each, notes in found.items() if self._is_mine(notes)]
         for target in mine:
-            self._set(target, leash)
-        left = [each for each in self._maintained(leash) if each in mine]
+            self._set(target, context)
+        left = [each for each in self._maintained(context) if each in mine]
         if left:
             names = ", ".join(map(_name, left))
             raise HandlerError(f"Consul still shows {names} in maintenance")
@@ -113,11 +113,11 @@ class ConsulWorker(Forgetful):
         del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
-    def _wrong(self, leash: Leash) -> Sequence[str]:
+    def _wrong(self, context: RunContext) -> Sequence[str]:
         # Once, since a person waits to hear that nobody is there.
         ask = Ask(method="GET", path="/v1/agent/services", again=False)
-        known = self._listed(ask, leash, key="ID", what="services")
-        self._maintained(leash)
+        known = self._listed(ask, context, key="ID", what="services")
+        self._maintained(context)
         return [
             f"Consul's agent at {self._api.base} has no service {each}, or its token "
             "may not read it"
@@ -131,10 +131,10 @@ class ConsulWorker(Forgetful):
         """Return the checks that are to be there."""
         return tuple(SERVICE_CHECK + each for each in self._services) or (NODE_CHECK,)
 
-    def _maintained(self, leash: Leash) -> dict[str, str]:
+    def _maintained(self, context: RunContext) -> dict[str, str]:
         """Return what is in maintenance, by its check, with the reason of each."""
         ask = Ask(method="GET", path="/v1/agent/checks")
-        checks = self._listed(ask, leash, key="CheckID", what="checks")
+        checks = self._listed(ask, context, key="CheckID", what="checks")
         return {
             name: str(check.get("Notes", ""))
             for name, check in checks.items()
@@ -142,17 +142,17 @@ class ConsulWorker(Forgetful):
         }
 
     def _listed(
-        self, ask: Ask, leash: Leash, *, key: str, what: str
+        self, ask: Ask, context: RunContext, *, key: str, what: str
     ) -> Mapping[str, Mapping[str, Any]]:
         """Return what Consul has by id; raises HandlerError where it is no such list."""
-        answer, found = self._answered(ask, leash)
+        answer, found = self._answered(ask, context)
         for each in found.values():
             # Each has its id in it, so that no other JSON object counts as such a list.
             if not members(each).get(key):
                 raise ask.odd(answer, f"no {what} of Consul")
         return found
 
-    def _set(self, target: str, leash: Leash, *, reason: str = "") -> None:
+    def _set(self, target: str, context: RunContext, *, reason: str = "") -> None:
         """Begin maintenance for a reason, or end it; raises HandlerError."""
         path = "/v1/agent/maintenance"
         service = target.removeprefix(SERVICE_CHECK) if target != NODE_CHECK else ""
@@ -164,7 +164,7 @@ class ConsulWorker(Forgetful):
         try:
             # Consul answers nothing, and what came of it is looked for afterwards.
             ask = Ask(method="PUT", path=f"{path}?{query}", shape=Shape.ANY)
-            self._answered(ask, leash)
+            self._answered(ask, context)
         except ApiError as error:
             if error.status != NOT_FOUND or not service:
                 raise
@@ -172,9 +172,9 @@ class ConsulWorker(Forgetful):
                 raise HandlerError(f"Consul has no service {service} here") from error
             # It was deregistered meanwhile, and its maintenance went with it.
 
-    def _answered(self, ask: Ask, leash: Leash) -> tuple[Answer, Any]:
+    def _answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
         try:
-            return self._api.answered(ask, leash)
+            return self._api.answered(ask, context)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
@@ -188,17 +188,17 @@ class ConsulWorker(Forgetful):
     def _is_mine(self, notes: str) -> bool:
         return notes.startswith(self._mark)
 
-    def _wait_for_clients(self, reasons: Sequence[str], leash: Leash) -> None:
+    def _wait_for_clients(self, reasons: Sequence[str], context: RunContext) -> None:
         """Wait until those who remember an address have forgotten it."""
         began = max((_since(each) for each in reasons), default=0)
         left = min(began + self._wait - self._clock.now(), self._wait)
         if left <= 0:
             return
-        timer = leash.timer(left / SECOND)
+        timer = context.timer(left / SECOND)
         while timer() > 0:
-            if not leash.pause(timer()):
+            if not context.sleep(timer()):
                 doing = "waiting for clients that remember this node"
-                raise over(leash, f"{doing} ({format_duration(self._wait)})")
+                raise over(context, f"{doing} ({format_duration(self._wait)})")
 
     def _told(self, mine: set[str], found: Mapping[str, str]) -> str:
         told = [

@@ -13,7 +13,6 @@ from typing import Any
 from forewarn.agent.foreign import members
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -21,6 +20,7 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import (
     FORBIDDEN,
     NOT_FOUND,
@@ -129,13 +129,13 @@ class NomadWorker(Forgetful):
         self._name = settings.name
         self._api = local_agent(settings, ground, url=URL, header="X-Nomad-Token")
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Drain the node, and wait until it is empty; raises HandlerError."""
-        node = self._node(self._node_id(leash), leash)
+        node = self._node(self._node_id(context), context)
         owed = str(self._memo.read().get("mark", ""))
         is_mine = bool(owed) and node.mark == owed and not node.is_cancelled
         if node.is_draining and not is_mine:
-            self._wait_until_empty(node.node_id, leash)
+            self._wait_until_empty(node.node_id, context)
             said = f"node {node.name} is drained; the drain is somebody else's"
             return Result(detail=said)
         drain = Drain(
@@ -145,17 +145,17 @@ class NomadWorker(Forgetful):
         )
         # First, so that a crash leaves a drain that somebody undoes.
         self._memo.keep({"mark": drain.mark})
-        self._drain(node.node_id, drain, leash, deadline=self._deadline(leash))
-        stopped = self._wait_until_empty(node.node_id, leash, mine=drain)
+        self._drain(node.node_id, drain, context, deadline=self._deadline(context))
+        stopped = self._wait_until_empty(node.node_id, context, mine=drain)
         said = f"; stopped by force: {_shown(stopped)}" if stopped else ""
         return Result(detail=f"node {node.name} is drained{said}")
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """End the drain if it is this handler's; raises HandlerError."""
         owed = str(self._memo.read().get("mark", ""))
         if not owed and job.notice is not None:
             return Result(detail="it drained nothing")
-        node = self._node(self._node_id(leash), leash)
+        node = self._node(self._node_id(context), context)
         # Without a journal the memo may be gone too: then any mark of ours will do.
         if not node.mark or owed not in {"", node.mark} or node.is_cancelled:
             self._memo.keep({})
@@ -164,7 +164,7 @@ class NomadWorker(Forgetful):
         if node.was != ELIGIBLE and not node.is_draining:
             self._memo.keep({})
             return Result(detail=f"node {node.name} was {node.was} before, and stays")
-        self._end_drain(node, leash)
+        self._end_drain(node, context)
         self._memo.keep({})
         if node.was != ELIGIBLE:
             return Result(detail=f"the drain ended; node {node.name} stays {node.was}")
@@ -175,24 +175,24 @@ class NomadWorker(Forgetful):
         del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
-    def _wrong(self, leash: Leash) -> Sequence[str]:
+    def _wrong(self, context: RunContext) -> Sequence[str]:
         # Once, since a person waits to hear that nobody is there.
-        node_id = self._node_id(leash, again=False)
-        self._node(node_id, leash)
-        self._allocations(node_id, leash)
+        node_id = self._node_id(context, again=False)
+        self._node(node_id, context)
+        self._allocations(node_id, context)
         return ()
 
     # What is done
 
-    def _deadline(self, leash: Leash) -> Micros:
+    def _deadline(self, context: RunContext) -> Micros:
         """Return how long Nomad is to wait before it stops what still runs."""
         if not self._forces:
             return NEVER
-        left = round(leash.seconds() * SECOND) - self._force_before
+        left = round(context.remaining() * SECOND) - self._force_before
         return left if left > 0 else AT_ONCE
 
     def _drain(
-        self, node_id: str, drain: Drain, leash: Leash, *, deadline: Micros
+        self, node_id: str, drain: Drain, context: RunContext, *, deadline: Micros
     ) -> None:
         """Begin a drain, or change its deadline; raises HandlerError."""
         body = {
@@ -208,24 +208,24 @@ class NomadWorker(Forgetful):
             },
         }
         path = f"/v1/node/{node_id}/drain"
-        self._answered(Ask(method="POST", path=path, json=body), leash)
+        self._answered(Ask(method="POST", path=path, json=body), context)
 
-    def _end_drain(self, node: Node, leash: Leash) -> None:
+    def _end_drain(self, node: Node, context: RunContext) -> None:
         """Have a node drain no more, and be eligible if it was; until that is so."""
         restores = node.was == ELIGIBLE
         body = {"NodeID": node.node_id, "DrainSpec": None, "MarkEligible": restores}
         path = f"/v1/node/{node.node_id}/drain"
         while True:
-            self._answered(Ask(method="POST", path=path, json=body), leash)
-            found = self._node(node.node_id, leash)
+            self._answered(Ask(method="POST", path=path, json=body), context)
+            found = self._node(node.node_id, context)
             is_back = found.eligibility == ELIGIBLE or not restores
             if is_back and not found.is_draining:
                 return
-            if not leash.pause(PAUSE_SECONDS):
-                raise over(leash, f"waiting for node {node.name} to be eligible")
+            if not context.sleep(PAUSE_SECONDS):
+                raise over(context, f"waiting for node {node.name} to be eligible")
 
     def _wait_until_empty(
-        self, node_id: str, leash: Leash, *, mine: Drain | None = None
+        self, node_id: str, context: RunContext, *, mine: Drain | None = None
     ) -> tuple[str, ...]:
         """Wait until a drain is done; return what was stopped by force.
 
@@ -236,15 +236,15 @@ class NomadWorker(Forgetful):
         waits_for = ""
         while True:
             try:
-                node = self._node(node_id, leash)
-                left = self._allocations(node_id, leash)
-                is_due = stopped is None and self._deadline(leash) == AT_ONCE
+                node = self._node(node_id, context)
+                left = self._allocations(node_id, context)
+                is_due = stopped is None and self._deadline(context) == AT_ONCE
                 if mine is not None and node.is_draining and is_due:
-                    self._drain(node_id, mine, leash, deadline=AT_ONCE)
+                    self._drain(node_id, mine, context, deadline=AT_ONCE)
                     stopped = left
             except HandlerError as error:
-                if waits_for and leash.seconds() <= 0:
-                    raise over(leash, f"waiting for {waits_for}") from error
+                if waits_for and context.remaining() <= 0:
+                    raise over(context, f"waiting for {waits_for}") from error
                 raise
             if mine is not None and node.is_cancelled:
                 raise HandlerError(f"somebody has ended the drain of node {node.name}")
@@ -256,15 +256,15 @@ class NomadWorker(Forgetful):
                     )
                 return stopped or ()
             waits_for = _shown(left) if left else "Nomad to call the drain done"
-            if not leash.pause(PAUSE_SECONDS):
-                raise over(leash, f"waiting for {waits_for}")
+            if not context.sleep(PAUSE_SECONDS):
+                raise over(context, f"waiting for {waits_for}")
 
     # What Nomad is asked
 
-    def _node_id(self, leash: Leash, *, again: bool = True) -> str:
+    def _node_id(self, context: RunContext, *, again: bool = True) -> str:
         """Return this node's id; raises HandlerError where it is no client node."""
         ask = Ask(method="GET", path="/v1/agent/self", again=again)
-        answer, found = self._answered(ask, leash)
+        answer, found = self._answered(ask, context)
         if not isinstance(found.get("stats"), dict):
             raise ask.odd(answer, "no agent of Nomad")
         stats = members(found.get("stats"))
@@ -275,9 +275,9 @@ class NomadWorker(Forgetful):
             )
         return percent_quoted(node_id)
 
-    def _node(self, node_id: str, leash: Leash) -> Node:
+    def _node(self, node_id: str, context: RunContext) -> Node:
         ask = Ask(method="GET", path=f"/v1/node/{node_id}")
-        answer, found = self._answered(ask, leash)
+        answer, found = self._answered(ask, context)
         is_there = "DrainStrategy" in found and found.get("SchedulingEligibility")
         if percent_quoted(str(found.get("ID", ""))) != node_id or not is_there:
             raise ask.odd(answer, "no such node of Nomad")
@@ -294,11 +294,11 @@ class NomadWorker(Forgetful):
             last=members(found.get("LastDrain")),
         )
 
-    def _allocations(self, node_id: str, leash: Leash) -> tuple[str, ...]:
+    def _allocations(self, node_id: str, context: RunContext) -> tuple[str, ...]:
         """Return the names of the allocations that still run and are to end."""
         path = f"/v1/node/{node_id}/allocations"
         ask = Ask(method="GET", path=path, shape=Shape.LIST)
-        answer, found = self._answered(ask, leash)
+        answer, found = self._answered(ask, context)
         running: list[str] = []
         for each in found:
             if not (each.get("ID") and each.get("ClientStatus")):
@@ -310,9 +310,9 @@ class NomadWorker(Forgetful):
                 running.append(str(each.get("Name") or each.get("ID", "")))
         return tuple(running)
 
-    def _answered(self, ask: Ask, leash: Leash) -> tuple[Answer, Any]:
+    def _answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
         try:
-            return self._api.answered(ask, leash)
+            return self._api.answered(ask, context)
         except ApiError as error:
             if error.status == FORBIDDEN:
                 raise HandlerError(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import OverError, StoppedError, TimeUpError
+from forewarn.agent.handlers.run_context import RunContext
 
 LOOK_SECONDS_MAX = 2.0
 LOOK_SECONDS_MIN = 0.1
@@ -20,7 +20,7 @@ LOOKS = 100
 """About so many looks fit into a run, within these bounds."""
 
 
-def over(leash: Leash, doing: str, *, said: str = "") -> OverError:
+def over(context: RunContext, doing: str, *, said: str = "") -> OverError:
     """Return the error of a handler that has no time left: `waiting for 3 sessions`.
 
     `said` is what a target that was away said last.
@@ -28,7 +28,7 @@ def over(leash: Leash, doing: str, *, said: str = "") -> OverError:
     doing = f"{doing}: {said}" if said else doing
     error = (
         StoppedError(f"its event has gone while it was {doing}")
-        if leash.is_stopped
+        if context.is_stopped
         else TimeUpError(f"its time was up while it was {doing}")
     )
     error.said = said
@@ -36,32 +36,32 @@ def over(leash: Leash, doing: str, *, said: str = "") -> OverError:
 
 
 @contextlib.contextmanager
-def telling(leash: Leash, doing: str) -> Generator[None]:
-    """Have the end of the leash tell what the whole block was for, not its last step.
+def telling(context: RunContext, doing: str) -> Generator[None]:
+    """Have the end of the run tell what the whole block was for, not its last step.
 
     What a target that was away said stands after it.
     """
     try:
         yield
     except OverError as error:
-        raise over(leash, doing, said=error.said) from error
+        raise over(context, doing, said=error.said) from error
 
 
 class Aim:
     """What a run is waiting for at the moment, as a sentence goes on after `while`."""
 
-    def __init__(self, leash: Leash) -> None:
+    def __init__(self, context: RunContext) -> None:
         """Wait for nothing yet."""
-        self._leash = leash
+        self._context = context
         self._text = ""
 
     def look_again(self, awaited: str, *, looks: int = 1) -> None:
         """Wait until it is time to look again; raises OverError."""
         self._text = f"waiting {awaited}"
-        left = self._leash.seconds() / LOOKS
+        left = self._context.remaining() / LOOKS
         pause = max(LOOK_SECONDS_MIN, min(LOOK_SECONDS_MAX, left))
-        if not self._leash.pause(looks * pause):
-            raise over(self._leash, self._text)
+        if not self._context.sleep(looks * pause):
+            raise over(self._context, self._text)
 
     @contextlib.contextmanager
     def told(self) -> Generator[None]:
@@ -71,4 +71,4 @@ class Aim:
         except OverError as error:
             if not self._text:
                 raise
-            raise over(self._leash, self._text) from error
+            raise over(self._context, self._text) from error

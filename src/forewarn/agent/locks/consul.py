@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forewarn.agent.forms import percent_quoted
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.api import (
     FORBIDDEN,
@@ -61,12 +61,12 @@ class KeyRegister:
             key_file=settings.key_file,
         )
 
-    def read(self, leash: Leash) -> Page:
+    def read(self, context: RunContext) -> Page:
         """Return the key's value; raises HandlerError."""
         now = self._clock.now()
         try:
             path = f"{self._path}?consistent"
-            answer, found = self._asked("GET", path, leash, shape=Shape.LIST)
+            answer, found = self._asked("GET", path, context, shape=Shape.LIST)
         except ApiError as error:
             # Of a key that is not there, Consul says nothing; a proxy says something.
             if error.status != NOT_FOUND or error.answer.body.strip():
@@ -75,11 +75,11 @@ class KeyRegister:
         text, version = _entry(found, self._key)
         return Page(text=text, version=version, now=server_time(answer, now))
 
-    def write(self, text: str, page: Page, leash: Leash) -> bool:
+    def write(self, text: str, page: Page, context: RunContext) -> bool:
         """Write the key's value, if it is as it was read; raises HandlerError."""
         path = f"{self._path}?cas={page.version}"
         body = json.loads(text)
-        _, said = self._asked("PUT", path, leash, body, shape=Shape.JSON)
+        _, said = self._asked("PUT", path, context, body, shape=Shape.JSON)
         if not isinstance(said, bool):
             raise LockError(f"PUT {self._path} was answered neither true nor false")
         return said
@@ -88,7 +88,7 @@ class KeyRegister:
         self,
         method: str,
         path: str,
-        leash: Leash,
+        context: RunContext,
         body: Any = None,
         *,
         shape: Shape,
@@ -103,7 +103,7 @@ class KeyRegister:
             shape=shape,
         )
         try:
-            return self._api.answered(ask, leash)
+            return self._api.answered(ask, context)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise

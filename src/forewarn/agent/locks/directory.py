@@ -16,7 +16,7 @@ import re
 from collections.abc import Generator, Mapping
 
 from forewarn.agent import files
-from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.locks.register import Page, RegisterLock
@@ -59,9 +59,9 @@ class DirectoryRegister:
         self._state = re.compile(pattern, re.ASCII)
         self._draft = re.compile(rf"\.{re.escape(settings.group)}\..*\.draft", re.ASCII)
 
-    def read(self, leash: Leash) -> Page:
+    def read(self, context: RunContext) -> Page:
         """Return the last state; raises LockError."""
-        del leash
+        del context
         self._find_marker()
         # First, since a change of the directory makes a machine look at it again.
         now = self._now()
@@ -72,9 +72,9 @@ class DirectoryRegister:
                 return Page(text=text, version=number, now=now)
         raise LockError(f"{self._path} changes faster than it can be read")
 
-    def write(self, text: str, page: Page, leash: Leash) -> bool:
+    def write(self, text: str, page: Page, context: RunContext) -> bool:
         """Add the next state, if there is no newer one; raises LockError."""
-        del leash
+        del context
         name = self._name_of(page.version + 1)
         with self._drafted(text) as draft:
             if not self._linked(draft, name):
@@ -224,10 +224,10 @@ class DirectoryLock(RegisterLock):
             self._files, slots=settings.holders, ttl=settings.ttl, clock=clock
         )
 
-    def look(self, leash: Leash) -> str:
+    def look(self, context: RunContext) -> str:
         """Return who holds it, where it could be taken; raises ForewarnError."""
         self._files.try_link()
-        return super().look(leash)
+        return super().look(context)
 
 
 def make(

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from forewarn.agent.foreign import members
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.secret import read_token
 from forewarn.agent.locks.port import Grant, LockError
 from forewarn.agent.values import LockSettings
@@ -52,9 +52,9 @@ class FleetLock:
         self._url = parse_url(settings.url)
         self._clock = clock
 
-    def take(self, holder: str, leash: Leash) -> Grant:
+    def take(self, holder: str, context: RunContext) -> Grant:
         """Take a slot, or confirm it; raises ForewarnError."""
-        answer = self._post(TAKE, holder, leash)
+        answer = self._post(TAKE, holder, context)
         if answer.status == _DONE:
             return Grant(is_held=True)
         kind, value = _error_of(answer)
@@ -62,9 +62,9 @@ class FleetLock:
             return Grant(is_held=False, detail=value or f"{kind or answer.status}")
         raise _refused(TAKE, answer)
 
-    def release(self, holder: str, leash: Leash) -> None:
+    def release(self, holder: str, context: RunContext) -> None:
         """Give a slot back; raises ForewarnError."""
-        answer = self._post(RELEASE, holder, leash)
+        answer = self._post(RELEASE, holder, context)
         if answer.status == _DONE:
             return
         kind, _ = _error_of(answer)
@@ -72,28 +72,30 @@ class FleetLock:
         if not _says_held(answer, kind):
             raise _refused(RELEASE, answer)
 
-    def look(self, leash: Leash) -> str:
+    def look(self, context: RunContext) -> str:
         """Return that the server takes connections; raises ForewarnError."""
         client = self._client()
         try:
             self._headers()
-            client.reach(timeout=min(REACH_TIMEOUT, round(leash.seconds() * SECOND)))
+            client.reach(
+                timeout=min(REACH_TIMEOUT, round(context.remaining() * SECOND))
+            )
         finally:
             client.close()
         return (
             f"{self._url.base} takes connections; who holds it, FleetLock tells nobody"
         )
 
-    def _post(self, path: str, holder: str, leash: Leash) -> Answer:
+    def _post(self, path: str, holder: str, context: RunContext) -> Answer:
         client = self._client()
         try:
-            with leash.ringing(client.interrupt):
+            with context.on_stop(client.interrupt):
                 answer = client.send(
                     "POST",
                     f"{self._url.target.rstrip('/')}{path}",
                     body_of(holder, self._settings.group),
                     headers=self._headers(),
-                    timeout=max(round(leash.seconds() * SECOND), 1),
+                    timeout=max(round(context.remaining() * SECOND), 1),
                 )
         finally:
             client.close()

@@ -12,8 +12,8 @@ from typing import Any
 
 from forewarn.agent import files
 from forewarn.agent.foreign import members
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import (
     CONFLICT,
     FORBIDDEN,
@@ -61,12 +61,12 @@ class LeaseRegister:
         self._name = f"forewarn-{settings.group}"
         self._api: Api | None = None
 
-    def read(self, leash: Leash) -> Page:
+    def read(self, context: RunContext) -> Page:
         """Return the holders as the Lease has them; raises HandlerError."""
         now = self._clock.now()
         path = self._path(self._name)
         try:
-            answer, lease = self._asked("GET", path, leash)
+            answer, lease = self._asked("GET", path, context)
         except ApiError as error:
             if not is_not_found(error):
                 raise
@@ -77,16 +77,16 @@ class LeaseRegister:
         text = members(metadata.get("annotations")).get(ANNOTATION, "")
         return Page(text=str(text), version=lease, now=server_time(answer, now))
 
-    def write(self, text: str, page: Page, leash: Leash) -> bool:
+    def write(self, text: str, page: Page, context: RunContext) -> bool:
         """Write the holders, if the Lease is as it was read; raises HandlerError."""
         lease = self._changed(page, text)
         is_new = page.version is None
         try:
             if is_new:
-                _, kept = self._asked("POST", self._path(), leash, lease)
+                _, kept = self._asked("POST", self._path(), context, lease)
             else:
                 path = self._path(self._name)
-                _, kept = self._asked("PUT", path, leash, lease)
+                _, kept = self._asked("PUT", path, context, lease)
         except ApiError as error:
             # One that was deleted meanwhile is to be read again, too.
             if error.status == CONFLICT or (is_not_found(error) and not is_new):
@@ -138,7 +138,7 @@ class LeaseRegister:
         return found.decode("ascii", "replace").strip() or NAMESPACE
 
     def _asked(
-        self, method: str, path: str, leash: Leash, body: Any = None
+        self, method: str, path: str, context: RunContext, body: Any = None
     ) -> tuple[Answer, dict[str, Any]]:
         if self._api is None:
             access = find(
@@ -149,7 +149,7 @@ class LeaseRegister:
         # Once: who wants the lock asks again by itself.
         ask = Ask(method=method, path=path, json=body, again=False, seconds=seconds)
         try:
-            told = self._api.answered(ask, leash)
+            told = self._api.answered(ask, context)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise

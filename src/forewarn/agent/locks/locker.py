@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Union
 
 from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
-from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.locks.port import Lock
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
@@ -69,14 +69,14 @@ class Locker:
             self._tell(self._answer(asked))
 
     def _answer(self, asked: Asked) -> LockSaid:
-        leash = leash_for(self._timeout / SECOND, self._clock)
+        context = context_for(self._timeout / SECOND, self._clock)
         try:
             if self._lock is None:
                 self._lock = self._make()
             if isinstance(asked, ReleaseLock):
-                self._lock.release(asked.holder, leash)
+                self._lock.release(asked.holder, context)
                 return LockSaid(number=asked.number, answer=LockAnswer.RELEASED)
-            grant = self._lock.take(asked.holder, leash)
+            grant = self._lock.take(asked.holder, context)
         except ForewarnError as error:
             return _trouble(asked, error.message)
         except Exception:

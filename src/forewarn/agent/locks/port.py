@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
@@ -39,14 +39,14 @@ class Grant:
 class Lock(Protocol):
     """One lock, ready to be asked for."""
 
-    def take(self, holder: str, leash: Leash) -> Grant:
+    def take(self, holder: str, context: RunContext) -> Grant:
         """Take the lock for a holder, or confirm that it has it; raises ForewarnError."""
         ...
 
-    def release(self, holder: str, leash: Leash) -> None:
+    def release(self, holder: str, context: RunContext) -> None:
         """Give it back, if that holder has it; raises ForewarnError."""
         ...
 
-    def look(self, leash: Leash) -> str:
+    def look(self, context: RunContext) -> str:
         """Return a sentence about who holds it, and change nothing; raises ForewarnError."""
         ...

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from typing import Any, Protocol
 
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import Grant, LockError
 from forewarn.clock import Clock
@@ -40,11 +40,11 @@ class Page:
 class Register(Protocol):
     """A text that several agents share."""
 
-    def read(self, leash: Leash) -> Page:
+    def read(self, context: RunContext) -> Page:
         """Return the text as it is; raises ForewarnError."""
         ...
 
-    def write(self, text: str, page: Page, leash: Leash) -> bool:
+    def write(self, text: str, page: Page, context: RunContext) -> bool:
         """Write a text in the place of the one that was read; raises ForewarnError.
 
         False: it is another one by now, and was left as it is.
@@ -64,11 +64,11 @@ class RegisterLock:
         self._ttl = ttl
         self._clock = clock
 
-    def take(self, holder: str, leash: Leash) -> Grant:
+    def take(self, holder: str, context: RunContext) -> Grant:
         """Take a slot, or confirm it; raises ForewarnError."""
         for _ in range(TRIES):
             began = self._clock.now()
-            page, found = self._read(leash)
+            page, found = self._read(context)
             fresh = roster.taken(
                 found, holder, slots=self._slots, ttl=self._ttl, now=page.now
             )
@@ -76,32 +76,32 @@ class RegisterLock:
                 who = roster.described(found, now=page.now)
                 slots = f"all {self._slots} slots are " if self._slots > 1 else ""
                 return Grant(is_held=False, detail=f"{slots}held by {who}")
-            if self._register.write(roster.text_of(fresh), page, leash):
+            if self._register.write(roster.text_of(fresh), page, context):
                 # From before it was read, so that nobody counts on it for too long.
                 return Grant(is_held=True, until=began + self._ttl)
-            self._wait(leash)
+            self._wait(context)
         return Grant(is_held=False, detail="others asked for it at the same time")
 
-    def release(self, holder: str, leash: Leash) -> None:
+    def release(self, holder: str, context: RunContext) -> None:
         """Give a slot back; raises ForewarnError."""
         for _ in range(TRIES):
-            page, found = self._read(leash)
+            page, found = self._read(context)
             fresh = roster.without(found, holder)
             if fresh == found:
                 return
-            if self._register.write(roster.text_of(fresh), page, leash):
+            if self._register.write(roster.text_of(fresh), page, context):
                 return
-            self._wait(leash)
+            self._wait(context)
         raise LockError(f"others changed the list of holders {TRIES} times meanwhile")
 
-    def look(self, leash: Leash) -> str:
+    def look(self, context: RunContext) -> str:
         """Return who holds it; raises ForewarnError."""
-        page, found = self._read(leash)
+        page, found = self._read(context)
         who = roster.described(found, now=page.now)
         return f"held by {who}" if who else "nobody holds it"
 
-    def _read(self, leash: Leash) -> tuple[Page, roster.Roster]:
-        page = self._register.read(leash)
+    def _read(self, context: RunContext) -> tuple[Page, roster.Roster]:
+        page = self._register.read(context)
         try:
             return page, roster.parse(page.text)
         except ValueError as error:
@@ -110,9 +110,9 @@ class RegisterLock:
                 hint="Remove it when no VM holds the lock.",
             ) from error
 
-    def _wait(self, leash: Leash) -> None:
+    def _wait(self, context: RunContext) -> None:
         # Those that meet once must not meet again.
-        if not leash.pause(PAUSE_SECONDS * (1 + os.urandom(1)[0] / 64)):
+        if not context.sleep(PAUSE_SECONDS * (1 + os.urandom(1)[0] / 64)):
             raise HandlerError(
                 "its time was up while others changed the list of holders"
             )

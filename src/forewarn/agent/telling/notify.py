@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from forewarn.agent.core.model import Memory, Note
 from forewarn.agent.foreign import told
-from forewarn.agent.handlers.leash import doubling
+from forewarn.agent.handlers.run_context import doubling
 from forewarn.agent.integrations.catalog import sink_kind
 from forewarn.agent.journal import codec
 from forewarn.agent.journal.port import Journal, JournalError, Outgoing, Queued

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.leash import Leash, leash_for
 from forewarn.agent.handlers.port import HandlerError, StoppedError, TimeUpError
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.agent.integrations.waiting import telling
 from forewarn.clock import SystemClock
@@ -19,8 +19,8 @@ HANGS = ("sh", "-c", "sleep 60 & sleep 60")
 """With a child, which must not hold its output open."""
 
 
-def leash(seconds: float = 20.0) -> Leash:
-    return leash_for(seconds, SystemClock())
+def context(seconds: float = 20.0) -> RunContext:
+    return context_for(seconds, SystemClock())
 
 
 def never(_output: Output) -> bool:
@@ -33,32 +33,32 @@ def always(_output: Output) -> bool:
 
 def test_what_it_said_and_how_it_ended() -> None:
     script = 'read line; echo "$line$A $LC_ALL"; echo "oh: dear" >&2; exit 3'
-    output = COMMANDS.run(("sh", "-c", script), leash())
+    output = COMMANDS.run(("sh", "-c", script), context())
     assert output.status == 3
     assert output.out == "1 C.UTF-8\n"
     assert output.said == "oh: dear"
-    assert COMMANDS.run(("sh", "-c", "echo fine"), leash()).said == "fine"
+    assert COMMANDS.run(("sh", "-c", "echo fine"), context()).said == "fine"
 
 
 def test_a_failure_is_an_error_where_it_must_not_be() -> None:
-    assert COMMANDS.run(("echo", "x"), leash()).good("it failed") == "x\n"
+    assert COMMANDS.run(("echo", "x"), context()).good("it failed") == "x\n"
     with pytest.raises(HandlerError, match=r"^it failed: status 4$"):
-        COMMANDS.run(("sh", "-c", "exit 4"), leash()).good("it failed")
+        COMMANDS.run(("sh", "-c", "exit 4"), context()).good("it failed")
     with pytest.raises(HandlerError, match=r"^/nowhere: No such file"):
-        COMMANDS.run(("/nowhere",), leash())
+        COMMANDS.run(("/nowhere",), context())
 
 
 def test_one_that_hangs_is_killed_with_its_children() -> None:
     with pytest.raises(HandlerError, match=r"no answer within 0 s$"):
-        COMMANDS.run(HANGS, leash(), seconds=0.2)
+        COMMANDS.run(HANGS, context(), seconds=0.2)
     with pytest.raises(TimeUpError, match="its time was up while it was running sh"):
-        COMMANDS.run(HANGS, leash(0.2))
+        COMMANDS.run(HANGS, context(0.2))
     with pytest.raises(TimeUpError):
-        COMMANDS.run(("true",), leash(0.0))
+        COMMANDS.run(("true",), context(0.0))
 
 
 def test_one_that_hangs_ends_with_its_event() -> None:
-    held = leash()
+    held = context()
     timer = threading.Timer(0.2, lambda: held.stop(SystemClock().now()))
     timer.start()
     with pytest.raises(StoppedError, match="gone while it was running sh"):
@@ -70,12 +70,12 @@ def test_a_target_that_is_away_is_asked_again(tmp_path: Path) -> None:
     file = tmp_path / "there"
     script = f"[ -e {file} ] && echo there; ok=$?; touch {file}; exit $ok"
     words = ("sh", "-c", script)
-    output = COMMANDS.patiently(words, leash(), doing="asking", may_pass=always)
+    output = COMMANDS.patiently(words, context(), doing="asking", may_pass=always)
     assert output.out == "there\n"
 
 
 def test_a_refusal_is_not_asked_again() -> None:
-    output = COMMANDS.patiently(("false",), leash(), doing="asking", may_pass=never)
+    output = COMMANDS.patiently(("false",), context(), doing="asking", may_pass=never)
     assert output.status == 1
 
 
@@ -83,21 +83,21 @@ def test_who_stays_away_is_told_of_at_the_deadline() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
     said = r"up while it was asking it: nobody is here$"
     with pytest.raises(TimeUpError, match=said):
-        COMMANDS.patiently(words, leash(2), doing="asking it", may_pass=always)
+        COMMANDS.patiently(words, context(2), doing="asking it", may_pass=always)
     said = r"up while it was asking it: sh .* no answer within 0 s$"
     with pytest.raises(TimeUpError, match=said):
         COMMANDS.patiently(
-            HANGS, leash(2), doing="asking it", may_pass=always, seconds=0.3
+            HANGS, context(2), doing="asking it", may_pass=always, seconds=0.3
         )
     with pytest.raises(TimeUpError, match=r"up while it was asking it$"):
-        COMMANDS.patiently(HANGS, leash(0.3), doing="asking it", may_pass=always)
+        COMMANDS.patiently(HANGS, context(0.3), doing="asking it", may_pass=always)
     with pytest.raises(HandlerError, match=r"^there is no program nowhere$"):
-        COMMANDS.patiently(("nowhere",), leash(), doing="asking", may_pass=always)
+        COMMANDS.patiently(("nowhere",), context(), doing="asking", may_pass=always)
 
 
-def test_the_end_of_the_leash_tells_what_all_of_it_was_for() -> None:
+def test_the_end_of_the_run_tells_what_all_of_it_was_for() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
-    held = leash(2)
+    held = context(2)
     said = r"up while it was stopping web: nobody is here$"
     with pytest.raises(TimeUpError, match=said), telling(held, "stopping web"):
         COMMANDS.patiently(words, held, doing="asking it", may_pass=always)

@@ -49,7 +49,7 @@ def reboot() -> Job:
 
 def test_the_node_goes_into_maintenance_and_comes_back(story: Story) -> None:
     handler = story.handler()
-    said = handler.worker.prepare(reboot(), handler.leash()).detail
+    said = handler.worker.prepare(reboot(), handler.context()).detail
     assert said == "the node is in maintenance"
     assert list(story.consul.maintained()) == [NODE_CHECK]
     assert story.consul.maintained()[NODE_CHECK].startswith("forewarn it: Reboot since")
@@ -127,12 +127,12 @@ def test_clients_are_given_time_to_forget(story: Story) -> None:
     with pytest.raises(
         TimeUpError, match=r"for clients that remember this node \(1h\)"
     ):
-        handler.worker.prepare(reboot(), handler.leash(2))
+        handler.worker.prepare(reboot(), handler.context(2))
     assert list(story.consul.maintained()) == [NODE_CHECK]
-    leash = handler.leash()
-    leash.stop(SystemClock().now())
+    context = handler.context()
+    context.stop(SystemClock().now())
     with pytest.raises(StoppedError):
-        handler.worker.prepare(reboot(), leash)
+        handler.worker.prepare(reboot(), context)
 
 
 def test_who_has_waited_already_waits_no_more(story: Story) -> None:
@@ -140,14 +140,14 @@ def test_who_has_waited_already_waits_no_more(story: Story) -> None:
     handler = story.handler('wait = "1m"')
     long_ago = replace(reboot(), now=SystemClock().now() - 3_600 * SECOND)
     for _ in range(2):
-        said = handler.worker.prepare(long_ago, handler.leash(1)).detail
+        said = handler.worker.prepare(long_ago, handler.context(1)).detail
         assert said == "the node is in maintenance"
 
 
 def test_a_short_wait_is_waited(story: Story) -> None:
     handler = story.handler('wait = "100ms"')
     job = reboot()
-    handler.worker.prepare(job, handler.leash())
+    handler.worker.prepare(job, handler.context())
     assert SystemClock().now() >= job.now + SECOND // 10
 
 

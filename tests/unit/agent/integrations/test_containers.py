@@ -14,10 +14,10 @@ from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_containers import HANGS, FakeContainers
 from tests.support.handled import Handled
 from tests.support.in_process import InProcess
-from tests.support.jobs import leash
+from tests.support.jobs import context
 
 FEW_CALLS = 4.0
-"""Of a leash whose end is the story: a call takes a second of it."""
+"""Of a run context whose end is the story: a call takes a second of it."""
 
 DOCKER_IS_AWAY = (
     "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. "
@@ -234,7 +234,7 @@ def test_who_was_killed_is_told_of(story: Story) -> None:
     assert handler.prepare() == "killed db, stopped hog"
 
 
-def test_a_stop_that_hangs_ends_with_the_leash(story: Story) -> None:
+def test_a_stop_that_hangs_ends_with_the_run(story: Story) -> None:
     story.engine.run("web", takes=HANGS)
     handler = story.handler('containers = "web"')
     assert handler.fails("prepare", FEW_CALLS) == (
@@ -455,4 +455,4 @@ def test_what_tells_of_no_container_and_of_no_error_is_believed_by_nobody(
     story.commands = InProcess({"docker": command})
     engine = Engine(story.commands, docker.FLAVOUR, ["docker"])
     with pytest.raises(HandlerError, match=r"^docker container inspect: "):
-        engine.look(["web"], leash())
+        engine.look(["web"], context())

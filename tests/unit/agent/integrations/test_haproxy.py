@@ -21,7 +21,7 @@ from forewarn.agent.handlers.port import (
 from forewarn.agent.integrations.haproxy import worker as haproxy_worker
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_haproxy import FakeHaproxy, Server, serving
-from tests.support.jobs import CLOCK, job_of, leash, prepare, recover, worker_of
+from tests.support.jobs import CLOCK, context, job_of, prepare, recover, worker_of
 
 SERVERS = ("app/{vm}", "api/{vm}")
 
@@ -151,7 +151,7 @@ def test_it_never_waits_longer_than_there_is_time(
 ) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     made = worker(proxy, tmp_path, wait=3_600_000_000, sessions_left="leave")
-    made.prepare(job_of(), leash(3))
+    made.prepare(job_of(), context(3))
 
 
 def test_sessions_may_be_left_over(proxy: FakeHaproxy, tmp_path: Path) -> None:
@@ -350,13 +350,13 @@ def test_what_does_not_become_ready_is_told(proxy: FakeHaproxy, tmp_path: Path) 
 
 
 def test_an_event_that_goes_ends_it(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    held = leash()
+    held = context()
     proxy.servers["app/web_1"].sessions = [1]
     proxy.answers = [*untouched(12), lambda: held.stop(CLOCK.now())]
     with pytest.raises(StoppedError, match="its event has gone"):
         worker(proxy, tmp_path).prepare(job_of(), held)
     proxy.answers = []
-    held = leash()
+    held = context()
     proxy.answers = [lambda: None, "hang"]
     timer = threading.Timer(0.05, held.stop, (CLOCK.now(),))
     timer.start()
@@ -418,7 +418,7 @@ def test_a_run_that_the_agent_did_not_survive_is_lost(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     with pytest.raises(LostError):
-        worker(proxy, tmp_path).resume(job_of(), leash())
+        worker(proxy, tmp_path).resume(job_of(), context())
 
 
 @pytest.mark.parametrize(

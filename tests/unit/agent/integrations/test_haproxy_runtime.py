@@ -12,7 +12,7 @@ from forewarn.agent.handlers.port import HandlerError, TimeUpError, Worker
 from forewarn.agent.integrations.haproxy import runtime as haproxy_runtime
 from forewarn.agent.integrations.haproxy import worker as haproxy_worker
 from tests.support.fake_haproxy import FakeHaproxy, serving
-from tests.support.jobs import leash, prepare, recover, worker_of
+from tests.support.jobs import context, prepare, recover, worker_of
 
 SERVERS = ("app/{vm}", "api/{vm}")
 READY = {"app/web_1": 0, "api/web_1": 0}
@@ -59,7 +59,7 @@ def test_an_answer_that_is_none_is_asked_for_again(
     runtime = haproxy_runtime.Runtime(proxy.place)
     proxy.answers = ["Unknown command: 'show proc'\n", said]
     with pytest.raises(haproxy_runtime.AwayError, match=why):
-        runtime.servers(leash())
+        runtime.servers(context())
     proxy.answers = ["Unknown command: 'show proc'\n", said]
     prepare(worker(proxy, tmp_path))
     assert admins(proxy) == DRAINED
@@ -224,6 +224,6 @@ def test_an_exchange_that_has_no_time_left_is_not_begun(
     monkeypatch.setattr(haproxy_runtime, "EXCHANGE_SECONDS", 1e-9)
     runtime = haproxy_runtime.Runtime(proxy.place)
     with pytest.raises(haproxy_runtime.AwayError, match="no answer within 0 s"):
-        runtime.ask("show proc", leash())
+        runtime.ask("show proc", context())
     with pytest.raises(TimeUpError, match=re.escape(f"asking {proxy.place}")):
-        runtime.ask("show proc", leash(0))
+        runtime.ask("show proc", context(0))

@@ -278,14 +278,14 @@ def test_a_lie_neither_takes_a_lock_nor_releases_it(
             folder.mkdir()
             with lock_and_liar(kind, folder) as (bench, lock, liar):
                 if phase == "release":
-                    assert lock.take("web_0", jobs.leash()).is_held
+                    assert lock.take("web_0", jobs.context()).is_held
                 liar.lie, liar.honest, liar.lies = LIES[lie], honest, lies
                 is_done = False
                 with contextlib.suppress(ForewarnError):
                     if phase == "take":
-                        is_done = lock.take("web_0", jobs.leash()).is_held
+                        is_done = lock.take("web_0", jobs.context()).is_held
                     else:
-                        lock.release("web_0", jobs.leash())
+                        lock.release("web_0", jobs.context())
                         is_done = True
                 wanted = {"web_0"} if phase == "take" else set[str]()
                 assert not is_done or bench.holders() == wanted

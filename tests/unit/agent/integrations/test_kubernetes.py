@@ -267,11 +267,11 @@ def test_a_server_that_stays_away_fails_in_time(cluster: Cluster) -> None:
     with pytest.raises(HandlerError, match="its time was up while it was asking again"):
         cluster.prepare(closes(cluster))
     assert cluster.clock.now() <= START + 120_000_000
-    assert cluster.leash is not None
-    cluster.leash.stop(0)
+    assert cluster.context is not None
+    cluster.context.stop(0)
     with pytest.raises(StoppedError):
         closes(cluster)._read(
-            closes(cluster)._access().api(cluster.clock), cluster.leash
+            closes(cluster)._access().api(cluster.clock), cluster.context
         )
 
 
@@ -423,7 +423,7 @@ def test_a_run_is_lost_with_the_agent(cluster: Cluster) -> None:
     worker = closes(cluster)
     job = cluster.job(Phase.PREPARE, notice())
     with pytest.raises(LostError):
-        worker.resume(job, cluster.leash_of(job))
+        worker.resume(job, cluster.context_of(job))
 
 
 def settings(folder: Path, *lines: str) -> Any:

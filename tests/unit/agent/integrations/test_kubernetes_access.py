@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.leash import leash_for
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.integrations.kubernetes import access
 from forewarn.agent.integrations.kubernetes import yaml as kubernetes_yaml
 from forewarn.clock import SystemClock
@@ -184,7 +184,7 @@ def test_a_client_may_have_a_certificate_in_the_place_of_a_token(
         way = access.find(config(tmp_path, cluster=cluster, user=user), {})
         assert way.token is None
         api = way.api(CLOCK)
-        assert api.get("/api/v1/nodes/web-0", leash_for(5, CLOCK))["kind"] == "Node"
+        assert api.get("/api/v1/nodes/web-0", context_for(5, CLOCK))["kind"] == "Node"
 
 
 # The YAML that is read
@@ -261,19 +261,19 @@ def test_the_server_is_trusted_by_its_authority_alone(tmp_path: Path) -> None:
         api = access.find("", environment, folder=str(tmp_path)).api(CLOCK)
         fake.tokens = {"new"}
         with pytest.raises(HandlerError, match="was answered 401"):
-            api.get("/api/v1/nodes/web-0", leash_for(5, CLOCK))
+            api.get("/api/v1/nodes/web-0", context_for(5, CLOCK))
         # The kubelet has brought a new token; the same way has it at once.
         (tmp_path / "token").write_text("new")
-        assert api.get("/api/v1/nodes/web-0", leash_for(5, CLOCK))["kind"] == "Node"
+        assert api.get("/api/v1/nodes/web-0", context_for(5, CLOCK))["kind"] == "Node"
 
         cluster = {"server": fake.url}
         data = base64.b64encode(certificate.read_bytes()).decode()
         known = {**cluster, "certificate-authority-data": data}
         path = config(tmp_path, cluster=known, user={"token": "new"})
         api = access.find(path, {}).api(CLOCK)
-        assert api.get("/api/v1/nodes/web-0", leash_for(5, CLOCK))["kind"] == "Node"
+        assert api.get("/api/v1/nodes/web-0", context_for(5, CLOCK))["kind"] == "Node"
         path = config(tmp_path, cluster=cluster, user={"token": "new"})
         with pytest.raises(HandlerError, match=r"no trusted connection|asking again"):
             access.find(path, {}).api(CLOCK).get(
-                "/api/v1/nodes/web-0", leash_for(1, CLOCK)
+                "/api/v1/nodes/web-0", context_for(1, CLOCK)
             )

@@ -188,8 +188,8 @@ def test_a_stop_ends_it(cluster: Cluster) -> None:
     real = cluster.fake.answer
 
     def stopping(request: Any) -> tuple[int, Any]:
-        if seconds(cluster) > 5 and cluster.leash is not None:
-            cluster.leash.stop(0)
+        if seconds(cluster) > 5 and cluster.context is not None:
+            cluster.context.stop(0)
         return real(request)
 
     cluster.fake.answer = stopping

@@ -54,7 +54,7 @@ def webhook(cluster: Cluster, receiver: Receiver, **more: Any) -> Worker:
 
 def prepare(cluster: Cluster, worker: Worker) -> str:
     job = cluster.job(Phase.PREPARE, None, name="tell")
-    return worker.prepare(job, cluster.leash_of(job)).detail
+    return worker.prepare(job, cluster.context_of(job)).detail
 
 
 def test_the_usual_body_has_the_pods_that_do_work(

@@ -17,7 +17,7 @@ from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND, parse_http_date
 from tests.support.agent_journals import START
 from tests.support.fake_kubernetes import serving
-from tests.support.jobs import TurnedLeash
+from tests.support.jobs import VirtualContext
 from tests.support.kubernetes_workers import EVENT_ID, Cluster, notice
 
 
@@ -106,12 +106,12 @@ def test_it_waits_for_load_balancers_before_it_evicts(
     assert fake.names() == []
 
 
-class Ending(TurnedLeash):
+class Ending(VirtualContext):
     """Its event goes while the handler waits."""
 
-    def pause(self, seconds: float) -> bool:
+    def sleep(self, seconds: float) -> bool:
         self.stop(START)
-        return super().pause(seconds)
+        return super().sleep(seconds)
 
 
 def test_an_event_that_goes_ends_the_wait(cluster: Cluster) -> None:

@@ -40,7 +40,7 @@ class Story:
     def recover(self, handler: Turned) -> str:
         """Recover from an event, not from a journal that was lost."""
         job = replace(JOB, notice=Notice(event_id="E1"))
-        return handler.worker.recover(job, handler.leash()).detail
+        return handler.worker.recover(job, handler.context()).detail
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_it_drains_waits_and_is_eligible_again(story: Story) -> None:
     nomad.allocations.append(Allocation("log.log[0]", kind="system"))
     handler = story.handler()
     job = replace(JOB, notice=Notice(event_id="E1", event_type="Reboot"))
-    assert handler.worker.prepare(job, handler.leash(120)).detail == (
+    assert handler.worker.prepare(job, handler.context(120)).detail == (
         "node worker-1 is drained"
     )
     assert [each.status for each in nomad.allocations] == [

@@ -21,7 +21,7 @@ from forewarn.agent.integrations.patroni import worker as patroni_worker
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, SECOND, format_instant
 from tests.support.agent_journals import notice_of
 from tests.support.fake_patroni import FakePatroni, serving
-from tests.support.jobs import CLOCK, job_of, leash, prepare, recover, worker_of
+from tests.support.jobs import CLOCK, context, job_of, prepare, recover, worker_of
 
 
 @pytest.fixture(autouse=True)
@@ -286,7 +286,7 @@ def test_a_patroni_that_is_away_is_asked_until_the_end(tmp_path: Path) -> None:
 
 
 def test_an_event_that_goes_ends_it(cluster: FakePatroni, tmp_path: Path) -> None:
-    held = leash()
+    held = context()
     cluster.switch = lambda *_: held.stop(CLOCK.now())  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(StoppedError, match="its event has gone"):
         worker(cluster, tmp_path).prepare(job_of(), held)
@@ -430,16 +430,16 @@ def test_a_recovery_without_an_event_does_what_is_remembered(
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
     # Also a preparation may know no event; then nobody else is known to be hit.
-    made.prepare(replace(job_of(), notice=None), leash())
+    made.prepare(replace(job_of(), notice=None), context())
     job = replace(job_of(Phase.RECOVER), notice=None)
-    assert made.recover(job, leash()).detail == "pg1 is the leader again"
+    assert made.recover(job, context()).detail == "pg1 is the leader again"
 
 
 def test_a_run_that_the_agent_did_not_survive_is_lost(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     with pytest.raises(LostError):
-        worker(cluster, tmp_path).resume(job_of(), leash())
+        worker(cluster, tmp_path).resume(job_of(), context())
 
 
 def test_the_event_names_who_is_avoided() -> None:

@@ -66,7 +66,7 @@ def test_it_drains_waits_and_resumes(story: Story) -> None:
 def test_the_reason_names_the_event_in_plain_characters(story: Story) -> None:
     handler = story.handler()
     notice = replace(notice_of(), event_type="Reboot", event_id='E1" state=idle\n')
-    handler.worker.prepare(replace(JOB, notice=notice), handler.leash())
+    handler.worker.prepare(replace(JOB, notice=notice), handler.context())
     assert story.slurm.read()["reason"] == "forewarn: Reboot E1 stateidle"
 
 
@@ -119,16 +119,16 @@ def test_what_somebody_resumes_meanwhile_is_drained_again(story: Story) -> None:
 def test_when_its_event_goes_it_ends(story: Story) -> None:
     story.slurm.job("12")
     handler = story.handler()
-    leash = handler.leash()
-    pause = leash.pause
+    context = handler.context()
+    pause = context.sleep
 
     def stopped_meanwhile(seconds: float) -> bool:
-        leash.stop(START)
+        context.stop(START)
         return pause(seconds)
 
-    leash.pause = stopped_meanwhile  # type: ignore[method-assign]
+    context.sleep = stopped_meanwhile  # type: ignore[method-assign]
     with pytest.raises(StoppedError, match=r"waiting for 1 job, 12 \(alice\), on n1"):
-        handler.worker.prepare(JOB, leash)
+        handler.worker.prepare(JOB, context)
 
 
 # Requeuing

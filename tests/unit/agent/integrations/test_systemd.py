@@ -15,7 +15,7 @@ from tests.support.handled import JOB, Handled
 from tests.support.in_process import FakeCommand, InProcess
 
 FEW_CALLS = 6.0
-"""Of a leash whose end is the story: a call of systemctl takes a second of it."""
+"""Of a run context whose end is the story: a call of systemctl takes a second of it."""
 
 
 class Story:
@@ -163,17 +163,17 @@ def test_what_runs_again_in_the_end_is_a_failure(story: Story) -> None:
 def test_its_event_goes_while_it_waits(story: Story) -> None:
     story.systemd.unit("web.service", stop=NEVER)
     handler = story.handler('stop = "web.service"')
-    leash = handler.leash()
+    context = handler.context()
     ask = story.systemd.command
 
     def ask_until_it_waits(words: list[str]) -> FakeCommand:
         if story.systemd.orders():
-            leash.stop(handler.clock.now())
+            context.stop(handler.clock.now())
         return ask(words)
 
     story.commands.programs["systemctl"] = ask_until_it_waits
     with pytest.raises(StoppedError, match="has gone while it was waiting for web"):
-        handler.worker.prepare(JOB, leash)
+        handler.worker.prepare(JOB, context)
 
 
 # What does not come up again
@@ -292,7 +292,7 @@ def test_what_cannot_be_started_ends_the_preparation(
     assert story.systemd.active("web.service") == "active"
 
 
-def test_a_start_that_hangs_ends_with_the_leash(story: Story) -> None:
+def test_a_start_that_hangs_ends_with_the_run(story: Story) -> None:
     story.systemd.unit("drain.service", "inactive", start=NEVER)
     handler = story.handler('start = "drain.service"')
     assert handler.fails("prepare", FEW_CALLS) == (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.locks.directory import MARKER
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.locks.port import LockError
@@ -21,8 +21,8 @@ from forewarn.clock import SystemClock
 pytestmark = pytest.mark.slow
 
 
-def leash(seconds: float = 30.0) -> Leash:
-    return leash_for(seconds, SystemClock())
+def context(seconds: float = 30.0) -> RunContext:
+    return context_for(seconds, SystemClock())
 
 
 def directory_lock(folder: Path, **more: Any) -> RegisterLock:
@@ -41,8 +41,8 @@ def names(folder: Path) -> list[str]:
 
 def test_each_state_is_a_file_of_its_own(tmp_path: Path) -> None:
     lock = directory_lock(tmp_path)
-    lock.take("web_0", leash())
-    lock.release("web_0", leash())
+    lock.take("web_0", context())
+    lock.release("web_0", context())
     assert names(tmp_path) == ["default.000000000001", "default.000000000002"]
     assert json.loads((tmp_path / "default.000000000002").read_text()) == {
         "holders": {}
@@ -53,7 +53,7 @@ def test_each_state_is_a_file_of_its_own(tmp_path: Path) -> None:
 def test_states_and_drafts_of_the_past_are_removed_later(tmp_path: Path) -> None:
     lock = directory_lock(tmp_path)
     for _ in range(20):
-        lock.take("web_0", leash())
+        lock.take("web_0", context())
     draft = tmp_path / ".default.1-ab.draft"
     draft.touch()
     foreign = tmp_path / "default.txt"
@@ -61,7 +61,7 @@ def test_states_and_drafts_of_the_past_are_removed_later(tmp_path: Path) -> None
     assert len(names(tmp_path)) == 22
     for each in tmp_path.iterdir():
         os.utime(each, (0, 0))
-    lock.take("web_0", leash())
+    lock.take("web_0", context())
     kept = [f"default.{number:012d}" for number in range(14, 22)]
     assert names(tmp_path) == [*kept, "default.txt"]
 
@@ -70,16 +70,16 @@ def test_writer_that_has_slept_for_long_changes_nothing(tmp_path: Path) -> None:
     """What it has read is so old that even the file of the next state is gone."""
     lock, other = directory_lock(tmp_path), directory_lock(tmp_path)
     read = lock._register.read
-    page = read(leash())
+    page = read(context())
     for _ in range(20):
-        other.take("web_1", leash())
+        other.take("web_1", context())
     for each in tmp_path.iterdir():
         os.utime(each, (0, 0))
-    other.take("web_1", leash())
+    other.take("web_1", context())
     assert not (tmp_path / "default.000000000001").exists()
     text = '{"holders": {}}'
-    assert not lock._register.write(text, page, leash())
-    assert not lock.take("web_0", leash()).is_held
+    assert not lock._register.write(text, page, context())
+    assert not lock.take("web_0", context()).is_held
 
 
 def test_link_whose_answer_was_lost_is_known_by_its_two_names(
@@ -93,7 +93,7 @@ def test_link_whose_answer_was_lost_is_known_by_its_two_names(
         raise FileExistsError(17, "File exists", source)
 
     monkeypatch.setattr(os, "link", lost)
-    assert directory_lock(tmp_path).take("web_0", leash()).is_held
+    assert directory_lock(tmp_path).take("web_0", context()).is_held
 
 
 def test_file_system_without_hard_links_is_told(
@@ -104,8 +104,8 @@ def test_file_system_without_hard_links_is_told(
 
     monkeypatch.setattr(os, "link", refuse)
     for ask in (
-        lambda lock: lock.take("web_0", leash()),
-        lambda lock: lock.look(leash()),
+        lambda lock: lock.take("web_0", context()),
+        lambda lock: lock.look(context()),
     ):
         with pytest.raises(LockError, match="has no hard links, and a lock needs them"):
             ask(directory_lock(tmp_path))
@@ -113,7 +113,7 @@ def test_file_system_without_hard_links_is_told(
 
 
 def test_look_leaves_nothing_behind(tmp_path: Path) -> None:
-    assert directory_lock(tmp_path).look(leash()) == "nobody holds it"
+    assert directory_lock(tmp_path).look(context()) == "nobody holds it"
     assert names(tmp_path) == []
 
 
@@ -125,26 +125,26 @@ def test_disk_that_is_full_is_told(
 
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(LockError, match="No space left on device"):
-        directory_lock(tmp_path).take("web_0", leash())
+        directory_lock(tmp_path).take("web_0", context())
     assert names(tmp_path) == []
 
 
 def test_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(LockError, match="No such file or directory"):
-        directory_lock(tmp_path / "away").take("web_0", leash())
+        directory_lock(tmp_path / "away").take("web_0", context())
 
 
 def test_directory_below_a_share_that_is_not_mounted_is_not_taken_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = directory_lock(tmp_path)
-    assert lock.take("web_0", leash()).is_held
+    assert lock.take("web_0", context()).is_held
     for each in tmp_path.iterdir():
         each.unlink()
     for ask in (
-        lambda: lock.take("web_1", leash()),
-        lambda: lock.release("web_0", leash()),
-        lambda: lock.look(leash()),
+        lambda: lock.take("web_1", context()),
+        lambda: lock.release("web_0", context()),
+        lambda: lock.look(context()),
     ):
         with pytest.raises(LockError, match="no file forewarn-locks: is the share mou"):
             ask()
@@ -159,7 +159,7 @@ def test_directory_below_a_share_that_is_not_mounted_is_not_taken_for_it(
 
     monkeypatch.setattr(os, "link", unmounted)
     with pytest.raises(LockError, match="no file forewarn-locks"):
-        lock.take("web_1", leash())
+        lock.take("web_1", context())
 
 
 def test_processes_that_end_in_the_middle_leave_a_lock_that_works(
@@ -167,7 +167,7 @@ def test_processes_that_end_in_the_middle_leave_a_lock_that_works(
 ) -> None:
     """Killed at any moment; what they leave is a state of before or after."""
     code = f"""
-from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.values import LockSettings
 from forewarn.clock import SystemClock
@@ -175,8 +175,8 @@ clock = SystemClock()
 lock = make_lock(LockSettings(kind="directory", path={str(tmp_path)!r}), {{}}, clock)
 print("ready", flush=True)
 while True:
-    lock.take("victim", leash_for(30, clock))
-    lock.release("victim", leash_for(30, clock))
+    lock.take("victim", context_for(30, clock))
+    lock.release("victim", context_for(30, clock))
 """
     lock = directory_lock(tmp_path, holders=2)
     for round_number in range(5):
@@ -185,7 +185,7 @@ while True:
             assert process.stdout.readline() == b"ready\n"
             threading.Event().wait(0.02 * round_number)
             process.kill()
-        assert lock.take("web_0", leash()).is_held
-        lock.release("web_0", leash())
-        lock.release("victim", leash())
-        assert lock.look(leash()) == "nobody holds it"
+        assert lock.take("web_0", context()).is_held
+        lock.release("web_0", context())
+        lock.release("victim", context())
+        assert lock.look(context()) == "nobody holds it"

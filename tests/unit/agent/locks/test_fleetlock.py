@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.locks.fleetlock import FleetLock, body_of
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.values import LockSettings
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 ID = "e0f3745b108f471cbd4883c6fbed8cdd"
 
 
-def leash(seconds: float = 30.0) -> Leash:
-    return leash_for(seconds, SystemClock())
+def context(seconds: float = 30.0) -> RunContext:
+    return context_for(seconds, SystemClock())
 
 
 @pytest.fixture(params=["airlock", "lease"])
@@ -69,8 +69,8 @@ def test_requests_are_those_of_the_protocol(base: str) -> None:
     with FakeFleetLock({"mock-workers": 1}, base=base.rstrip("/")) as fake:
         url = f"http://127.0.0.1:{fake.port}{base}"
         lock = client(fake, url=url, group="mock-workers")
-        assert lock.take(ID, leash()).is_held
-        lock.release(ID, leash())
+        assert lock.take(ID, context()).is_held
+        lock.release(ID, context())
     took, gave = fake.came
     root = base.rstrip("/")
     assert took.line == f"POST {root}/v1/pre-reboot HTTP/1.1"
@@ -91,10 +91,10 @@ def test_token_is_sent_to_whoever_stands_before_the_server(tmp_path: Path) -> No
     file = tmp_path / "token"
     file.write_text("s3cret\n")
     with FakeFleetLock() as fake:
-        assert client(fake, token_file=str(file)).take("web_0", leash()).is_held
+        assert client(fake, token_file=str(file)).take("web_0", context()).is_held
         file.unlink()
         with pytest.raises(ForewarnError, match="cannot be read"):
-            client(fake, token_file=str(file)).take("web_0", leash())
+            client(fake, token_file=str(file)).take("web_0", context())
     assert dict(fake.came[0].headers)["Authorization"] == "Bearer s3cret"
 
 
@@ -107,8 +107,8 @@ UNFOLLOWED = "which is not followed: write the server's own URL"
 def test_full_semaphore_is_a_refusal_with_the_words_of_the_server(
     server: FakeFleetLock,
 ) -> None:
-    client(server).take("web_0", leash())
-    refused = client(server).take("web_1", leash())
+    client(server).take("web_0", context())
+    refused = client(server).take("web_1", context())
     assert not refused.is_held
     assert refused.detail == (
         "all 1 semaphore slots currently locked"
@@ -118,14 +118,14 @@ def test_full_semaphore_is_a_refusal_with_the_words_of_the_server(
 
 
 def test_release_of_what_another_holds_is_done(server: FakeFleetLock) -> None:
-    client(server).take("web_0", leash())
-    client(server).release("web_1", leash())
+    client(server).take("web_0", context())
+    client(server).release("web_1", context())
     assert server.held() == ["web_0"]
 
 
 def test_group_that_the_server_does_not_know_is_told() -> None:
     with FakeFleetLock() as fake, pytest.raises(LockError) as refused:
-        client(fake, group="db").take("web_0", leash())
+        client(fake, group="db").take("web_0", context())
     assert refused.value.message == (
         'POST /v1/pre-reboot was answered 400: unknown_group: unknown group "db"'
     )
@@ -177,11 +177,11 @@ def test_odd_answer_is_no_lock_and_has_a_sentence(odd: Odd, told: str) -> None:
     with FakeFleetLock() as fake:
         fake.odd = [odd, odd]
         with pytest.raises(LockError) as took:
-            client(fake).take("web_0", leash())
+            client(fake).take("web_0", context())
         assert took.value.message.startswith("POST /v1/pre-reboot was answered")
         assert told in took.value.message
         with pytest.raises(LockError) as gave:
-            client(fake).release("web_0", leash())
+            client(fake).release("web_0", context())
         assert gave.value.message.startswith("POST /v1/steady-state was answered")
 
 
@@ -192,23 +192,23 @@ def test_200_is_the_lock_whatever_word_is_with_it(body: bytes) -> None:
     """The protocol says nothing of its body."""
     with FakeFleetLock() as fake:
         fake.odd = [Odd(body=body)]
-        assert client(fake).take("web_0", leash()).is_held
+        assert client(fake).take("web_0", context()).is_held
 
 
 @pytest.mark.parametrize("status", [409, 423])
 def test_status_of_a_conflict_is_a_refusal_without_words(status: int) -> None:
     with FakeFleetLock() as fake:
         fake.odd = [Odd(status=status), Odd(status=status)]
-        refused = client(fake).take("web_0", leash())
+        refused = client(fake).take("web_0", context())
         assert (refused.is_held, refused.detail) == (False, str(status))
-        client(fake).release("web_0", leash())
+        client(fake).release("web_0", context())
 
 
 def test_server_that_hangs_is_left_when_time_is_up() -> None:
     with FakeFleetLock() as fake:
         fake.odd = [Odd(hangs_seconds=60)]
         with pytest.raises(ForewarnError) as refused:
-            client(fake).take("web_0", leash(0.5))
+            client(fake).take("web_0", context(0.5))
         assert "no time left while waiting for the answer" in refused.value.message
 
 
@@ -216,7 +216,7 @@ def test_answer_without_an_end_is_too_large() -> None:
     with FakeFleetLock() as fake:
         fake.odd = [Odd(body=b"x" * 70_000)]
         with pytest.raises(ForewarnError, match="more than 65536 bytes"):
-            client(fake).take("web_0", leash())
+            client(fake).take("web_0", context())
 
 
 @needs_openssl
@@ -226,37 +226,37 @@ def test_server_whose_certificate_is_not_trusted_is_told_nothing(
     certificate = certificate_in(tmp_path)
     with FakeFleetLock(tls=certificate.server()) as fake:
         with pytest.raises(ForewarnError, match="no trusted connection"):
-            client(fake).take("web_0", leash())
+            client(fake).take("web_0", context())
         assert fake.came == []
         trusted = client(fake, ca_file=str(certificate.certificate))
-        assert trusted.take("web_0", leash()).is_held
-        assert "takes connections" in trusted.look(leash())
+        assert trusted.take("web_0", context()).is_held
+        assert "takes connections" in trusted.look(context())
 
 
 @needs_openssl
 def test_server_that_wants_a_certificate_is_shown_it(tmp_path: Path) -> None:
     certificate = certificate_in(tmp_path)
-    context = certificate.server()
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(certificate.certificate)
-    with FakeFleetLock(tls=context) as fake:
+    tls = certificate.server()
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(certificate.certificate)
+    with FakeFleetLock(tls=tls) as fake:
         ca = str(certificate.certificate)
         with pytest.raises(ForewarnError):
-            client(fake, ca_file=ca).take("web_0", leash())
+            client(fake, ca_file=ca).take("web_0", context())
         key = str(certificate.key)
         shown = client(fake, ca_file=ca, cert_file=ca, key_file=key)
-        assert shown.take("web_0", leash()).is_held
+        assert shown.take("web_0", context()).is_held
 
 
 def test_check_asks_nothing_that_could_change_the_lock() -> None:
     with FakeFleetLock() as fake:
-        said = client(fake).look(leash())
+        said = client(fake).look(context())
         assert said == (
             f"{fake.url} takes connections; who holds it, FleetLock tells nobody"
         )
         assert fake.came == []
     with pytest.raises(ForewarnError, match="nobody listens there"):
-        client(fake).look(leash())
+        client(fake).look(context())
 
 
 @pytest.mark.parametrize(
@@ -265,4 +265,4 @@ def test_check_asks_nothing_that_could_change_the_lock() -> None:
 def test_any_other_200_is_the_lock_as_zincati_has_it(body: bytes) -> None:
     with FakeFleetLock() as fake:
         fake.odd = [Odd(body=body, does=True)]
-        assert client(fake).take("web_0", leash()).is_held
+        assert client(fake).take("web_0", context()).is_held

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
-from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks.locker import Locker
 from forewarn.agent.locks.port import Grant, LockError
 from forewarn.clock import SystemClock
@@ -25,18 +25,18 @@ class Slow:
         self.grant = Grant(is_held=True, until=7)
         self.error: Exception | None = None
 
-    def take(self, holder: str, leash: Leash) -> Grant:
-        self._do("take", holder, leash)
+    def take(self, holder: str, context: RunContext) -> Grant:
+        self._do("take", holder, context)
         return self.grant
 
-    def release(self, holder: str, leash: Leash) -> None:
-        self._do("release", holder, leash)
+    def release(self, holder: str, context: RunContext) -> None:
+        self._do("release", holder, context)
 
-    def look(self, leash: Leash) -> str:
-        raise AssertionError(leash)
+    def look(self, context: RunContext) -> str:
+        raise AssertionError(context)
 
-    def _do(self, what: str, holder: str, leash: Leash) -> None:
-        assert leash.seconds() > 0
+    def _do(self, what: str, holder: str, context: RunContext) -> None:
+        assert context.remaining() > 0
         self.has_begun.release()
         assert self.may_go_on.acquire(timeout=PATIENCE_SECONDS)
         self.did.append((what, holder))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.locks import kubernetes, register
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.locks.port import LockError
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.slow
 KEY = "forewarn/locks/default"
 
 
-def leash(seconds: float = 30.0) -> Leash:
-    return leash_for(seconds, SystemClock())
+def context(seconds: float = 30.0) -> RunContext:
+    return context_for(seconds, SystemClock())
 
 
 # The list itself, with a register in memory
@@ -43,12 +43,12 @@ class Shelf:
         self.faster = 0
         """How many of the next writes come too late."""
 
-    def read(self, leash: Leash) -> Page:
-        del leash
+    def read(self, context: RunContext) -> Page:
+        del context
         return Page(text=self.text, version=self.version, now=START)
 
-    def write(self, text: str, page: Page, leash: Leash) -> bool:
-        del leash
+    def write(self, text: str, page: Page, context: RunContext) -> bool:
+        del context
         if self.faster:
             self.faster -= 1
             self.version += 1
@@ -65,31 +65,31 @@ def shelved(shelf: Shelf) -> RegisterLock:
 def test_who_is_outrun_reads_again() -> None:
     shelf = Shelf()
     shelf.faster = register.TRIES - 1
-    assert shelved(shelf).take("web_0", leash()).is_held
+    assert shelved(shelf).take("web_0", context()).is_held
     shelf.faster = register.TRIES - 1
-    shelved(shelf).release("web_0", leash())
+    shelved(shelf).release("web_0", context())
     assert json.loads(shelf.text) == {"holders": {}}
 
 
 def test_who_is_outrun_again_and_again_waits_for_the_next_time() -> None:
     shelf = Shelf()
     shelf.faster = register.TRIES
-    refused = shelved(shelf).take("web_0", leash())
+    refused = shelved(shelf).take("web_0", context())
     assert (refused.is_held, refused.detail) == (
         False,
         "others asked for it at the same time",
     )
-    assert shelved(shelf).take("web_0", leash()).is_held
+    assert shelved(shelf).take("web_0", context()).is_held
     shelf.faster = register.TRIES
     with pytest.raises(LockError, match="others changed the list of holders 8 times"):
-        shelved(shelf).release("web_0", leash())
+        shelved(shelf).release("web_0", context())
 
 
 def test_who_is_outrun_ends_with_its_time() -> None:
     shelf = Shelf()
     shelf.faster = register.TRIES
     with pytest.raises(ForewarnError, match="its time was up while others changed"):
-        shelved(shelf).take("web_0", leash(0.01))
+        shelved(shelf).take("web_0", context(0.01))
 
 
 # Kubernetes
@@ -114,8 +114,8 @@ def test_lease_shows_its_holders_to_people(
     cluster: FakeKubernetes, tmp_path: Path
 ) -> None:
     lock = lease_lock(cluster, tmp_path, group="web", holders=2)
-    lock.take("web_1", leash())
-    lock.take("web_0", leash())
+    lock.take("web_1", context())
+    lock.take("web_0", context())
     lease = cluster.leases.found["default", "forewarn-web"]
     assert lease["spec"] == {
         "renewTime": "2026-11-21T10:00:00.000000Z",
@@ -130,7 +130,7 @@ def test_lease_shows_its_holders_to_people(
         }
     }
     for name in ("web_0", "web_1"):
-        lock.release(name, leash())
+        lock.release(name, context())
     lease = cluster.leases.found["default", "forewarn-web"]
     assert "holderIdentity" not in lease["spec"]
 
@@ -139,12 +139,12 @@ def test_what_others_have_put_on_the_lease_stays(
     cluster: FakeKubernetes, tmp_path: Path
 ) -> None:
     lock = lease_lock(cluster, tmp_path)
-    lock.take("web_0", leash())
+    lock.take("web_0", context())
     lease = cluster.leases.found["default", "forewarn-default"]
     lease["metadata"]["labels"] = {"team": "shop"}
     lease["metadata"]["annotations"]["note"] = "see the runbook"
     lease["spec"]["leaseTransitions"] = 7
-    lock.release("web_0", leash())
+    lock.release("web_0", context())
     lease = cluster.leases.found["default", "forewarn-default"]
     assert lease["metadata"]["labels"] == {"team": "shop"}
     assert lease["metadata"]["annotations"]["note"] == "see the runbook"
@@ -159,16 +159,16 @@ def test_lease_of_somebody_else_has_nobody_in_our_list(
         "kind": "Lease",
         "metadata": {"name": "forewarn-default", "resourceVersion": "1"},
     }
-    assert lease_lock(cluster, tmp_path).take("web_0", leash()).is_held
+    assert lease_lock(cluster, tmp_path).take("web_0", context()).is_held
 
 
 def test_lease_that_is_deleted_meanwhile_is_made_again(
     cluster: FakeKubernetes, tmp_path: Path
 ) -> None:
     lock = lease_lock(cluster, tmp_path)
-    lock.take("web_0", leash())
+    lock.take("web_0", context())
     cluster.leases.found.clear()
-    assert lock.take("web_1", leash()).is_held
+    assert lock.take("web_1", context()).is_held
     assert list(cluster.leases.found) == [("default", "forewarn-default")]
 
 
@@ -179,12 +179,12 @@ def test_lease_that_another_changes_at_the_same_time_is_read_again(
     other = lease_lock(cluster, tmp_path)
     lock = lease_lock(cluster, tmp_path)
     if not is_new:
-        other.take("web_1", leash())
-        other.release("web_1", leash())
-    page = lock._register.read(leash())
-    other.take("web_1", leash())
-    assert not lock._register.write('{"holders": {}}', page, leash())
-    refused = lock.take("web_0", leash())
+        other.take("web_1", context())
+        other.release("web_1", context())
+    page = lock._register.read(context())
+    other.take("web_1", context())
+    assert not lock._register.write('{"holders": {}}', page, context())
+    refused = lock.take("web_0", context())
     assert not refused.is_held
     assert refused.detail == "held by web_1 since 2026-11-21T10:00:00Z"
 
@@ -195,7 +195,7 @@ def test_account_that_may_not_is_told_what_it_needs(
     cluster.allowed = set()
     lock = lease_lock(cluster, tmp_path, namespace="ops")
     with pytest.raises(ForewarnError) as refused:
-        lock.take("web_0", leash())
+        lock.take("web_0", context())
     assert refused.value.message.endswith(
         "its account needs get, create and update of leases in namespace ops"
     )
@@ -203,8 +203,8 @@ def test_account_that_may_not_is_told_what_it_needs(
     cluster.allowed = {
         Right(verb, group, "leases") for verb in ("get", "create", "update")
     }
-    assert lock.take("web_0", leash()).is_held
-    lock.release("web_0", leash())
+    assert lock.take("web_0", context()).is_held
+    lock.release("web_0", context())
     assert cluster.used == cluster.allowed
 
 
@@ -213,7 +213,7 @@ def test_answer_that_is_no_lease_is_no_lock(
 ) -> None:
     monkeypatch.setattr(cluster.leases, "answer", lambda *_: (200, ["x"]))
     with pytest.raises(ForewarnError, match="that is no JSON object"):
-        lease_lock(cluster, tmp_path).take("web_0", leash())
+        lease_lock(cluster, tmp_path).take("web_0", context())
 
 
 def test_lease_without_what_was_written_is_no_lock(
@@ -230,16 +230,16 @@ def test_lease_without_what_was_written_is_no_lock(
 
     cluster.answer = answer
     with pytest.raises(LockError, match="left out the annotation forewarn/holders"):
-        lease_lock(cluster, tmp_path).take("web_0", leash())
+        lease_lock(cluster, tmp_path).take("web_0", context())
 
 
 def test_errors_of_the_server_are_told(cluster: FakeKubernetes, tmp_path: Path) -> None:
     cluster.script = [500]
     with pytest.raises(ForewarnError, match="500: said 500"):
-        lease_lock(cluster, tmp_path).take("web_0", leash())
+        lease_lock(cluster, tmp_path).take("web_0", context())
     cluster.script = [None, 500]
     with pytest.raises(ForewarnError, match="500: said 500"):
-        lease_lock(cluster, tmp_path).take("web_0", leash())
+        lease_lock(cluster, tmp_path).take("web_0", context())
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_pod_uses_the_namespace_that_it_runs_in(
         folder=str(tmp_path),
     )
     with pytest.raises(ForewarnError, match="nobody listens there"):
-        made.read(leash())
+        made.read(context())
     assert made._path("x").split("/")[5] == used
 
 
@@ -277,14 +277,14 @@ def test_key_is_written_under_its_modify_index(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     with FakeConsulKeys(token="s3cret") as fake:
-        consul_lock(fake, token_file=str(token)).take("web_0", leash())
+        consul_lock(fake, token_file=str(token)).take("web_0", context())
         asked = [(each.method, each.path, dict(each.query)) for each in fake.asked]
         assert asked == [
             ("GET", "/v1/kv/forewarn/locks/default", {"consistent": ""}),
             ("PUT", "/v1/kv/forewarn/locks/default", {"cas": "0"}),
         ]
         with pytest.raises(ForewarnError) as refused:
-            consul_lock(fake).take("web_1", leash())
+            consul_lock(fake).take("web_1", context())
     assert refused.value.message.endswith(
         'its token needs key "forewarn/locks/default" { policy = "write" }'
     )
@@ -310,7 +310,7 @@ def test_answer_that_is_no_entry_is_no_lock(said: Answered) -> None:
     with FakeConsulKeys() as fake:
         fake.refusals = [said]
         with pytest.raises(ForewarnError, match=r"no entry of Consul|no JSON list"):
-            consul_lock(fake).take("web_0", leash())
+            consul_lock(fake).take("web_0", context())
 
 
 @pytest.mark.parametrize("said", [Answered(None), Answered(1), Answered(text="yes")])
@@ -320,27 +320,27 @@ def test_write_that_is_answered_neither_true_nor_false_is_no_lock(
     with FakeConsulKeys() as fake:
         fake.refusals = [Answered(status=404, text=""), said]
         with pytest.raises(ForewarnError, match=r"neither true nor false|no JSON"):
-            consul_lock(fake).take("web_0", leash())
+            consul_lock(fake).take("web_0", context())
 
 
 def test_key_without_a_value_has_nobody() -> None:
     with FakeConsulKeys() as fake:
         fake.keys["forewarn/locks/default"] = 7, b""
-        assert consul_lock(fake).take("web_0", leash()).is_held
+        assert consul_lock(fake).take("web_0", context()).is_held
 
 
 def test_errors_of_consul_are_told() -> None:
     with FakeConsulKeys() as fake:
         fake.refusals = [Answered(status=500, text="No cluster leader")]
         with pytest.raises(ForewarnError, match="500: No cluster leader"):
-            consul_lock(fake).take("web_0", leash())
+            consul_lock(fake).take("web_0", context())
 
 
 def test_clock_of_this_vm_means_nothing_to_others() -> None:
     """The lock lasts by Consul's clock, which is a day behind that of this machine."""
     with FakeConsulKeys() as fake:
         fake.ahead = -86_400
-        assert consul_lock(fake).take("web_0", leash()).is_held
-        assert not consul_lock(fake).take("web_1", leash()).is_held
+        assert consul_lock(fake).take("web_0", context()).is_held
+        assert not consul_lock(fake).take("web_1", context()).is_held
         fake.ahead += 3_700
-        assert consul_lock(fake).take("web_1", leash()).is_held
+        assert consul_lock(fake).take("web_1", context()).is_held

@@ -23,7 +23,7 @@ from forewarn.agent.core.lock import (
 from forewarn.agent.core.model import Input, Memory
 from forewarn.agent.core.policy import Approve, LockTerms, Policy, Rule
 from forewarn.agent.dry import DryRun
-from forewarn.agent.handlers.leash import leash_for
+from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.journal import codec
 from forewarn.agent.outbound import look_at_lock
 from forewarn.agent.settings import load_settings
@@ -210,7 +210,7 @@ def test_check_says_who_holds_the_lock_or_why_it_cannot_tell(
         assert finding.is_well
         assert finding.text.startswith(f"web ({kind}")
         made = lock_of(bench)
-        made.take("web_7", leash_for(30, SystemClock()))
+        made.take("web_7", context_for(30, SystemClock()))
         [finding] = found_of(tmp_path, text, look)
         assert finding.is_well
         assert "web_7" in finding.text or kind == "fleetlock"

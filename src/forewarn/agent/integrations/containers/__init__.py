@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -22,6 +21,7 @@ from forewarn.agent.handlers.port import (
     faults_within,
     raise_faults,
 )
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.commands import Commands
 from forewarn.agent.integrations.containers.engine import (
     SHORT_ID,
@@ -91,11 +91,11 @@ class ContainerWorker(Forgetful):
 
     # Which ones
 
-    def _chosen(self, leash: Leash) -> list[list[Container]]:
+    def _chosen(self, context: RunContext) -> list[list[Container]]:
         """Return the containers in question, in groups; raises HandlerError."""
         plan = self._plan
         if not plan.containers:
-            found, own = self._engine.running(plan.labels, leash), self._own()
+            found, own = self._engine.running(plan.labels, context), self._own()
             return [
                 [
                     each
@@ -103,7 +103,7 @@ class ContainerWorker(Forgetful):
                     if each.name not in plan.keep and not _is_one(each, own)
                 ]
             ]
-        groups = [self._engine.look(group, leash) for group in plan.containers]
+        groups = [self._engine.look(group, context) for group in plan.containers]
         raise_faults(self._missing(groups))
         return groups
 
@@ -118,7 +118,7 @@ class ContainerWorker(Forgetful):
 
     # Before the event
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Stop or pause what runs; raises HandlerError.
 
         What was started again meanwhile, or made anew, is stopped again.
@@ -127,7 +127,7 @@ class ContainerWorker(Forgetful):
         done: list[str] = []
         left: list[Container] = []
         for number in range(ROUNDS_MAX + 1):
-            groups = [self._in_the_way(group) for group in self._chosen(leash)]
+            groups = [self._in_the_way(group) for group in self._chosen(context)]
             left = [each for group in groups for each in group]
             if not left:
                 return Result(detail=", ".join(done) or "nothing of it ran")
@@ -140,11 +140,11 @@ class ContainerWorker(Forgetful):
                 if _is_one(each, own)
             )
             for place, group in enumerate(groups):
-                share = (leash.seconds() - RESERVE_SECONDS) / (len(groups) - place)
+                share = (context.remaining() - RESERVE_SECONDS) / (len(groups) - place)
                 if self._plan.pauses:
-                    done += self._pause(group, leash)
+                    done += self._pause(group, context)
                 else:
-                    done += self._stop(group, leash, seconds=max(0.0, share))
+                    done += self._stop(group, context, seconds=max(0.0, share))
         raise HandlerError(
             "; ".join(
                 f"{names_of([each])} was started again after it was stopped"
@@ -158,7 +158,7 @@ class ContainerWorker(Forgetful):
         return [each for each in group if each.is_up]
 
     def _stop(
-        self, group: Sequence[Container], leash: Leash, *, seconds: float
+        self, group: Sequence[Container], context: RunContext, *, seconds: float
     ) -> list[str]:
         """Stop a group within its share of the time."""
         if not group:
@@ -166,15 +166,15 @@ class ContainerWorker(Forgetful):
         self._remember(STOPPED, [each for each in group if not each.vanishes])
         self._remember_gone([each.name for each in group if each.vanishes])
         words = ("stop", *self._patience(group, seconds))
-        with telling(leash, f"stopping {names_of(group)}"):
-            said = self._engine.order(words, _ids(group), leash)
-            now = self._engine.look(_ids(group), leash)
+        with telling(context, f"stopping {names_of(group)}"):
+            said = self._engine.order(words, _ids(group), context)
+            now = self._engine.look(_ids(group), context)
         while left := [each for each in now if each.is_up]:
             if said:
                 raise HandlerError(said)
-            with telling(leash, f"waiting for {shown_containers(left)} to stop"):
-                leash.pause(PAUSE_SECONDS)
-                now = self._engine.look(_ids(group), leash)
+            with telling(context, f"waiting for {shown_containers(left)} to stop"):
+                context.sleep(PAUSE_SECONDS)
+                now = self._engine.look(_ids(group), context)
         found = {each.id: each for each in now}
         return [_told(each, found.get(each.id)) for each in group]
 
@@ -187,13 +187,13 @@ class ContainerWorker(Forgetful):
             return ()
         return ("-t", str(int(seconds)))
 
-    def _pause(self, group: Sequence[Container], leash: Leash) -> list[str]:
+    def _pause(self, group: Sequence[Container], context: RunContext) -> list[str]:
         if not group:
             return []
         self._remember(PAUSED, group)
-        with telling(leash, f"pausing {names_of(group)}"):
-            said = self._engine.order(("pause",), _ids(group), leash)
-            now = self._engine.look(_ids(group), leash)
+        with telling(context, f"pausing {names_of(group)}"):
+            said = self._engine.order(("pause",), _ids(group), context)
+            now = self._engine.look(_ids(group), context)
         left = [each for each in now if each.is_up]
         if left:
             raise HandlerError(said or f"{shown_containers(left)} was not paused")
@@ -201,7 +201,7 @@ class ContainerWorker(Forgetful):
 
     # After the event
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Start what was stopped, thaw what was paused; raises HandlerError.
 
         What fails keeps nothing else from being undone, and is tried again later.
@@ -210,23 +210,23 @@ class ContainerWorker(Forgetful):
         done: list[str] = []
         faults: list[str] = []
         for group in reversed(self._memory()[PAUSED]):
-            done += self._thaw(group, leash, faults)
+            done += self._thaw(group, context, faults)
         for group in reversed(self._memory()[STOPPED]):
-            done += self._start(group, leash, faults)
+            done += self._start(group, context, faults)
         raise_faults(faults)
         self._memo.keep({})
         return Result(detail=", ".join(done) or "nothing had to be undone")
 
     def _start(
-        self, group: Mapping[str, str], leash: Leash, faults: list[str]
+        self, group: Mapping[str, str], context: RunContext, faults: list[str]
     ) -> list[str]:
         """Start what was stopped; what does not run then is remembered further.
 
         Who is no longer there is told of once, unless another has its name and runs.
         """
-        found = self._engine.look(group, leash)
+        found = self._engine.look(group, context)
         lost = group.keys() - {each.id for each in found}
-        made_anew = self._engine.look([group[each] for each in lost], leash)
+        made_anew = self._engine.look([group[each] for each in lost], context)
         running = {each.name for each in made_anew if each.is_up}
         faults += [
             f"{name} was removed meanwhile and is not started"
@@ -234,9 +234,9 @@ class ContainerWorker(Forgetful):
             if name not in running
         ]
         idle = [each for each in found if not each.is_up and not each.is_paused]
-        with telling(leash, f"starting {names_of(idle)}"):
-            said = self._engine.order(("start",), _ids(idle), leash)
-            now = self._engine.look(_ids(idle), leash)
+        with telling(context, f"starting {names_of(idle)}"):
+            said = self._engine.order(("start",), _ids(idle), context)
+            now = self._engine.look(_ids(idle), context)
         wrong = [each for each in now if not each.is_up]
         faults += [_not_up(each, said) for each in wrong]
         self._forget(STOPPED, group.keys() - set(_ids(wrong)))
@@ -244,13 +244,13 @@ class ContainerWorker(Forgetful):
         return [f"started {each.name}" for each in idle if each.id not in down]
 
     def _thaw(
-        self, group: Mapping[str, str], leash: Leash, faults: list[str]
+        self, group: Mapping[str, str], context: RunContext, faults: list[str]
     ) -> list[str]:
         """Thaw what was paused; who was ended meanwhile was not ended here."""
-        frozen = [each for each in self._engine.look(group, leash) if each.is_paused]
-        with telling(leash, f"thawing {names_of(frozen)}"):
-            said = self._engine.order(("unpause",), _ids(frozen), leash)
-            now = self._engine.look(_ids(frozen), leash)
+        frozen = [each for each in self._engine.look(group, context) if each.is_paused]
+        with telling(context, f"thawing {names_of(frozen)}"):
+            said = self._engine.order(("unpause",), _ids(frozen), context)
+            now = self._engine.look(_ids(frozen), context)
         still = [each for each in now if each.is_paused]
         if still:
             faults.append(said or f"{names_of(still)} is still paused")
@@ -300,10 +300,10 @@ class ContainerWorker(Forgetful):
         del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
-    def _wrong(self, leash: Leash) -> Iterator[str]:
-        chosen, own = self._engine.running(self._plan.labels, leash), self._own()
+    def _wrong(self, context: RunContext) -> Iterator[str]:
+        chosen, own = self._engine.running(self._plan.labels, context), self._own()
         if self._plan.containers:
-            groups = [self._engine.look(g, leash) for g in self._plan.containers]
+            groups = [self._engine.look(g, context) for g in self._plan.containers]
             yield from self._missing(groups)
             chosen = [each for group in groups for each in group]
             for each in chosen:

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from forewarn.agent.foreign import objects
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.commands import Commands, Output, shown
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -113,21 +113,21 @@ class Engine:
         self._flavour = flavour
         self._words = tuple(words)
 
-    def running(self, labels: Sequence[str], leash: Leash) -> list[Container]:
+    def running(self, labels: Sequence[str], context: RunContext) -> list[Container]:
         """Return the containers that run, or are paused, and have all these labels."""
         filters = [f"label={label}" for label in labels]
         filters += [f"status={status}" for status in self._flavour.statuses]
         words = [word for each in filters for word in ("--filter", each)]
-        output = self._run(("ps", "--quiet", "--no-trunc", *words), leash)
+        output = self._run(("ps", "--quiet", "--no-trunc", *words), context)
         if output.status != 0:
             raise self._failed("ps", output)
-        return self.look(output.out.split(), leash)
+        return self.look(output.out.split(), context)
 
-    def look(self, names: Collection[str], leash: Leash) -> list[Container]:
+    def look(self, names: Collection[str], context: RunContext) -> list[Container]:
         """Return the containers of these names or ids; who is not there is left out."""
         if not names:
             return []
-        output = self._run(("container", "inspect", *names), leash)
+        output = self._run(("container", "inspect", *names), context)
         found = _containers(output.out)
         if found is None or (output.status != 0 and _MISSING not in output.err.lower()):
             raise self._failed("container inspect", output)
@@ -139,14 +139,16 @@ class Engine:
             )
         return found
 
-    def order(self, words: Sequence[str], names: Collection[str], leash: Leash) -> str:
+    def order(
+        self, words: Sequence[str], names: Collection[str], context: RunContext
+    ) -> str:
         """Do something with containers, waiting for it; return what went wrong.
 
         Raises HandlerError where the engine was away, or busy, until the end.
         """
         if not names:
             return ""
-        output = self._run((*words, *names), leash, seconds=leash.seconds())
+        output = self._run((*words, *names), context, seconds=context.remaining())
         if output.status == 0:
             return ""
         return self._failed(words[0], output).message
@@ -154,13 +156,13 @@ class Engine:
     def _run(
         self,
         words: Sequence[str],
-        leash: Leash,
+        context: RunContext,
         *,
         seconds: float = LOOK_SECONDS,
     ) -> Output:
         return self._commands.patiently(
             (*self._words, *words),
-            leash,
+            context,
             doing=f"asking {self._flavour.word}",
             may_pass=may_pass,
             seconds=seconds,

@@ -11,9 +11,9 @@ import contextlib
 import socket
 from collections.abc import Callable, Mapping
 
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.waiting import over
 from forewarn.agent.wire.http import HttpError, Lookup, parse_url
 from forewarn.agent.wire.timeouts import TIMEOUTS
@@ -89,19 +89,19 @@ class Runtime:
         if is_address(place):
             self._lookup = Lookup(parse_url(f"http://{place}"))
 
-    def servers(self, leash: Leash) -> list[Server]:
+    def servers(self, context: RunContext) -> list[Server]:
         """Return all servers; raises HandlerError, and AwayError where it may pass."""
-        current, old = self._processes(leash)
+        current, old = self._processes(context)
         left_behind: dict[str, int] = {}
         for process in old:
             # It may have ended since: then nothing of it is left.
             with contextlib.suppress(HandlerError):
-                for label, count in self._sessions(process, leash).items():
+                for label, count in self._sessions(process, context).items():
                     left_behind[label] = left_behind.get(label, 0) + count
         found: list[Server] = []
         for process in current:
-            sessions = self._sessions(process, leash)
-            for row in self._table(f"{process}show servers state", " ", leash):
+            sessions = self._sessions(process, context)
+            for row in self._table(f"{process}show servers state", " ", context):
                 label = f"{row['be_name']}/{row['srv_name']}"
                 found.append(
                     Server(
@@ -117,38 +117,38 @@ class Runtime:
                 )
         return found
 
-    def set_state(self, server: Server, state: str, leash: Leash) -> None:
+    def set_state(self, server: Server, state: str, context: RunContext) -> None:
         """Make a server `ready`, `drain` or `maint`; raises HandlerError."""
-        self._order(f"{server.process}set server {server.label} state {state}", leash)
+        self._order(f"{server.process}set server {server.label} state {state}", context)
 
-    def shut_sessions(self, server: Server, leash: Leash) -> None:
+    def shut_sessions(self, server: Server, context: RunContext) -> None:
         """Break the sessions of a server off, also the old ones; raises HandlerError."""
         command = f"shutdown sessions server {server.label}"
-        _, old = self._processes(leash)
+        _, old = self._processes(context)
         for process in old:
             with contextlib.suppress(HandlerError):
-                self._order(f"{process}{command}", leash)
-        self._order(f"{server.process}{command}", leash)
+                self._order(f"{process}{command}", context)
+        self._order(f"{server.process}{command}", context)
 
-    def level(self, leash: Leash) -> str:
+    def level(self, context: RunContext) -> str:
         """Return what may be done at the socket: `admin`, `operator` or `user`.
 
         Empty: it is too old to tell. Raises HandlerError.
         """
-        current, _ = self._processes(leash)
-        said = self.ask(f"{current[0]}show cli level", leash).strip()
+        current, _ = self._processes(context)
+        said = self.ask(f"{current[0]}show cli level", context).strip()
         return "" if said.startswith(_UNKNOWN) else last_line(said)
 
-    def why_not_master(self, leash: Leash) -> str:
+    def why_not_master(self, context: RunContext) -> str:
         """Return why another socket should be used; empty: none should.
 
         A worker tells by its environment that it has a master, and where that listens.
         Raises HandlerError.
         """
-        current, _ = self._processes(leash)
-        if current != [""] or not self._variable("HAPROXY_MWORKER", leash):
+        current, _ = self._processes(context)
+        if current != [""] or not self._variable("HAPROXY_MWORKER", context):
             return ""
-        master = self._variable("HAPROXY_MASTER_CLI", leash).partition(";")[0]
+        master = self._variable("HAPROXY_MASTER_CLI", context).partition(";")[0]
         path = master.partition("@")[2] or master
         if not master:
             advice = "start HAProxy with `-S PATH`, and name that socket"
@@ -162,21 +162,21 @@ class Runtime:
             f"{advice}"
         )
 
-    def _variable(self, name: str, leash: Leash) -> str:
+    def _variable(self, name: str, context: RunContext) -> str:
         """Return a variable of a worker's environment; empty: it has none, or hides it."""
-        said = self.ask(f"show env {name}", leash).strip()
+        said = self.ask(f"show env {name}", context).strip()
         found, equals, value = said.partition("=")
         return value if equals and found == name else ""
 
-    def ask(self, command: str, leash: Leash) -> str:
+    def ask(self, command: str, context: RunContext) -> str:
         """Return the answer to a command; raises AwayError, or at the end HandlerError."""
-        seconds = min(leash.seconds(), EXCHANGE_SECONDS)
+        seconds = min(context.remaining(), EXCHANGE_SECONDS)
         if seconds <= 0:
-            raise over(leash, f"asking {self.place}")
+            raise over(context, f"asking {self.place}")
         why = ""
         said = b""
         try:
-            said = self._exchange(command, leash, leash.timer(seconds))
+            said = self._exchange(command, context, context.timer(seconds))
         except TIMEOUTS:
             why = f"no answer within {seconds:.0f} s"
         except HttpError as error:
@@ -184,18 +184,20 @@ class Runtime:
             raise AwayError(error.message) from error
         except OSError as error:
             why = error.strerror or str(error)
-        if leash.seconds() <= 0:
-            raise over(leash, f"asking {self.place}")
+        if context.remaining() <= 0:
+            raise over(context, f"asking {self.place}")
         if why:
             raise AwayError(f"{self.place}: {why}")
         return said.decode("utf-8", "replace")
 
-    def _exchange(self, command: str, leash: Leash, left: Callable[[], float]) -> bytes:
+    def _exchange(
+        self, command: str, context: RunContext, left: Callable[[], float]
+    ) -> bytes:
         """Send a command and return the answer; raises OSError and HttpError."""
         said = bytearray()
         with (
             contextlib.closing(self._connected(left)) as wire,
-            leash.ringing(lambda: _hang_up(wire)),
+            context.on_stop(lambda: _hang_up(wire)),
         ):
             wire.sendall(f"{command}\n".encode())
             # A master would wait for another command.
@@ -219,9 +221,9 @@ class Runtime:
                 return _open(family, address, left() / len(addresses))
         return _open(*addresses[-1], left())
 
-    def _processes(self, leash: Leash) -> tuple[list[str], list[str]]:
+    def _processes(self, context: RunContext) -> tuple[list[str], list[str]]:
         """Return how to reach the workers, and those that a reload has left behind."""
-        said = self.ask("show proc", leash)
+        said = self.ask("show proc", context)
         if said.startswith(_UNKNOWN) or _DENIED in said:
             # It is a worker's own socket.
             return [""], []
@@ -239,18 +241,18 @@ class Runtime:
             raise AwayError(f"{self.place}: the master process has no worker")
         return current, old
 
-    def _sessions(self, process: str, leash: Leash) -> dict[str, int]:
+    def _sessions(self, process: str, context: RunContext) -> dict[str, int]:
         """Return how many sessions each server has, under way or queued."""
-        rows = self._table(f"{process}{_SERVERS_ONLY}", ",", leash)
+        rows = self._table(f"{process}{_SERVERS_ONLY}", ",", context)
         return {
             f"{row['pxname']}/{row['svname']}": int(row["scur"] or 0)
             + int(row["qcur"] or 0)
             for row in rows
         }
 
-    def _table(self, command: str, comma: str, leash: Leash) -> list[Row]:
+    def _table(self, command: str, comma: str, context: RunContext) -> list[Row]:
         """Return a list that HAProxy answers, by the names of its columns."""
-        said = self.ask(command, leash)
+        said = self.ask(command, context)
         lines = said.splitlines()
         names: list[str] = []
         rows: list[Row] = []
@@ -269,8 +271,8 @@ class Runtime:
             raise AwayError(f"{self.place}: the answer was cut off")
         return rows
 
-    def _order(self, command: str, leash: Leash) -> None:
-        answer = self.ask(command, leash)
+    def _order(self, command: str, context: RunContext) -> None:
+        answer = self.ask(command, context)
         if not answer:
             raise AwayError(f"{self.place}: the answer was cut off")
         said = last_line(answer)

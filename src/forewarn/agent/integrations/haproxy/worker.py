@@ -16,7 +16,6 @@ from fnmatch import fnmatchcase
 from typing import cast
 
 from forewarn.agent import forms
-from forewarn.agent.handlers.leash import Leash, leash_for
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -25,6 +24,7 @@ from forewarn.agent.handlers.port import (
     Result,
     TimeUpError,
 )
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations.haproxy.runtime import (
     DRAIN_FORCED,
     MAINT_FORCED,
@@ -100,31 +100,31 @@ class HaproxyWorker(Forgetful):
         self._host = host
         self._runtimes = [Runtime(place) for place in wishes.sockets]
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Drain, and wait until the sessions have ended; raises HandlerError."""
         wishes = self._wishes
         patterns = self._patterns(job.vm)
-        share = leash.seconds() * SHARE
+        share = context.remaining() * SHARE
         limit = min(share, wishes.wait / SECOND) if wishes.wait else share
-        left = leash.timer(limit)
+        left = context.timer(limit)
         waits = ""
         while True:
             is_late = left() <= 0
-            with telling(leash, f"waiting: {waits}" if waits else "draining"):
-                seen = self._drained(patterns, leash)
-                waits = self._waits(seen, leash, is_late=is_late)
+            with telling(context, f"waiting: {waits}" if waits else "draining"):
+                seen = self._drained(patterns, context)
+                waits = self._waits(seen, context, is_late=is_late)
             if not waits:
                 return Result(detail=self._told(seen))
             if is_late and (seen.away or wishes.sessions_left == FAIL):
                 took = describe_duration(round(limit * SECOND))
                 raise TimeUpError(f"after {took}: {waits}")
-            with telling(leash, f"waiting: {waits}"):
+            with telling(context, f"waiting: {waits}"):
                 if is_late and wishes.sessions_left == SHUTDOWN:
-                    _break_off(seen, leash)
-            if not leash.pause(POLL_SECONDS):
-                raise over(leash, f"waiting: {waits}")
+                    _break_off(seen, context)
+            if not context.sleep(POLL_SECONDS):
+                raise over(context, f"waiting: {waits}")
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Make ready what it had drained; raises HandlerError."""
         del job
         told: list[str] = []
@@ -133,7 +133,7 @@ class HaproxyWorker(Forgetful):
             refused: list[str] = []
             for place, servers in tuple(memo.items()):
                 try:
-                    told += self._made_ready(Runtime(place), servers, leash)
+                    told += self._made_ready(Runtime(place), servers, context)
                 except AwayError as error:
                     away.append(error.message)
                 except OverError:
@@ -145,13 +145,13 @@ class HaproxyWorker(Forgetful):
                     self._memo.keep(memo)
             if refused:
                 raise HandlerError("; ".join(refused + away))
-            if away and not leash.pause(AWAY_SECONDS):
-                raise over(leash, f"waiting: {'; '.join(away)}")
+            if away and not context.sleep(AWAY_SECONDS):
+                raise over(context, f"waiting: {'; '.join(away)}")
         return Result(detail=", ".join(told) or "it had drained nothing")
 
     def check(self, vm: str = "") -> Sequence[str]:
         """Return which proxies cannot be asked, do not obey, or have no such server."""
-        leash = leash_for(CHECK_SECONDS, self._clock)
+        context = context_for(CHECK_SECONDS, self._clock)
         found: list[str] = []
         missing: list[str] = []
         advice: list[str] = []
@@ -161,9 +161,9 @@ class HaproxyWorker(Forgetful):
             found.append(error.message)
         for runtime in self._runtimes:
             try:
-                level = runtime.level(leash)
-                advice += filter(None, [runtime.why_not_master(leash)])
-                servers = runtime.servers(leash)
+                level = runtime.level(context)
+                advice += filter(None, [runtime.why_not_master(context)])
+                servers = runtime.servers(context)
             except HandlerError as error:
                 found.append(error.message)
                 continue
@@ -183,7 +183,7 @@ class HaproxyWorker(Forgetful):
 
     # One look at all proxies
 
-    def _drained(self, patterns: Sequence[str], leash: Leash) -> _Seen:
+    def _drained(self, patterns: Sequence[str], context: RunContext) -> _Seen:
         """Drain what is not out, and return how all of it stands.
 
         Raises HandlerError where that is refused; by then the others are drained.
@@ -192,13 +192,13 @@ class HaproxyWorker(Forgetful):
         refused: list[str] = []
         for runtime in self._runtimes:
             try:
-                servers = _chosen(runtime.servers(leash), patterns)
+                servers = _chosen(runtime.servers(context), patterns)
                 fresh = [each for each in servers if not each.is_out]
                 if fresh:
                     self._remember(runtime.place, fresh, DRAIN)
                     for server in fresh:
-                        runtime.set_state(server, DRAIN, leash)
-                    servers = _chosen(runtime.servers(leash), patterns)
+                        runtime.set_state(server, DRAIN, context)
+                    servers = _chosen(runtime.servers(context), patterns)
             except AwayError as error:
                 seen.away.append(error.message)
                 continue
@@ -228,13 +228,13 @@ class HaproxyWorker(Forgetful):
                     raise HandlerError(f"there is no server {pattern} at {where}")
         return seen
 
-    def _waits(self, seen: _Seen, leash: Leash, *, is_late: bool) -> str:
+    def _waits(self, seen: _Seen, context: RunContext, *, is_late: bool) -> str:
         """Return what is waited for; empty: nothing."""
         waits = "; ".join(seen.away)
         if not waits and not (is_late and self._wishes.sessions_left == LEAVE):
             waits = self._sessions_left(seen)
         if not waits and self._wishes.is_maint:
-            waits = self._into_maintenance(seen, leash)
+            waits = self._into_maintenance(seen, context)
         return waits
 
     def _sessions_left(self, seen: _Seen) -> str:
@@ -250,7 +250,7 @@ class HaproxyWorker(Forgetful):
         sessions = "sessions are" if count > 1 else "session is"
         return f"{count} {sessions} left: {', '.join(busy)}"
 
-    def _into_maintenance(self, seen: _Seen, leash: Leash) -> str:
+    def _into_maintenance(self, seen: _Seen, context: RunContext) -> str:
         """Put what it has drained into maintenance; empty: all of it is."""
         memo = self._remembered()
         fresh = [
@@ -262,7 +262,7 @@ class HaproxyWorker(Forgetful):
         try:
             for runtime, server in fresh:
                 self._remember(runtime.place, [server], MAINT)
-                runtime.set_state(server, MAINT, leash)
+                runtime.set_state(server, MAINT, context)
         except AwayError as error:
             return error.message
         names = ", ".join(server.label for _, server in fresh)
@@ -290,18 +290,18 @@ class HaproxyWorker(Forgetful):
     # After the event
 
     def _made_ready(
-        self, runtime: Runtime, wanted: dict[str, str], leash: Leash
+        self, runtime: Runtime, wanted: dict[str, str], context: RunContext
     ) -> Iterator[str]:
         """Make servers ready, and yield what became of each; raises HandlerError."""
         told: dict[str, str] = {}
-        for server in runtime.servers(leash):
+        for server in runtime.servers(context):
             if server.label not in wanted:
                 continue
             if wanted[server.label] == DRAIN and server.admin & MAINT_FORCED:
                 told[server.label] = "left in maintenance, where somebody has put it"
             elif server.admin & (DRAIN_FORCED | MAINT_FORCED):
-                runtime.set_state(server, "ready", leash)
-        for server in runtime.servers(leash):
+                runtime.set_state(server, "ready", context)
+        for server in runtime.servers(context):
             if server.label in wanted and server.label not in told:
                 if server.admin & (DRAIN_FORCED | MAINT_FORCED):
                     raise HandlerError(f"{runtime.place}: {server.label} is not ready")
@@ -335,12 +335,12 @@ class HaproxyWorker(Forgetful):
             self._memo.keep({**memo, place: fresh})
 
 
-def _break_off(seen: _Seen, leash: Leash) -> None:
+def _break_off(seen: _Seen, context: RunContext) -> None:
     for runtime, server in seen.servers:
         if server.sessions:
             # Who is away is asked again, after the next look.
             with contextlib.suppress(AwayError):
-                runtime.shut_sessions(server, leash)
+                runtime.shut_sessions(server, context)
 
 
 def _matches(pattern: str, server: Server) -> bool:

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from forewarn.agent import forms
 from forewarn.agent.foreign import items, members
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import NOT_FOUND, Api, ApiError, Ask
 from forewarn.agent.wire.answers import Answer
 
@@ -63,17 +63,24 @@ def node_path(name: str) -> str:
     return f"/api/v1/nodes/{forms.percent_quoted(name)}"
 
 
-def asked_node(api: Api, ask: Ask, name: str, leash: Leash) -> Mapping[str, Any] | None:
+def asked_node(
+    api: Api, ask: Ask, name: str, context: RunContext
+) -> Mapping[str, Any] | None:
     """Return the node that a request is answered with; None: there is none.
 
     Raises HandlerError.
     """
-    told = unless_gone(lambda: api.answered(ask, leash))
+    told = unless_gone(lambda: api.answered(ask, context))
     return None if told is None else as_object(ask, "Node", name, told)
 
 
 def pods_on(
-    api: Api, node: str, query: Mapping[str, str], leash: Leash, *, again: bool = True
+    api: Api,
+    node: str,
+    query: Mapping[str, str],
+    context: RunContext,
+    *,
+    again: bool = True,
 ) -> tuple[list[Mapping[str, Any]], str]:
     """Return all pods of a node, over all pages, and the list's version.
 
@@ -92,7 +99,7 @@ def pods_on(
                 part["continue"] = going_on
             ask = Ask(method="GET", path=f"/api/v1/pods?{_written(part)}", again=again)
             try:
-                told = api.answered(ask, leash)
+                told = api.answered(ask, context)
             except ApiError as error:
                 if error.status != GONE or not going_on:
                     raise

@@ -14,13 +14,13 @@ from typing import Any
 
 from forewarn.agent import forms
 from forewarn.agent.foreign import members, objects
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     HandlerError,
     OverError,
     StoppedError,
     TimeUpError,
 )
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import (
     AGAIN,
     CONFLICT,
@@ -102,17 +102,17 @@ class Drain:
         self._barred: set[str] = set()
         """UIDs whose eviction is refused for good."""
 
-    def run(self, leash: Leash) -> str:
+    def run(self, context: RunContext) -> str:
         """Return what was done, as a sentence; raises HandlerError."""
-        self._total = leash.seconds()
+        self._total = context.remaining()
         gone = 0
         pods: dict[str, Pod] = {}
         for number in range(PASSES + 1):
-            pods = self._look(leash)
+            pods = self._look(context)
             due = self._due(pods.values())
             if not due or number == PASSES:
                 break
-            self._empty(due, leash)
+            self._empty(due, context)
             gone += len(due) - len(self._barred & due.keys())
         held = [pod for pod in pods.values() if pod.is_refused]
         barred = [pod for pod in pods.values() if pod.uid in self._barred]
@@ -132,26 +132,26 @@ class Drain:
             if pod.fate is Fate.EVICT and pod.uid not in self._barred
         }
 
-    def _empty(self, due: Mapping[str, Pod], leash: Leash) -> None:
+    def _empty(self, due: Mapping[str, Pod], context: RunContext) -> None:
         """Return when all of these are gone, or refused for good."""
         left = dict(due)
         while True:
             try:
-                self._round(left, leash)
+                self._round(left, context)
                 if left.keys() <= self._barred:
                     return
-                if not leash.pause(LOOK_SECONDS):
-                    raise self._late(left.values(), leash)
-                there = self._look(leash, is_first=False)
+                if not context.sleep(LOOK_SECONDS):
+                    raise self._late(left.values(), context)
+                there = self._look(context, is_first=False)
             except OverError:
-                raise self._late(left.values(), leash) from None
+                raise self._late(left.values(), context) from None
             left = {uid: there[uid] for uid in left if uid in there}
             if not left:
                 return
 
-    def _round(self, left: Mapping[str, Pod], leash: Leash) -> None:
+    def _round(self, left: Mapping[str, Pod], context: RunContext) -> None:
         """Ask once for each pod whose turn it is."""
-        seconds = leash.seconds()
+        seconds = context.remaining()
         users = [pod for pod in left.values() if not pod.is_system]
         waits = any(pod.uid not in self._barred for pod in users)
         turn = [*users]
@@ -160,28 +160,28 @@ class Drain:
         lead = min(self._plan.force_lead / SECOND, self._total / FORCE_PART)
         is_forced = self._plan.force and seconds <= lead
         for pod in turn:
-            if leash.seconds() <= 0:
+            if context.remaining() <= 0:
                 return
             if pod.uid not in self._barred:
-                self._one(pod, leash, is_forced=is_forced)
+                self._one(pod, context, is_forced=is_forced)
 
-    def _one(self, pod: Pod, leash: Leash, *, is_forced: bool) -> None:
+    def _one(self, pod: Pod, context: RunContext, *, is_forced: bool) -> None:
         if pod.is_ending or pod.uid in self._taken:
             if pod.uid not in self._taken:
                 self._said[pod.uid] = "ending"
-            if is_forced and self._is_too_slow(pod, leash):
-                self._delete(pod, leash)
+            if is_forced and self._is_too_slow(pod, context):
+                self._delete(pod, context)
             return
         now = self._clock.monotonic()
         if not is_forced and now - self._asked.get(pod.uid, now) < 0:
             return
         self._asked[pod.uid] = now + AGAIN_SECONDS
-        if not self._evict(pod, leash) and is_forced and pod.uid not in self._barred:
-            self._delete(pod, leash)
+        if not self._evict(pod, context) and is_forced and pod.uid not in self._barred:
+            self._delete(pod, context)
 
     # What is asked of the server
 
-    def _look(self, leash: Leash, *, is_first: bool = True) -> dict[str, Pod]:
+    def _look(self, context: RunContext, *, is_first: bool = True) -> dict[str, Pod]:
         """Return the node's pods by UID; raises HandlerError.
 
         The first list is the latest; the others may come from the server's memory, if
@@ -193,7 +193,7 @@ class Drain:
         if not is_first and self._as_of:
             query["resourceVersion"] = self._as_of
             query["resourceVersionMatch"] = "NotOlderThan"
-        found, version = pods_on(self._api, self._node, query, leash)
+        found, version = pods_on(self._api, self._node, query, context)
         if is_first:
             self._as_of = version
         pods = (
@@ -202,10 +202,10 @@ class Drain:
         )
         return {pod.uid: pod for pod in pods}
 
-    def _evict(self, pod: Pod, leash: Leash) -> bool:
+    def _evict(self, pod: Pod, context: RunContext) -> bool:
         """Tell whether a pod's eviction was granted, or it is gone."""
         options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
-        grace = self._grace(pod, leash)
+        grace = self._grace(pod, context)
         if grace < pod.grace:
             options["gracePeriodSeconds"] = grace
         body = {
@@ -214,27 +214,34 @@ class Drain:
             "metadata": {"name": pod.name, "namespace": pod.namespace},
             "deleteOptions": options,
         }
-        return self._change(pod, "POST", f"{_path(pod)}/eviction", body, leash)
+        return self._change(pod, "POST", f"{_path(pod)}/eviction", body, context)
 
-    def _delete(self, pod: Pod, leash: Leash) -> None:
+    def _delete(self, pod: Pod, context: RunContext) -> None:
         """Delete a pod with the grace that is left, whatever a budget says."""
         if pod.uid in self._hurried:
             return
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "gracePeriodSeconds": self._grace(pod, leash),
+            "gracePeriodSeconds": self._grace(pod, context),
             "preconditions": {"uid": pod.uid},
         }
         logger.warning("pod %s is deleted by force: %s", pod, self._said.get(pod.uid))
-        if self._change(pod, "DELETE", _path(pod), body, leash):
+        if self._change(pod, "DELETE", _path(pod), body, context):
             self._hurried.add(pod.uid)
 
     def _change(
-        self, pod: Pod, method: str, path: str, body: Mapping[str, Any], leash: Leash
+        self,
+        pod: Pod,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        context: RunContext,
     ) -> bool:
         try:
-            self._api.ask(Ask(method=method, path=path, json=body, again=False), leash)
+            self._api.ask(
+                Ask(method=method, path=path, json=body, again=False), context
+            )
         except ApiError as error:
             if error.status != CONFLICT and not is_not_found(error):
                 self._take_refusal(pod, error)
@@ -267,24 +274,24 @@ class Drain:
 
     # Time
 
-    def _grace(self, pod: Pod, leash: Leash) -> int:
+    def _grace(self, pod: Pod, context: RunContext) -> int:
         """Return the seconds that a pod gets: never 0, which would ask no kubelet."""
         most = pod.grace
         if self._plan.grace is not None:
             most = min(most, self._plan.grace // SECOND)
-        return max(1, min(most, int(leash.seconds() - SLACK_SECONDS)))
+        return max(1, min(most, int(context.remaining() - SLACK_SECONDS)))
 
-    def _is_too_slow(self, pod: Pod, leash: Leash) -> bool:
+    def _is_too_slow(self, pod: Pod, context: RunContext) -> bool:
         if pod.ends_at is None:
             return False
         left = (pod.ends_at - self._clock.now()) / SECOND
-        return left > leash.seconds() - SLACK_SECONDS
+        return left > context.remaining() - SLACK_SECONDS
 
     # Words
 
-    def _late(self, left: Iterable[Pod], leash: Leash) -> HandlerError:
+    def _late(self, left: Iterable[Pod], context: RunContext) -> HandlerError:
         told = self._told(left, "left")
-        if leash.is_stopped:
+        if context.is_stopped:
             return StoppedError(f"its event has gone with {told}")
         return TimeUpError(f"its time was up with {told}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 
-from forewarn.agent.handlers.leash import Leash, leash_for
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations.kubernetes.access import find, warnings
 from forewarn.agent.integrations.kubernetes.answers import pods_on
 from forewarn.agent.integrations.kubernetes.pods import Care, Fate, pod_of
@@ -41,24 +41,24 @@ class PodList:
         self._environment = environment
         self._clock = clock
 
-    def names(self, leash: Leash) -> Sequence[str]:
+    def names(self, context: RunContext) -> Sequence[str]:
         """Return `namespace/name` of each pod that work runs in; raises HandlerError.
 
         Those of a DaemonSet, static ones and finished ones are left out.
         """
-        limited = leash_for(min(LIST_SECONDS, leash.seconds()), self._clock)
-        with leash.ringing(lambda: limited.stop(self._clock.now())):
+        limited = context_for(min(LIST_SECONDS, context.remaining()), self._clock)
+        with context.on_stop(lambda: limited.stop(self._clock.now())):
             return self._listed(limited)
 
-    def faults(self, leash: Leash) -> Sequence[str]:
+    def faults(self, context: RunContext) -> Sequence[str]:
         """Return what is careless; raises HandlerError where no list can be had."""
         found = warnings(self._kubeconfig)
-        self._listed(leash)
+        self._listed(context)
         return found
 
-    def _listed(self, leash: Leash) -> Sequence[str]:
+    def _listed(self, context: RunContext) -> Sequence[str]:
         api = find(self._kubeconfig, self._environment).api(self._clock)
-        found, _ = pods_on(api, self._node, {}, leash, again=False)
+        found, _ = pods_on(api, self._node, {}, context, again=False)
         pods = [pod_of(each, empty_dir=Care.EVICT, bare=Care.EVICT) for each in found]
         names = sorted(str(pod) for pod in pods if pod.fate is Fate.EVICT)
         return names[:PODS_MAX]

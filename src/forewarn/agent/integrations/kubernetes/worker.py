@@ -12,7 +12,6 @@ from typing import Any
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.foreign import members
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -21,6 +20,7 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import (
     CONFLICT,
     FORBIDDEN,
@@ -133,42 +133,42 @@ class KubernetesWorker(Forgetful):
         self._node = name
         self._clock = clock
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Close the node, and empty it; raises HandlerError."""
         api, terms = self._access().api(self._clock), self._terms
-        node = self._closed(api, job, leash)
+        node = self._closed(api, job, context)
         if node is None:
             raise HandlerError(f"the cluster has no node {self._node}")
-        fault = self._tell_condition(api, node, job, leash, is_on=True)
-        said = self._emit(api, node, job, leash)
-        self._wait_for_balancers(leash)
+        fault = self._tell_condition(api, node, job, context, is_on=True)
+        said = self._emit(api, node, job, context)
+        self._wait_for_balancers(context)
         done = [word for word, is_so in self._closing() if is_so]
         if terms.drain is not None:
-            done.append(Drain(api, self._node, terms.drain, self._clock).run(leash))
+            done.append(Drain(api, self._node, terms.drain, self._clock).run(context))
         if fault:
-            fault = self._tell_condition(api, node, job, leash, is_on=True)
+            fault = self._tell_condition(api, node, job, context, is_on=True)
         if fault:
             raise HandlerError(fault)
         return Result(detail="; ".join([", ".join(done) or "nothing to do", *said]))
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Undo what it did itself; raises HandlerError."""
         api = self._access().api(self._clock)
-        node = self._read(api, leash)
+        node = self._read(api, context)
         if node is None:
             return Result(detail=f"there is no node {self._node} any more")
         if job.handler not in read_record(node).deeds:
             return Result(detail="there was nothing to undo")
         # Before the annotation goes, so that a crash in between leaves it to be done.
-        fault = self._tell_condition(api, node, job, leash, is_on=False)
+        fault = self._tell_condition(api, node, job, context, is_on=False)
         if fault:
             raise HandlerError(fault)
         opened = self._changed(
-            api, leash, lambda found: recover_patch(found, job.handler)
+            api, context, lambda found: recover_patch(found, job.handler)
         )
         if opened is None:
             return Result(detail=f"there is no node {self._node} any more")
-        said = self._emit(api, opened, job, leash)
+        said = self._emit(api, opened, job, context)
         text = "is open"
         if others := read_record(opened).deeds:
             text = f"stays as {' and '.join(others)} want it"
@@ -181,13 +181,13 @@ class KubernetesWorker(Forgetful):
         del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
-    def _wrong(self, leash: Leash) -> Iterator[str]:
+    def _wrong(self, context: RunContext) -> Iterator[str]:
         yield from warnings(self._terms.kubeconfig)
         access = self._access()
         api = access.api(self._clock)
         try:
             ask = Ask(method="GET", path=self._path, again=False)
-            if asked_node(api, ask, self._node, leash) is None:
+            if asked_node(api, ask, self._node, context) is None:
                 yield f"the cluster has no node {self._node}: write node"
                 return
         except ApiError as error:
@@ -195,7 +195,7 @@ class KubernetesWorker(Forgetful):
                 raise
             # Which rights are missing is found out below.
         for right in self._terms.rights(self._node):
-            fault = _refused(api, right, leash, who=access.origin)
+            fault = _refused(api, right, context, who=access.origin)
             if fault:
                 yield fault
 
@@ -205,11 +205,13 @@ class KubernetesWorker(Forgetful):
     def _path(self) -> str:
         return node_path(self._node)
 
-    def _read(self, api: Api, leash: Leash) -> Mapping[str, Any] | None:
+    def _read(self, api: Api, context: RunContext) -> Mapping[str, Any] | None:
         ask = Ask(method="GET", path=self._path)
-        return asked_node(api, ask, self._node, leash)
+        return asked_node(api, ask, self._node, context)
 
-    def _closed(self, api: Api, job: Job, leash: Leash) -> Mapping[str, Any] | None:
+    def _closed(
+        self, api: Api, job: Job, context: RunContext
+    ) -> Mapping[str, Any] | None:
         terms = self._terms
         wish = Wish(
             taint=terms.taint,
@@ -219,7 +221,7 @@ class KubernetesWorker(Forgetful):
             event_type=job.notice.event_type if job.notice else "",
         )
         return self._changed(
-            api, leash, lambda node: prepare_patch(node, job.handler, wish)
+            api, context, lambda node: prepare_patch(node, job.handler, wish)
         )
 
     def _types(self, job: Job) -> tuple[str, ...]:
@@ -227,47 +229,47 @@ class KubernetesWorker(Forgetful):
         terms = self._terms
         return wanted_types(terms.condition, job.notice, has_aks=terms.aks_conditions)
 
-    def _wait_for_balancers(self, leash: Leash) -> None:
+    def _wait_for_balancers(self, context: RunContext) -> None:
         """Give load balancers time to take the label in; raises HandlerError."""
         wait = self._terms.exclusion_wait / SECOND
         if not wait:
             return
-        rest = leash.timer(min(wait, leash.seconds() / WAIT_PART))
+        rest = context.timer(min(wait, context.remaining() / WAIT_PART))
         while (left := rest()) > 0:
-            if not leash.pause(left):
-                raise over(leash, f"waiting for load balancers to leave {self._node}")
+            if not context.sleep(left):
+                raise over(context, f"waiting for load balancers to leave {self._node}")
 
     def _changed(
         self,
         api: Api,
-        leash: Leash,
+        context: RunContext,
         change: Callable[[Mapping[str, Any]], dict[str, Any] | None],
     ) -> Mapping[str, Any] | None:
         """Return the node once it is changed; None: there is none.
 
         Whoever else changes it in between, makes us look again.
         """
-        while (node := self._read(api, leash)) is not None:
+        while (node := self._read(api, context)) is not None:
             patch = change(node)
             if patch is None:
                 return node
             ask = Ask(method="PATCH", path=self._path, json=patch, content_type=_MERGE)
             try:
-                fresh = asked_node(api, ask, self._node, leash)
+                fresh = asked_node(api, ask, self._node, context)
             except ApiError as error:
                 if error.status != CONFLICT:
                     raise
             else:
-                self._raise_if_unchanged(api, leash, (node, fresh, patch))
+                self._raise_if_unchanged(api, context, (node, fresh, patch))
                 return fresh
-            if not leash.pause(CONFLICT_SECONDS):
-                raise over(leash, f"changing node {self._node}")
+            if not context.sleep(CONFLICT_SECONDS):
+                raise over(context, f"changing node {self._node}")
         return None
 
     def _raise_if_unchanged(
         self,
         api: Api,
-        leash: Leash,
+        context: RunContext,
         change: tuple[Mapping[str, Any], Mapping[str, Any] | None, Mapping[str, Any]],
     ) -> None:
         """Raise HandlerError where a node was answered that is not as the patch has it.
@@ -289,7 +291,7 @@ class KubernetesWorker(Forgetful):
         if back is not None:
             ask = Ask(method="PATCH", path=self._path, json=back, content_type=_MERGE)
             try:
-                asked_node(api, ask, self._node, leash)
+                asked_node(api, ask, self._node, context)
             except HandlerError as error:
                 raise HandlerError(
                     f"{told} The rest of it stays, and no recovery knows of that: "
@@ -312,7 +314,7 @@ class KubernetesWorker(Forgetful):
         api: Api,
         node: Mapping[str, Any],
         job: Job,
-        leash: Leash,
+        context: RunContext,
         *,
         is_on: bool,
     ) -> str:
@@ -345,7 +347,7 @@ class KubernetesWorker(Forgetful):
         unset: Sequence[str] = ()
         why = "it is not in the answer: does an admission webhook undo it?"
         try:
-            fresh = asked_node(api, ask, self._node, leash)
+            fresh = asked_node(api, ask, self._node, context)
             if fresh is not None:
                 unset = unset_types(fresh, kinds, is_on=is_on)
         except OverError:
@@ -357,7 +359,7 @@ class KubernetesWorker(Forgetful):
         return f"the condition {' and '.join(unset)} could not be set: {why}"
 
     def _emit(
-        self, api: Api, node: Mapping[str, Any], job: Job, leash: Leash
+        self, api: Api, node: Mapping[str, Any], job: Job, context: RunContext
     ) -> list[str]:
         """Emit the Event of this phase; return what to say where that could not be.
 
@@ -385,7 +387,7 @@ class KubernetesWorker(Forgetful):
                     again=False,
                     seconds=NOTE_SECONDS,
                 ),
-                leash,
+                context,
             )
         except ApiError as error:
             # The same Event of an earlier attempt is there.
@@ -397,7 +399,9 @@ class KubernetesWorker(Forgetful):
         return []
 
 
-def _refused(api: Api, right: Mapping[str, str], leash: Leash, *, who: str) -> str:
+def _refused(
+    api: Api, right: Mapping[str, str], context: RunContext, *, who: str
+) -> str:
     """Return that a right is missing; empty: it is there. Raises HandlerError."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -405,7 +409,7 @@ def _refused(api: Api, right: Mapping[str, str], leash: Leash, *, who: str) -> s
         "spec": {"resourceAttributes": dict(right)},
     }
     ask = Ask(method="POST", path=_REVIEWS, json=review, again=False)
-    answer, found = api.answered(ask, leash)
+    answer, found = api.answered(ask, context)
     if not isinstance(found.get("status"), dict):
         raise ask.odd(answer, "no SelfSubjectAccessReview")
     if members(found["status"]).get("allowed") is True:

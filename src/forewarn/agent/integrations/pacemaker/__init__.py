@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -25,6 +24,7 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.pacemaker.commands import (
@@ -113,19 +113,19 @@ class PacemakerWorker(Forgetful):
         self._memo = memo
         self._clock = clock
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Send everything away from this node; raises HandlerError."""
-        name = self._pacemaker.name(leash)
-        aim = Aim(leash)
+        name = self._pacemaker.name(context)
+        aim = Aim(context)
         with aim.told():
-            cluster = self._pacemaker.cluster(leash)
+            cluster = self._pacemaker.cluster(context)
             is_standby = cluster.node(name).is_standby
-            mark = _Mark.read(self._pacemaker.query(name, MARK, leash))
-            held = self._held(mark, leash)
-            before = "" if is_standby else self._before(name, held, leash)
+            mark = _Mark.read(self._pacemaker.query(name, MARK, context))
+            held = self._held(mark, context)
+            before = "" if is_standby else self._before(name, held, context)
             if mark is None and (is_standby or _is_bad(before)):
                 # An operator's, and it stays so.
-                self._wait_moved(name, (), aim, leash)
+                self._wait_moved(name, (), aim, context)
                 how = "in standby" if is_standby else "ill"
                 return Result(detail=f"{name} was {how} already; nothing runs here")
             mark = _Mark(
@@ -133,27 +133,27 @@ class PacemakerWorker(Forgetful):
                 event=_event(job),
                 before=before if mark is None else mark.before,
             )
-            here, is_alone = self._hold(name, mark, aim, leash)
-            self._wait_moved(name, () if is_alone else self._needs(), aim, leash)
+            here, is_alone = self._hold(name, mark, aim, context)
+            self._wait_moved(name, () if is_alone else self._needs(), aim, context)
         if not here:
             return Result(detail=f"{name} takes no resources, and nothing runs here")
         how = "stopped here and taken by nobody" if is_alone else "moved away"
         return Result(detail=f"{how}: {listed(here)}")
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Let resources back, if they were sent away here; raises HandlerError."""
         del job
-        name = self._pacemaker.name(leash)
-        mark = _Mark.read(self._pacemaker.query(name, MARK, leash))
+        name = self._pacemaker.name(context)
+        mark = _Mark.read(self._pacemaker.query(name, MARK, context))
         if mark is None:
             self._memo.keep({})
             return Result(detail=f"{name} was not put into standby by forewarn")
-        self._take_back(name, mark, leash)
-        aim = Aim(leash)
+        self._take_back(name, mark, context)
+        aim = Aim(context)
         with aim.told():
-            while not (node := self._pacemaker.cluster(leash).node(name)).is_online:
+            while not (node := self._pacemaker.cluster(context).node(name)).is_online:
                 aim.look_again(f"for {name} to be online")
-        self._pacemaker.delete(name, Attribute(name=MARK), leash)
+        self._pacemaker.delete(name, Attribute(name=MARK), context)
         self._memo.keep({})
         if node.is_standby:
             return Result(detail=f"{name} stays in standby, which somebody else set")
@@ -167,14 +167,14 @@ class PacemakerWorker(Forgetful):
         )
         return missing or faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
-    def _wrong(self, leash: Leash) -> Iterator[str]:
-        name = self._pacemaker.name(leash)
-        cluster = self._pacemaker.cluster(leash)
+    def _wrong(self, context: RunContext) -> Iterator[str]:
+        name = self._pacemaker.name(context)
+        cluster = self._pacemaker.cluster(context)
         cluster.node(name)
-        self._pacemaker.query(name, MARK, leash)
+        self._pacemaker.query(name, MARK, context)
         if self._plan.mode == HEALTH:
-            self._pacemaker.health_value(leash)
-        if not self._able(cluster, name, leash) and self._plan.alone == REFUSE:
+            self._pacemaker.health_value(context)
+        if not self._able(cluster, name, context) and self._plan.alone == REFUSE:
             yield (
                 f"no node but {name} could take resources now: a preparation would be "
                 "refused"
@@ -183,7 +183,7 @@ class PacemakerWorker(Forgetful):
     # Sending away
 
     def _hold(
-        self, name: str, mark: _Mark, aim: Aim, leash: Leash
+        self, name: str, mark: _Mark, aim: Aim, context: RunContext
     ) -> tuple[tuple[Resource, ...], bool]:
         """Keep resources off this node; return what was there, and if nobody takes it.
 
@@ -192,9 +192,9 @@ class PacemakerWorker(Forgetful):
         there is nobody left; the first of them by name tries again first.
         """
         while True:
-            cluster = self._pacemaker.cluster(leash)
+            cluster = self._pacemaker.cluster(context)
             here = cluster.on(name, self._plan.leave)
-            is_alone = bool(here) and not self._able(cluster, name, leash)
+            is_alone = bool(here) and not self._able(cluster, name, context)
             # Where nothing would have to move, nothing is in the way.
             why = trouble(cluster) if here else ""
             if not why and is_alone and self._plan.alone == REFUSE:
@@ -203,18 +203,20 @@ class PacemakerWorker(Forgetful):
             if not why:
                 self._remember(here)
                 told = Attribute(name=MARK, value=mark.text)
-                self._pacemaker.update(name, told, leash)
-                self._pacemaker.update(name, mark.held, leash)
-                rivals = self._rivals(name, leash) if here and not is_alone else ()
+                self._pacemaker.update(name, told, context)
+                self._pacemaker.update(name, mark.held, context)
+                rivals = self._rivals(name, context) if here and not is_alone else ()
                 if not rivals:
                     return here, is_alone
-                self._take_back(name, mark, leash)
-                self._pacemaker.delete(name, Attribute(name=MARK), leash)
+                self._take_back(name, mark, context)
+                self._pacemaker.delete(name, Attribute(name=MARK), context)
                 why = f"{', '.join(rivals)} gave up its resources at the same moment"
                 looks = 1 if name < min(rivals) else YIELD_LOOKS
             aim.look_again(f"for this to pass: {why}", looks=looks)
 
-    def _able(self, cluster: Cluster, name: str, leash: Leash) -> tuple[str, ...]:
+    def _able(
+        self, cluster: Cluster, name: str, context: RunContext
+    ) -> tuple[str, ...]:
         """Return the other nodes that could take resources, by their health too."""
         others = cluster.others(name)
         if self._plan.mode == STANDBY:
@@ -223,25 +225,29 @@ class PacemakerWorker(Forgetful):
         return tuple(
             each
             for each in others
-            if not _is_bad(self._pacemaker.query(each, attribute, leash))
+            if not _is_bad(self._pacemaker.query(each, attribute, context))
         )
 
-    def _rivals(self, name: str, leash: Leash) -> tuple[str, ...]:
+    def _rivals(self, name: str, context: RunContext) -> tuple[str, ...]:
         """Return the nodes that forewarn keeps off too, where none is left."""
-        cluster = self._pacemaker.cluster(leash)
-        if self._able(cluster, name, leash):
+        cluster = self._pacemaker.cluster(context)
+        if self._able(cluster, name, context):
             return ()
         others = (each.name for each in cluster.nodes if each.name != name)
         return tuple(
-            each for each in others if self._pacemaker.query(each, MARK, leash)
+            each for each in others if self._pacemaker.query(each, MARK, context)
         )
 
     def _wait_moved(
-        self, name: str, needs: Collection[tuple[str, bool]], aim: Aim, leash: Leash
+        self,
+        name: str,
+        needs: Collection[tuple[str, bool]],
+        aim: Aim,
+        context: RunContext,
     ) -> None:
         """Return when nothing runs here, and what is needed elsewhere; or raise."""
         while True:
-            cluster = self._pacemaker.cluster(leash)
+            cluster = self._pacemaker.cluster(context)
             here = cluster.on(name, self._plan.leave)
             lacking = cluster.lacks(needs, name)
             if not here and not lacking:
@@ -254,19 +260,19 @@ class PacemakerWorker(Forgetful):
             else:
                 aim.look_again(f"for {', '.join(lacking)} to run on another node")
 
-    def _take_back(self, name: str, mark: _Mark, leash: Leash) -> None:
+    def _take_back(self, name: str, mark: _Mark, context: RunContext) -> None:
         if mark.before:
             # A rule may need the attribute to be there.
-            self._pacemaker.update(name, replace(mark.held, value=mark.before), leash)
+            self._pacemaker.update(name, replace(mark.held, value=mark.before), context)
         else:
-            self._pacemaker.delete(name, mark.held, leash)
+            self._pacemaker.delete(name, mark.held, context)
 
-    def _before(self, name: str, held: Attribute, leash: Leash) -> str:
+    def _before(self, name: str, held: Attribute, context: RunContext) -> str:
         """Return the value of the attribute that will be set; a standby has none."""
         return (
             ""
             if held.name == STANDBY
-            else self._pacemaker.query(name, held.name, leash)
+            else self._pacemaker.query(name, held.name, context)
         )
 
     def _remember(self, here: Collection[Resource]) -> None:
@@ -282,7 +288,7 @@ class PacemakerWorker(Forgetful):
             if id_ not in self._plan.leave
         }
 
-    def _held(self, mark: _Mark | None, leash: Leash) -> Attribute:
+    def _held(self, mark: _Mark | None, context: RunContext) -> Attribute:
         """Return what is to be set; raises HandlerError where that has no effect.
 
         What was begun in one way goes on in that way, though the settings have changed.
@@ -295,7 +301,7 @@ class PacemakerWorker(Forgetful):
         held = held if mark is None else mark.held
         if held.name == STANDBY:
             return replace(held, value="on")
-        return replace(held, value=self._pacemaker.health_value(leash))
+        return replace(held, value=self._pacemaker.health_value(context))
 
 
 def _make(settings: HandlerSettings, ground: Ground) -> PacemakerWorker:

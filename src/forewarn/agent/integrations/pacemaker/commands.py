@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.agent.integrations.pacemaker.status import Cluster, cluster_of
 from forewarn.protocol.frozen import frozen_dataclass
@@ -43,9 +43,9 @@ class Attribute:
 class _Commands(Commands):
     """Pacemaker's commands, of which one tells its errors as XML."""
 
-    def run(self, words: Sequence[str], leash: Leash, **more: Any) -> Output:
+    def run(self, words: Sequence[str], context: RunContext, **more: Any) -> Output:
         """Return how a command ended, with its errors where errors are."""
-        output = super().run(words, leash, **more)
+        output = super().run(words, context, **more)
         if output.status == 0 or output.err.strip():
             return output
         said = _ERROR.findall(output.out)
@@ -60,40 +60,40 @@ class Pacemaker:
         self._node = node
         self.commands: Commands = _Commands(environment)
 
-    def name(self, leash: Leash) -> str:
+    def name(self, context: RunContext) -> str:
         """Return this node's name; raises HandlerError."""
         if self._node:
             return self._node
-        output = self._ask(["crm_node", "--name"], leash)
+        output = self._ask(["crm_node", "--name"], context)
         return output.good("the cluster does not tell this node's name").strip()
 
-    def cluster(self, leash: Leash) -> Cluster:
+    def cluster(self, context: RunContext) -> Cluster:
         """Return the cluster as it is now; raises HandlerError."""
-        output = self._ask(["crm_mon", "--output-as=xml"], leash)
+        output = self._ask(["crm_mon", "--output-as=xml"], context)
         return cluster_of(output.good("the cluster cannot be looked at"))
 
-    def query(self, node: str, name: str, leash: Leash) -> str:
+    def query(self, node: str, name: str, context: RunContext) -> str:
         """Return a lasting attribute of a node; empty: it has none."""
         words = [*_words(node, Attribute(name=name)), "--query", "--quiet"]
-        return _value(self._ask(words, leash), f"attribute {name} of {node}")
+        return _value(self._ask(words, context), f"attribute {name} of {node}")
 
-    def update(self, node: str, attribute: Attribute, leash: Leash) -> None:
+    def update(self, node: str, attribute: Attribute, context: RunContext) -> None:
         """Set an attribute of a node; raises HandlerError."""
         words = [*_words(node, attribute), f"--update={attribute.value}"]
-        self._ask(words, leash).good(f"{attribute.name} of {node} could not be set")
+        self._ask(words, context).good(f"{attribute.name} of {node} could not be set")
 
-    def delete(self, node: str, attribute: Attribute, leash: Leash) -> None:
+    def delete(self, node: str, attribute: Attribute, context: RunContext) -> None:
         """Remove an attribute of a node, if it is there; raises HandlerError."""
         words = [*_words(node, attribute), "--delete"]
-        _value(self._ask(words, leash), f"attribute {attribute.name} of {node}")
+        _value(self._ask(words, context), f"attribute {attribute.name} of {node}")
 
-    def health_value(self, leash: Leash) -> str:
+    def health_value(self, context: RunContext) -> str:
         """Return what says that a node is ill, by the cluster's own strategy.
 
         Raises HandlerError where the cluster does not look at health.
         """
         words = ["crm_attribute", "--type=crm_config", "--name=node-health-strategy"]
-        output = self._ask([*words, "--query", "--quiet"], leash)
+        output = self._ask([*words, "--query", "--quiet"], context)
         strategy = _value(output, "the cluster's health strategy") or "none"
         if strategy == "none":
             raise HandlerError(
@@ -102,9 +102,9 @@ class Pacemaker:
             )
         return "-1000000" if strategy == "custom" else "red"
 
-    def _ask(self, words: Sequence[str], leash: Leash) -> Output:
+    def _ask(self, words: Sequence[str], context: RunContext) -> Output:
         return self.commands.patiently(
-            words, leash, doing=f"asking Pacemaker ({words[0]})", may_pass=_may_pass
+            words, context, doing=f"asking Pacemaker ({words[0]})", may_pass=_may_pass
         )
 
 

@@ -13,7 +13,6 @@ import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -22,6 +21,7 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.api import Api, ApiError, Ask, Shape
 from forewarn.agent.integrations.memo import Memo
@@ -115,10 +115,10 @@ class _Step:
         """Return what was done, and what is waited for if there was a look."""
         return f"{doing}: {self.why}" if self.why else doing
 
-    def wait(self, leash: Leash, doing: str) -> None:
+    def wait(self, context: RunContext, doing: str) -> None:
         """Let the cluster go on; raises HandlerError when the time is up."""
-        if not leash.pause(self.pause):
-            raise over(leash, self.told(doing))
+        if not context.sleep(self.pause):
+            raise over(context, self.told(doing))
 
 
 class PatroniWorker(Forgetful):
@@ -133,23 +133,23 @@ class PatroniWorker(Forgetful):
             wishes.url, clock=clock, headers=self._headers, ca_file=wishes.ca_file
         )
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Have another member lead, where this one does; raises HandlerError."""
-        status = self._status(leash)
+        status = self._status(context)
         memo = self._memo.read()
         is_owed = memo.get("leader") == self._me(status) and not memo.get("is_settled")
-        left = leash.timer(self._wishes.candidate_wait / SECOND)
+        left = context.timer(self._wishes.candidate_wait / SECOND)
         step = _Step(is_owed=is_owed)
         while step.result is None:
-            with telling(leash, step.told("switching over")):
-                step = self._before(status, job, leash, is_owed=step.is_owed)
+            with telling(context, step.told("switching over")):
+                step = self._before(status, job, context, is_owed=step.is_owed)
             if step.result is None:
                 if not step.is_owed and left() <= 0:
                     raise HandlerError(step.why)
-                step.wait(leash, "switching over")
+                step.wait(context, "switching over")
         return step.result
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Take the lead back, if it is wished and was handed over by us.
 
         Raises HandlerError; then it is tried again later.
@@ -164,10 +164,10 @@ class PatroniWorker(Forgetful):
             return Result(detail=f"{successor} stays the leader")
         step = _Step()
         while step.result is None:
-            with telling(leash, step.told("switching back")):
-                step = self._after(me, successor, leash)
+            with telling(context, step.told("switching back")):
+                step = self._after(me, successor, context)
             if step.result is None:
-                step.wait(leash, "switching back")
+                step.wait(context, "switching back")
         self._memo.keep({})
         return step.result
 
@@ -176,35 +176,35 @@ class PatroniWorker(Forgetful):
         del vm
         return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
-    def _wrong(self, leash: Leash) -> Iterator[str]:
-        status = self._status(leash)
+    def _wrong(self, context: RunContext) -> Iterator[str]:
+        status = self._status(context)
         me = self._me(status)
-        cluster = self._cluster(leash)
+        cluster = self._cluster(context)
         if not self._is_left(cluster):
             self._raise_if_paused(cluster, status)
         if cluster.find(me) is None:
             yield f"the cluster {status.scope} has no member {me}"
         elif cluster.leader is not None and cluster.leader.name == me:
-            asked = self._demands(status, leash)
+            asked = self._demands(status, context)
             name, why = choose(cluster, asked, self._wishes.candidates)
             if not name:
                 yield f"nobody could take over: {why}"
-        yield from self._denied(leash)
+        yield from self._denied(context)
 
     # Before the event
 
     def _before(
-        self, status: Status, job: Job, leash: Leash, *, is_owed: bool
+        self, status: Status, job: Job, context: RunContext, *, is_owed: bool
     ) -> _Step:
         """Look once, and do what is next; raises HandlerError where nothing helps."""
         me = self._me(status)
-        cluster = self._cluster(leash)
+        cluster = self._cluster(context)
         leader = cluster.leader
         if leader is None:
             return _Step(why="the cluster has no leader", is_owed=is_owed)
         if leader.name != me:
             # What this node says of itself must be as new as what the cluster says.
-            why = contradiction(cluster, me, self._status(leash))
+            why = contradiction(cluster, me, self._status(context))
             if is_owed and not why:
                 why = _unsettled(cluster, me)
             if why:
@@ -217,24 +217,24 @@ class PatroniWorker(Forgetful):
             assert cluster.plan is not None
             return _Step(why=f"a switchover is due at {cluster.plan.at}", is_owed=True)
         try:
-            return self._hand_over(cluster, status, job, leash)
+            return self._hand_over(cluster, status, job, context)
         except _NotYetError as error:
             return _Step(why=error.message)
 
     def _hand_over(
-        self, cluster: Cluster, status: Status, job: Job, leash: Leash
+        self, cluster: Cluster, status: Status, job: Job, context: RunContext
     ) -> _Step:
         """Order a switchover; raises HandlerError where nothing helps."""
         me = self._me(status)
         self._raise_if_planned(cluster)
-        asked = self._demands(status, leash)
+        asked = self._demands(status, context)
         if job.notice is not None:
             asked = replace(asked, avoided=frozenset(job.notice.resources))
         name, why = choose(cluster, asked, self._wishes.candidates)
         if not name:
             return _Step(why=f"nobody can take over: {why}")
         self._memo.keep({"leader": me, "to": name})
-        return self._order(me, name, leash)
+        return self._order(me, name, context)
 
     def _handed_over(self, cluster: Cluster, me: str, job: Job) -> Result:
         """Return what is said when another leads."""
@@ -271,9 +271,9 @@ class PatroniWorker(Forgetful):
 
     # After the event
 
-    def _after(self, me: str, successor: str, leash: Leash) -> _Step:
+    def _after(self, me: str, successor: str, context: RunContext) -> _Step:
         """Look once, and do what is next; raises HandlerError where nothing helps."""
-        cluster = self._cluster(leash)
+        cluster = self._cluster(context)
         leader = cluster.leader
         if leader is None:
             return _Step(why="the cluster has no leader")
@@ -287,13 +287,13 @@ class PatroniWorker(Forgetful):
             )
             return _Step(result=Result(detail=detail))
         try:
-            return self._take_back(cluster, me, leash)
+            return self._take_back(cluster, me, context)
         except _NotYetError as error:
             return _Step(why=error.message)
 
-    def _take_back(self, cluster: Cluster, me: str, leash: Leash) -> _Step:
+    def _take_back(self, cluster: Cluster, me: str, context: RunContext) -> _Step:
         """Order a switchover to this member, once it is fit; raises HandlerError."""
-        status = self._status(leash)
+        status = self._status(context)
         mine, leader = cluster.find(me), cluster.leader
         assert leader is not None
         if self._is_left(cluster):
@@ -303,15 +303,15 @@ class PatroniWorker(Forgetful):
         if mine is None:
             return _Step(why=f"the cluster has no member {me}")
         streaming = {me} if status.is_streaming else ()
-        asked = replace(self._demands(status, leash), streaming=streaming)
+        asked = replace(self._demands(status, context), streaming=streaming)
         why = hindrance(mine, cluster, asked)
         if why:
             return _Step(why=f"{me} is not fit to lead: {why}")
-        return self._order(leader.name, me, leash)
+        return self._order(leader.name, me, context)
 
     # Asking Patroni
 
-    def _order(self, leader: str, candidate: str, leash: Leash) -> _Step:
+    def _order(self, leader: str, candidate: str, context: RunContext) -> _Step:
         """Ask for a switchover; raises HandlerError where it is no use to ask again."""
         ask = Ask(
             method="POST",
@@ -323,7 +323,7 @@ class PatroniWorker(Forgetful):
             shape=Shape.ANY,
         )
         try:
-            self._api.ask(ask, leash)
+            self._api.ask(ask, context)
         except ApiError as error:
             if error.status not in _MAY_PASS:
                 raise
@@ -337,17 +337,17 @@ class PatroniWorker(Forgetful):
             return _Step(why=why, is_owed=True, pause=AGAIN_SECONDS)
         return _Step(why="the lead has not changed", is_owed=True)
 
-    def _status(self, leash: Leash) -> Status:
-        return read_status(self._api.get("/patroni", leash))
+    def _status(self, context: RunContext) -> Status:
+        return read_status(self._api.get("/patroni", context))
 
-    def _cluster(self, leash: Leash) -> Cluster:
-        return read_cluster(self._api.get("/cluster", leash))
+    def _cluster(self, context: RunContext) -> Cluster:
+        return read_cluster(self._api.get("/cluster", context))
 
-    def _demands(self, status: Status, leash: Leash) -> Demands:
+    def _demands(self, status: Status, context: RunContext) -> Demands:
         config: object = None
         ask = Ask(method="GET", path="/config", again=False)
         try:
-            config = self._api.ask(ask, leash)
+            config = self._api.ask(ask, context)
         except OverError:
             raise
         except HandlerError as error:
@@ -365,7 +365,7 @@ class PatroniWorker(Forgetful):
             )
         return name
 
-    def _denied(self, leash: Leash) -> list[str]:
+    def _denied(self, context: RunContext) -> list[str]:
         """Return why orders are not taken from us; nothing is ordered.
 
         Patroni looks at who asks before it looks at what is asked: an empty order is
@@ -375,7 +375,7 @@ class PatroniWorker(Forgetful):
             method="POST", path="/switchover", json={}, again=False, shape=Shape.ANY
         )
         try:
-            self._api.ask(ask, leash)
+            self._api.ask(ask, context)
         except ApiError as error:
             if error.status in _DENIED:
                 how = (

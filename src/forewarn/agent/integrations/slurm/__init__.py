@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -25,6 +24,7 @@ from forewarn.agent.handlers.port import (
     Result,
     faults_within,
 )
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.slurm.commands import PROGRAMS, Slurm
@@ -76,35 +76,35 @@ class SlurmWorker(Forgetful):
         self._memo = memo
         self._clock = clock
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Drain the node and wait until no job is there; raises HandlerError."""
-        aim = Aim(leash)
+        aim = Aim(context)
         refused: dict[str, str] = {}
         with aim.told():
             while True:
-                node = self._slurm.look(leash)
+                node = self._slurm.look(context)
                 if node.takes_jobs:
-                    self._drain(job, leash)
-                    node = self._slurm.look(leash)
-                jobs = self._slurm.jobs(leash)
+                    self._drain(job, context)
+                    node = self._slurm.look(context)
+                jobs = self._slurm.jobs(context)
                 if not jobs and not node.is_busy and not node.takes_jobs:
                     return Result(detail=_prepared(node))
-                if self._requeues_now(leash):
-                    self._requeue(jobs, refused, leash)
+                if self._requeues_now(context):
+                    self._requeue(jobs, refused, context)
                 aim.look_again(_awaited(node, jobs, refused))
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Resume the node if it was drained here; raises HandlerError."""
         del job
         name = self._slurm.node
-        node = self._slurm.look(leash)
+        node = self._slurm.look(context)
         is_remembered = self._memo.read().get("node") == name
         if not is_remembered and not node.is_ours:
             return Result(detail=f"{name} was not drained by forewarn")
         if not is_remembered:
             # Slurm forgets the reason when it resumes a node, and this goes on then.
             self._memo.keep({"node": name})
-        last, aim = None, Aim(leash)
+        last, aim = None, Aim(context)
         with aim.told():
             while True:
                 undo = undo_of(node, is_remembered=True, returns=self._plan.returns)
@@ -114,9 +114,9 @@ class SlurmWorker(Forgetful):
                 if undo in {Undo.WAIT, last}:
                     aim.look_again(f"for {name}, which is {node.shown}")
                 if undo is not Undo.WAIT:
-                    self._slurm.update(leash, undo.value)
+                    self._slurm.update(context, undo.value)
                 last = undo
-                node = self._slurm.look(leash)
+                node = self._slurm.look(context)
 
     def check(self, vm: str = "") -> Sequence[str]:
         """Return what would keep it from draining the node; changes nothing."""
@@ -124,36 +124,36 @@ class SlurmWorker(Forgetful):
         missing = self._slurm.commands.missing(PROGRAMS, "Slurm (slurm-client)")
         return missing or faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
-    def _wrong(self, leash: Leash) -> Sequence[str]:
-        self._slurm.look(leash)
-        self._slurm.jobs(leash)
-        return self._slurm.rights(leash)
+    def _wrong(self, context: RunContext) -> Sequence[str]:
+        self._slurm.look(context)
+        self._slurm.jobs(context)
+        return self._slurm.rights(context)
 
-    def _drain(self, job: Job, leash: Leash) -> None:
+    def _drain(self, job: Job, context: RunContext) -> None:
         # Before it is done: what is not remembered is not undone.
         self._memo.keep({"node": self._slurm.node})
         try:
-            self._slurm.update(leash, "drain", f"reason={_reason(job)}")
+            self._slurm.update(context, "drain", f"reason={_reason(job)}")
         except OverError:
             raise
         except HandlerError:
             self._memo.keep({})
             raise
 
-    def _requeues_now(self, leash: Leash) -> bool:
+    def _requeues_now(self, context: RunContext) -> bool:
         if self._plan.jobs == REQUEUE:
             return True
         late = self._plan.requeue_before / SECOND
-        return self._plan.jobs == LATE and leash.seconds() <= late
+        return self._plan.jobs == LATE and context.remaining() <= late
 
     def _requeue(
-        self, jobs: Sequence[SlurmJob], refused: dict[str, str], leash: Leash
+        self, jobs: Sequence[SlurmJob], refused: dict[str, str], context: RunContext
     ) -> None:
         """Have each job begin again elsewhere; one that was refused is not asked again."""
         for each in jobs:
             if each.state == "COMPLETING" or each.id in refused:
                 continue
-            if why := self._slurm.requeue(each, leash):
+            if why := self._slurm.requeue(each, context):
                 refused[each.id] = why
 
 

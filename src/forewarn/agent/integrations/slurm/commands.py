@@ -10,8 +10,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.agent.integrations.slurm.state import (
     JOB_FORMAT,
@@ -44,56 +44,60 @@ class Slurm:
         self.node = node
         self.commands = Commands(_plain(environment))
 
-    def look(self, leash: Leash) -> Node:
+    def look(self, context: RunContext) -> Node:
         """Return the node as it is now; raises HandlerError."""
         name = self.node
         words = ["scontrol", "--all", "--oneliner", "show", "node", name]
-        output = self._ask(words, leash, f"asking Slurm about node {name}")
+        output = self._ask(words, context, f"asking Slurm about node {name}")
         if output.status != 0 and "not found" in output.said.lower():
             raise HandlerError(
                 f"Slurm knows no node {name}: write its name as `node` ({output.said})"
             )
         return node_of(output.good(f"node {name} cannot be looked at"), name)
 
-    def jobs(self, leash: Leash) -> tuple[SlurmJob, ...]:
+    def jobs(self, context: RunContext) -> tuple[SlurmJob, ...]:
         """Return the jobs that have something on the node; raises HandlerError."""
         words = [
             *("squeue", "--all", "--array", "--noheader", f"--nodelist={self.node}"),
             *(f"--states={JOB_STATES}", f"--format={JOB_FORMAT}"),
         ]
-        output = self._ask(words, leash, f"asking Slurm about the jobs on {self.node}")
+        output = self._ask(
+            words, context, f"asking Slurm about the jobs on {self.node}"
+        )
         return jobs_of(output.good(f"the jobs on {self.node} cannot be listed"))
 
-    def update(self, leash: Leash, state: str, *more: str) -> None:
+    def update(self, context: RunContext, state: str, *more: str) -> None:
         """Change the node's state; raises HandlerError."""
         words = ["scontrol", "update", f"nodename={self.node}", f"state={state}", *more]
-        output = self._ask(words, leash, f"having Slurm {state} node {self.node}")
+        output = self._ask(words, context, f"having Slurm {state} node {self.node}")
         output.good(f"Slurm would not {state} node {self.node}")
 
-    def requeue(self, job: SlurmJob, leash: Leash) -> str:
+    def requeue(self, job: SlurmJob, context: RunContext) -> str:
         """Have a job begin again elsewhere; return why Slurm would not, or nothing."""
         output = self.commands.patiently(
             ["scontrol", "requeue", job.id],
-            leash,
+            context,
             doing=f"requeuing {job}",
             may_pass=lambda output: _AWAY.search(output.err) is not None,
         )
         return output.said if output.status != 0 else ""
 
-    def rights(self, leash: Leash) -> Sequence[str]:
+    def rights(self, context: RunContext) -> Sequence[str]:
         """Return why Slurm would not let this process drain a node, if so."""
         if os.name != "posix" or os.geteuid() == 0:
             return ()
         output = self._ask(
-            ["scontrol", "show", "config"], leash, "asking Slurm about its settings"
+            ["scontrol", "show", "config"], context, "asking Slurm about its settings"
         )
         owner = _OWNER.search(output.out)
         if owner is None or int(owner[2]) == os.geteuid():
             return ()
-        user = self.commands.run(["id", "-un"], leash).good("id -un").strip()
+        user = self.commands.run(["id", "-un"], context).good("id -un").strip()
         if self.commands.find("sacctmgr"):
             words = ["sacctmgr", "--noheader", "--parsable2", "show", "user", user]
-            level = self.commands.run([*words, "format=AdminLevel"], leash).out.strip()
+            level = self.commands.run(
+                [*words, "format=AdminLevel"], context
+            ).out.strip()
             if level in {"Operator", "Administrator"}:
                 return ()
         said = (
@@ -102,10 +106,10 @@ class Slurm:
         )
         return (said,)
 
-    def _ask(self, words: Sequence[str], leash: Leash, doing: str) -> Output:
+    def _ask(self, words: Sequence[str], context: RunContext, doing: str) -> Output:
         return self.commands.patiently(
             words,
-            leash,
+            context,
             doing=doing,
             may_pass=lambda output: _FINAL.search(output.err + output.out) is None,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from forewarn.agent.handlers.leash import Leash
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.systemd.units import Manager, Unit
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -38,14 +38,14 @@ class Plan:
 
 
 def wrong(
-    plan: Plan, manager: Manager, own: Collection[str], leash: Leash
+    plan: Plan, manager: Manager, own: Collection[str], context: RunContext
 ) -> Iterator[str]:
     """Yield why a plan would fail, by how its units stand now; raises HandlerError."""
-    stops = manager.look(plan.stops, leash)
-    starts = manager.look(plan.starts, leash)
-    reloads = manager.look((*plan.reload, *plan.reload_after), leash)
+    stops = manager.look(plan.stops, context)
+    starts = manager.look(plan.starts, context)
+    reloads = manager.look((*plan.reload, *plan.reload_after), context)
     yield from filter(None, (u.unusable() for u in (*stops, *starts, *reloads)))
-    along = manager.followers([unit for unit in stops if unit.is_up], leash)
+    along = manager.followers([unit for unit in stops if unit.is_up], context)
     for unit in (*stops, *along):
         if unit.name in own:
             yield f"to stop {unit.name} would stop the agent, which is in it"
@@ -61,17 +61,20 @@ def wrong(
         if unit.is_up and unit.value("CanReload") == "no":
             yield f"{unit.name} has no way to be reloaded (ExecReload=)"
     yield from _restarters(
-        stops, {unit.name for unit in (*stops, *along)}, manager, leash
+        stops, {unit.name for unit in (*stops, *along)}, manager, context
     )
 
 
 def _restarters(
-    stops: Collection[Unit], stopped: Collection[str], manager: Manager, leash: Leash
+    stops: Collection[Unit],
+    stopped: Collection[str],
+    manager: Manager,
+    context: RunContext,
 ) -> Iterator[str]:
     """Yield which units would start again what is stopped."""
     for unit in stops:
         others = [name for name in unit.started_by if name not in stopped]
-        for other in manager.look(others, leash):
+        for other in manager.look(others, context):
             if other.is_up:
                 yield (
                     f"{unit.name} can be started again by {other.name} while it is "

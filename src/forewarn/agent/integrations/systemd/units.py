@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from forewarn.agent.handlers.leash import Leash
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.agent.integrations.waiting import over
 from forewarn.protocol.frozen import frozen_dataclass
@@ -157,7 +157,7 @@ class Manager:
         manager = ("--user",) if is_user else ("--system",)
         self._words = (PROGRAM, *manager, "--no-ask-password", "--no-pager")
 
-    def look(self, names: Collection[str], leash: Leash) -> list[Unit]:
+    def look(self, names: Collection[str], context: RunContext) -> list[Unit]:
         """Return how units stand; a pattern gives those that systemd has loaded.
 
         Who does not exist is returned too, as that. Raises HandlerError.
@@ -167,25 +167,27 @@ class Manager:
         properties = ",".join(_PROPERTIES)
         words = ("show", f"--property={properties}", "--", *names)
         doing = f"asking systemd about {', '.join(names)}"
-        output = self._run(words, leash, doing=doing)
+        output = self._run(words, context, doing=doing)
         if output.status != 0:
             raise _failed(doing, output)
         found = {unit.name: unit for unit in units_in(output.out)}
         return list(found.values())
 
     def order(
-        self, verb: str, names: Collection[str], leash: Leash, *options: str
+        self, verb: str, names: Collection[str], context: RunContext, *options: str
     ) -> None:
         """Have systemd begin something with units; raises HandlerError if it refuses."""
         if not names:
             return
         words = ("--no-block", *options, verb, "--", *names)
         doing = f"asking systemd to {verb} {', '.join(names)}"
-        output = self._run(words, leash, doing=doing)
+        output = self._run(words, context, doing=doing)
         if output.status != 0:
             raise _failed(doing, output)
 
-    def start(self, names: Collection[str], leash: Leash, *, seconds: float) -> str:
+    def start(
+        self, names: Collection[str], context: RunContext, *, seconds: float
+    ) -> str:
         """Have systemd start units, and wait so long; return what went wrong.
 
         Only who waits hears that what a unit requires has failed: nothing of that is
@@ -195,10 +197,10 @@ class Manager:
         words = (*self._words, "start", "--", *names)
         doing = f"asking systemd to start {', '.join(names)}"
         try:
-            output = self._commands.run(words, leash, seconds=seconds)
+            output = self._commands.run(words, context, seconds=seconds)
         except HandlerError:
-            if leash.seconds() <= 0:
-                raise over(leash, doing) from None
+            if context.remaining() <= 0:
+                raise over(context, doing) from None
             return ""
         if output.status == 0 or may_pass(output):
             return ""
@@ -206,7 +208,7 @@ class Manager:
             raise _failed(doing, output)
         return _first_line(output)
 
-    def followers(self, units: Sequence[Unit], leash: Leash) -> list[Unit]:
+    def followers(self, units: Sequence[Unit], context: RunContext) -> list[Unit]:
         """Return the units that stop when these are stopped, and run now.
 
         Raises HandlerError.
@@ -219,15 +221,15 @@ class Manager:
             seen.update(names)
             fresh = [
                 unit
-                for unit in self.look(tuple(dict.fromkeys(names)), leash)
+                for unit in self.look(tuple(dict.fromkeys(names)), context)
                 if unit.is_up
             ]
             found += fresh
         return found
 
-    def _run(self, words: Sequence[str], leash: Leash, *, doing: str) -> Output:
+    def _run(self, words: Sequence[str], context: RunContext, *, doing: str) -> Output:
         return self._commands.patiently(
-            (*self._words, *words), leash, doing=doing, may_pass=may_pass
+            (*self._words, *words), context, doing=doing, may_pass=may_pass
         )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.agent.handlers.leash import Leash, doubling
 from forewarn.agent.handlers.port import (
     Forgetful,
     HandlerError,
@@ -20,6 +19,7 @@ from forewarn.agent.handlers.port import (
     faults_within,
     raise_faults,
 )
+from forewarn.agent.handlers.run_context import RunContext, doubling
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.systemd.plan import Plan, wrong
 from forewarn.agent.integrations.systemd.units import (
@@ -66,34 +66,38 @@ class SystemdWorker(Forgetful):
         del vm
         plan, manager, own = self._plan, self._manager, self._own()
         return faults_within(
-            CHECK_SECONDS, self._clock, lambda leash: wrong(plan, manager, own, leash)
+            CHECK_SECONDS,
+            self._clock,
+            lambda context: wrong(plan, manager, own, context),
         )
 
     # Before the event
 
-    def prepare(self, job: Job, leash: Leash) -> Result:
+    def prepare(self, job: Job, context: RunContext) -> Result:
         """Reload, start and stop what the plan names; raises HandlerError.
 
         What fails ends it: each step is there for the one that comes after it.
         """
         del job
         plan = self._plan
-        units = self._manager.look((*plan.reload, *plan.starts, *plan.stops), leash)
+        units = self._manager.look((*plan.reload, *plan.starts, *plan.stops), context)
         raise_faults([fault for unit in units if (fault := unit.unusable())])
-        done = self._reload(plan.reload, leash)
+        done = self._reload(plan.reload, context)
         for group in plan.start:
-            done += self._start(group, leash)
+            done += self._start(group, context)
         for number, group in enumerate(plan.stop):
-            share = (leash.seconds() - KILL_SECONDS) / (len(plan.stop) - number)
-            done += self._stop(group, leash, seconds=max(0.0, share))
-        self._look_again(leash)
+            share = (context.remaining() - KILL_SECONDS) / (len(plan.stop) - number)
+            done += self._stop(group, context, seconds=max(0.0, share))
+        self._look_again(context)
         return Result(detail=", ".join(done) or "nothing had to be done")
 
-    def _stop(self, group: Sequence[str], leash: Leash, *, seconds: float) -> list[str]:
+    def _stop(
+        self, group: Sequence[str], context: RunContext, *, seconds: float
+    ) -> list[str]:
         """Stop a group; `seconds` is its share of the time, where it is killed then."""
-        units = self._manager.look(group, leash)
+        units = self._manager.look(group, context)
         up = [unit for unit in units if unit.is_up]
-        along = self._manager.followers(up, leash)
+        along = self._manager.followers(up, context)
         names = [unit.name for unit in (*up, *along)]
         own = self._own()
         raise_faults(
@@ -103,8 +107,8 @@ class SystemdWorker(Forgetful):
         )
         self._remember(STOPPED, names)
         patience = self._plan.kill_seconds
-        kill_in = leash.timer(min(patience, seconds)) if patience else None
-        killed = self._stopped(units, along, leash, kill_in=kill_in)
+        kill_in = context.timer(min(patience, seconds)) if patience else None
+        killed = self._stopped(units, along, context, kill_in=kill_in)
         return [
             f"killed {name}" if name in killed else f"stopped {name}"
             for name in (*names, *sorted(killed - set(names)))
@@ -114,7 +118,7 @@ class SystemdWorker(Forgetful):
         self,
         units: Sequence[Unit],
         along: Sequence[Unit],
-        leash: Leash,
+        context: RunContext,
         *,
         kill_in: Callable[[], float] | None = None,
     ) -> frozenset[str]:
@@ -135,37 +139,44 @@ class SystemdWorker(Forgetful):
                 if unit.name in ordered
                 and (is_first or (unit.is_up and not unit.has_job))
             ]
-            with telling(leash, f"waiting for {shown_units(left)} to stop"):
-                self._each("stop", asked, leash)
+            with telling(context, f"waiting for {shown_units(left)} to stop"):
+                self._each("stop", asked, context)
                 if not is_first and kill_in is not None and kill_in() <= 0:
                     hung = [unit.name for unit in left if unit.name not in killed]
-                    self._kill(hung, leash)
+                    self._kill(hung, context)
                     killed.update(hung)
                 is_first = False
-                leash.pause(next(pauses))
-                units = self._manager.look(names, leash)
+                context.sleep(next(pauses))
+                units = self._manager.look(names, context)
             left = [unit for unit in units if not unit.is_down]
         return frozenset(killed)
 
-    def _kill(self, names: Sequence[str], leash: Leash) -> None:
+    def _kill(self, names: Sequence[str], context: RunContext) -> None:
         for name in names:
             # One that has just stopped has nobody left to kill.
             with contextlib.suppress(HandlerError):
-                self._manager.order("kill", (name,), leash, "--signal=SIGKILL")
+                self._manager.order("kill", (name,), context, "--signal=SIGKILL")
 
-    def _start(self, group: Sequence[str], leash: Leash) -> list[str]:
+    def _start(self, group: Sequence[str], context: RunContext) -> list[str]:
         """Start a group before the event."""
-        units = self._manager.look(group, leash)
+        units = self._manager.look(group, context)
         raise_faults(f"{unit.name} is masked" for unit in units if unit.is_masked)
         idle = [unit for unit in units if not _runs(unit)]
         self._remember(STARTED, [unit.name for unit in idle if not unit.is_up])
         names = [unit.name for unit in idle]
-        faults = self._started(names, leash, seconds=leash.seconds(), may_end=True)
+        faults = self._started(
+            names, context, seconds=context.remaining(), may_end=True
+        )
         raise_faults(faults.values())
         return [f"started {name}" for name in names]
 
     def _started(
-        self, names: Sequence[str], leash: Leash, *, seconds: float, may_end: bool
+        self,
+        names: Sequence[str],
+        context: RunContext,
+        *,
+        seconds: float,
+        may_end: bool,
     ) -> Mapping[str, str]:
         """Start units and wait so long; return what is wrong, by unit.
 
@@ -173,29 +184,29 @@ class SystemdWorker(Forgetful):
         """
         if not names:
             return {}
-        left = leash.timer(seconds)
-        said = self._manager.start(names, leash, seconds=seconds)
+        left = context.timer(seconds)
+        said = self._manager.start(names, context, seconds=seconds)
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
-        units = self._manager.look(names, leash)
+        units = self._manager.look(names, context)
         while waited := [unit for unit in units if not unit.is_settled]:
             if left() <= 0:
                 break
-            with telling(leash, f"waiting for {shown_units(waited)} to start"):
-                leash.pause(min(next(pauses), max(0.0, left())))
-                units = self._manager.look(names, leash)
+            with telling(context, f"waiting for {shown_units(waited)} to start"):
+                context.sleep(min(next(pauses), max(0.0, left())))
+                units = self._manager.look(names, context)
         wrong = {unit.name: _not_up(unit, said, may_end=may_end) for unit in units}
         return {name: fault for name, fault in wrong.items() if fault}
 
-    def _reload(self, names: Sequence[str], leash: Leash) -> list[str]:
+    def _reload(self, names: Sequence[str], context: RunContext) -> list[str]:
         """Have units reload themselves; who does not run is left alone."""
-        up = [unit.name for unit in self._manager.look(names, leash) if unit.is_up]
-        self._each("reload", up, leash)
+        up = [unit.name for unit in self._manager.look(names, context) if unit.is_up]
+        self._each("reload", up, context)
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
-        units = self._manager.look(up, leash)
+        units = self._manager.look(up, context)
         while waited := [unit for unit in units if not unit.is_settled]:
-            with telling(leash, f"waiting for {shown_units(waited)} to reload"):
-                leash.pause(next(pauses))
-                units = self._manager.look(up, leash)
+            with telling(context, f"waiting for {shown_units(waited)} to reload"):
+                context.sleep(next(pauses))
+                units = self._manager.look(up, context)
         raise_faults(
             f"{unit.name} could not be reloaded: {unit.value('ReloadResult')}"
             for unit in units
@@ -203,10 +214,10 @@ class SystemdWorker(Forgetful):
         )
         return [f"reloaded {name}" for name in up]
 
-    def _look_again(self, leash: Leash) -> None:
+    def _look_again(self, context: RunContext) -> None:
         """Raise HandlerError where something that was stopped runs again."""
         names = [each for group in self._memory()[STOPPED] for each in group]
-        again = [unit for unit in self._manager.look(names, leash) if unit.is_up]
+        again = [unit for unit in self._manager.look(names, context) if unit.is_up]
         raise_faults(
             f"{unit.name} was started again after it was stopped"
             + (f": look at {', '.join(unit.started_by)}" if unit.started_by else "")
@@ -214,22 +225,22 @@ class SystemdWorker(Forgetful):
         )
 
     def _each(
-        self, verb: str, names: Sequence[str], leash: Leash, *options: str
+        self, verb: str, names: Sequence[str], context: RunContext, *options: str
     ) -> None:
         """Order units one by one, all of them; raises HandlerError if one refuses."""
         faults: list[str] = []
         for name in names:
             try:
-                self._manager.order(verb, (name,), leash, *options)
+                self._manager.order(verb, (name,), context, *options)
             except HandlerError as error:
-                if leash.seconds() <= 0:
+                if context.remaining() <= 0:
                     raise
                 faults.append(error.message)
         raise_faults(faults)
 
     # After the event
 
-    def recover(self, job: Job, leash: Leash) -> Result:
+    def recover(self, job: Job, context: RunContext) -> Result:
         """Start what was stopped, stop what was started; raises HandlerError.
 
         What fails keeps nothing else from being undone, and is tried again later.
@@ -239,25 +250,30 @@ class SystemdWorker(Forgetful):
         faults: list[str] = []
         stopped = self._memory()[STOPPED]
         for number, group in enumerate(reversed(stopped)):
-            share = leash.seconds() / (len(stopped) - number)
-            done += self._start_again(group, leash, faults, seconds=share)
+            share = context.remaining() / (len(stopped) - number)
+            done += self._start_again(group, context, faults, seconds=share)
         for group in reversed(self._memory()[STARTED]):
-            up = [unit for unit in self._manager.look(group, leash) if unit.is_up]
-            self._stopped(up, (), leash)
+            up = [unit for unit in self._manager.look(group, context) if unit.is_up]
+            self._stopped(up, (), context)
             self._forget(STARTED, group)
             done += [f"stopped {unit.name}" for unit in up]
         raise_faults(faults)
-        done += self._reload(self._plan.reload_after, leash)
+        done += self._reload(self._plan.reload_after, context)
         return Result(detail=", ".join(done) or "nothing had to be undone")
 
     def _start_again(
-        self, group: Sequence[str], leash: Leash, faults: list[str], *, seconds: float
+        self,
+        group: Sequence[str],
+        context: RunContext,
+        faults: list[str],
+        *,
+        seconds: float,
     ) -> list[str]:
         """Start what was stopped; what does not run then is remembered further.
 
         Who was masked or removed meanwhile is told of once: somebody wanted that.
         """
-        units = self._manager.look(group, leash)
+        units = self._manager.look(group, context)
         lost = [u for u in units if (u.is_masked or u.is_gone) and not u.is_up]
         for unit in lost:
             how = "masked" if unit.is_masked else "removed"
@@ -265,9 +281,9 @@ class SystemdWorker(Forgetful):
         idle = [unit for unit in units if unit not in lost and not _runs(unit)]
         # Otherwise one that failed too often would not be started.
         failed = [unit.name for unit in idle if unit.state == "failed"]
-        self._each("reset-failed", failed, leash)
+        self._each("reset-failed", failed, context)
         names = [unit.name for unit in idle]
-        wrong = self._started(names, leash, seconds=seconds, may_end=False)
+        wrong = self._started(names, context, seconds=seconds, may_end=False)
         faults += wrong.values()
         self._forget(STOPPED, [name for name in group if name not in wrong])
         return [f"started {name}" for name in names if name not in wrong]

@@ -19,7 +19,7 @@ PAUSE_MOST_SECONDS = 5.0
 """Before something is tried again whose target was away."""
 
 
-class Leash:
+class RunContext:
     """Held by a run on one end, and by the runner on the other."""
 
     def __init__(self, *, stop_at: Micros, kill_at: Micros, clock: Clock) -> None:
@@ -44,7 +44,7 @@ class Leash:
             self._is_stopped = True
         self._end()
 
-    def tighten(self, stop_at: Micros, kill_at: Micros) -> None:
+    def shorten(self, stop_at: Micros, kill_at: Micros) -> None:
         """Shorten it; the run is not asked to end before its time is up."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         with self._lock:
@@ -53,11 +53,11 @@ class Leash:
         # The run may be in the midst of a wait that was to last longer. Without a
         # thread it hears of it when that is over.
         with contextlib.suppress(RuntimeError):
-            threading.Thread(target=self._ring, name="leash", daemon=True).start()
+            threading.Thread(target=self._ring, name="run-context", daemon=True).start()
 
     def _ring(self) -> None:
         """Wait until its time is up, and end what it waits for."""
-        while (left := self.seconds()) > 0:
+        while (left := self.remaining()) > 0:
             self._over.wait(left)
         self._end()
 
@@ -75,13 +75,13 @@ class Leash:
         """Tell whether somebody has asked it to end before its time."""
         return self._is_stopped
 
-    def seconds(self) -> float:
+    def remaining(self) -> float:
         """Return how long it may go on; 0 once it is to end."""
         if self._over.is_set():
             return 0.0
         return max(0.0, self._stop - self._clock.monotonic())
 
-    def seconds_to_kill(self) -> float:
+    def grace_remaining(self) -> float:
         """Return how long it may take to end, once it is to end."""
         return max(0.0, self._kill - self._clock.monotonic())
 
@@ -90,13 +90,13 @@ class Leash:
         end = self._clock.monotonic() + seconds
         return lambda: end - self._clock.monotonic()
 
-    def pause(self, seconds: float) -> bool:
+    def sleep(self, seconds: float) -> bool:
         """Wait so long, or until it is to end; tell whether it may go on."""
-        self._over.wait(min(seconds, self.seconds()))
-        return self.seconds() > 0
+        self._over.wait(min(seconds, self.remaining()))
+        return self.remaining() > 0
 
     @contextlib.contextmanager
-    def ringing(self, wake: Callable[[], None]) -> Generator[None]:
+    def on_stop(self, wake: Callable[[], None]) -> Generator[None]:
         """Have `wake` called when the run is to end early, at once if it is."""
         with self._lock:
             self._on_stop.append(wake)
@@ -110,10 +110,10 @@ class Leash:
                 self._on_stop.remove(wake)
 
 
-def leash_for(seconds: float, clock: Clock) -> Leash:
+def context_for(seconds: float, clock: Clock) -> RunContext:
     """Return one that lasts so long, for what nobody stops: a check."""
     end = clock.now() + round(seconds * SECOND)
-    return Leash(stop_at=end, kill_at=end, clock=clock)
+    return RunContext(stop_at=end, kill_at=end, clock=clock)
 
 
 def doubling(first: float, most: float) -> Iterator[float]:
