@@ -253,12 +253,16 @@ class _Day:
         name = self._names[place]
         if number % 2:
             self._world.order(
-                lambda work: verbs.restart(work, [name], Verb.REBOOT, verbs.Wishes())
+                lambda work: verbs.restart(
+                    work, [name], Verb.REBOOT, verbs.OrderOptions()
+                )
             )
         else:
             host = f"h{place}"
             self._world.order(
-                lambda work: verbs.maintain(work, [host], Action.FREEZE, verbs.Wishes())
+                lambda work: verbs.maintain(
+                    work, [host], Action.FREEZE, verbs.OrderOptions()
+                )
             )
         self.ordered += 1
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from deploy import roff
 from forewarn import __version__
 from forewarn.agent import reference
+from forewarn.cli.command_table import GLOBAL, Command, Option
 from forewarn.cli.commands import COMMANDS
 from forewarn.cli.parser import ABOUT
 from forewarn.cli.reference import ENDINGS, usage
-from forewarn.cli.words import GLOBAL, Command, Option
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

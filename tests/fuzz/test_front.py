@@ -9,7 +9,7 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.hub import Hub
-from forewarn.metadata.interposed import InterposedConnection
+from forewarn.metadata.intercepted import InterceptedConnection
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.waiting import Waits
 from forewarn.sim.deviations import Inspector
@@ -18,7 +18,7 @@ from forewarn.sim.front import Front
 from forewarn.sim.journal import Journal
 from tests.fuzz import grammar
 from tests.fuzz.talk import Talk
-from tests.unit.metadata.support import GET, NOW, FakeDesk, make_endpoint
+from tests.unit.metadata.support import GET, NOW, FakeGateway, make_endpoint
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def make_hub(*, pushes: bool) -> Hub:
     endpoint = make_endpoint(waits=Waits(longest_seconds=60 if pushes else 0))
     return Hub(
         endpoint=endpoint,
-        desk=FakeDesk(endpoint),
+        gateway=FakeGateway(endpoint),
         clock=VirtualClock(NOW),
         bounds=Limits(),
     )
@@ -87,7 +87,7 @@ def test_no_byte_is_other_with_somebody_in_front(pushes: bool, fuzz_seed: int) -
             wanted = await told(plain, lambda: Connection(plain), pieces, chokes=chokes)
             found = await told(
                 fronted,
-                lambda: InterposedConnection(fronted, "", front),
+                lambda: InterceptedConnection(fronted, "", front),
                 pieces,
                 chokes=chokes,
             )

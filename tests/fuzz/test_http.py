@@ -28,7 +28,7 @@ from tests.unit.metadata.support import (
     GET,
     GUESTS,
     NOW,
-    FakeDesk,
+    FakeGateway,
     make_endpoint,
     published,
     snapshot,
@@ -57,7 +57,7 @@ def make_hub(*, rate_limit: float = 0, pushes: bool = False) -> Hub:
     endpoint = make_endpoint(rate_limit=rate_limit, waits=waits)
     return Hub(
         endpoint=endpoint,
-        desk=FakeDesk(endpoint),
+        gateway=FakeGateway(endpoint),
         clock=VirtualClock(NOW),
         # Time stands still here, and nobody waits for it.
         bounds=Limits(throttle_seconds=0),
@@ -309,7 +309,7 @@ async def _repeats(
                 pass
         if rng.random() < 0.3:
             # When, may be told a little late: taking them ends what stands.
-            seen.append(sorted(hub.endpoint.take_sightings()))
+            seen.append(sorted(hub.endpoint.take_last_seen()))
         clock.advance_to(clock.now() + rng.choice((0, 1_000, 100_000)))
     # Without 100s: whether one is sent depends on whether the body has come.
     seen.append(answers_of(b"".join(conversation.transport.written)))

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from forewarn.metadata import limits
-from forewarn.metadata.plain import read_plain
+from forewarn.metadata.fast_parser import read_plain
 from forewarn.metadata.reader import Received, RequestReader
 from tests.fuzz import grammar
 from tests.fuzz.talk import Talk, answers_of

@@ -16,11 +16,11 @@ from forewarn.agent.core.model import Note, NoteKind, Phase
 from forewarn.agent.handlers.exec import variables
 from forewarn.agent.handlers.port import Job, Worker
 from forewarn.agent.handlers.webhook import usual_body
-from forewarn.agent.keys import LOCK_KINDS
 from forewarn.agent.locks.fleetlock import body_of
+from forewarn.agent.option_table import LOCK_KINDS
 from forewarn.agent.settings import load_settings
+from forewarn.agent.settings_model import USUAL_ALERTS
 from forewarn.agent.sinks.port import Told
-from forewarn.agent.values import USUAL_ALERTS
 from forewarn.instants import MINUTE, parse_instant
 from forewarn.protocol.decoder import decode
 from forewarn.protocol.notices import Notice

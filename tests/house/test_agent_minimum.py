@@ -92,7 +92,7 @@ def test_agent_imports_nothing_that_is_judged_by_a_younger_python() -> None:
     assert set(strays) <= {
         # The version, which is in the package itself.
         "forewarn/agent/front.py: forewarn.__version__",
-        "forewarn/agent/telling/pages.py: forewarn.__version__",
+        "forewarn/agent/observability/pages.py: forewarn.__version__",
     }
 
 

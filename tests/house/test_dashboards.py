@@ -14,12 +14,12 @@ import pytest
 
 from deploy import dashboards
 from deploy.dashboards import AGENT, DASHBOARDS, SERVICE, Dashboard
-from forewarn.agent.telling import catalog as agent_catalog
-from forewarn.service import catalog
+from forewarn.agent.observability import metric_definitions as agent_catalog
+from forewarn.service import metric_definitions
 from tests.support.unpacked import find, needs
 
 METERS = {
-    SERVICE.name: {each.name: each for each in catalog.METERS},
+    SERVICE.name: {each.name: each for each in metric_definitions.METERS},
     AGENT.name: {each.name: each for each in agent_catalog.METERS},
 }
 NAME = re.compile(r"\bforewarn_[a-z_]+\b")

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent import installing
-from forewarn.agent.telling import catalog as agent_catalog
-from forewarn.service import catalog
+from forewarn.agent.observability import metric_definitions as agent_catalog
+from forewarn.service import metric_definitions
 from tests.house.test_docs import anchors
 from tests.support.unpacked import find, needs
 
@@ -63,8 +63,10 @@ SERVICE = Watched(
     tests=DEPLOY / "prometheus" / "tests.yml",
     guide=ROOT / "docs" / "how-to" / "operate" / "runbook.md",
     metrics=ROOT / "docs" / "reference" / "metrics.md",
-    meters={meter.name: meter.labels for meter in catalog.METERS},
-    histograms=frozenset(each.name for each in catalog.METERS if each.buckets),
+    meters={meter.name: meter.labels for meter in metric_definitions.METERS},
+    histograms=frozenset(
+        each.name for each in metric_definitions.METERS if each.buckets
+    ),
 )
 AGENT = Watched(
     rules=DEPLOY / "prometheus" / "forewarn-agent.rules.yml",

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from forewarn.sim.deviations import RULES
-from forewarn.sim.faults import words
+from forewarn.sim.faults import syntax
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.faults.kinds import FAULTS, READS, Kind
 from forewarn.sim.journal import SEEN_MAX
@@ -64,11 +64,11 @@ def test_what_the_page_shows_can_be_given() -> None:
     ]
     assert len(lines) > 5
     for line in filter(None, lines):
-        words.parse_playbook(line)
+        syntax.parse_playbook(line)
     (file,) = [body for kind, body in blocks if kind == "toml"]
     assert len(read_faults(file, name="faults.toml")) == 4
     for written in re.findall(r"forewarn sim fault web_0 ([^-#\n]+)\n", text):
-        words.parse_playbook(written)
+        syntax.parse_playbook(written)
     assert f"It keeps {SEEN_MAX:,};" in text
 
 

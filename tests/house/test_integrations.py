@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.integrations import catalog
+from forewarn.agent.integrations import registry
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 from forewarn.agent.settings import load_settings
 from tests.support.recipes import toml_blocks
@@ -13,11 +13,11 @@ from tests.support.recipes import toml_blocks
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "how-to" / "agent" / "integrations"
 
-WORDS = [*catalog.HANDLERS, *catalog.SINKS]
+WORDS = [*registry.HANDLERS, *registry.SINKS]
 
 
 def kind_of(word: str) -> HandlerKind | SinkKind:
-    kind = catalog.handler_kind(word) or catalog.sink_kind(word)
+    kind = registry.handler_kind(word) or registry.sink_kind(word)
     assert kind is not None, word
     return kind
 
@@ -27,7 +27,7 @@ def page(word: str) -> str:
 
 
 def test_each_word_is_one_kind() -> None:
-    assert not set(catalog.HANDLERS) & set(catalog.SINKS)
+    assert not set(registry.HANDLERS) & set(registry.SINKS)
 
 
 def test_each_page_is_of_a_kind() -> None:
@@ -62,7 +62,7 @@ def test_an_agent_runs_the_first_example_of_each_handler() -> None:
     run = [text for text in texts if "integration_settings(" in text]
     missing = [
         word
-        for word in catalog.HANDLERS
+        for word in registry.HANDLERS
         if not any(f'"{word}"' in text for text in run)
     ]
     assert not missing, f"no test in tests/system runs what their pages show: {missing}"
@@ -125,13 +125,13 @@ def test_the_page_of_handlers_lists_them_all() -> None:
     rows = re.findall(
         r"^\| \[`(\w+)`\]\(integrations/(\w+)\.md\) \| (.*) \|$", text, re.MULTILINE
     )
-    assert [(word, text) for word, _, text in rows] == [*catalog.HANDLERS.items()]
+    assert [(word, text) for word, _, text in rows] == [*registry.HANDLERS.items()]
     assert all(word == page for word, page, _ in rows)
 
 
 def test_the_page_of_the_agent_lists_all_receivers() -> None:
     text = (PAGES.parent / "troubleshoot.md").read_text(encoding="utf-8")
     missing = [
-        word for word in catalog.SINKS if f"(integrations/{word}.md)" not in text
+        word for word in registry.SINKS if f"(integrations/{word}.md)" not in text
     ]
     assert not missing

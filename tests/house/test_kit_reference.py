@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim.faults.words import parse_playbook
-from forewarn.sim.scenario import catalog
+from forewarn.sim.faults.syntax import parse_playbook
+from forewarn.sim.scenario import builtin
 from forewarn.testing import Event, ScheduledEvents, Vm
 from forewarn.testing.kit.calls import shown_signature
 from forewarn.testing.kit.faults import Faults
@@ -77,4 +77,4 @@ def test_faults_and_scenarios_that_are_shown_exist() -> None:
     for line in lines:
         parse_playbook(line)
     for name in names:
-        catalog.find(name)
+        builtin.find(name)

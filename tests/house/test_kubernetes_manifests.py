@@ -17,7 +17,7 @@ from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.integrations.kubernetes import KIND
 from forewarn.agent.settings import load_settings
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
 from tests.support import plain_yaml

@@ -13,12 +13,12 @@ import pytest
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.exec import variables
 from forewarn.agent.handlers.port import Job
+from forewarn.agent.observability.metric_definitions import METERS
 from forewarn.agent.settings import Settings, load_settings
 from forewarn.agent.sinks.port import PLACES
-from forewarn.agent.telling.catalog import METERS
 from forewarn.cli import parser
 from forewarn.instants import MINUTE
-from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.file import read_scenario
 from tests.house.test_docs import FENCE, ROOT, anchors, name_of, text_of
 from tests.support.other_clients import FLAGS, THERE, ours, read_example
@@ -206,7 +206,7 @@ def test_scenarios_have_the_names_of_the_mock() -> None:
     for name in re.findall(
         r'forewarn simulate "([^"]+)"', text_of(PAGES[0].parent / "mocks.md")
     ):
-        catalog.find(name)
+        builtin.find(name)
 
 
 def test_the_step_that_is_added_to_a_scenario_makes_one() -> None:
@@ -215,9 +215,9 @@ def test_the_step_that_is_added_to_a_scenario_makes_one() -> None:
         text_of(PAGES[0].parent / "mocks.md"),
         re.MULTILINE,
     )
-    text = catalog.text("live-migration") + added.replace("\\n", "\n")
+    text = builtin.text("live-migration") + added.replace("\\n", "\n")
     scenario = read_scenario(text, file="mine.toml")
-    assert len(scenario.steps) == len(catalog.find("live-migration").steps) + 1
+    assert len(scenario.steps) == len(builtin.find("live-migration").steps) + 1
 
 
 # The comparison

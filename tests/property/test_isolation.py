@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.control.requests import verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Action, Verb
@@ -134,9 +134,15 @@ def make_world() -> World:
     world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=FLEET)
     for name in ("web_0", "vault_0", "render_0", "render_1"):
         assert world.vm(name).get().status == 200
-    world.order(lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
-    world.order(lambda work: verbs.restart(work, ["vault_0"], Verb.REBOOT, Wishes()))
-    world.order(lambda work: verbs.maintain(work, ["h2"], Action.FREEZE, Wishes()))
+    world.order(
+        lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions())
+    )
+    world.order(
+        lambda work: verbs.restart(work, ["vault_0"], Verb.REBOOT, OrderOptions())
+    )
+    world.order(
+        lambda work: verbs.maintain(work, ["h2"], Action.FREEZE, OrderOptions())
+    )
     return world
 
 

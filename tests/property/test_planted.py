@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from forewarn.control.execution import calls, impact, leaving, seating
+from forewarn.control.execution import calls, impact, leaving, view_assignment
 from forewarn.control.requests import (
     approvals,
     clock_steps,
@@ -20,8 +20,8 @@ from forewarn.control.requests import (
     idempotency,
     outcome,
 )
-from forewarn.control.rules import consent, obstacles, standing
-from forewarn.control.rules.rolling import Standing
+from forewarn.control.rules import consent, obstacles, rollout_state
+from forewarn.control.rules.rolling import RolloutState
 from forewarn.control.transactions.shown import events_for
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call, Report, Verdict, VmResult, VmVerdict
@@ -181,7 +181,7 @@ BUGS = (
     ),
     Bug(
         name="a new view begins disabled",
-        home=seating,
+        home=view_assignment,
         function="_inherit",
         instead=lambda *_args: None,
     ),
@@ -259,9 +259,9 @@ BUGS = (
     ),
     Bug(
         name="a second fault domain of a scope is announced",
-        home=standing,
+        home=rollout_state,
         function="standing_of",
-        instead=lambda *_args: Standing(),
+        instead=lambda *_args: RolloutState(),
     ),
     Bug(
         name="an order that is repeated is carried out again",
@@ -271,7 +271,7 @@ BUGS = (
     ),
     Bug(
         name="views are never dropped",
-        home=seating,
+        home=view_assignment,
         function="drop_empty_views",
         instead=lambda *_args: None,
     ),

@@ -28,7 +28,7 @@ from tests.unit.metadata.support import (
     NEWEST,
     NOW,
     PATH,
-    FakeDesk,
+    FakeGateway,
     raw,
     snapshot,
 )
@@ -115,8 +115,10 @@ class Life:
 
     def __post_init__(self) -> None:
         endpoint = Endpoint(waits=Waits(longest_seconds=LONGEST))
-        desk = _Desk(endpoint, life=self)
-        self.hub = Hub(endpoint=endpoint, desk=desk, clock=self.clock, bounds=Limits())
+        gateway = _Gateway(endpoint, life=self)
+        self.hub = Hub(
+            endpoint=endpoint, gateway=gateway, clock=self.clock, bounds=Limits()
+        )
         self.views = dict.fromkeys(VIEWS, (1, 1, True))
         self.guests = {
             vm: Guest(
@@ -254,7 +256,7 @@ class Life:
         assert not self.hub.connections
 
 
-class _Desk(FakeDesk):
+class _Gateway(FakeGateway):
     """Enables the way that control does: a new epoch, from 1 on."""
 
     def __init__(self, endpoint: Endpoint, *, life: Life) -> None:

@@ -19,7 +19,7 @@ import pytest
 from forewarn.agent.alerts.server import AlertServer, Found
 from forewarn.agent.core.gate import GateAnswer
 from forewarn.agent.core.model import Stage
-from forewarn.agent.values import GateSettings
+from forewarn.agent.settings_model import GateSettings
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from forewarn.protocol.errors import ForewarnError

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.journald import KIND, MESSAGE_IDS
 from forewarn.agent.sinks.port import Sink
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import SystemClock
 from tests.support.notes import REBOOT, told_of
 from tests.support.processes import eventually

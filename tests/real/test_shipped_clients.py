@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario import builtin
 from tests.support import shipped
 
 pytestmark = [pytest.mark.real, pytest.mark.system, pytest.mark.slow, pytest.mark.long]
 
 
-@pytest.mark.parametrize("scenario", [each.name for each in catalog.scenarios()])
+@pytest.mark.parametrize("scenario", [each.name for each in builtin.scenarios()])
 def test_a_shipped_client_passes_and_a_sleeping_one_fails(
     scenario: str, tmp_path: Path
 ) -> None:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.port import Sink, SinkError
 from forewarn.agent.sinks.syslog import KIND
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import SystemClock
 from tests.support.agents import free_port
 from tests.support.certificates import certificate_in, needs_openssl

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from forewarn.control.requests.admission import is_announced
-from forewarn.control.rules import consent, obstacles, room
+from forewarn.control.rules import consent, destinations, obstacles
 from forewarn.protocol.blockers import Blocker
 from forewarn.protocol.operations import Operation
 from tests.search.rows import Rows
@@ -95,7 +95,7 @@ class Decisions:
     ) -> Blocked:
         rows, operation = self._fleet(vms, ops, down, slot)
         blockers = obstacles.why_not_start(rows, operation)
-        return blockers, self._numbers(room.find_places(rows, operation).hosts)
+        return blockers, self._numbers(destinations.find_places(rows, operation).hosts)
 
     # Places at later calls
 
@@ -131,13 +131,13 @@ class Decisions:
         names = [self.setting.vms[vm].name for vm in bits(called)]
         rows, operation = self._fleet(vms, ops, down, slot)
         places = op.places
-        for name in room.unfit(rows, operation, names):
+        for name in destinations.unfit(rows, operation, names):
             places = placed(places, self._number(name), -1)
         if all(place_of(places, vm) >= 0 for vm in bits(called)):
             return places, True
         cleared = list(ops)
         cleared[slot] = op._replace(places=places)
-        found = room.find_places(*self._fleet(vms, cleared, down, slot))
+        found = destinations.find_places(*self._fleet(vms, cleared, down, slot))
         if found.blockers:
             return places, False
         for vm, host in self._numbers(found.hosts).items():

@@ -107,7 +107,7 @@ class Model:
         """Tell whether a noticed operation is let go."""
         op = ops[slot]
         if op is not None and op.notice > op.left:
-            # `release.let_go` asks as if NotBefore were the end of the notice.
+            # `release.start_if_ready` asks as if NotBefore were the end of the notice.
             ops = [*ops[:slot], op._replace(left=op.notice), *ops[slot + 1 :]]
         return self.decisions.is_released(ops, slot)
 

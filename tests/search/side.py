@@ -99,9 +99,9 @@ class Side:
     def recorded(self) -> Generator[None]:
         """Record whom the service looks at, and whose timers fire, in their order."""
         looks = self.looks = []
-        look, fire = FollowUps.look_again, Plane._operation_due
+        look, fire = FollowUps.recheck, Plane._operation_due
 
-        def look_again(self: FollowUps, operation_id: str, now: Micros) -> None:
+        def recheck(self: FollowUps, operation_id: str, now: Micros) -> None:
             looks.append((operation_id, False))
             look(self, operation_id, now)
 
@@ -109,11 +109,11 @@ class Side:
             looks.append((operation.operation_id, True))
             fire(self, operation, now)
 
-        FollowUps.look_again, Plane._operation_due = look_again, operation_due
+        FollowUps.recheck, Plane._operation_due = recheck, operation_due
         try:
             yield
         finally:
-            FollowUps.look_again, Plane._operation_due = look, fire
+            FollowUps.recheck, Plane._operation_due = look, fire
 
     def in_world(self, label: Label, *, crash: bool) -> bool | None:
         """Take a step in the world; tell whether it crashed; None: it refused."""
@@ -227,7 +227,7 @@ class Side:
             else self.model.setting.vms[slot.target].name
             for slot in slots
         ]
-        verb, action, wishes = slots[0].verb, slots[0].action, verbs.Wishes()
+        verb, action, wishes = slots[0].verb, slots[0].action, verbs.OrderOptions()
         if verb is Verb.MAINTAIN:
             return lambda work: verbs.maintain(work, names, action, wishes)
         if verb is Verb.TERMINATE:

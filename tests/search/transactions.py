@@ -50,7 +50,7 @@ def approve(turn: Turn, scope: int, slot: int) -> None:
     EVENT_TABLE.step(SCHEDULED if op.is_waiting else STARTED, EventInput.APPROVE)
     if op.is_waiting and approved & ~op.approved:
         turn.ops[slot] = op._replace(approved=op.approved | approved)
-        turn.let_go(slot)
+        turn.start_if_ready(slot)
 
 
 def enable(turn: Turn, scope: int, _second: int) -> None:
@@ -98,7 +98,7 @@ def failed(turn: Turn, slot: int, down: int) -> None:
     falling.call_failed(turn, slot, down)
 
 
-def lose_sight(turn: Turn, slot: int, _second: int) -> None:
+def mark_unknown(turn: Turn, slot: int, _second: int) -> None:
     """Note that nobody knows what became of a call."""
     turn.ops[slot] = _called(turn, slot)._replace(call=UNKNOWN)
 
@@ -121,8 +121,8 @@ def resolve_failed(turn: Turn, slot: int, down: int) -> None:
 
 
 def look(turn: Turn, slot: int, _second: int) -> None:
-    """Look again at an operation that waits (`release.look_again`)."""
-    turn.let_go(slot)
+    """Look again at an operation that waits (`release.recheck`)."""
+    turn.start_if_ready(slot)
 
 
 def anew(turn: Turn, slot: int, _second: int) -> None:
@@ -130,7 +130,7 @@ def anew(turn: Turn, slot: int, _second: int) -> None:
     op = turn.op(slot)
     hold = turn.model.setting.hold
     need(so=op.state == READY and op.left <= -hold < 0)
-    turn.let_go(slot)
+    turn.start_if_ready(slot)
     op = turn.op(slot)
     if op.state == READY and op.events:
         notice = turn.model.setting.notice
@@ -173,7 +173,7 @@ TRANSACTIONS: Mapping[str, Transaction] = {
     "anew": anew,
     "done": done,
     "failed": failed,
-    "lose sight": lose_sight,
+    "lose sight": mark_unknown,
     "resolve done": resolve_done,
     "resolve failed": resolve_failed,
     "cancel": orders.cancel,

@@ -1,6 +1,6 @@
 """One transaction of the model: the twin of what uses `control.transactions.work`.
 
-The names are those of the code: `let_go` is `release.let_go`, `impact_over` is
+The names are those of the code: `start_if_ready` is `release.start_if_ready`, `impact_over` is
 `ending.impact_over`, and so on. The conformance walks compare the two after
 every step; every decision in between is the product's own (`decisions`).
 """
@@ -38,7 +38,7 @@ class Turn(Ledger):
     # admission
 
     def make(self, slot: int, vms: int, *, left: int, host: int, approved: int) -> None:
-        """Make an operation with its events; `let_go` and `publish` follow."""
+        """Make an operation with its events; `start_if_ready` and `publish` follow."""
         scopes = self.model.scopes(vms)
         events = scopes & self.model.announced[slot]
         state = OPERATION_TABLE.step(0, OperationInput.NOTICE)
@@ -53,7 +53,7 @@ class Turn(Ledger):
     def publish(self, slots: Sequence[int]) -> None:
         """Let new operations go as far as they may, and publish their events."""
         for slot in slots:
-            self.let_go(slot)
+            self.start_if_ready(slot)
         for slot in slots:
             op = self.ops[slot]
             if op is not None and op.is_waiting:
@@ -61,7 +61,7 @@ class Turn(Ledger):
 
     # release
 
-    def let_go(self, slot: int) -> None:
+    def start_if_ready(self, slot: int) -> None:
         """Take the operation, and those that go with it, as far as allowed."""
         op = self.ops[slot]
         if op is None:

@@ -12,7 +12,7 @@ import pytest
 
 from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.approvals import Approval
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.instance import InstanceFacts
@@ -21,7 +21,7 @@ from forewarn.metadata.server import Server
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Operation, Request, Verb
 from forewarn.protocol.own_events import OwnEvents
-from forewarn.reporting import own_view, reports
+from forewarn.reporting import event_details, reports
 from forewarn.sim.world import START, World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -184,7 +184,7 @@ def operations_of(world: World, request: Request) -> list[Operation]:
     return sorted(found, key=lambda operation: operation.target)
 
 
-def wishes(**said: Any) -> Wishes:
+def wishes(**said: Any) -> OrderOptions:
     """Return wishes; `not_before` may be a text, a time or a duration from START."""
     not_before = said.get("not_before")
     if isinstance(not_before, str):
@@ -194,7 +194,7 @@ def wishes(**said: Any) -> Wishes:
             if by_length
             else parse_instant(not_before)
         )
-    return Wishes(**said)
+    return OrderOptions(**said)
 
 
 def maintain(
@@ -212,7 +212,7 @@ def maintain(
 
 def roll_out(world: World, *hosts: str, at_once: int = 1) -> list[Operation]:
     """Freeze several hosts by one order, one after the other."""
-    said = Wishes(at_once=at_once)
+    said = OrderOptions(at_once=at_once)
     request = world.order(lambda work: verbs.maintain(work, hosts, Action.FREEZE, said))
     return operations_of(world, request)
 
@@ -252,7 +252,9 @@ def renew_image(
 
 def predict_failure(world: World, host: str, *, notice: str = "7d") -> list[Operation]:
     request = world.order(
-        lambda work: verbs.predict_failure(work, host, parse_duration(notice), Wishes())
+        lambda work: verbs.predict_failure(
+            work, host, parse_duration(notice), OrderOptions()
+        )
     )
     return operations_of(world, request)
 
@@ -329,8 +331,8 @@ class WorldClient:
         ), None
 
 
-class _WorldDesk:
-    """The desk over a world's plane; both live in the loop's thread."""
+class _WorldGateway:
+    """The gateway over a world's plane; both live in the loop's thread."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -347,7 +349,9 @@ class _WorldDesk:
 
     async def own_events(self, vm: str) -> OwnEvents | None:
         now = self._world.now
-        return self._world.read(lambda reader: own_view.own_events(reader, vm, now=now))
+        return self._world.read(
+            lambda reader: event_details.own_events(reader, vm, now=now)
+        )
 
 
 class ServedWorld:
@@ -357,7 +361,7 @@ class ServedWorld:
         self.world = world
         self._loop = loop
         self._server = Server(
-            endpoint=world.endpoint, desk=_WorldDesk(world), clock=world.clock
+            endpoint=world.endpoint, gateway=_WorldGateway(world), clock=world.clock
         )
 
     def do(self, act: Callable[[World], T]) -> T:

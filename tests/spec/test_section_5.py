@@ -10,7 +10,7 @@ import pytest
 from forewarn.control.requests import failures
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.fleet.problems import FleetFileError
+from forewarn.fleet.errors import FleetFileError
 from forewarn.instants import MINUTE, SECOND, Micros, parse_duration
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventType

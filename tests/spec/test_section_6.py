@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from forewarn.control.requests import failures
-from forewarn.fleet.problems import FleetFileError
+from forewarn.fleet.errors import FleetFileError
 from forewarn.protocol.operations import Action, Operation
 from forewarn.sim.world import World
 from tests.spec import support

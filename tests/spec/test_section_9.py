@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from forewarn.sim.loop import LoopThread
-from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.demands import Expected
 from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
-from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.scenario.time import VirtualTime
 from tests.support.loops import in_loop
 from tests.support.simulators import Simulation, simulation
 
@@ -95,9 +95,9 @@ def test_an_event_by_hand_may_have_any_notice(fresh: Simulation) -> None:
 
 @pytest.mark.clause("9.2")
 def test_there_are_scenarios_for_the_commonest_cases() -> None:
-    assert len(catalog.names()) >= 9
+    assert len(builtin.names()) >= 9
     for name in MICROSOFTS:
-        assert catalog.find(name).steps, name
+        assert builtin.find(name).steps, name
 
 
 @pytest.mark.clause("9.2")
@@ -106,7 +106,7 @@ async def test_a_scenario_of_ones_own_is_played() -> None:
     scenario = read_scenario(MINE, file="mine.toml")
     stage = virtual_stage(setup_for([scenario]))
     # Nobody asks for its events here: what the platform does is judged alone.
-    runner = Runner(stage, TurnedTime(stage), expected=Expected.NONE)
+    runner = Runner(stage, VirtualTime(stage), expected=Expected.NONE)
     [result] = await runner.run_together([scenario])
     assert not result.failures
 

@@ -79,7 +79,7 @@ class FakeAlerts:
     odd: Odd | None = None
     """What everybody is answered, while it is there."""
     hangs: bool = False
-    """It takes requests, and says nothing until it ends or `let_go`."""
+    """It takes requests, and says nothing until it ends or `start_if_ready`."""
     asked: int = 0
     """Requests that came."""
     answered: int = 0
@@ -127,10 +127,10 @@ class FakeAlerts:
 
     def end(self) -> None:
         """Be away; it can begin again, and knows its alerts then."""
-        self.let_go()
+        self.start_if_ready()
         self._held.close()
 
-    def let_go(self) -> None:
+    def start_if_ready(self) -> None:
         """Have requests that hang end without an answer."""
         self.hangs = False
         self._goes_on.set()

@@ -10,9 +10,9 @@ from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.port import HandlerError, Job
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.handlers.run_context import RunContext, context_for
-from forewarn.agent.integrations.catalog import handler_kind
+from forewarn.agent.integrations.registry import handler_kind
 from forewarn.agent.settings import load_settings
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import MINUTE
 from tests.support.agent_journals import START

@@ -12,8 +12,8 @@ from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.making import memos_beside, shelf_beside
 from forewarn.agent.handlers.port import Job, Worker
 from forewarn.agent.handlers.run_context import RunContext, context_for
-from forewarn.agent.integrations import catalog
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.integrations import registry
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import Clock, SystemClock, VirtualClock
 from forewarn.instants import SECOND
 from forewarn.protocol.notices import Notice
@@ -32,7 +32,7 @@ PATIENT_SECONDS = 60.0
 
 def worker_of(kind: str, folder: Path, **more: Any) -> Worker:
     """Return a handler called `h`; keys that are not written are absent."""
-    found = catalog.handler_kind(kind)
+    found = registry.handler_kind(kind)
     assert found is not None, kind
     state = folder / "agent.db"
     ground = Ground(

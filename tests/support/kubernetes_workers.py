@@ -10,7 +10,7 @@ from forewarn.agent.handlers.port import Job, Result, Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.integrations.kubernetes import KIND
 from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import Clock, VirtualClock
 from forewarn.instants import HOUR, SECOND
 from forewarn.protocol.notices import Notice

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from forewarn.control.requests import approvals, failures, idempotency, outcome, verbs
 from forewarn.control.requests.idempotency import Once, Result
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.obstacles import why_not_start
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Work
@@ -89,11 +89,16 @@ class Life(Ordering):
             action = MAINTENANCE[step.args["impact"] % len(MAINTENANCE)]
             return (
                 Verb.MAINTAIN,
-                lambda work: verbs.maintain(work, hosts, action, Wishes()).request_id,
+                lambda work: (
+                    verbs.maintain(work, hosts, action, OrderOptions()).request_id
+                ),
             )
         vms = self._vms(step.args["vms"])
         verb = Verb.REDEPLOY if step.args["redeploy"] else Verb.REBOOT
-        return verb, lambda work: verbs.restart(work, vms, verb, Wishes()).request_id
+        return (
+            verb,
+            lambda work: verbs.restart(work, vms, verb, OrderOptions()).request_id,
+        )
 
     def _requests_of(self, verb: Verb) -> set[str]:
         found = self.mirror.requests.items()

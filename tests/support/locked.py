@@ -6,7 +6,7 @@ from pathlib import Path
 
 from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import NoteKind
-from forewarn.agent.journal import desk
+from forewarn.agent.journal import client
 from forewarn.instants import SECOND, Micros
 from tests.support.agents import DRAIN, AgentProcess, Ground
 from tests.support.lock_benches import Bench
@@ -17,7 +17,7 @@ PAUSE = "300ms"
 
 _IMPATIENT = """
 import os, signal, sys
-from forewarn.agent import shedding
+from forewarn.agent import unload
 from forewarn.agent.core import locking
 from forewarn.instants import MILLISECOND, SECOND
 locking.RETRY_FIRST = 50 * MILLISECOND
@@ -131,7 +131,7 @@ class Locked(AgentProcess):
 
     def approved_at(self) -> Micros:
         """Return when its approval was answered."""
-        notes = desk.read_notes(self.folder / "agent.db")
+        notes = client.read_notes(self.folder / "agent.db")
         [at] = [each.at for each in notes if each.kind is NoteKind.APPROVED]
         return at
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from forewarn.control.requests import failures, fleet_changes, outcome, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Work
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.problems import FleetFileError
 from forewarn.instants import HOUR, SECOND
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.notes import Said
@@ -100,7 +100,7 @@ class Ordering(Witnessed):
         names = list(dict.fromkeys(self._host(number) for number in hosts))
         not_before = self.world.now + wish * SECOND // 4 if wish else None
         # Some rollouts have one host at once, and some more.
-        wishes = Wishes(
+        wishes = OrderOptions(
             not_before=not_before, emergency=emergency, at_once=1 + impact % 3
         )
         action = MAINTENANCE[impact % len(MAINTENANCE)]
@@ -109,25 +109,27 @@ class Ordering(Witnessed):
     def restart(self, vms: list[int], redeploy: bool) -> None:
         verb = Verb.REDEPLOY if redeploy else Verb.REBOOT
         names = self._vms(vms)
-        self.order(lambda work: verbs.restart(work, names, verb, Wishes()))
+        self.order(lambda work: verbs.restart(work, names, verb, OrderOptions()))
 
     def evict(self, vms: list[int]) -> None:
         names = self._vms(vms)
-        self.order(lambda work: verbs.evict(work, names, Wishes()))
+        self.order(lambda work: verbs.evict(work, names, OrderOptions()))
 
     def terminate(self, vms: list[int]) -> None:
         names = self._vms(vms)
-        self.order(lambda work: verbs.terminate(work, names, Wishes()))
+        self.order(lambda work: verbs.terminate(work, names, OrderOptions()))
 
     def renew_image(self, vms: list[int], reimage: bool) -> None:
         verb = Verb.REIMAGE if reimage else Verb.UPGRADE_OS
         names = self._vms(vms)
-        self.order(lambda work: verbs.renew_image(work, names, verb, Wishes()))
+        self.order(lambda work: verbs.renew_image(work, names, verb, OrderOptions()))
 
     def predict_failure(self, host: int, hours: int) -> None:
         name = self._host(host)
         notice = hours * HOUR
-        self.order(lambda work: verbs.predict_failure(work, name, notice, Wishes()))
+        self.order(
+            lambda work: verbs.predict_failure(work, name, notice, OrderOptions())
+        )
 
     def fail_host(self, host: int) -> None:
         name = self._host(host)

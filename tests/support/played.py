@@ -12,12 +12,12 @@ from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
-from forewarn.sim.scenario.time import TurnedTime
-from forewarn.sim.stage import Stage
+from forewarn.sim.scenario.time import VirtualTime
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.sim.world import World
 
-Deed: TypeAlias = Callable[[Stage], object]
+Deed: TypeAlias = Callable[[SimServer], object]
 
 
 def scenario(text: str, *, name: str = "mine") -> Scenario:
@@ -28,7 +28,7 @@ def scenario(text: str, *, name: str = "mine") -> Scenario:
 class Doer:
     """A client that does one thing after another, each at its second."""
 
-    def __init__(self, stage: Stage, deeds: dict[int, Deed]) -> None:
+    def __init__(self, stage: SimServer, deeds: dict[int, Deed]) -> None:
         self._stage = stage
         self._began = stage.engine.now
         self._deeds = sorted(deeds.items())
@@ -42,7 +42,7 @@ class Doer:
 
 
 def approve(vm: str, place: int = 0) -> Deed:
-    def act(stage: Stage) -> object:
+    def act(stage: SimServer) -> object:
         world = stage.engine
         assert isinstance(world, World)
         event_id = world.live_events()[place].event_id
@@ -72,7 +72,7 @@ def run(
         for deed in before:
             deed(stage)
         stage.turn(SECOND if before else 0)
-        time = TurnedTime(stage, actors=[Doer(stage, deeds or {})])
+        time = VirtualTime(stage, actors=[Doer(stage, deeds or {})])
         tell = (told if told is not None else []).append
         runner = Runner(stage, time, tell=tell, expected=expected)
         results = await runner.run_together(scenarios)
@@ -108,7 +108,7 @@ def asks(
 ) -> dict[int, Deed]:
     """Have web_0 ask at these seconds, as the journal tells it."""
 
-    def note(stage: Stage) -> None:
+    def note(stage: SimServer) -> None:
         path = "/metadata/scheduledevents"
         stage.journal.add(
             Seen(

@@ -16,7 +16,7 @@ from forewarn.agent.assembly import Parts
 from forewarn.agent.core import approving, polling
 from forewarn.agent.core.model import Memory, Note, NoteKind, Stage, Task
 from forewarn.agent.settings import load_settings
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.watcher import Watched
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND

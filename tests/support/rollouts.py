@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from forewarn.control.requests import verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import need
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.operations import Action, Operation, OperationState, Request
@@ -59,7 +59,7 @@ def roll_out(
 ) -> Request:
     names = [name_of(number) for number in range(count)]
     not_before = world.now + ahead if ahead else None
-    wishes = Wishes(at_once=at_once, not_before=not_before)
+    wishes = OrderOptions(at_once=at_once, not_before=not_before)
     made = world.order(lambda work: verbs.maintain(work, names, action, wishes))
     world.settle()
     return made

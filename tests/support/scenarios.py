@@ -8,8 +8,8 @@ from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.sim.scenario.fleets import usual_text
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.run import Result, Runner, summary
-from forewarn.sim.scenario.time import TurnedTime
-from forewarn.sim.stage import Stage
+from forewarn.sim.scenario.time import VirtualTime
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.store import kinds
 from forewarn.store.port import every
@@ -22,7 +22,7 @@ REACTS_AFTER = 2 * SECOND
 class Clients:
     """Every VM of a story: it asks now and then, and may approve what names it."""
 
-    def __init__(self, story: Story, stage: Stage, *, approve: bool) -> None:
+    def __init__(self, story: Story, stage: SimServer, *, approve: bool) -> None:
         self._story = story
         self._world = story.world
         self._approves = approve
@@ -80,12 +80,12 @@ async def _tell(scenario: Scenario, *, approve: bool) -> tuple[str, Result]:
         story.set(name, value)
     world = story.world
     world.apply_fleet(usual_text(scenario.fleet))
-    stage = Stage(world, story.driver)
+    stage = SimServer(world, story.driver)
     for vm in world.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
         story.audience.join(vm.name)
     clients = Clients(story, stage, approve=approve)
     clients.act()
-    time = TurnedTime(stage, actors=[clients])
+    time = VirtualTime(stage, actors=[clients])
     runner = Runner(stage, time, tell=lambda line: story.tell(f"> {line}"))
     result = await runner.run(scenario)
     story.tell(summary(result))

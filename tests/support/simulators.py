@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from forewarn.service.parts import url
+from forewarn.service.components import url
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import News, Reporter
 from forewarn.sim.places import parse_places

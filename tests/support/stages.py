@@ -9,7 +9,7 @@ from forewarn.instants import MINUTE
 from forewarn.protocol.events import Event, EventSource, EventType
 from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.staged import Staged
 from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
@@ -25,15 +25,17 @@ class StagedFleet:
         self.at: dict[str, tuple[str, int]] = {}
         self.stage = loop.wait(self._open(vms))
 
-    async def _open(self, vms: int) -> Stage:
+    async def _open(self, vms: int) -> SimServer:
         driver, store = SimulatedDriver(), MemoryStore()
         fleet = fleets.fleet_text(vms)
-        stage = Stage(World(store=lambda: store, driver=driver, fleet=fleet), driver)
+        stage = SimServer(
+            World(store=lambda: store, driver=driver, fleet=fleet), driver
+        )
         for vm in fleets.vm_names(vms):
             self.at[vm] = await stage.open(vm)
         return stage
 
-    def call(self, act: Callable[[Stage], T]) -> T:
+    def call(self, act: Callable[[SimServer], T]) -> T:
         """Do something with the stage on its loop."""
         return self.loop.call(lambda: act(self.stage))
 
@@ -56,7 +58,7 @@ class StagedFleet:
     def events(self) -> list[Event]:
         """Return the events that documents show."""
 
-        def live(stage: Stage) -> list[Event]:
+        def live(stage: SimServer) -> list[Event]:
             assert isinstance(stage.engine, World)
             return stage.engine.live_events()
 

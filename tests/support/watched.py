@@ -173,8 +173,8 @@ class _WatchedTransaction:
         self._inner.remove(old)
         self.writes[type(old), old.key] = None
 
-    def take_safety(self, scopes: Iterable[str]) -> None:
-        self._inner.take_safety(scopes)
+    def lock_safety_rows(self, scopes: Iterable[str]) -> None:
+        self._inner.lock_safety_rows(scopes)
 
 
 class WatchedStore:

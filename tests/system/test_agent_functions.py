@@ -8,7 +8,7 @@ import pytest
 from forewarn.agent.core.model import Finished, StepState, Stop
 from forewarn.agent.handlers.making import Ground, make_workers
 from forewarn.agent.handlers.port import Worker
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from tests.support.handler_bench import CLOCK, ENVIRONMENT, Bench
 
 pytestmark = pytest.mark.system

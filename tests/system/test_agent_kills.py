@@ -42,7 +42,7 @@ def dying(journal, memory, notes=()):
         os.kill(os.getpid(), signal.SIGKILL)
 SqliteJournal.save = dying
 from forewarn.agent.__main__ import main
-from forewarn.agent import shedding
+from forewarn.agent import unload
 shedding.shed = lambda: None
 sys.exit(main(sys.argv[1:]))
 """

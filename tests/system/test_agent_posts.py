@@ -25,8 +25,8 @@ from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.webhook import WebhookWorker
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import Limits
-from forewarn.agent.telling import notify
-from forewarn.agent.values import HandlerSettings, NotifySettings
+from forewarn.agent.observability import notify
+from forewarn.agent.settings_model import HandlerSettings, NotifySettings
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from tests.support.agent_journals import note_of, notice_of

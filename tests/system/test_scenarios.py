@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from forewarn.metadata.server import Address
-from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.run import Result, Runner
 from forewarn.sim.scenario.setup import running_stage, setup_for, virtual_stage
-from forewarn.sim.scenario.time import RunningTime, TurnedTime
-from forewarn.sim.stage import Stage
+from forewarn.sim.scenario.time import RunningTime, VirtualTime
+from forewarn.sim.sim_server import SimServer
 from forewarn.store import kinds
 from forewarn.store.port import every
 from tests.support.loops import in_loop
@@ -94,7 +94,7 @@ class Client:
 
 async def _stage(
     scenario: Scenario, *, speed: float
-) -> tuple[Stage, dict[str, Address]]:
+) -> tuple[SimServer, dict[str, Address]]:
     setup = setup_for([scenario], speed=speed)
     stage = running_stage(setup, clock=SteadyClock())
     vms = stage.engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
@@ -103,12 +103,12 @@ async def _stage(
     return stage, where
 
 
-def _names(stage: Stage) -> dict[str, str]:
+def _names(stage: SimServer) -> dict[str, str]:
     vms = stage.engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
     return {vm.name: vm.wire_name for vm in vms}
 
 
-async def _play(scenario: Scenario) -> tuple[Result, list[Client], Stage]:
+async def _play(scenario: Scenario) -> tuple[Result, list[Client], SimServer]:
     stage, where = await _stage(scenario, speed=SPEED)
     names = _names(stage)
     clients = [Client(names[vm], at) for vm, at in where.items()]
@@ -127,7 +127,7 @@ async def _play(scenario: Scenario) -> tuple[Result, list[Client], Stage]:
 @pytest.mark.clause("9.2")
 @in_loop
 async def test_every_scenario_runs_on_sockets_with_careful_clients() -> None:
-    scenarios = catalog.scenarios()
+    scenarios = builtin.scenarios()
     played = await asyncio.gather(*(_play(scenario) for scenario in scenarios))
 
     for result, clients, stage in played:
@@ -249,7 +249,7 @@ def test_a_client_gets_over_faults_on_either_clock(clock: str) -> None:
         else:
             stage = virtual_stage(setup_for([scenario]))
             at = await stage.open("web_0")
-            time = TurnedTime(stage, rest_seconds=0.02)
+            time = VirtualTime(stage, rest_seconds=0.02)
         client = asyncio.create_task(Client("web_0", at, every=0.02).live())
         result = await Runner(stage, time).run(scenario)
         client.cancel()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.cli.junit_file import NOT_ENDED
-from forewarn.sim.programme import CUT, NOT_BEGUN
+from forewarn.sim.playlist import CUT, NOT_BEGUN
 from tests.support.processes import eventually
 from tests.system.test_simulate import ANYWHERE, FAST, Start, client, start
 

@@ -193,14 +193,14 @@ def test_only_a_certificate_that_is_known_is_believed(
     start: Start, tmp_path: Path
 ) -> None:
     made = certificate_in(tmp_path)
-    with receiving(tls=made.server()) as secure:
+    with receiving(tls=made.server()) as lock_scopes:
         service = start(
-            webhook("strict", secure)
-            + webhook("known", secure, f'ca_file = "{made.certificate.name}"')
+            webhook("strict", lock_scopes)
+            + webhook("known", lock_scopes, f'ca_file = "{made.certificate.name}"')
         )
         status, said = forewarn(service, "webhook", "test", "strict")
         assert (status, "certificate verify failed" in said) == (1, True), said
-        assert not secure.came
+        assert not lock_scopes.came
         status, said = forewarn(service, "webhook", "test", "known")
         assert (status, "known took it" in said) == (0, True), said
-        assert [each.what for each in secure.came] == ["Ping"]
+        assert [each.what for each in lock_scopes.came] == ["Ping"]

@@ -16,7 +16,7 @@ from forewarn.instants import SECOND
 from forewarn.logs import Log, logging_to
 from forewarn.service.assembly import Service
 from forewarn.service.settings import load_settings
-from forewarn.service.values import LogSettings
+from forewarn.service.settings_model import LogSettings
 from tests.support.loops import in_loop
 from tests.unit.service.observed import Observed
 from tests.unit.service.test_service import FLEET, get, running
@@ -166,11 +166,11 @@ def test_who_never_reads_again_does_not_hold_up_the_end(
 def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
     stream, world = io.StringIO(), Observed()
     for vm in ("web_0", "db_0"):
-        world.desk.enable(vm)
+        world.gateway.enable(vm)
     with written(LogSettings(), stream):
         operation = world.maintain("h1", reason="firmware")
         world.approve(operation, "web_0", "db_0")
-        world.desk.advance("1h")
+        world.gateway.advance("1h")
         other = world.maintain("h2")
     told = [line for line in lines(stream) if line.get("operation") == operation]
     assert [line["message"].partition(":")[0] for line in told] == [
@@ -195,7 +195,7 @@ def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
 
 def test_events_and_approvals_are_told_to_who_wants_all() -> None:
     stream, world = io.StringIO(), Observed()
-    world.desk.enable("web_0")
+    world.gateway.enable("web_0")
     with written(LogSettings(level="debug"), stream):
         operation = world.maintain("h1")
         world.approve(operation, "web_0")
@@ -214,12 +214,12 @@ def test_events_and_approvals_are_told_to_who_wants_all() -> None:
 def test_what_fails_is_a_warning_and_what_vms_cause_is_not_told() -> None:
     stream, world = io.StringIO(), Observed()
     with written(LogSettings(), stream):
-        world.desk.enable("web_0")
-        world.desk.driver.is_silent = True
+        world.gateway.enable("web_0")
+        world.gateway.driver.is_silent = True
         world.maintain("h1")
-        world.desk.advance("16m")
-        world.desk.driver.forgets = True
-        world.desk.advance("1h")
+        world.gateway.advance("16m")
+        world.gateway.driver.forgets = True
+        world.gateway.advance("1h")
     told = lines(stream)
     assert not [line for line in told if "scope enabled" in line["message"]]
     [unknown] = [line for line in told if line["level"] == "warning"]

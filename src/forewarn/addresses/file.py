@@ -22,7 +22,7 @@ from forewarn.addresses.model import (
 )
 from forewarn.fleet.lines import Lines
 from forewarn.fleet.model import Vm
-from forewarn.fleet.values import split_listener
+from forewarn.fleet.validators import split_listener
 from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, not_toml, quoted
 from forewarn.protocol.errors import ForewarnError
 

@@ -16,11 +16,11 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 from starlette.requests import Request
 
 from forewarn.admin import limits
-from forewarn.admin.problems import ForbiddenError, UnauthorizedError
+from forewarn.admin.errors import ForbiddenError, UnauthorizedError
 from forewarn.control import tokens
-from forewarn.control.desk import Health, OperatorDesk
-from forewarn.control.redaction import sight
-from forewarn.control.redaction.sight import Sight
+from forewarn.control.gateway import Health, OperatorGateway
+from forewarn.control.redaction import tenant_reader
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.changes import MergePlan
@@ -227,37 +227,37 @@ def check(caller: Caller, demand: Demand) -> None:
 
 
 @runtime_checkable
-class RemoteDesk(OperatorDesk, Protocol):
+class RemoteGateway(OperatorGateway, Protocol):
     """A desk in another process than the plane, which is told who asks."""
 
-    def on_behalf_of(self, caller: Caller) -> OperatorDesk:
-        """Return the desk that asks for `caller`."""
+    def on_behalf_of(self, caller: Caller) -> OperatorGateway:
+        """Return the gateway that asks for `caller`."""
         ...
 
 
-class GuardedDesk:
-    """The desk for who came with a token of the store.
+class AuthorizedGateway:
+    """The gateway for who came with a token of the store.
 
     The token is judged in every transaction, so nothing is read or ordered with one
-    that was revoked before; a tenant reads through its `Sight`.
+    that was revoked before; a tenant reads through its `TenantReader`.
     """
 
-    def __init__(self, desk: OperatorDesk, caller: Caller) -> None:
-        """Ask `desk` on behalf of `caller`."""
-        self._desk = desk
+    def __init__(self, gateway: OperatorGateway, caller: Caller) -> None:
+        """Ask `gateway` on behalf of `caller`."""
+        self._gateway = gateway
         self._caller = caller
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
         """Carry out one order; also raises UnauthorizedError."""
-        if isinstance(self._desk, RemoteDesk):
+        if isinstance(self._gateway, RemoteGateway):
             # It takes nothing but a `Decision`, which judges the token by itself.
-            return await self._desk.order(who, decide)
+            return await self._gateway.order(who, decide)
 
         def judged(work: Work) -> T:
             self._judge(work.tx)
             return decide(work)
 
-        return await self._desk.order(who, judged)
+        return await self._gateway.order(who, judged)
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
         """Read what the caller may see; also raises UnauthorizedError."""
@@ -265,9 +265,9 @@ class GuardedDesk:
         def judged(reader: Reader) -> T:
             self._judge(reader)
             tenant = self._caller.tenant
-            return ask(Sight(reader, tenant) if tenant else reader)
+            return ask(TenantReader(reader, tenant) if tenant else reader)
 
-        return await self._desk.read(judged)
+        return await self._gateway.read(judged)
 
     def _judge(self, reader: Reader) -> None:
         token = reader.get(Token, self._caller.token_id)
@@ -276,15 +276,15 @@ class GuardedDesk:
 
     def now(self) -> Micros:
         """Return the model time."""
-        return self._desk.now()
+        return self._gateway.now()
 
     async def health(self) -> Health:
         """Tell whether the ticker and the store work."""
-        return await self._desk.health()
+        return await self._gateway.health()
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
         """Return how many objects of each kind a fleet file has."""
-        return await self._desk.count_fleet(text)
+        return await self._gateway.count_fleet(text)
 
     async def merge_fleet(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
@@ -292,7 +292,7 @@ class GuardedDesk:
         """Plan or apply a fleet file for an operator; raises ForbiddenError."""
         check(self._caller, Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS)
         await self.read(lambda _reader: None)
-        return await self._desk.merge_fleet(text, who=who, once=once)
+        return await self._gateway.merge_fleet(text, who=who, once=once)
 
     async def changes(self) -> AsyncIterator[tuple[str, ...]]:
         """Yield ids of operations that changed and that the caller may see.
@@ -300,7 +300,7 @@ class GuardedDesk:
         What others do shows in nothing, not in when a stream gives a sign of life.
         It ends soon after the token is no longer good.
         """
-        feed = aiter(self._desk.changes())
+        feed = aiter(self._gateway.changes())
         coming = asyncio.ensure_future(anext(feed))
         try:
             while True:
@@ -321,14 +321,16 @@ class GuardedDesk:
                 await feed.aclose()
 
     async def _own(self, ids: tuple[str, ...]) -> tuple[str, ...]:
-        return await self.read(lambda reader: sight.operations_among(reader, ids))
+        return await self.read(
+            lambda reader: tenant_reader.operations_among(reader, ids)
+        )
 
 
-def desk_for(desk: OperatorDesk, caller: Caller) -> OperatorDesk:
-    """Return the desk as the caller may use it."""
-    if isinstance(desk, RemoteDesk):
-        desk = desk.on_behalf_of(caller)
-    return GuardedDesk(desk, caller) if caller.token_id else desk
+def gateway_for(gateway: OperatorGateway, caller: Caller) -> OperatorGateway:
+    """Return the gateway as the caller may use it."""
+    if isinstance(gateway, RemoteGateway):
+        gateway = gateway.on_behalf_of(caller)
+    return AuthorizedGateway(gateway, caller) if caller.token_id else gateway
 
 
 def unauthorized() -> UnauthorizedError:

@@ -13,13 +13,13 @@ from forewarn.admin import (
     access,
     availability,
     credentials,
+    errors,
     fleet,
     health,
     history,
     lists,
     metrics,
     orders,
-    problems,
     watch,
     webhooks,
 )
@@ -29,7 +29,7 @@ from forewarn.admin.pace import Pace, ReadPace
 from forewarn.admin.throttle import RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
-from forewarn.control.desk import OperatorDesk
+from forewarn.control.gateway import OperatorGateway
 
 _ABOUT = (
     "Orders, and what became of them. Every error is JSON with `error`, `hint` and "
@@ -45,18 +45,18 @@ _PAGE_POLICY = (
 
 
 def create_app(
-    desk: OperatorDesk,
+    gateway: OperatorGateway,
     *,
     tokens: Tokens | None,
     version: str,
     title: str = "forewarn operator API",
     collect: metrics.Collect | None = None,
     answered: Counter[str] | None = None,
-    receivers: webhooks.WebhookDesk | None = None,
+    receivers: webhooks.WebhookGateway | None = None,
     extra: Sequence[APIRouter] = (),
     clock: Clock | None = None,
 ) -> FastAPI:
-    """Return the application that asks `desk`.
+    """Return the application that asks `gateway`.
 
     Without `tokens` of a file it answers to loopback names only, and must listen
     nowhere else; whoever sends no token is the operator then. Tokens of the store
@@ -85,10 +85,10 @@ def create_app(
             "auto_configure": False,
         },
     )
-    app.state.desk = desk
+    app.state.gateway = gateway
     app.state.watchers = watch.Watchers()
     app.state.names_in_file = tokens.names if tokens else frozenset()
-    problems.install(app)
+    errors.install(app)
     _guard(app, tokens, (clock or SystemClock()).monotonic, answered)
     v1 = APIRouter(prefix="/v1")
     for each in (orders, lists, history, availability, fleet, watch, credentials):
@@ -122,7 +122,7 @@ def _guard(
     app.add_middleware(
         Head, pace=Pace(monotonic), reads=ReadPace(monotonic), refused=refused
     )
-    app.add_middleware(problems.LastResort)
+    app.add_middleware(errors.LastResort)
     throttle = Throttle(monotonic)
     app.add_middleware(Gate, tokens=tokens, throttle=throttle, refused=refused)
     app.add_middleware(Unread)

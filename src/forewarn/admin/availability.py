@@ -39,13 +39,13 @@ class AvailabilityQuery(BaseModel):
 
 @router.get("/availability", responses=documented(shapes.AvailabilityPage, 400, 404))
 async def availability(
-    query: Annotated[AvailabilityQuery, Query()], desk: Desk
+    query: Annotated[AvailabilityQuery, Query()], gateway: Desk
 ) -> Response:
     """Tell how long VMs were down in a period, by why, and how long nobody knows.
 
     The total is that of the page: the totals of all pages add up.
     """
-    now = desk.now()
+    now = gateway.now()
     since = period.instant_of("since", query.since or "7d", now=now)
     until = now
     if query.until:
@@ -59,7 +59,7 @@ async def availability(
         tenant=query.tenant,
     )
     return answer(
-        await desk.read(
+        await gateway.read(
             lambda reader: uptime.page(
                 reader, asked, after=query.after, limit=query.limit
             )

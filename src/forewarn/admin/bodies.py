@@ -23,7 +23,7 @@ from forewarn.admin.limits import (
     NAME_CHARACTERS_MAX,
     TEXT_CHARACTERS_MAX,
 )
-from forewarn.control.requests.verbs import TARGETS_MAX, Wishes
+from forewarn.control.requests.verbs import TARGETS_MAX, OrderOptions
 from forewarn.control.tokens import DEFAULT_LIFETIME
 from forewarn.instants import (
     DURATION_MAX,
@@ -140,9 +140,11 @@ class WishedOrder(Order):
         default=None, description="Description of the events, instead of the usual one."
     )
 
-    def wishes(self, *, now: Micros) -> Wishes:
+    def wishes(self, *, now: Micros) -> OrderOptions:
         """Return what the order says otherwise; raises BadRequestError."""
-        return Wishes(not_before=self.start(now=now), description=self.description)
+        return OrderOptions(
+            not_before=self.start(now=now), description=self.description
+        )
 
     def start(self, *, now: Micros) -> Micros | None:
         """Return NotBefore, if it is given; raises BadRequestError."""
@@ -192,9 +194,9 @@ class Maintain(WishedOrder):
         "said: the service's setting policy.hosts_at_once.",
     )
 
-    def wishes(self, *, now: Micros) -> Wishes:
+    def wishes(self, *, now: Micros) -> OrderOptions:
         """Return what the order says otherwise; raises BadRequestError."""
-        return Wishes(
+        return OrderOptions(
             duration_seconds=self.duration,
             not_before=self.start(now=now),
             description=self.description,

@@ -1,4 +1,4 @@
-"""What each route needs: the desk, and who asks.
+"""What each route needs: the gateway, and who asks.
 
 All of it is at hand, and asynchronous only so that the framework does not send each
 request through another thread for it.
@@ -9,15 +9,15 @@ from typing import Annotated, cast
 from fastapi import Depends
 from starlette.requests import Request
 
-from forewarn.admin.access import Caller, caller_of, desk_for
-from forewarn.control.desk import OperatorDesk
+from forewarn.admin.access import Caller, caller_of, gateway_for
+from forewarn.control.gateway import OperatorGateway
 from forewarn.protocol import actors as protocol_actors
 
 
-async def desk_of(request: Request) -> OperatorDesk:
-    """Return the desk of the application, as who asks may use it."""
-    desk = cast("OperatorDesk", request.app.state.desk)
-    return desk_for(desk, caller_of(request))
+async def gateway_of(request: Request) -> OperatorGateway:
+    """Return the gateway of the application, as who asks may use it."""
+    gateway = cast("OperatorGateway", request.app.state.gateway)
+    return gateway_for(gateway, caller_of(request))
 
 
 async def actor_of(request: Request) -> protocol_actors.Actor:
@@ -30,6 +30,6 @@ async def asking(request: Request) -> Caller:
     return caller_of(request)
 
 
-Desk = Annotated[OperatorDesk, Depends(desk_of)]
+Desk = Annotated[OperatorGateway, Depends(gateway_of)]
 Actor = Annotated[protocol_actors.Actor, Depends(actor_of)]
 Asking = Annotated[Caller, Depends(asking)]

@@ -36,9 +36,9 @@ class TokenQuery(BaseModel):
 
 
 @router.get("/tokens", responses=documented(shapes.TokenPage, 400, 404))
-async def list_tokens(query: Annotated[TokenQuery, Query()], desk: Desk) -> Response:
+async def list_tokens(query: Annotated[TokenQuery, Query()], gateway: Desk) -> Response:
     """List the tokens of the store, expired ones too; never their secrets."""
-    now = desk.now()
+    now = gateway.now()
 
     def ask(reader: Reader) -> dict[str, Any]:
         if query.tenant:
@@ -56,7 +56,7 @@ async def list_tokens(query: Annotated[TokenQuery, Query()], desk: Desk) -> Resp
             "next": following or None,
         }
 
-    return answer(await desk.read(ask))
+    return answer(await gateway.read(ask))
 
 
 @router.post(
@@ -68,7 +68,7 @@ async def create_token(
     body: bodies.NewToken, giver: Giving, request: Request
 ) -> Response:
     """Make a token. Its text is in this answer, and nowhere else, ever again."""
-    desk = giver.desk
+    gateway = giver.gateway
     secret = ids.new_secret()
     token_id = await giver.give(
         "tokens",
@@ -82,10 +82,10 @@ async def create_token(
             "first answer had its text",
             hint=f"Revoke it (`forewarn token revoke {token_id}`) and make another.",
         )
-    token = await desk.read(lambda reader: need(reader, Token, token_id))
+    token = await gateway.read(lambda reader: need(reader, Token, token_id))
     report = {
         "token": tokens.text_of(token, secret),
-        **token_report(token, now=desk.now()),
+        **token_report(token, now=gateway.now()),
     }
     return SafeJsonResponse(report, 201, headers={"Cache-Control": "no-store"})
 

@@ -1,6 +1,6 @@
 """Every order of the operator API as a value: its name, its body and its caller.
 
-A `Decision` is what a route gives to the desk. The plane calls it with the work of a
+A `Decision` is what a route gives to the gateway. The plane calls it with the work of a
 transaction. Because it is a value, it can also be sent: where the API runs in a process
 of its own, that process sends `message()`, and the service makes the same decision of
 it with `read_message`. The table `DECISIONS` is closed: nothing else can be ordered.
@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from forewarn.admin import bodies
 from forewarn.admin.access import DEMANDS, Caller, Demand, check, unauthorized
 from forewarn.control import tenancy, tokens
-from forewarn.control.redaction import sight
-from forewarn.control.redaction.share import aliases_of
+from forewarn.control.redaction import tenant_reader
+from forewarn.control.redaction.tenant_filter import aliases_of
 from forewarn.control.requests import approvals, failures, outcome, verbs
 from forewarn.control.requests.idempotency import Once, Result, carry_out
 from forewarn.control.transactions.work import Who, Work
@@ -175,7 +175,7 @@ def _maintain(work: Work, order: Decision) -> str:
 
 
 def _of_vms(
-    verb: Verb, act: Callable[[Work, list[str], verbs.Wishes], Request]
+    verb: Verb, act: Callable[[Work, list[str], verbs.OrderOptions], Request]
 ) -> Callable[[Work, Decision], str]:
     def decide(work: Work, order: Decision) -> str:
         body = cast("bodies.OfVms", order.body)
@@ -236,7 +236,7 @@ def _cancel(work: Work, order: Decision) -> list[str]:
     if caller.tenant:
         name = tenancy.check_cancel(work, caller.tenant, body.name)
     else:
-        name = sight.real_id(work.tx, body.name)
+        name = tenant_reader.real_id(work.tx, body.name)
     note = Cancelled(by=work.who.actor, reason=body.reason)
     cancelled = verbs.cancel(work, name, note=note)
     return [operation.operation_id for operation in cancelled]
@@ -251,7 +251,7 @@ def _approve(work: Work, order: Decision) -> str:
 
 def _resolve(work: Work, order: Decision) -> str:
     body = cast("bodies.Resolve", order.body)
-    name = sight.real_id(work.tx, body.operation)
+    name = tenant_reader.real_id(work.tx, body.operation)
     outcome.resolve(work, name, done=body.outcome == "done", down=tuple(body.down))
     return name
 

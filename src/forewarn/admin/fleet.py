@@ -118,7 +118,7 @@ class FleetQuery(BaseModel):
 
 
 @router.get("/fleet", responses=documented(shapes.FleetPage, 400))
-async def fleet(query: Annotated[FleetQuery, Query()], desk: Desk) -> Response:
+async def fleet(query: Annotated[FleetQuery, Query()], gateway: Desk) -> Response:
     """List the fleet: tenants, scopes with who listens, hosts, VMs."""
     section, _, name = query.after.partition(":")
     names = [each for each, _, _ in _SECTIONS]
@@ -126,7 +126,7 @@ async def fleet(query: Annotated[FleetQuery, Query()], desk: Desk) -> Response:
         raise BadRequestError(f"after: {query.after!r} is not the `next` of a page")
     first = names.index(section) if section else 0
     return answer(
-        await desk.read(lambda reader: _page(reader, first, name, query.limit))
+        await gateway.read(lambda reader: _page(reader, first, name, query.limit))
     )
 
 
@@ -152,9 +152,9 @@ def _page(reader: Reader, first: int, after: str, limit: int) -> dict[str, Any]:
         200: {"content": {FLEET_TYPE: {"schema": {"type": "string"}}}},
     },
 )
-async def fleet_export(desk: Desk) -> Response:
+async def fleet_export(gateway: Desk) -> Response:
     """Return the fleet as it is, as the text of a fleet file."""
-    text = await desk.read(
+    text = await gateway.read(
         lambda reader: export.export_fleet(
             every(reader, kinds.ALL_TENANTS),
             every(reader, kinds.ALL_SCOPES),
@@ -169,18 +169,18 @@ async def fleet_export(desk: Desk) -> Response:
     "/fleet/validate",
     responses=documented(shapes.FleetCount, 400),
 )
-async def fleet_validate(body: bodies.FleetText, desk: Desk) -> Response:
+async def fleet_validate(body: bodies.FleetText, gateway: Desk) -> Response:
     """Check a fleet file by itself; nothing is compared or changed."""
-    return answer(dict(await desk.count_fleet(_text_of(body))))
+    return answer(dict(await gateway.count_fleet(_text_of(body))))
 
 
 @router.post(
     "/fleet/plan",
     responses=documented(shapes.PlanShape, 400, 409),
 )
-async def fleet_plan(body: bodies.FleetText, desk: Desk) -> Response:
+async def fleet_plan(body: bodies.FleetText, gateway: Desk) -> Response:
     """Say what applying a fleet file would change; nothing is changed."""
-    plan = await desk.merge_fleet(_text_of(body), who=None)
+    plan = await gateway.merge_fleet(_text_of(body), who=None)
     return answer(_plan_report(plan, applied=False))
 
 
@@ -200,7 +200,7 @@ async def fleet_apply(body: bodies.FleetText, giver: Giving) -> Response:
     digest = await asyncio.to_thread(text.digest)
     said = json.dumps([text.name, body.reason, text.may_be_empty, digest])
     try:
-        plan = await giver.desk.merge_fleet(text, who=who, once=giver.once(said))
+        plan = await giver.gateway.merge_fleet(text, who=who, once=giver.once(said))
     except RepeatedError as repeated:
         report = giver.taken(repeated.result)
         return giver.answer({"applied": True, **report, "changes": []})

@@ -27,7 +27,7 @@ from forewarn.admin.access import (
     UnixPeer,
     unauthorized,
 )
-from forewarn.admin.problems import (
+from forewarn.admin.errors import (
     Kind,
     TooManyError,
     UnauthorizedError,
@@ -38,8 +38,8 @@ from forewarn.admin.throttle import RefusalLog, Throttle, source_of
 from forewarn.admin.tokens import NAMELESS, Tokens
 from forewarn.admin.uses import Uses
 from forewarn.control import tokens
-from forewarn.control.desk import OperatorDesk
-from forewarn.fleet.values import is_loopback
+from forewarn.control.gateway import OperatorGateway
+from forewarn.fleet.validators import is_loopback
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.token import Token
 
@@ -132,11 +132,13 @@ class Gate:
         text, source = _bearer(headers), source_of(peer_of(scope))
         self._throttle.check(source, text)
         if tokens.looks_like_one(text):
-            desk = cast("OperatorDesk", scope["app"].state.desk)
-            now = desk.now()
-            token = await desk.read(lambda reader: tokens.judge(reader, text, now=now))
+            gateway = cast("OperatorGateway", scope["app"].state.gateway)
+            now = gateway.now()
+            token = await gateway.read(
+                lambda reader: tokens.judge(reader, text, now=now)
+            )
             if token is not None and not self._is_anothers(token):
-                self._uses.note(desk, token, now=now)
+                self._uses.note(gateway, token, now=now)
                 self._throttle.succeeded(text)
                 return Caller.of_token(token)
         name = self._tokens.name_of(text) if self._tokens else None

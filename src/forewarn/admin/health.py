@@ -7,7 +7,7 @@ from forewarn.admin import shapes
 from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer
 from forewarn.admin.context import Asking, Desk
-from forewarn.control.desk import Health
+from forewarn.control.gateway import Health
 
 router = APIRouter(tags=["health"])
 
@@ -18,16 +18,16 @@ _RESPONSES: dict[int | str, dict[str, object]] = {
 
 
 @router.get("/healthz", responses=_RESPONSES)
-async def healthz(desk: Desk, caller: Asking) -> Response:
+async def healthz(gateway: Desk, caller: Asking) -> Response:
     """Tell whether the service is alive; 503: it should be restarted."""
-    health = await desk.health()
+    health = await gateway.health()
     return _told(health, caller, good=health.alive)
 
 
 @router.get("/readyz", responses=_RESPONSES)
-async def readyz(desk: Desk, caller: Asking) -> Response:
+async def readyz(gateway: Desk, caller: Asking) -> Response:
     """Tell whether the service may take orders."""
-    health = await desk.health()
+    health = await gateway.health()
     return _told(health, caller, good=health.ready)
 
 

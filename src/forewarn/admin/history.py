@@ -14,7 +14,7 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import Filters, Name
 from forewarn.admin.selection import Scopes, Wanted
-from forewarn.control.redaction import sight
+from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.instants import Micros
@@ -87,7 +87,7 @@ class HistoryQuery(BaseModel):
             "scope": self.scope,
             "tenant": self.tenant,
         }
-        whole = sight.real_id(reader, self.operation)
+        whole = tenant_reader.real_id(reader, self.operation)
         is_request = reader.get(Request, whole) is not None
         found["request" if is_request else "operation"] = whole
         return [(kind, name) for kind, name in found.items() if name]
@@ -114,9 +114,9 @@ class AccountQuery(Filters):
 
 
 @router.get("/history", responses=documented(shapes.HistoryPage, 400, 404))
-async def history(query: Annotated[HistoryQuery, Query()], desk: Desk) -> Response:
+async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Response:
     """List who did what, when and why, the oldest first."""
-    since, until = _period(query.since, query.until, now=desk.now())
+    since, until = _period(query.since, query.until, now=gateway.now())
     end = NEVER if until is None else until
 
     def ask(reader: Reader) -> dict[str, Any]:
@@ -147,20 +147,22 @@ async def history(query: Annotated[HistoryQuery, Query()], desk: Desk) -> Respon
             "next": following or None,
         }
 
-    return answer(await desk.read(ask))
+    return answer(await gateway.read(ask))
 
 
 @router.get("/history/operations", responses=documented(shapes.AccountPage, 400, 404))
-async def accounts_of(query: Annotated[AccountQuery, Query()], desk: Desk) -> Response:
+async def accounts_of(
+    query: Annotated[AccountQuery, Query()], gateway: Desk
+) -> Response:
     """Tell what became of operations: planned against actual, and who approved."""
-    now = desk.now()
+    now = gateway.now()
     since, until = _period(query.since, query.until, now=now)
     # Which operations concerned a VM is found out by `_find`.
     wanted = replace(query.wanted(ended=True), vm="")
 
     def ask(reader: Reader) -> dict[str, Any]:
         scopes = Scopes(reader, {})
-        whole = sight.real_id(reader, query.operation)
+        whole = tenant_reader.real_id(reader, query.operation)
 
         def matches(operation: Operation) -> bool:
             return (
@@ -179,19 +181,21 @@ async def accounts_of(query: Annotated[AccountQuery, Query()], desk: Desk) -> Re
             "next": following or None,
         }
 
-    return answer(await desk.read(ask))
+    return answer(await gateway.read(ask))
 
 
 @router.get(
     "/history/operations/{name}", responses=documented(shapes.AccountShape, 404)
 )
-async def account_of(name: str, desk: Desk) -> Response:
+async def account_of(name: str, gateway: Desk) -> Response:
     """Tell what became of one operation."""
-    now = desk.now()
+    now = gateway.now()
     return answer(
-        await desk.read(
+        await gateway.read(
             lambda reader: accounts.account(
-                reader, need(reader, Operation, sight.real_id(reader, name)), now=now
+                reader,
+                need(reader, Operation, tenant_reader.real_id(reader, name)),
+                now=now,
             )
         )
     )

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from forewarn.admin import limits
-from forewarn.admin.access import Caller, caller_of, desk_for
+from forewarn.admin.access import Caller, caller_of, gateway_for
 from forewarn.admin.answers import answer
 from forewarn.admin.decisions import Decision
-from forewarn.control.desk import OperatorDesk
+from forewarn.control.gateway import OperatorGateway
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Who
 
@@ -41,10 +41,10 @@ class Giver:
     """One caller who gives one order."""
 
     def __init__(
-        self, desk: OperatorDesk, *, caller: Caller, path: str, key: str | None
+        self, gateway: OperatorGateway, *, caller: Caller, path: str, key: str | None
     ) -> None:
-        """Give orders to `desk` on behalf of `caller`, once for each `key`."""
-        self.desk = desk
+        """Give orders to `gateway` on behalf of `caller`, once for each `key`."""
+        self.gateway = gateway
         self.caller = caller
         self._path = path
         self._key = key
@@ -76,7 +76,7 @@ class Giver:
             once=self.once(body.model_dump_json()),
             made=made,
         )
-        return self.taken(await self.desk.order(order.who, order))
+        return self.taken(await self.gateway.order(order.who, order))
 
     def taken(self, result: Result) -> Any:
         """Return the value of a result, and remember whether it is a repetition."""
@@ -100,7 +100,7 @@ async def giver_of(request: Request, key: Key = None) -> Giver:
     """Return who gives the order of a request."""
     caller = caller_of(request)
     return Giver(
-        desk_for(request.app.state.desk, caller),
+        gateway_for(request.app.state.gateway, caller),
         caller=caller,
         path=request.url.path,
         key=key,

@@ -11,7 +11,7 @@ from forewarn.admin import limits, selection, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.selection import Wanted
-from forewarn.control.redaction import sight
+from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.event_json import event_report
 from forewarn.control.transactions.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
@@ -89,7 +89,9 @@ class EventQuery(EventFilters, _Paged):
 
 
 @router.get("/operations", responses=documented(shapes.OperationPage, 400, 404))
-async def operations(query: Annotated[OperationQuery, Query()], desk: Desk) -> Response:
+async def operations(
+    query: Annotated[OperationQuery, Query()], gateway: Desk
+) -> Response:
     """List operations: the open ones, unless `all` is true."""
     wanted = query.wanted(ended=query.ended)
 
@@ -99,7 +101,7 @@ async def operations(query: Annotated[OperationQuery, Query()], desk: Desk) -> R
         )
         if not found:
             check_names(reader, query)
-        now = desk.now()
+        now = gateway.now()
         return {
             "operations": [
                 reports.operation_report(reader, operation, now=now)
@@ -108,18 +110,18 @@ async def operations(query: Annotated[OperationQuery, Query()], desk: Desk) -> R
             "next": after or None,
         }
 
-    return answer(await desk.read(ask))
+    return answer(await gateway.read(ask))
 
 
 @router.get("/operations/{name}", responses=documented(shapes.OperationShape, 404))
-async def operation(name: str, desk: Desk) -> Response:
+async def operation(name: str, gateway: Desk) -> Response:
     """Return one operation."""
     return answer(
-        await desk.read(
+        await gateway.read(
             lambda reader: reports.operation_report(
                 reader,
-                need(reader, Operation, sight.real_id(reader, name)),
-                now=desk.now(),
+                need(reader, Operation, tenant_reader.real_id(reader, name)),
+                now=gateway.now(),
             )
         )
     )
@@ -128,35 +130,35 @@ async def operation(name: str, desk: Desk) -> Response:
 @router.get(
     "/operations/{name}/explain", responses=documented(shapes.ExplanationShape, 404)
 )
-async def explain(name: str, desk: Desk) -> Response:
+async def explain(name: str, gateway: Desk) -> Response:
     """Return where an operation stands, and every reason why it does not go on."""
     return answer(
-        await desk.read(
+        await gateway.read(
             lambda reader: reports.explanation(
                 reader,
-                need(reader, Operation, sight.real_id(reader, name)),
-                now=desk.now(),
+                need(reader, Operation, tenant_reader.real_id(reader, name)),
+                now=gateway.now(),
             )
         )
     )
 
 
 @router.get("/requests/{name}", responses=documented(shapes.RequestShape, 404))
-async def request(name: str, desk: Desk) -> Response:
+async def request(name: str, gateway: Desk) -> Response:
     """Return one order: a rollout or another request, with its operations."""
     return answer(
-        await desk.read(
+        await gateway.read(
             lambda reader: reports.request_report(
                 reader,
-                need(reader, Request, sight.real_id(reader, name)),
-                now=desk.now(),
+                need(reader, Request, tenant_reader.real_id(reader, name)),
+                now=gateway.now(),
             )
         )
     )
 
 
 @router.get("/events", responses=documented(shapes.EventPage, 400, 404))
-async def events(query: Annotated[EventQuery, Query()], desk: Desk) -> Response:
+async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Response:
     """List events: the live ones, unless `all` is true."""
     wanted = query.wanted(ended=query.ended)
 
@@ -171,7 +173,7 @@ async def events(query: Annotated[EventQuery, Query()], desk: Desk) -> Response:
             "next": after or None,
         }
 
-    return answer(await desk.read(ask))
+    return answer(await gateway.read(ask))
 
 
 def check_names(reader: Reader, filters: Filters) -> None:

@@ -31,10 +31,10 @@ def check_texts(caller: Caller, **texts: str) -> None:
 
 async def made(giver: Giver, request_id: str) -> Response:
     """Return the answer to an order that made a request."""
-    desk = giver.desk
-    report = await desk.read(
+    gateway = giver.gateway
+    report = await gateway.read(
         lambda reader: reports.request_report(
-            reader, need(reader, Request, request_id), now=desk.now()
+            reader, need(reader, Request, request_id), now=gateway.now()
         )
     )
     return giver.answer(report, status=201)
@@ -117,13 +117,13 @@ async def cancel(body: bodies.Cancel, giver: Giving) -> Response:
 
     It is removed without any impact. Started is its point of no return.
     """
-    desk = giver.desk
+    gateway = giver.gateway
     check_texts(giver.caller, reason=body.reason)
     names = await giver.give("cancel", body)
-    report = await desk.read(
+    report = await gateway.read(
         lambda reader: [
             reports.operation_report(
-                reader, need(reader, Operation, name), now=desk.now()
+                reader, need(reader, Operation, name), now=gateway.now()
             )
             for name in names
         ]
@@ -137,7 +137,7 @@ async def approve(body: bodies.Approve, giver: Giving) -> Response:
     check_texts(giver.caller, reason=body.reason)
     approved = await giver.give("approve", body)
     # Read again, as the asker may see it.
-    event = await giver.desk.read(lambda reader: need(reader, Event, approved))
+    event = await giver.gateway.read(lambda reader: need(reader, Event, approved))
     return giver.answer(event_report(event))
 
 
@@ -146,11 +146,11 @@ async def approve(body: bodies.Approve, giver: Giving) -> Response:
 )
 async def resolve(body: bodies.Resolve, giver: Giving) -> Response:
     """Say what became of an operation whose outcome nobody knows."""
-    desk = giver.desk
+    gateway = giver.gateway
     name = await giver.give("resolve", body)
-    report = await desk.read(
+    report = await gateway.read(
         lambda reader: reports.operation_report(
-            reader, need(reader, Operation, name), now=desk.now()
+            reader, need(reader, Operation, name), now=gateway.now()
         )
     )
     return giver.answer(report)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 
 from forewarn.admin import limits
-from forewarn.admin.problems import TooManyError
+from forewarn.admin.errors import TooManyError
 
 _SHORT = 0.001
 """Tokens that may be missing from a whole one: what adding fractions loses."""

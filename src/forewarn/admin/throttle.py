@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from forewarn.admin import limits
-from forewarn.admin.problems import TooManyError
+from forewarn.admin.errors import TooManyError
 
 logger = logging.getLogger("forewarn.admin")
 

@@ -7,7 +7,7 @@ from forewarn.admin import limits
 from forewarn.admin.access import Caller
 from forewarn.admin.decisions import Decision, Use
 from forewarn.control import tokens
-from forewarn.control.desk import OperatorDesk
+from forewarn.control.gateway import OperatorGateway
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.token import Token
@@ -22,23 +22,23 @@ class Uses:
         """Nothing is being stored."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def note(self, desk: OperatorDesk, token: Token, *, now: Micros) -> None:
-        """Have `desk` store that a token is used, if that is due."""
+    def note(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
+        """Have `gateway` store that a token is used, if that is due."""
         if (
             not tokens.is_use_due(token, now=now)
             or token.token_id in self._tasks
             or len(self._tasks) >= limits.USES_MAX
         ):
             return
-        task = asyncio.create_task(_store(desk, Caller.of_token(token)))
+        task = asyncio.create_task(_store(gateway, Caller.of_token(token)))
         self._tasks[token.token_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(token.token_id))
 
 
-async def _store(desk: OperatorDesk, caller: Caller) -> None:
+async def _store(gateway: OperatorGateway, caller: Caller) -> None:
     order = Decision(name="use", body=Use(), caller=caller)
     try:
-        await desk.order(order.who, order)
+        await gateway.order(order.who, order)
     except ForewarnError as error:
         # The next request with this token tries again.
         logger.debug("the use of %s is not stored: %s", caller.token_id, error.message)

@@ -20,14 +20,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from forewarn.admin import limits, problems, selection
+from forewarn.admin import errors, limits, selection
 from forewarn.admin.access import caller_of
 from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import EventFilters, OperationFilters, check_names
 from forewarn.admin.selection import Scopes, Wanted
-from forewarn.control.desk import OperatorDesk
-from forewarn.control.redaction import sight
+from forewarn.control.gateway import OperatorGateway
+from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.event_json import event_report
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
@@ -101,16 +101,16 @@ class Watchers:
             return self._refusal_of_tenant(tenant)
         if self._counts[""] < limits.WATCHERS_MAX:
             return None
-        return problems.problem(
-            problems.Kind.UNAVAILABLE,
+        return errors.problem(
+            errors.Kind.UNAVAILABLE,
             f"{limits.WATCHERS_MAX} watchers of operators are served already",
             hint="close another one, or ask now and then instead of watching",
         )
 
     def _refusal_of_tenant(self, tenant: str) -> Response | None:
         if self._counts[tenant] >= limits.TENANT_WATCHERS_MAX:
-            return problems.of_error(
-                problems.TooManyError(
+            return errors.of_error(
+                errors.TooManyError(
                     f"{limits.TENANT_WATCHERS_MAX} streams of tenant {tenant} are "
                     "open, and it may have no more",
                     hint="close another one, or ask now and then instead of watching",
@@ -119,8 +119,8 @@ class Watchers:
             )
         if self.count - self._counts[""] < limits.ALL_TENANTS_WATCHERS_MAX:
             return None
-        return problems.problem(
-            problems.Kind.UNAVAILABLE,
+        return errors.problem(
+            errors.Kind.UNAVAILABLE,
             "no further stream can be served now",
             hint="ask now and then instead of watching, or try again later",
         )
@@ -218,31 +218,31 @@ class Told:
 
 @router.get("/watch/operations", response_class=Response, responses=_STREAM)
 async def watch_operations(
-    query: Annotated[OperationFilters, Query()], desk: Desk, request: Request
+    query: Annotated[OperationFilters, Query()], gateway: Desk, request: Request
 ) -> Response:
     """Stream operations: the open ones, then each that changes."""
-    await desk.read(lambda reader: check_names(reader, query))
-    return _begin(request, desk, query.wanted(), OPERATIONS)
+    await gateway.read(lambda reader: check_names(reader, query))
+    return _begin(request, gateway, query.wanted(), OPERATIONS)
 
 
 @router.get("/watch/events", response_class=Response, responses=_STREAM)
 async def watch_events(
-    query: Annotated[EventFilters, Query()], desk: Desk, request: Request
+    query: Annotated[EventFilters, Query()], gateway: Desk, request: Request
 ) -> Response:
     """Stream events: the live ones, then each that changes; last it is Removed."""
-    await desk.read(lambda reader: check_names(reader, query))
-    return _begin(request, desk, query.wanted(), EVENTS)
+    await gateway.read(lambda reader: check_names(reader, query))
+    return _begin(request, gateway, query.wanted(), EVENTS)
 
 
 def _begin(
-    request: Request, desk: OperatorDesk, wanted: Wanted, subject: Subject
+    request: Request, gateway: OperatorGateway, wanted: Wanted, subject: Subject
 ) -> Response:
     watchers: Watchers = request.app.state.watchers
     tenant = caller_of(request).tenant
     refusal = watchers.refusal(tenant)
     if refusal is not None:
         return refusal
-    texts = stream(desk, wanted, subject, repeats=not tenant)
+    texts = stream(gateway, wanted, subject, repeats=not tenant)
     return counted(watchers, texts, tenant=tenant)
 
 
@@ -260,7 +260,7 @@ def counted(
 
 
 async def stream(
-    desk: OperatorDesk, wanted: Wanted, subject: Subject, *, repeats: bool = True
+    gateway: OperatorGateway, wanted: Wanted, subject: Subject, *, repeats: bool = True
 ) -> AsyncGenerator[str, None]:
     """Yield the text of one watcher's stream, until it or the service ends.
 
@@ -269,19 +269,19 @@ async def stream(
     """
     told = Told(repeats=repeats)
     changes = Changes()
-    feed = asyncio.create_task(changes.follow(desk.changes()))
+    feed = asyncio.create_task(changes.follow(gateway.changes()))
     try:
         # The feed, and what it may be read through, must be listening before
         # anything is read.
         for _ in range(2):
             await asyncio.sleep(0)
-        async for text in _texts(desk, wanted, subject, changes, told):
+        async for text in _texts(gateway, wanted, subject, changes, told):
             yield text
         # It may have ended because who watches may no longer.
-        await desk.read(lambda _reader: None)
+        await gateway.read(lambda _reader: None)
     except ForewarnError as error:
-        is_out = isinstance(error, problems.UnauthorizedError)
-        kind = problems.Kind.UNAUTHORIZED if is_out else problems.Kind.UNAVAILABLE
+        is_out = isinstance(error, errors.UnauthorizedError)
+        kind = errors.Kind.UNAUTHORIZED if is_out else errors.Kind.UNAVAILABLE
         body = {"error": error.message, "hint": error.hint, "kind": kind.word}
         yield _event(body, name="error")
     finally:
@@ -291,39 +291,43 @@ async def stream(
 
 
 async def _texts(
-    desk: OperatorDesk,
+    gateway: OperatorGateway,
     wanted: Wanted,
     subject: Subject,
     changes: Changes,
     told: "Told",
 ) -> AsyncIterator[str]:
-    async for text in _everything(desk, wanted, subject, told):
+    async for text in _everything(gateway, wanted, subject, told):
         yield text
     while not changes.is_over:
         ids = await changes.take(seconds=limits.KEEP_ALIVE_SECONDS)
         if ids is None:
             yield _event({}, name="anew")
-            async for text in _everything(desk, wanted, subject, told):
+            async for text in _everything(gateway, wanted, subject, told):
                 yield text
         elif not ids and not changes.is_over:
             yield ": still here\n\n"
         for start in range(0, len(ids or ()), limits.PAGE_OBJECTS):
             some = (ids or ())[start : start + limits.PAGE_OBJECTS]
-            for news in await desk.read(
-                lambda reader, some=some: _changed(reader, wanted, subject, some, desk)
+            for news in await gateway.read(
+                lambda reader, some=some: _changed(
+                    reader, wanted, subject, some, gateway
+                )
             ):
                 if told.is_news(news):
                     yield _event(news.body)
 
 
 async def _everything(
-    desk: OperatorDesk, wanted: Wanted, subject: Subject, told: "Told"
+    gateway: OperatorGateway, wanted: Wanted, subject: Subject, told: "Told"
 ) -> AsyncIterator[str]:
     told.forget()
     after = ""
     while True:
-        page, after = await desk.read(
-            lambda reader, after=after: subject.page(reader, wanted, after, desk.now())
+        page, after = await gateway.read(
+            lambda reader, after=after: subject.page(
+                reader, wanted, after, gateway.now()
+            )
         )
         for news in page:
             told.is_news(news)
@@ -338,14 +342,14 @@ def _changed(
     wanted: Wanted,
     subject: Subject,
     ids: tuple[str, ...],
-    desk: OperatorDesk,
+    gateway: OperatorGateway,
 ) -> list[News]:
     scopes = Scopes(reader, {})
     found: list[News] = []
     for operation_id in ids:
         operation = reader.get(Operation, operation_id)
         if operation is not None and selection.is_wanted(operation, wanted, scopes):
-            found += subject.changed(reader, wanted, operation, desk.now())
+            found += subject.changed(reader, wanted, operation, gateway.now())
     return found
 
 
@@ -362,7 +366,7 @@ def _operation_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> 
 
 
 def _of_operation(reader: Reader, operation: Operation, now: Micros) -> News:
-    blockers = sight.blockers(reader, operation, now=now)
+    blockers = tenant_reader.blockers(reader, operation, now=now)
     return News(reports.operation_body(reader, operation, blockers), blockers)
 
 

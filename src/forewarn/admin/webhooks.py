@@ -10,7 +10,7 @@ from forewarn.admin import bodies, shapes
 from forewarn.admin.answers import answer, documented
 
 
-class WebhookDesk(Protocol):
+class WebhookGateway(Protocol):
     """Who knows the receivers."""
 
     async def webhooks(self) -> Sequence[dict[str, Any]]:
@@ -22,20 +22,20 @@ class WebhookDesk(Protocol):
         ...
 
 
-def router(desk: WebhookDesk) -> APIRouter:
+def router(gateway: WebhookGateway) -> APIRouter:
     """Return the routes of /v1/webhooks."""
     routes = APIRouter(tags=["webhooks"])
 
     @routes.get("/webhooks", responses=documented(shapes.WebhookList))
     async def webhooks() -> Response:
         """List the receivers of [[webhook]]: what waits for each, and how it does."""
-        return answer({"webhooks": list(await desk.webhooks())})
+        return answer({"webhooks": list(await gateway.webhooks())})
 
     @routes.post(
         "/webhooks/test", responses=documented(shapes.WebhookTestShape, 400, 404)
     )
     async def test_webhook(body: bodies.WebhookTest) -> Response:
         """Post a signed ping to a receiver at once, and tell what it answered."""
-        return answer(await desk.test_webhook(body.name))
+        return answer(await gateway.test_webhook(body.name))
 
     return routes

@@ -16,7 +16,7 @@ from forewarn.protocol.errors import ForewarnError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from forewarn.agent.values import Settings
+    from forewarn.agent.settings_model import Settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def _again(argv: Sequence[str] | None) -> Settings:
 def _shed(argv: Sequence[str] | None) -> None:
     if argv is None:
         # Nobody else in this process needs what was loaded.
-        from forewarn.agent.shedding import shed  # noqa: PLC0415
+        from forewarn.agent.unload import shed  # noqa: PLC0415
 
         shed()
 

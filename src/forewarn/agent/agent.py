@@ -64,7 +64,7 @@ UNSAVED_MAX = 1_000
 _LOUD = frozenset({NoteKind.WITHHELD, NoteKind.REFUSED, NoteKind.FAILED})
 
 
-class Hands(Protocol):
+class HandlerRunner(Protocol):
     """Who runs handlers: `handlers.runner`, or nobody in a dry run."""
 
     def start(self, run: Run) -> None:
@@ -80,7 +80,7 @@ class Hands(Protocol):
         ...
 
 
-class Voice(Protocol):
+class Output(Protocol):
     """Who speaks to the endpoint, other agents, lock and alert server; never waits."""
 
     def approve(self, send: Send) -> None:
@@ -101,7 +101,7 @@ class Voice(Protocol):
 
 
 @frozen_dataclass
-class Standing:
+class AgentStatus:
     """How the agent stands, for whoever shows it; replaced as a whole."""
 
     memory: Memory
@@ -123,8 +123,8 @@ class Agent:
         policy: Policy,
         *,
         journal: Journal,
-        hands: Hands,
-        voice: Voice,
+        hands: HandlerRunner,
+        voice: Output,
         clock: Clock,
         inbox: queue.SimpleQueue[Input | None],
         on_notes: Callable[[Sequence[Note]], None] = lambda _: None,
@@ -155,7 +155,7 @@ class Agent:
         memory = journal.load()
         if name and memory.name != name:
             memory = replace(memory, name=name)
-        self.standing = Standing(memory=memory, journal_fault=journal_fault)
+        self.standing = AgentStatus(memory=memory, journal_fault=journal_fault)
 
     def run(self) -> None:
         """Turn until `None` comes in; what still runs is left to itself."""

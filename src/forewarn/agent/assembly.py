@@ -14,8 +14,7 @@ import os
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from forewarn.agent.agent import Agent, Hands, Voice
-from forewarn.agent.alone import Place, place_of
+from forewarn.agent.agent import Agent, HandlerRunner, Output
 from forewarn.agent.core import gating, locking
 from forewarn.agent.core.model import Input, Memory, Note, Stage
 from forewarn.agent.core.policy import Policy
@@ -23,6 +22,7 @@ from forewarn.agent.core.polling import Pace
 from forewarn.agent.core.recovering import strangers
 from forewarn.agent.core.underway import is_idle
 from forewarn.agent.dry import DryRun
+from forewarn.agent.endpoint_lock import EndpointLock, place_of
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.making import make_workers, memos_beside, shelf_beside
 from forewarn.agent.handlers.port import Worker
@@ -33,6 +33,11 @@ from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.opening import Opened, boot_id, can_be_opened, open_journal
 from forewarn.agent.journal.port import JournalError, Limits
 from forewarn.agent.naming import named
+from forewarn.agent.observability.feeding import Feeder
+from forewarn.agent.observability.metrics import Metrics
+from forewarn.agent.observability.notify import Notifier, make_notifier
+from forewarn.agent.observability.pages import Pages, PeerPages, Sources
+from forewarn.agent.observability.server import Listeners, Server
 from forewarn.agent.outbound import (
     Outbound,
     gatekeeper_of,
@@ -41,12 +46,7 @@ from forewarn.agent.outbound import (
     peers_of,
 )
 from forewarn.agent.renewing import Renewal
-from forewarn.agent.telling.feeding import Feeder
-from forewarn.agent.telling.metrics import Metrics
-from forewarn.agent.telling.notify import Notifier, make_notifier
-from forewarn.agent.telling.pages import Pages, PeerPages, Sources
-from forewarn.agent.telling.server import Listeners, Server
-from forewarn.agent.values import AUTO, PeerSettings, Settings
+from forewarn.agent.settings_model import AUTO, PeerSettings, Settings
 from forewarn.agent.watcher import Watched, Watcher, renamed
 from forewarn.agent.wire.discovery import (
     DEFAULT,
@@ -112,7 +112,7 @@ class Parts:
         self._notifier = make_notifier(settings.notify, clock=clock)
         self._opened = _journal(settings, self._notifier)
         self._server = Server(clock=clock, listeners=listeners)
-        self._place: Place | None = None
+        self._place: EndpointLock | None = None
         try:
             self._place = place_of(settings)
             name = named(settings)
@@ -176,7 +176,7 @@ class Parts:
             self._feeder.tick()
             if self._place is not None:
                 self._place.tick()
-            if self._may_begin_anew():
+            if self._may_restart():
                 logger.warning("the journal can be opened: beginning anew with it")
                 ending = Ending.ANEW
             elif self._is_renewed():
@@ -191,7 +191,7 @@ class Parts:
         memory = self.agent.standing.memory
         return self._renewal is not None and self._renewal.is_due(memory)
 
-    def _may_begin_anew(self) -> bool:
+    def _may_restart(self) -> bool:
         """Look now and then whether the journal can be opened, and nothing is under way.
 
         What was prepared from memory is known to that memory alone: it ends first.
@@ -219,7 +219,7 @@ class Parts:
 
     def _hands(
         self, environ: Mapping[str, str], clock: Clock, shelf: Shelf | None
-    ) -> Hands:
+    ) -> HandlerRunner:
         if shelf is None:
             return DryRun(self._inbox.put)
         return Runner(
@@ -232,7 +232,7 @@ class Parts:
             shelf=shelf,
         )
 
-    def _voice(self, environ: Mapping[str, str], clock: Clock) -> Voice:
+    def _voice(self, environ: Mapping[str, str], clock: Clock) -> Output:
         settings, tell = self._settings, self._inbox.put
         gatekeeper = gatekeeper_of(settings, clock, tell)
         if is_dry(settings):

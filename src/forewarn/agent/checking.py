@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from forewarn.agent import present
-from forewarn.agent.alone import holder_of
 from forewarn.agent.core.polling import NAME_TIMEOUT
 from forewarn.agent.core.rules import default_rules
+from forewarn.agent.endpoint_lock import holder_of
 from forewarn.agent.handlers.secret import (
     SecretError,
     exposure,
@@ -25,7 +25,7 @@ from forewarn.agent.handlers.secret import (
 from forewarn.agent.journal.port import JournalRefusedError
 from forewarn.agent.journal.whose import refuse_others
 from forewarn.agent.naming import named
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.watcher import Port
 from forewarn.agent.wire.endpoint import Asked
 from forewarn.agent.wire.http import look_up

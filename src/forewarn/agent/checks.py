@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from forewarn.agent import options
+from forewarn.agent.array_tables import PLAIN_HANDLERS, RULE, keys_of, kind_of
 from forewarn.agent.core.policy import (
     Approve,
     Approver,
@@ -22,12 +23,11 @@ from forewarn.agent.core.policy import (
 )
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
 from forewarn.agent.core.windows import zone_of
-from forewarn.agent.entries import PLAIN_HANDLERS, RULE, keys_of, kind_of
 from forewarn.agent.gate_checks import gate_faults, gate_terms
-from forewarn.agent.integrations import catalog
+from forewarn.agent.integrations import registry
 from forewarn.agent.lock_checks import lock_faults, lock_terms
 from forewarn.agent.options import Starts
-from forewarn.agent.values import (
+from forewarn.agent.settings_model import (
     GateSettings,
     LockSettings,
     PeerSettings,
@@ -279,7 +279,7 @@ class Judge:
 def handler_of(entry: _Entry) -> Handler:
     """Return what decisions need to know of a handler."""
     keys = ("timeout", "recover_timeout", "required", "retries", "worth")
-    kind = catalog.handler_kind(entry.get("kind", ""))
+    kind = registry.handler_kind(entry.get("kind", ""))
     return Handler(
         name=entry["name"],
         kind=entry.get("kind", ""),

@@ -19,10 +19,10 @@ from forewarn.agent.core.names import key_of
 from forewarn.agent.failure import FAILED, UNREACHABLE, USAGE, CommandFailedError
 from forewarn.agent.foreign import told
 from forewarn.agent.naming import named
+from forewarn.agent.observability import status as telling
 from forewarn.agent.order import USUAL_FILE, Order
 from forewarn.agent.settings import describe
-from forewarn.agent.telling import status as telling
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire.answers import HttpError
 from forewarn.clock import SystemClock
 from forewarn.instants import parse_instant
@@ -160,12 +160,12 @@ def show_status(order: Order) -> int:
 
 
 def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
-    from forewarn.agent.journal import desk  # noqa: PLC0415 - only here
+    from forewarn.agent.journal import client  # noqa: PLC0415 - only here
     from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
 
     path = settings.watch.state
     try:
-        memory, notes = desk.read_memory(path), desk.read_notes(path)
+        memory, notes = client.read_memory(path), client.read_notes(path)
     except JournalError as error:
         raise CommandFailedError(
             UNREACHABLE,
@@ -183,7 +183,7 @@ def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
 
 def approve(order: Order, event_id: str) -> int:
     """Order the agent to approve an event now, whatever stands in the way."""
-    from forewarn.agent.journal import desk  # noqa: PLC0415 - only here
+    from forewarn.agent.journal import client  # noqa: PLC0415 - only here
     from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
 
     settings = order.settings_of_running()
@@ -195,14 +195,14 @@ def approve(order: Order, event_id: str) -> int:
             hint="change that in its settings, or approve at the endpoint itself",
         )
     try:
-        task = desk.read_memory(path).find(event_id.upper())
+        task = client.read_memory(path).find(event_id.upper())
         if task is None or not task.is_live:
             raise _not_there(event_id, shown)
         if task.notice.has_started or task.consent is Consent.GIVEN:
             how = "has started" if task.notice.has_started else "is approved"
             message = f"event {task.event_id} {how} already: there is nothing to order"
             raise CommandFailedError(FAILED, message)
-        desk.order_approval(path, task.event_id, now=SystemClock().now())
+        client.order_approval(path, task.event_id, now=SystemClock().now())
     except JournalError as error:
         if _is_listed(event_id, shown):
             raise _not_there(event_id, shown, f" ({error.message})") from error

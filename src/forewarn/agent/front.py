@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from forewarn import __version__
 from forewarn.agent.failure import USAGE, CommandFailedError
-from forewarn.agent.keys import OPTIONS, with_switches
+from forewarn.agent.option_table import OPTIONS, with_switches
 from forewarn.agent.options import flag_help
 from forewarn.agent.order import Order
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.problems import quoted
 from forewarn.settings.forms import flag_of
 

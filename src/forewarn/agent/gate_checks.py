@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from forewarn.agent.alerts.selecting import selector
 from forewarn.agent.core.policy import GateTerms
-from forewarn.agent.values import GateSettings
+from forewarn.agent.settings_model import GateSettings
 from forewarn.problems import quoted
 
 _API_PATHS = ("/api/v1/alerts", "/api/v2/alerts", "/api/v1", "/api/v2")

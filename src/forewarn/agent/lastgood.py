@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 
 from forewarn.agent import files
-from forewarn.agent.values import Settings, WatchSettings
+from forewarn.agent.settings_model import Settings, WatchSettings
 
 logger = logging.getLogger("forewarn.agent")
 

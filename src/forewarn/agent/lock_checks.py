@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from forewarn.agent.core.policy import LockTerms
-from forewarn.agent.values import AUTO, LockSettings
+from forewarn.agent.settings_model import AUTO, LockSettings
 from forewarn.problems import quoted
 
 _GROUP = re.compile(r"[a-zA-Z0-9.-]{1,200}", re.ASCII)

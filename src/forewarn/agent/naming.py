@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from forewarn.agent.core.names import scale_set_name
-from forewarn.agent.values import AUTO, Settings
+from forewarn.agent.settings_model import AUTO, Settings
 
 
 def host_name() -> str:

@@ -9,7 +9,7 @@ import math
 import re
 from typing import cast
 
-from forewarn.agent.values import AUTO
+from forewarn.agent.settings_model import AUTO
 from forewarn.agent.wire.urls import parse_url, split_listener
 from forewarn.instants import Micros, parse_duration
 from forewarn.problems import quoted

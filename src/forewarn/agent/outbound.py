@@ -14,7 +14,7 @@ from forewarn.agent.core.model import AskPeers, Input, Send
 from forewarn.agent.core.names import key_of
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.peers import Peers
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire.sender import Sender
 from forewarn.clock import Clock
 from forewarn.instants import SECOND

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, cast
 
-from forewarn.agent.alone import holder_of
+from forewarn.agent.endpoint_lock import holder_of
 from forewarn.agent.journal.lock import last_holder
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire.answers import HttpError, Trouble
 from forewarn.agent.wire.http import Client
 from forewarn.agent.wire.urls import parse_url

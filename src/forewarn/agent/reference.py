@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 
-from forewarn.agent.entries import ARRAYS, ENTRIES, NEEDED
-from forewarn.agent.integrations import catalog
+from forewarn.agent.array_tables import ARRAYS, ENTRIES, NEEDED
+from forewarn.agent.integrations import registry
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
-from forewarn.agent.keys import OPTIONS, TABLES
+from forewarn.agent.option_table import OPTIONS, TABLES
 from forewarn.agent.settings import value_of
-from forewarn.agent.values import HandlerSettings, NotifySettings, Settings
+from forewarn.agent.settings_model import HandlerSettings, NotifySettings, Settings
 from forewarn.settings.forms import Option, bounds_of, shown
 
 _RULE_DEFAULTS = {"mine": "true", "start": "at once", "approver": "any"}
@@ -70,8 +70,8 @@ def _lines() -> Iterator[str]:
         yield "|---|---|---|"
         for key, option in ENTRIES[array].items():
             yield _row(key, _entry_default(array, key, option), option)
-    yield from _kinds("handlers", catalog.HANDLERS, catalog.handler_kind)
-    yield from _kinds("receivers", catalog.SINKS, catalog.sink_kind)
+    yield from _kinds("handlers", registry.HANDLERS, registry.handler_kind)
+    yield from _kinds("receivers", registry.SINKS, registry.sink_kind)
 
 
 def _kinds(

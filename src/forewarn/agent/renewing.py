@@ -14,8 +14,8 @@ from collections.abc import Callable
 from forewarn.agent.core.model import Memory, StepState
 from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.replacing import refusal_of
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.signals import Signals
-from forewarn.agent.values import Settings
 from forewarn.protocol.errors import ForewarnError
 
 logger = logging.getLogger("forewarn.agent")

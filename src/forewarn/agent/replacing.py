@@ -11,7 +11,7 @@ import os
 from forewarn.agent.core import underway
 from forewarn.agent.core.model import Memory
 from forewarn.agent.failure import USAGE, CommandFailedError
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 
 ON_PURPOSE = "To have it on purpose, restart the agent."
 

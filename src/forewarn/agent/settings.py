@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
-from forewarn.agent import checks, files, keys, options
+from forewarn.agent import checks, files, option_table, options
+from forewarn.agent.array_tables import ENTRIES, has_kind, keys_of, needed_of
 from forewarn.agent.core.policy import GoneAfter
-from forewarn.agent.entries import ENTRIES, has_kind, keys_of, needed_of
-from forewarn.agent.keys import OPTIONS, TABLES
-from forewarn.agent.values import (
+from forewarn.agent.option_table import OPTIONS, TABLES
+from forewarn.agent.settings_model import (
     GateSettings,
     HandlerSettings,
     HistorySettings,
@@ -196,7 +196,7 @@ def _parted(array: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def problem(settings: Settings, name: str, message: str) -> AgentSettingsError:
     """Return the error for a value that turns out wrong when it is used."""
-    assert name in keys.OPTIONS, name
+    assert name in option_table.OPTIONS, name
     origin = settings.origins.get(name, "default")
     return AgentSettingsError(
         (Problem(file=origin, line=0, key=name, message=message),)

@@ -11,9 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from forewarn.cli.becoming import become_agent
+from forewarn.cli.command_table import Call
+from forewarn.cli.exec_agent import become_agent
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.words import Call
 from forewarn.texts import printable
 
 INTERRUPTED = 130

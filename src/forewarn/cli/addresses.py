@@ -15,10 +15,10 @@ from typing import Any
 
 from forewarn.addresses import file, model, routing, ruleset
 from forewarn.cli import files
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.words import Call
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.problems import FleetFileError
 
 PROGRAM_SECONDS_MAX = 30
 """For a call of `nft` or `ip`: each takes milliseconds, unless something is stuck."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from forewarn.agent import commands
 from forewarn.agent.failure import CommandFailedError
-from forewarn.agent.keys import OPTIONS
+from forewarn.agent.option_table import OPTIONS
 from forewarn.agent.options import flag_help
 from forewarn.agent.order import Order
+from forewarn.cli.command_table import Call, Option
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.words import Call, Option
 from forewarn.settings.forms import flag_of
 
 

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import httpx2
 
+from forewarn.cli.command_table import Call
 from forewarn.cli.doors import DEFAULT_URL, Place, token_of_file, trust
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.words import Call
 
 CONNECT_SECONDS = 5.0
 """A service that is there answers much sooner."""

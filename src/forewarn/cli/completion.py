@@ -9,10 +9,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from forewarn.cli.command_table import GLOBAL, Call, Command, Option
 from forewarn.cli.commands import COMMANDS, GROUPS
 from forewarn.cli.failure import Exit
 from forewarn.cli.parser import options_of
-from forewarn.cli.words import GLOBAL, Call, Command, Option
 
 PROGRAM = "forewarn"
 AGENT_PROGRAM = "forewarn-agent"

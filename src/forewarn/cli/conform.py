@@ -10,9 +10,9 @@ import threading
 from typing import Any, Self
 
 from forewarn.cli import files
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.stopping import Terminals, ending_signals
-from forewarn.cli.words import Call
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, parse_duration
 from forewarn.testing.client import HttpClient

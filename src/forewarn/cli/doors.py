@@ -8,7 +8,7 @@ from typing import Self
 import httpx2
 
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.fleet.values import is_loopback
+from forewarn.fleet.validators import is_loopback
 from forewarn.inputs import check as check_file
 from forewarn.inputs import read_file
 

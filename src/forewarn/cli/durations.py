@@ -1,7 +1,7 @@
 """Durations as options of a command have them."""
 
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.words import Call
 from forewarn.instants import Micros, parse_duration
 
 

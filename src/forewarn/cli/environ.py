@@ -6,8 +6,8 @@ A word or flag on the command line goes before its variable.
 import argparse
 from dataclasses import replace
 
+from forewarn.cli.command_table import Call, Option
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.words import Call, Option
 from forewarn.problems import quoted
 from forewarn.settings.variables import slips
 

@@ -2,8 +2,8 @@
 
 from forewarn.cli import output
 from forewarn.cli.client import Client, part
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
-from forewarn.cli.words import Call
 
 
 def explain(call: Call) -> int:

@@ -5,10 +5,10 @@ from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.client import Client
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
 from forewarn.cli.lists import what
 from forewarn.cli.times import with_offset
-from forewarn.cli.words import Call
 
 Json = Mapping[str, Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias, cast
 
 from forewarn import __version__
+from forewarn.cli.command_table import GLOBAL, Command, Option
 from forewarn.cli.commands import COMMANDS, GROUPS
-from forewarn.cli.words import GLOBAL, Command, Option
 
 HELP_COLUMNS = 78
 """Of a page of help, whatever the terminal has."""
@@ -97,7 +97,7 @@ def completed(words: Sequence[str]) -> Sequence[str]:
     if words[place : place + 1] != ["agent"]:
         return words
     # Not above: only its commands need it.
-    from forewarn.agent.keys import with_switches  # noqa: PLC0415
+    from forewarn.agent.option_table import with_switches  # noqa: PLC0415
 
     return [*words[:place], *with_switches(words[place:])]
 

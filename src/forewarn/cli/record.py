@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, Self, TextIO
 
 from forewarn import __version__
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.stopping import Terminals, ending_signals, unread
-from forewarn.cli.words import Call
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import (
     MILLISECOND,

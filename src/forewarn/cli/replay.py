@@ -5,26 +5,26 @@ import contextlib
 from pathlib import Path
 
 from forewarn.cli import files, link_local
+from forewarn.cli.command_table import Call
 from forewarn.cli.durations import duration
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.junit_file import Report
 from forewarn.cli.screen import Lines
 from forewarn.cli.stopping import BY_SIGNAL, until_signal
-from forewarn.cli.words import Call
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, describe_duration
 from forewarn.metadata.server import Address
 from forewarn.problems import quoted
 from forewarn.protocol.errors import ForewarnError
+from forewarn.service.components import url
 from forewarn.service.loops import new_loop
-from forewarn.service.parts import url
 from forewarn.sim import replay_judging
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.journal import Seen
 from forewarn.sim.news import News, What
 from forewarn.sim.places import Places, parse_places
-from forewarn.sim.programme import CUT, WAIT
+from forewarn.sim.playlist import CUT, WAIT
 from forewarn.sim.recording import Moment, told
 from forewarn.sim.replay import Replay, load, vm_names
 from forewarn.sim.scenario.model import Expected

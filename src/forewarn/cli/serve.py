@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from forewarn.admin.tokens import TokenFileError
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.settings import refused, settings_of
-from forewarn.cli.words import Call
-from forewarn.fleet.problems import FleetFileError
+from forewarn.fleet.errors import FleetFileError
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.assembly import run
 from forewarn.service.settings import SettingsError

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from forewarn.cli.command_table import Call, Option
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.words import Call, Option
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.options import OPTIONS, environment_name
 from forewarn.service.settings import Settings, SettingsError, describe, load_settings

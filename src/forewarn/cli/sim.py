@@ -7,9 +7,9 @@ from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.client import Client, part
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.lists import operation_row
-from forewarn.cli.words import Call
 
 Json = Mapping[str, Any]
 

@@ -11,34 +11,34 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.cli import files, junit_file, link_local, output, replay
+from forewarn.cli.command_table import Call
 from forewarn.cli.durations import duration
 from forewarn.cli.environ import with_variables
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.screen import Lines, Screen, Voice
 from forewarn.cli.stopping import BY_SIGNAL, until_signal
-from forewarn.cli.words import Call
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.values import is_loopback, name_fault, split_listener
+from forewarn.fleet.validators import is_loopback, name_fault, split_listener
 from forewarn.problems import listed
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import open_files
+from forewarn.service.components import url
 from forewarn.service.loops import new_loop
-from forewarn.service.parts import url
 from forewarn.sim import fleets
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.news import Reporter, What
 from forewarn.sim.places import Places, parse_places
-from forewarn.sim.positions import ADMIN, Addresses
-from forewarn.sim.profiles import Profile
-from forewarn.sim.programme import (
+from forewarn.sim.playlist import (
     TOGETHER,
     WAIT,
     Ground,
     Player,
-    Programme,
+    Playlist,
     rounds_of,
 )
-from forewarn.sim.scenario import casting, catalog, demands, timeline
+from forewarn.sim.positions import ADMIN, Addresses
+from forewarn.sim.profiles import Profile
+from forewarn.sim.scenario import builtin, casting, demands, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.simulator import Simulator
@@ -59,7 +59,7 @@ def simulate(call: Call) -> int:
         return _list(is_json=call.flag("json"))
     if name := call.text("show"):
         with _usage():
-            text = files.read_text(name)[0] if is_file(name) else catalog.text(name)
+            text = files.read_text(name)[0] if is_file(name) else builtin.text(name)
         print(text, end="")
         return Exit.DONE
     with _quiet():
@@ -99,13 +99,13 @@ def _play(call: Call, report: junit_file.Report) -> int:
     if call.flag("exact"):
         raise CommandError(Exit.USAGE, "--exact says how a --replay is served")
     with _usage():
-        ground, programme = _ground(call), _programme(call)
-        _check_fleets(ground, programme)
-        programme = replace(programme, rounds=tuple(map(ground.cast, programme.rounds)))
+        ground, playlist = _ground(call), _playlist(call)
+        _check_fleets(ground, playlist)
+        playlist = replace(playlist, rounds=tuple(map(ground.cast, playlist.rounds)))
         addresses = _addresses(call)
-        first = programme.rounds[0] if programme.rounds else ()
+        first = playlist.rounds[0] if playlist.rounds else ()
         terms = ground.terms(first)
-        places = ground.places(programme.rounds)
+        places = ground.places(playlist.rounds)
     with contextlib.ExitStack() as undone:
         if call.flag("link_local"):
             undone.enter_context(link_local.served(call.environ))
@@ -121,7 +121,7 @@ def _play(call: Call, report: junit_file.Report) -> int:
                         addresses=addresses,
                         places=places,
                         ground=ground,
-                        programme=programme,
+                        playlist=playlist,
                     )
                 )
             except ForewarnError as error:
@@ -138,7 +138,7 @@ async def _run(
     addresses: Addresses,
     places: int,
     ground: Ground,
-    programme: Programme,
+    playlist: Playlist,
 ) -> int:
     with _usage():
         simulator = Simulator(terms, addresses, places=places)
@@ -147,13 +147,13 @@ async def _run(
     simulator.on_stage.append(reporter.follow)
     simulator.on_served.append(reporter.serve)
     simulator.on_publish.append(reporter.publish)
-    player = Player(simulator, reporter, ground=ground, programme=programme)
+    player = Player(simulator, reporter, ground=ground, playlist=playlist)
     stopped = until_signal()
     await simulator.start()
     try:
         _greet(simulator, reporter, speed=ground.told_speed(simulator.terms))
         voice.begin(simulator)
-        status = await _until_over(simulator, player, programme, stopped)
+        status = await _until_over(simulator, player, playlist, stopped)
     except ForewarnError as error:
         # What was found until then counts.
         player.cut_short(error.message)
@@ -170,17 +170,17 @@ async def _run(
 async def _until_over(
     simulator: Simulator,
     player: Player,
-    programme: Programme,
+    playlist: Playlist,
     stopped: "asyncio.Future[int]",
 ) -> int:
     """Return the status when the programme is over, or a signal has come."""
-    playing = asyncio.create_task(player.play()) if programme.rounds else None
+    playing = asyncio.create_task(player.play()) if playlist.rounds else None
     broken = asyncio.create_task(simulator.wait_broken())
     waited: set[asyncio.Future[Any]] = {stopped, broken}
     if playing is not None:
         waited.add(playing)
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-    if playing is not None and playing.done() and programme.stays:
+    if playing is not None and playing.done() and playlist.stays:
         playing.result()
         await asyncio.wait({stopped, broken}, return_when=asyncio.FIRST_COMPLETED)
     is_cut = playing is not None and not playing.done()
@@ -196,7 +196,7 @@ async def _until_over(
         playing.result()
     if is_cut:
         player.cut_short()
-    if is_cut and not programme.loops:
+    if is_cut and not playlist.loops:
         return BY_SIGNAL + stopped.result()
     return Exit.DONE if player.passed else Exit.FAILED
 
@@ -245,7 +245,7 @@ def _conclude(player: Player, reporter: Reporter, status: int) -> None:
 
 
 def _list(*, is_json: bool) -> int:
-    scenarios = catalog.scenarios()
+    scenarios = builtin.scenarios()
     if is_json:
         output.document([_listed(scenario) for scenario in scenarios])
         return Exit.DONE
@@ -339,7 +339,7 @@ def _names(call: Call) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_fleets(ground: Ground, programme: Programme) -> None:
+def _check_fleets(ground: Ground, playlist: Playlist) -> None:
     """Refuse a fleet that nothing would be played on."""
     if ground.vms and ground.fleet:
         raise CommandError(
@@ -347,7 +347,7 @@ def _check_fleets(ground: Ground, programme: Programme) -> None:
             "--vms says nothing beside --fleet",
             hint="leave one of them out",
         )
-    played = [scenario for together in programme.rounds for scenario in together]
+    played = [scenario for together in playlist.rounds for scenario in together]
     if ground.vms and played and all(scenario.fleet.text for scenario in played):
         names = {scenario.name: scenario for scenario in played}
         brings = "brings its" if len(names) == 1 else "bring their"
@@ -358,14 +358,14 @@ def _check_fleets(ground: Ground, programme: Programme) -> None:
         )
 
 
-def _programme(call: Call) -> Programme:
+def _playlist(call: Call) -> Playlist:
     rounds = [
         tuple(_scenario(word) for word in words)
         for words in rounds_of(call.texts("scenario"))
     ]
     if call.flag("loop") and not rounds:
         raise CommandError(Exit.USAGE, "--loop needs a scenario that is played again")
-    return Programme(
+    return Playlist(
         rounds=tuple(rounds),
         expected=Expected(call.text("expect") or Expected.SCENARIO.value),
         loops=call.flag("loop"),
@@ -380,7 +380,7 @@ def _scenario(word: str) -> Scenario:
     """Return a scenario by name, or of a file: one with a suffix or a folder."""
     if is_file(word):
         return load_scenario(Path(word))
-    return catalog.find(word)
+    return builtin.find(word)
 
 
 def _addresses(call: Call) -> Addresses:

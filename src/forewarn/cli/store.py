@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.settings import settings_of
-from forewarn.cli.words import Call
 from forewarn.store import backup as backups
 from forewarn.store import check as checks
 from forewarn.store.open import path_of

@@ -2,8 +2,8 @@
 
 import sys
 
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
-from forewarn.cli.words import Call
 from forewarn.testing.channel import serve
 
 

@@ -3,10 +3,10 @@
 import json
 
 from forewarn.cli import files
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.words import Call
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.problems import FleetFileError
 
 
 def validate(call: Call) -> int:

@@ -5,8 +5,8 @@ from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.client import Client
+from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
-from forewarn.cli.words import Call
 
 _COLUMNS = (
     "WEBHOOK",

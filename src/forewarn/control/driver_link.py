@@ -22,7 +22,7 @@ from forewarn.control.transactions.inquiries import (
     StopAnswer,
     StopQuestion,
 )
-from forewarn.control.transactions.owed import on_failure
+from forewarn.control.transactions.pending import on_failure
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.drivers.port import (
     Driver,
@@ -94,7 +94,7 @@ class DriverLink:
             end = CallEnd(
                 trouble=Trouble.OTHER_DRIVER, given_to=operation.driver, driver=kind
             )
-            self._lose_sight(operation_id, generation, end, now)
+            self._mark_unknown(operation_id, generation, end, now)
             return
         self._run(
             lambda work: outcome.ask_after(
@@ -127,7 +127,7 @@ class DriverLink:
         elif self._unmade:
             _take(self._unmade, lambda call: self._note_unmade(*call, now))
         elif self._unknown:
-            _take(self._unknown, lambda call: self._lose_sight(*call, now))
+            _take(self._unknown, lambda call: self._mark_unknown(*call, now))
         else:
             return False
         return True
@@ -198,7 +198,7 @@ class DriverLink:
             case _:
                 trouble = None if probe.reason else Trouble.NOT_KNOWN
                 end = CallEnd(trouble=trouble, said=probe.reason)
-                self._lose_sight(*name, end, now)
+                self._mark_unknown(*name, end, now)
 
     def _take_stop(self, answer: StopAnswer, now: Micros) -> None:
         """Act on whether a call that timed out was stopped."""
@@ -207,13 +207,13 @@ class DriverLink:
             self._unmade.append((*name, CallEnd(trouble=Trouble.STOPPED)))
             return
         end = CallEnd(trouble=Trouble.NOT_STOPPED, said=answer.reason)
-        self._lose_sight(*name, end, now)
+        self._mark_unknown(*name, end, now)
 
-    def _lose_sight(
+    def _mark_unknown(
         self, operation_id: str, generation: int, end: CallEnd, now: Micros
     ) -> None:
         self._run(
-            lambda work: outcome.lose_sight(work, operation_id, generation, end),
+            lambda work: outcome.mark_unknown(work, operation_id, generation, end),
             now,
         )
 

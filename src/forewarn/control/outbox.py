@@ -7,7 +7,7 @@ public id.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control.redaction.share import aliases_of
+from forewarn.control.redaction.tenant_filter import aliases_of
 from forewarn.control.transactions.event_json import told_to_tenant
 from forewarn.control.transactions.work import Work
 from forewarn.instants import cut_to_second

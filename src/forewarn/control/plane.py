@@ -28,7 +28,7 @@ from forewarn.control.requests import (
     clock_steps,
     enabling,
     outcome,
-    renotice,
+    reannounce,
     rollouts,
 )
 from forewarn.control.requests.approvals import Approval
@@ -200,10 +200,10 @@ class Plane:
             Who(actor=vm_actor(vm)), lambda work: enabling.enable(work, vm), now=now
         )
 
-    def note_sightings(self, seen: Mapping[str, Micros], *, now: Micros) -> None:
+    def note_last_seen(self, seen: Mapping[str, Micros], *, now: Micros) -> None:
         """Take over when views were last asked for (7.3)."""
         if seen:
-            self._run(CLOCK, lambda work: enabling.note_sightings(work, seen), now=now)
+            self._run(CLOCK, lambda work: enabling.note_last_seen(work, seen), now=now)
 
     # Time
 
@@ -432,10 +432,12 @@ class Plane:
             )
         elif state is OperationState.READY and self._held_too_long(operation, now):
             self._run(
-                CLOCK, lambda work: renotice.let_go_or_anew(work, operation_id), now=now
+                CLOCK,
+                lambda work: reannounce.let_go_or_anew(work, operation_id),
+                now=now,
             )
         elif state in {OperationState.NOTICED, OperationState.READY}:
-            self._follow_ups.look_again(operation_id, now)
+            self._follow_ups.recheck(operation_id, now)
         elif state is OperationState.RECOVERING:
             self._run(CLOCK, lambda work: ending.recovered(work, operation_id), now=now)
         elif operation.call_state is CallState.RETRY:

@@ -7,8 +7,8 @@ cannot see is refused in the words that are used for what does not exist.
 from collections.abc import Sequence
 from typing import Any, cast
 
-from forewarn.control.redaction.share import aliases_of
-from forewarn.control.redaction.sight import Sight
+from forewarn.control.redaction.tenant_filter import aliases_of
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.transactions.work import Work, need
 from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.protocol.errors import RefusedError
@@ -22,7 +22,7 @@ def check_vms(work: Work, tenant: str, names: Sequence[str], verb: Verb) -> None
     Raises NotFoundError; and RefusedError where a restart cannot be done since the
     host is down, in words that do not name it.
     """
-    own = Sight(work.tx, tenant)
+    own = TenantReader(work.tx, tenant)
     for name in names:
         need(own, Vm, name)
     if verb is not Verb.REBOOT:
@@ -42,7 +42,7 @@ def check_cancel(work: Work, tenant: str, name: str) -> str:
 
     Raises NotFoundError for what it cannot see.
     """
-    own = Sight(work.tx, tenant)
+    own = TenantReader(work.tx, tenant)
     request_id = name
     if own.get(Request, name) is None:
         request_id = need(own, Operation, name).request
@@ -65,7 +65,7 @@ def in_own_ids(work: Work, tenant: str, made: Any) -> Any:
 
 def check_approval(work: Work, tenant: str, event_id: str, as_vm: str) -> None:
     """Refuse an event, or a VM to approve it, that is not the tenant's."""
-    own = Sight(work.tx, tenant)
+    own = TenantReader(work.tx, tenant)
     need(own, Event, event_id.upper())
     if as_vm:
         need(own, Vm, as_vm)

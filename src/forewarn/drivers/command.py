@@ -17,6 +17,7 @@ from pathlib import Path
 from forewarn.clock import Clock
 from forewarn.drivers import placeholders
 from forewarn.drivers.book import Book, Case
+from forewarn.drivers.observer import VmObserver
 from forewarn.drivers.plans import Plan, Run
 from forewarn.drivers.port import (
     Call,
@@ -30,7 +31,6 @@ from forewarn.drivers.port import (
 )
 from forewarn.drivers.programs import Programs
 from forewarn.drivers.records import UNDER_WAY, Look, RunState, Shelf
-from forewarn.drivers.sight import Sight
 from forewarn.drivers.watcher import Watcher
 from forewarn.instants import DAY, SECOND, Micros
 from forewarn.protocol.operations import Action
@@ -62,7 +62,7 @@ class CommandDriver:
         # Of calls that ended meanwhile, those of earlier requests are reported first.
         for folder in sorted(self._shelf.folders(), key=lambda each: each.path.name):
             self._book.add(folder, is_told=folder.is_told)
-        self._sight = Sight(programs=programs, clock=clock)
+        self._sight = VmObserver(programs=programs, clock=clock)
         self._wake: Callable[[], None] | None = None
         self._watcher = Watcher(
             programs=programs,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from forewarn.drivers.port import Call, CallVm, DriverError
-from forewarn.fleet.values import name_fault
+from forewarn.fleet.validators import name_fault
 from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.operations import MOVING_ACTIONS, Action
 

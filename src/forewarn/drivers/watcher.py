@@ -14,10 +14,10 @@ from forewarn.clock import Clock
 from forewarn.drivers import programs
 from forewarn.drivers.book import Book, Case
 from forewarn.drivers.errands import Errands
+from forewarn.drivers.observer import VmObserver
 from forewarn.drivers.port import DriverError, ProbeState
 from forewarn.drivers.programs import Programs
 from forewarn.drivers.records import UNDER_WAY, RunState, Shelf, age
-from forewarn.drivers.sight import Sight
 from forewarn.instants import Micros
 
 WATCH_SECONDS = 0.05
@@ -52,7 +52,7 @@ class Watcher:
         programs: Programs,
         book: Book,
         shelf: Shelf,
-        sight: Sight,
+        sight: VmObserver,
         clock: Clock,
         retention: Micros,
         wake: Callable[[], None],

@@ -9,9 +9,9 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from forewarn.fleet.errors import Kind
 from forewarn.fleet.fields import Record
 from forewarn.fleet.model import Scope, Vm, VmState
-from forewarn.fleet.problems import Kind
 
 
 class Action(enum.Enum):

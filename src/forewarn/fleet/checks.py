@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from forewarn.fleet import fields, values
+from forewarn.fleet import fields, validators
+from forewarn.fleet.errors import Kind, Place, nowhere
 from forewarn.fleet.examined import Fleet, Group
 from forewarn.fleet.fields import Record
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.problems import Kind, Place, nowhere
 from forewarn.problems import PROBLEMS_MAX, Problem, listed, quoted
 
 
@@ -71,7 +71,7 @@ def _names(fleet: Fleet) -> Iterator[Problem]:
     )
     for group in groups:
         if len(group.named) == len(group.records) and not any(
-            map(values.name_fault, group.named)
+            map(validators.name_fault, group.named)
         ):
             continue
         seen: defaultdict[str, int] = defaultdict(int)
@@ -91,7 +91,7 @@ def _names(fleet: Fleet) -> Iterator[Problem]:
                     message,
                     occurrence=0 if implied else occurrence,
                 )
-            elif fault := values.name_fault(record.name):
+            elif fault := validators.name_fault(record.name):
                 yield fleet.problem(group.kind, record, "name", fault)
 
 
@@ -108,13 +108,13 @@ def _taken(fleet: Fleet, kind: Kind, record: Record, first: Record) -> str:
 
 def _values(fleet: Fleet) -> Iterator[Problem]:
     for scope in fleet.scopes.records:
-        for key, fault in values.scope_faults(scope):
+        for key, fault in validators.scope_faults(scope):
             yield fleet.problem(Kind.SCOPE, scope, key, fault)
     for host in fleet.hosts.records:
-        for key, fault in values.host_faults(host):
+        for key, fault in validators.host_faults(host):
             yield fleet.problem(Kind.HOST, host, key, fault)
     for vm in fleet.vms.records:
-        for key, fault in values.vm_faults(vm):
+        for key, fault in validators.vm_faults(vm):
             yield fleet.problem(Kind.VM, vm, key, fault)
 
 
@@ -199,12 +199,12 @@ def _unique_addresses(fleet: Fleet) -> Iterator[Problem]:
 def _unique_listeners(fleet: Fleet) -> Iterator[Problem]:
     by_port: defaultdict[int, list[tuple[str, Vm]]] = defaultdict(list)
     for vm in fleet.live:
-        listener = values.split_listener(vm.listen) if vm.listen else None
+        listener = validators.split_listener(vm.listen) if vm.listen else None
         if listener is None or listener[1] == 0:
             continue
         host, port = listener
         for other_host, other in by_port[port]:
-            if values.listeners_overlap(host, other_host):
+            if validators.listeners_overlap(host, other_host):
                 line = fleet.line_of(Kind.VM, other, "listen")
                 message = (
                     f"{quoted(vm.listen)} is taken: vm {other.name}{line} listens on"

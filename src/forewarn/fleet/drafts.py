@@ -10,10 +10,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from forewarn.fleet.errors import Kind
 from forewarn.fleet.fields import FIELDS, Field, Form, UnfitError, read_value
 from forewarn.fleet.model import ScopeKind
 from forewarn.fleet.places import FilePlaces
-from forewarn.fleet.problems import Kind
 from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, listed, quoted
 
 _STAND_INS: dict[Kind, dict[str, object]] = {

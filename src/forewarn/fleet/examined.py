@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Generic, TypeVar
 
+from forewarn.fleet.errors import Kind, Place
 from forewarn.fleet.fields import Record
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
-from forewarn.fleet.problems import Kind, Place
 from forewarn.problems import Problem, did_you_mean, listed, quoted
 
 _Named = TypeVar("_Named", Tenant, Scope, Host, Vm)

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 from operator import attrgetter
 
 from forewarn import toml
+from forewarn.fleet.errors import Kind
 from forewarn.fleet.fields import Record, said, toml_value
 from forewarn.fleet.file import DEFAULT_TENANT
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
-from forewarn.fleet.problems import Kind
 
 _BY_NAME = attrgetter("name")
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, cast
 
 from forewarn import toml
+from forewarn.fleet.errors import Kind
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.problems import Kind
 from forewarn.instants import format_duration, parse_duration
 from forewarn.problems import did_you_mean, listed, number, quoted
 

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from forewarn import __version__, toml
 from forewarn.fleet import checks, plain, views
 from forewarn.fleet.drafts import Draft, DraftReader
+from forewarn.fleet.errors import FleetFileError, Kind, Place, nowhere
 from forewarn.fleet.fields import derived_vm_id, wish_of
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.problems import FleetFileError, Kind, Place, nowhere
 from forewarn.problems import PROBLEMS_MAX, Problem, listed, not_toml
 
 DEFAULT_TENANT = "default"

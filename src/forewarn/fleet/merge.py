@@ -15,10 +15,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from forewarn.fleet import checks, views
 from forewarn.fleet.changes import Action, Change, FieldChange, MergePlan
+from forewarn.fleet.errors import FleetFileError, Kind
 from forewarn.fleet.fields import FIELDS, Record, shown, wished
 from forewarn.fleet.file import WantedFleet
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
-from forewarn.fleet.problems import FleetFileError, Kind
 
 _Record = TypeVar("_Record", Tenant, Scope, Host, Vm)
 _Table: TypeAlias = Mapping[str, Record]

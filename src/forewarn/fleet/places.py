@@ -5,8 +5,8 @@ Most files have no problem, so most never need their lines counted.
 
 from collections.abc import Mapping
 
+from forewarn.fleet.errors import Kind, Spot
 from forewarn.fleet.lines import Lines
-from forewarn.fleet.problems import Kind, Spot
 
 
 class FilePlaces:

@@ -2,5 +2,5 @@
 
 `endpoint` is the core: it decides every answer from values that control has
 published, and knows no socket. `server` is the shell around it: HTTP on asyncio.
-What the endpoint cannot answer by itself it asks through `desk`.
+What the endpoint cannot answer by itself it asks through `gateway`.
 """

@@ -17,16 +17,16 @@ from typing import cast
 
 from forewarn.instants import Micros
 from forewarn.metadata import answers, limits, routes
+from forewarn.metadata.cached_response import CachedResponse
 from forewarn.metadata.dates import DatedPayload
 from forewarn.metadata.endpoint import Answer, Approve, Question
+from forewarn.metadata.fast_parser import read_plain
 from forewarn.metadata.flow import UNREAD, Flow
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import NOWHERE, Hub
 from forewarn.metadata.identity import Source, normal_address
-from forewarn.metadata.known import Known
-from forewarn.metadata.plain import read_plain
 from forewarn.metadata.reader import Received, Refused, RequestReader
-from forewarn.metadata.standing import Standing
+from forewarn.metadata.request_cache import Known
 from forewarn.metadata.waiting import Wait, Waiter
 from forewarn.metadata.watchdog import Phase, Watchdog
 
@@ -67,7 +67,7 @@ class Connection(Flow):
         """The last request, if it was known by its bytes."""
         self._known_bytes = b""
         """The request that `_standing` answers."""
-        self._standing: Standing | None = None
+        self._standing: CachedResponse | None = None
         """Never there while anything is under way, so that it need not be asked."""
         self._dated: DatedPayload
         """The bytes of `_standing`: there is one wherever that is."""
@@ -209,7 +209,7 @@ class Connection(Flow):
         finally:
             self._held = None
 
-    def look_again(self, waiter: Waiter) -> None:
+    def recheck(self, waiter: Waiter) -> None:
         """Answer a request that waited, if it is time; else it waits on."""
         if self.is_gone:
             return

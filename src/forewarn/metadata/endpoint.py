@@ -16,13 +16,13 @@ from forewarn.fleet import instance
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros
 from forewarn.metadata import answers, routes
+from forewarn.metadata.cached_response import CachedResponse, Edition
 from forewarn.metadata.http import TEXT_TYPE, Request, Response, build
 from forewarn.metadata.identity import Caller, Directory, Source
 from forewarn.metadata.limits import BODY_BYTES_OF_REQUEST, SPARED_BYTES_MAX
 from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.prepared import Preparer, ServedView
 from forewarn.metadata.ratelimit import Bucket, RateLimit
-from forewarn.metadata.standing import Edition, Standing
 from forewarn.metadata.waiting import Wait, Waits
 from forewarn.protocol import approvals
 from forewarn.protocol.errors import BadRequestError
@@ -173,7 +173,7 @@ class Endpoint:
         """Return how many lists of events are served, and how many there are."""
         return self._served, len(self._views)
 
-    def take_sightings(self, *, now: Micros | None = None) -> dict[str, Micros]:
+    def take_last_seen(self, *, now: Micros | None = None) -> dict[str, Micros]:
         """Return when each view was last asked for since the last call (7.1).
 
         With `now`, those that somebody waits for are being asked for now; without,
@@ -308,7 +308,7 @@ class Endpoint:
         *,
         now: Micros,
         monotonic: float,
-    ) -> Standing | None:
+    ) -> CachedResponse | None:
         """Return what `repeat` has just answered, if it would answer the same again.
 
         It would not where that answer was the first since an enabling, after which
@@ -321,7 +321,7 @@ class Endpoint:
         caller = self.directory.find(source)
         if caller is None or self._read(route, caller, now=now) is not answer:
             return None
-        return Standing(
+        return CachedResponse(
             answer,
             edition=self._edition,
             limit=self._limit,

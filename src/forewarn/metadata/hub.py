@@ -11,7 +11,7 @@ from forewarn.instants import Micros
 from forewarn.metadata import answers, limits, own_events
 from forewarn.metadata.dates import Dates
 from forewarn.metadata.deadlines import Deadlines
-from forewarn.metadata.desk import Desk
+from forewarn.metadata.delayed_responses import Holds
 from forewarn.metadata.endpoint import (
     Approve,
     Describe,
@@ -20,16 +20,16 @@ from forewarn.metadata.endpoint import (
     Hold,
     Question,
 )
-from forewarn.metadata.holds import Holds
+from forewarn.metadata.gateway import ControlGateway
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.known import Known, KnownRequests
+from forewarn.metadata.idle_sweep import Rounds
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.reader import Received, Refused
-from forewarn.metadata.ringing import Ringer
-from forewarn.metadata.rounds import Rounds
+from forewarn.metadata.request_cache import Known, KnownRequests
 from forewarn.metadata.waiting import Wait
+from forewarn.metadata.wakeups import Ringer
 from forewarn.protocol.errors import ForewarnError
 
 logger = logging.getLogger("forewarn.metadata")
@@ -77,18 +77,23 @@ class Hub:
     """The server as a connection sees it."""
 
     def __init__(
-        self, *, endpoint: Endpoint, desk: Desk, clock: Clock, bounds: Limits
+        self,
+        *,
+        endpoint: Endpoint,
+        gateway: ControlGateway,
+        clock: Clock,
+        bounds: Limits,
     ) -> None:
         """Join the core, the way to control, and the clock."""
         self.endpoint = endpoint
-        self.desk = desk
+        self.gateway = gateway
         self.clock = clock
         self.bounds = bounds
         self.dates = Dates(clock)
         self.holds = Holds(clock)
         endpoint.on_delays_ended = self.holds.end
         self.ringer = Ringer(endpoint.waits, clock)
-        self._deadlines = Deadlines(bounds.desk_seconds)
+        self._deadlines = Deadlines(bounds.gateway_seconds)
         self.known = KnownRequests()
         self.is_stopping = False
         self.is_empty = asyncio.Event()
@@ -208,7 +213,7 @@ class Hub:
     def approve(self, question: Approve) -> "asyncio.Future[str | None]":
         """Ask for the verdict on an approval; when it is there, ask `approved`."""
         verdict = asyncio.ensure_future(
-            self.desk.approve(question.vm, question.event_ids)
+            self.gateway.approve(question.vm, question.event_ids)
         )
         self._deadlines.watch(verdict)
         return verdict
@@ -229,13 +234,13 @@ class Hub:
     async def _ask(
         self, vm: str, question: Enable | Describe | OwnRead
     ) -> Response | None:
-        async with asyncio.timeout(self.bounds.desk_seconds):
+        async with asyncio.timeout(self.bounds.gateway_seconds):
             match question:
                 case Enable():
-                    await self.desk.enable(vm)
+                    await self.gateway.enable(vm)
                     return None
                 case Describe():
-                    facts = await self.desk.instance(vm)
+                    facts = await self.gateway.instance(vm)
                     return self.endpoint.described(question, facts)
                 case OwnRead():
-                    return own_events.answer(await self.desk.own_events(vm))
+                    return own_events.answer(await self.gateway.own_events(vm))

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from forewarn.control.transactions.messages import Guest
 from forewarn.fleet import fields
+from forewarn.metadata.cached_response import Edition
 from forewarn.metadata.http import Request
 from forewarn.metadata.ratelimit import Bucket
-from forewarn.metadata.standing import Edition
 
 INSTANCE_HEADER = "x-instance-id"
 SIGNATURE_HEADER = "x-instance-id-signature"

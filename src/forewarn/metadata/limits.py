@@ -115,7 +115,7 @@ class Limits:
     throttle_seconds: float = 0.1
     """How long a connection is not read after a request that was refused with 429,
     so that at most 10 requests a second are refused on it."""
-    desk_seconds: float = 10.0
+    gateway_seconds: float = 10.0
     """For control to answer: beyond it, a client is better told to retry."""
     connections: int = 150_000
     """Open at once: one poller for each of 100k VMs, and half as many again. The

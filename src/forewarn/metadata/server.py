@@ -13,11 +13,11 @@ from typing import TypeAlias
 from forewarn.clock import Clock
 from forewarn.metadata import limits
 from forewarn.metadata.connection import Connection
-from forewarn.metadata.desk import ClosedDesk, Desk
 from forewarn.metadata.endpoint import Endpoint
+from forewarn.metadata.gateway import ClosedGateway, ControlGateway
 from forewarn.metadata.hub import Hub
-from forewarn.metadata.interposed import InterposedConnection
-from forewarn.metadata.interposer import Interposer
+from forewarn.metadata.intercepted import InterceptedConnection
+from forewarn.metadata.interceptor import Interceptor
 from forewarn.metadata.limits import Limits
 
 Address: TypeAlias = tuple[str, int]
@@ -33,30 +33,30 @@ class Server:
         self,
         *,
         endpoint: Endpoint,
-        desk: Desk | None = None,
+        gateway: ControlGateway | None = None,
         clock: Clock,
         bounds: Limits | None = None,
-        interposer: Interposer | None = None,
+        interceptor: Interceptor | None = None,
     ) -> None:
-        """Serve `endpoint`, asking control through `desk`; listen nowhere yet.
+        """Serve `endpoint`, asking control through `gateway`; listen nowhere yet.
 
-        Without a `desk`, what the endpoint does not know by itself is answered 503.
+        Without a `gateway`, what the endpoint does not know by itself is answered 503.
 
         `interposer` stands in front of it; without one it costs nothing.
         """
         self._hub = Hub(
             endpoint=endpoint,
-            desk=desk or ClosedDesk(),
+            gateway=gateway or ClosedGateway(),
             clock=clock,
             bounds=bounds or Limits(),
         )
-        self._interposer = interposer
+        self._interceptor = interceptor
         self._shared: asyncio.Server | None = None
         self._guests: dict[str, tuple[Address, asyncio.Server]] = {}
 
-    def attach(self, desk: Desk) -> None:
-        """Ask control through `desk` from now on."""
-        self._hub.desk = desk
+    def attach(self, gateway: ControlGateway) -> None:
+        """Ask control through `gateway` from now on."""
+        self._hub.gateway = gateway
 
     async def serve_shared(self, host: str, port: int) -> Address:
         """Listen for every VM, known by its address; return what was bound.
@@ -172,9 +172,11 @@ class Server:
 
     def _maker(self, vm: str) -> Callable[[], Connection]:
         """Return what makes the server's end of each new connection."""
-        if self._interposer is None:
+        if self._interceptor is None:
             return functools.partial(Connection, self._hub, vm)
-        return functools.partial(InterposedConnection, self._hub, vm, self._interposer)
+        return functools.partial(
+            InterceptedConnection, self._hub, vm, self._interceptor
+        )
 
     async def _listen(self, address: Address, *, vm: str) -> asyncio.Server:
         listener = await listen(address, self._maker(vm))

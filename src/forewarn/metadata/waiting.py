@@ -38,7 +38,7 @@ class Wait:
 class WaitingParty(Protocol):
     """Whoever made the request: a connection."""
 
-    def look_again(self, waiter: "Waiter") -> None:
+    def recheck(self, waiter: "Waiter") -> None:
         """Answer and leave, or go on waiting."""
         ...
 

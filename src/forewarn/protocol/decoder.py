@@ -215,7 +215,7 @@ class _Words:
     ) -> None:
         self._members = members
         self._event_id = event_id
-        self._oddities = oddities
+        self._warnings = oddities
 
     def of(self, key: str, *, optional: bool = False, longest: int = WORD_MAX) -> str:
         """Return a text; empty where there is none."""
@@ -224,7 +224,7 @@ class _Words:
             text = _clean(value, longest)
             return _WORDS.get(text.lower(), text)
         if value is not None or not optional:
-            self._oddities.append(f"{key} of event {self._event_id} is {_kind(value)}")
+            self._warnings.append(f"{key} of event {self._event_id} is {_kind(value)}")
         return ""
 
 

@@ -7,7 +7,7 @@ Instants are RFC 3339 with `Z`. Reading only; nothing here decides.
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from forewarn.control.redaction import sight
+from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.work import need
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
@@ -33,7 +33,7 @@ Json: TypeAlias = dict[str, Any]
 
 def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return an operation with its events and every reason that holds it."""
-    blockers = sight.blockers(reader, operation, now=now)
+    blockers = tenant_reader.blockers(reader, operation, now=now)
     return operation_body(reader, operation, blockers)
 
 
@@ -84,7 +84,7 @@ def _event_in_operation(event: Event) -> Json:
 
 def explanation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return where an operation stands, and why, in sentences."""
-    blockers = sight.blockers(reader, operation, now=now)
+    blockers = tenant_reader.blockers(reader, operation, now=now)
     return {
         "operation": operation.operation_id,
         "what": operators.task(operation),

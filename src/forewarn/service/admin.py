@@ -13,9 +13,9 @@ from forewarn import __version__
 from forewarn.admin.app import create_app
 from forewarn.admin.metrics import Collect
 from forewarn.admin.tokens import Tokens
-from forewarn.admin.webhooks import WebhookDesk
+from forewarn.admin.webhooks import WebhookGateway
 from forewarn.clock import Clock, SystemClock
-from forewarn.control.desk import OperatorDesk
+from forewarn.control.gateway import OperatorGateway
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits, unix_socket
 from forewarn.service.admin_connections import BoundedHttp
@@ -102,17 +102,17 @@ class AdminServer:
 
 
 def make_app(
-    desk: OperatorDesk,
+    gateway: OperatorGateway,
     *,
     tokens: Tokens | None,
     collect: Collect,
     answered: Counter[str],
-    receivers: WebhookDesk,
+    receivers: WebhookGateway,
     clock: Clock | None = None,
 ) -> ASGIApp:
     """Return the service's application, in whichever process it runs."""
     return create_app(
-        desk,
+        gateway,
         tokens=tokens,
         version=__version__,
         collect=collect,

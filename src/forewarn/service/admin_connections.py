@@ -21,8 +21,8 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from forewarn.admin.access import UNIX_PEER, UnixPeer
+from forewarn.admin.errors import Kind, problem
 from forewarn.admin.head import PATIENCE
-from forewarn.admin.problems import Kind, problem
 from forewarn.metadata import limits as metadata_limits
 from forewarn.metadata.identity import normal_address
 from forewarn.service import limits, unix_socket

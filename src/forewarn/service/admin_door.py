@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
-from forewarn.fleet.values import is_loopback
+from forewarn.fleet.validators import is_loopback
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits, open_files
 

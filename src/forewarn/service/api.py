@@ -12,7 +12,7 @@ from forewarn.admin.metrics import Reading
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock
 from forewarn.metadata.server import Address
-from forewarn.service import api_readings, catalog, limits
+from forewarn.service import api_readings, limits, metric_definitions
 from forewarn.service.admin import AdminServer, make_app
 from forewarn.service.admin_door import Door
 from forewarn.service.api_process import Answers
@@ -78,7 +78,7 @@ class ApiHere:
         """Listen, and serve operators from now on; raises OSError."""
         self._answers = answers
         app = make_app(
-            answers.desk,
+            answers.gateway,
             tokens=self._tokens,
             collect=answers.collect,
             answered=self._answered,
@@ -117,7 +117,7 @@ class ApiHere:
         watchers = 0 if self._answers is None else len(self._answers.watchers)
         door = None if self._server is None else self._server.door
         yield from api_readings.of_api(door, self._answered, watchers)
-        yield Reading(catalog.ADMIN_STARTS, 0)
+        yield Reading(metric_definitions.ADMIN_STARTS, 0)
 
     async def stop(self) -> None:
         """Finish what is under way, then end."""

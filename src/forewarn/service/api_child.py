@@ -30,14 +30,14 @@ from forewarn.admin.access import NOBODY, Caller
 from forewarn.admin.decisions import Decision
 from forewarn.admin.metrics import Reading
 from forewarn.clock import SystemClock
-from forewarn.control.desk import BusyError, Health, OperatorDesk
+from forewarn.control.gateway import BusyError, Health, OperatorGateway
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros
 from forewarn.logs import logging_to
-from forewarn.service import api_readings, limits, parts
+from forewarn.service import api_readings, components, limits
 from forewarn.service.admin import AdminServer, make_app
 from forewarn.service.admin_door import door_limits
 from forewarn.service.api_channel import (
@@ -52,8 +52,8 @@ from forewarn.service.own_listener import OwnListener
 from forewarn.service.readings import Readings
 from forewarn.service.tls import certificate_of
 from forewarn.service.watching import Watchers
-from forewarn.store.beside import BesideStore
 from forewarn.store.open import path_of
+from forewarn.store.snapshot import SnapshotStore
 
 T = TypeVar("T")
 
@@ -176,8 +176,8 @@ def _busy_with_fleets() -> BusyError:
     )
 
 
-class ApiDesk:
-    """The operator API's way to the service (control.desk.OperatorDesk)."""
+class ApiGateway:
+    """The operator API's way to the service (control.desk.OperatorGateway)."""
 
     def __init__(
         self,
@@ -196,9 +196,9 @@ class ApiDesk:
         self._caller = caller
         self._clock = SystemClock()
 
-    def on_behalf_of(self, caller: Caller) -> OperatorDesk:
-        """Return the desk that asks for `caller`."""
-        return ApiDesk(
+    def on_behalf_of(self, caller: Caller) -> OperatorGateway:
+        """Return the gateway that asks for `caller`."""
+        return ApiGateway(
             self._service,
             readings=self._readings,
             fleets=self._fleets,
@@ -277,13 +277,13 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
     threads = ThreadPoolExecutor(limits.READERS, thread_name_prefix="forewarn-read")
     watchers = Watchers()
     service = Service(channel, watchers)
-    with contextlib.closing(BesideStore(path)) as store:
+    with contextlib.closing(SnapshotStore(path)) as store:
         readings = Readings(store=store, threads=threads)
         fleets = Fleets(
             runner=None,
             readings=readings,
             writes=FleetWrites(),
-            planner=parts.planner_of(setup.settings),
+            planner=components.planner_of(setup.settings),
             count_vms=lambda: 0,
         )
         answered: Counter[str] = Counter()
@@ -296,7 +296,9 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         certificate = certificate_of(setup.settings)
         server = AdminServer(
             make_app(
-                ApiDesk(service, readings=readings, fleets=fleets, watchers=watchers),
+                ApiGateway(
+                    service, readings=readings, fleets=fleets, watchers=watchers
+                ),
                 tokens=setup.tokens,
                 collect=collect,
                 answered=answered,

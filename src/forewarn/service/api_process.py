@@ -31,15 +31,15 @@ from forewarn.admin.decisions import (
     read_message,
 )
 from forewarn.admin.metrics import Reading
-from forewarn.admin.webhooks import WebhookDesk
+from forewarn.admin.webhooks import WebhookGateway
 from forewarn.clock import Clock
 from forewarn.control import tokens as store_tokens
-from forewarn.control.desk import BusyError, OperatorDesk
+from forewarn.control.gateway import BusyError, OperatorGateway
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import FleetText
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import BadRequestError, ForewarnError
-from forewarn.service import catalog, limits, unix_socket
+from forewarn.service import limits, metric_definitions, unix_socket
 from forewarn.service.api_channel import (
     HEAD_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
@@ -64,8 +64,8 @@ _BEGIN = "from forewarn.service.api_child import main; main()"
 class Answers:
     """What the process may ask of the service."""
 
-    desk: OperatorDesk
-    webhooks: WebhookDesk
+    gateway: OperatorGateway
+    webhooks: WebhookGateway
     collect: Callable[[], Awaitable[Iterable[Reading]]]
     watchers: Watchers
 
@@ -299,11 +299,11 @@ class ApiProcess:
             case "order":
                 order = read_message(said.get("order"))
                 self._check_known(order.caller)
-                return await answers.desk.order(order.who, order)
+                return await answers.gateway.order(order.who, order)
             case "merge":
-                return await self._merge_alone(answers.desk, said, payload)
+                return await self._merge_alone(answers.gateway, said, payload)
             case "health":
-                return await answers.desk.health()
+                return await answers.gateway.health()
             case "metrics":
                 return list(await answers.collect())
             case "webhooks":
@@ -314,7 +314,7 @@ class ApiProcess:
                 raise BadRequestError("there is no such question")
 
     async def _merge_alone(
-        self, desk: OperatorDesk, said: dict[str, Any], payload: bytes
+        self, gateway: OperatorGateway, said: dict[str, Any], payload: bytes
     ) -> Any:
         """Apply a fleet file; the process sends one at a time, and waits for it."""
         if self._is_merging:
@@ -323,20 +323,22 @@ class ApiProcess:
             )
         self._is_merging = True
         try:
-            return await self._merge(desk, said, payload)
+            return await self._merge(gateway, said, payload)
         finally:
             self._is_merging = False
 
     async def _merge(
-        self, desk: OperatorDesk, said: dict[str, Any], payload: bytes
+        self, gateway: OperatorGateway, said: dict[str, Any], payload: bytes
     ) -> Any:
         caller = caller_of_message(said.get("caller"))
         self._check_known(caller)
         check(caller, DEMANDS["POST /v1/fleet/apply"])
         if caller.token_id:
             now = self._clock.now()
-            token = await desk.read(lambda reader: reader.get(Token, caller.token_id))
-            is_good = token is not None and await desk.read(
+            token = await gateway.read(
+                lambda reader: reader.get(Token, caller.token_id)
+            )
+            is_good = token is not None and await gateway.read(
                 lambda reader: store_tokens.is_good(reader, token, now=now)
             )
             if token is None or not is_good or Caller.of_token(token).tenant:
@@ -346,7 +348,7 @@ class ApiProcess:
             raise BadRequestError("a fleet file has a name")
         # Decoding lets go of nothing, but takes a millisecond for each 2 MiB.
         text = await asyncio.to_thread(payload.decode, "utf-8", "surrogatepass")
-        return await desk.merge_fleet(
+        return await gateway.merge_fleet(
             FleetText(
                 name=_text(file, "name"),  # pyright: ignore[reportUnknownArgumentType]
                 text=text,
@@ -397,7 +399,7 @@ class ApiProcess:
 
     def readings(self) -> Iterable[Reading]:
         """Return what the service knows of the process; the rest it says itself."""
-        return [Reading(catalog.ADMIN_STARTS, self.starts)]
+        return [Reading(metric_definitions.ADMIN_STARTS, self.starts)]
 
     # Stopping
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import uvloop
 
 from forewarn.admin.limits import FLEET_BYTES_MAX
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText, WantedFleet
-from forewarn.fleet.problems import FleetFileError
 from forewarn.inputs import read_file
 from forewarn.logs import logging_to
 from forewarn.metadata.server import Address
 from forewarn.problems import unreadable
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import limits, open_files, parts, secret_files
+from forewarn.service import components, limits, open_files, secret_files
 from forewarn.service.listening import StartError
 from forewarn.service.service import Service
 from forewarn.service.settings import Settings
@@ -198,8 +198,8 @@ def _greet(service: Service) -> None:
     for vm, address in guests.items():
         _say(f"VM {vm}", address)
     logger.info("serving operators at %s", service.admin_url)
-    logger.info("ready; the store is %s", parts.shown_store(service.settings))
+    logger.info("ready; the store is %s", components.shown_store(service.settings))
 
 
 def _say(who: str, address: Address) -> None:
-    logger.info("serving %s at %s", who, parts.url(address))
+    logger.info("serving %s at %s", who, components.url(address))

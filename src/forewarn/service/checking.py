@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from forewarn.admin.tokens import TokenFileError
 from forewarn.problems import Problem
-from forewarn.service import parts, secret_files
+from forewarn.service import components, secret_files
 from forewarn.service.settings import Settings, SettingsError, problem
 from forewarn.service.tls import certificate_of
 from forewarn.store.open import check_url
@@ -41,7 +41,7 @@ def _looks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: secret_files.read_proxy_secret(settings)
     yield lambda: certificate_of(settings)
     yield lambda: _check_store(settings)
-    yield from parts.driver_looks(settings)
+    yield from components.driver_looks(settings)
     for number, webhook in enumerate(settings.webhook, start=1):
         yield lambda number=number: secret_files.read_keys_of(settings, number)
         if webhook.ca_file:

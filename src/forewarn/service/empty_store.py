@@ -7,7 +7,7 @@ know no VM, while programs that an earlier service started may still be running.
 import shlex
 
 from forewarn.drivers import journal, records
-from forewarn.service import parts
+from forewarn.service import components
 from forewarn.service.settings import Settings
 from forewarn.store import kinds
 from forewarn.store.open import path_of
@@ -24,10 +24,10 @@ def refuse_empty_store(settings: Settings, store: Store) -> None:
     if path is None or not store.read(_is_empty):
         return
     if settings.driver.kind == "command":
-        memory = parts.records_of(settings)
+        memory = components.records_of(settings)
         has_calls = records.has_calls(memory)
     else:
-        memory = parts.journal_of(path)
+        memory = components.journal_of(path)
         has_calls = journal.has_calls(memory)
     if not has_calls:
         return

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from forewarn.control.transactions.messages import Guest, Publication
-from forewarn.fleet.values import split_listener
+from forewarn.fleet.validators import split_listener
 from forewarn.metadata.server import Address, Server
 from forewarn.service import limits
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from forewarn.control.desk import BusyError
+from forewarn.control.gateway import BusyError
 from forewarn.control.requests.approvals import Approval
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits

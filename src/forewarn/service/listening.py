@@ -5,7 +5,7 @@ import contextlib
 import socket
 from collections.abc import Generator
 
-from forewarn.fleet.values import split_listener
+from forewarn.fleet.validators import split_listener
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import open_files, unix_socket

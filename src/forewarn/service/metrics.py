@@ -27,11 +27,11 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.service import api_readings, catalog, limits
+from forewarn.service import api_readings, limits, metric_definitions
 from forewarn.service.api import Api
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
-from forewarn.service.tally import Standing, Tally
+from forewarn.service.tally import Counted, Tally
 from forewarn.service.webhooks.deliveries import Webhooks
 from forewarn.store.port import Reader
 
@@ -85,9 +85,12 @@ class Metrics:
             *self._of_work(held),
             *parts.webhooks.readings(),
             *self._of_control(parts.runner),
-            Reading(catalog.READY, int(parts.is_ready())),
-            Reading(catalog.BUILD_INFO, {(__version__, platform.python_version()): 1}),
-            Reading(catalog.LINES_DROPPED, self.lines_dropped()),
+            Reading(metric_definitions.READY, int(parts.is_ready())),
+            Reading(
+                metric_definitions.BUILD_INFO,
+                {(__version__, platform.python_version()): 1},
+            ),
+            Reading(metric_definitions.LINES_DROPPED, self.lines_dropped()),
             *self._of_process(),
         ]
 
@@ -95,52 +98,54 @@ class Metrics:
         endpoint = parts.endpoint
         answers = {str(code): n for code, n in endpoint.counters.responses.items()}
         served, known = endpoint.count_documents()
-        yield Reading(catalog.METADATA_RESPONSES, answers)
-        yield Reading(catalog.STRANGERS, endpoint.counters.strangers)
-        yield Reading(catalog.CONNECTIONS, parts.server.open_connections)
-        yield Reading(catalog.CONNECTIONS_REFUSED, dict(parts.server.refused))
-        yield Reading(catalog.WAITERS, len(endpoint.waits))
-        yield Reading(catalog.LISTENERS_FAILED, parts.listeners_failed())
-        yield Reading(catalog.VMS, len(endpoint.directory.by_vm))
+        yield Reading(metric_definitions.METADATA_RESPONSES, answers)
+        yield Reading(metric_definitions.STRANGERS, endpoint.counters.strangers)
+        yield Reading(metric_definitions.CONNECTIONS, parts.server.open_connections)
+        yield Reading(
+            metric_definitions.CONNECTIONS_REFUSED, dict(parts.server.refused)
+        )
+        yield Reading(metric_definitions.WAITERS, len(endpoint.waits))
+        yield Reading(metric_definitions.LISTENERS_FAILED, parts.listeners_failed())
+        yield Reading(metric_definitions.VMS, len(endpoint.directory.by_vm))
         down, age = self.tally.vms_down()
-        yield Reading(catalog.VMS_DOWN, down)
-        yield Reading(catalog.VMS_DOWN_AGE, age)
+        yield Reading(metric_definitions.VMS_DOWN, down)
+        yield Reading(metric_definitions.VMS_DOWN_AGE, age)
         documents = {"served": served, "disabled": known - served}
-        yield Reading(catalog.DOCUMENTS, documents)
-        yield Reading(catalog.PUBLISHED, self.published)
-        yield Reading(catalog.APPROVALS, dict(self.approvals))
+        yield Reading(metric_definitions.DOCUMENTS, documents)
+        yield Reading(metric_definitions.PUBLISHED, self.published)
+        yield Reading(metric_definitions.APPROVALS, dict(self.approvals))
 
     def _of_work(self, held: Held) -> Iterable[Reading]:
         tally = self.tally
-        yield Reading(catalog.EVENTS, dict(tally.live))
-        yield Reading(catalog.STEPS, dict(tally.steps))
-        yield Reading(catalog.APPROVAL_SECONDS, dict(tally.approval_seconds))
-        yield Reading(catalog.APPROVALS_LATE, held.late)
+        yield Reading(metric_definitions.EVENTS, dict(tally.live))
+        yield Reading(metric_definitions.STEPS, dict(tally.steps))
+        yield Reading(metric_definitions.APPROVAL_SECONDS, dict(tally.approval_seconds))
+        yield Reading(metric_definitions.APPROVALS_LATE, held.late)
         counts, ages = tally.operations()
-        yield Reading(catalog.OPERATIONS, counts)
-        yield Reading(catalog.OPERATION_AGE, ages)
-        yield Reading(catalog.OPERATIONS_ENDED, dict(tally.ended))
-        yield Reading(catalog.HELD, held.reasons)
-        yield Reading(catalog.UNEXAMINED, held.unexamined)
-        yield Reading(catalog.DRIVER_CALLS, dict(tally.calls))
-        yield Reading(catalog.DRIVER_RESULTS, dict(tally.results))
+        yield Reading(metric_definitions.OPERATIONS, counts)
+        yield Reading(metric_definitions.OPERATION_AGE, ages)
+        yield Reading(metric_definitions.OPERATIONS_ENDED, dict(tally.ended))
+        yield Reading(metric_definitions.HELD, held.reasons)
+        yield Reading(metric_definitions.UNEXAMINED, held.unexamined)
+        yield Reading(metric_definitions.DRIVER_CALLS, dict(tally.calls))
+        yield Reading(metric_definitions.DRIVER_RESULTS, dict(tally.results))
 
     def _of_control(self, runner: Runner) -> Iterable[Reading]:
         tally = self.tally
-        yield Reading(catalog.HEARTBEAT_AGE, runner.silent_seconds())
-        yield Reading(catalog.WAITING, runner.waiting)
-        yield Reading(catalog.TURN_SECONDS, runner.turn_seconds)
-        yield Reading(catalog.TIMER_LATE_SECONDS, tally.late_seconds)
-        yield Reading(catalog.TIMER_OVERDUE, runner.overdue_seconds())
-        yield Reading(catalog.CLOCK_STEPS, dict(runner.clock_steps))
-        yield Reading(catalog.STORE_SECONDS, tally.transaction_seconds)
-        yield Reading(catalog.STORE_FAILURES, tally.store_failures)
+        yield Reading(metric_definitions.HEARTBEAT_AGE, runner.silent_seconds())
+        yield Reading(metric_definitions.WAITING, runner.waiting)
+        yield Reading(metric_definitions.TURN_SECONDS, runner.turn_seconds)
+        yield Reading(metric_definitions.TIMER_LATE_SECONDS, tally.late_seconds)
+        yield Reading(metric_definitions.TIMER_OVERDUE, runner.overdue_seconds())
+        yield Reading(metric_definitions.CLOCK_STEPS, dict(runner.clock_steps))
+        yield Reading(metric_definitions.STORE_SECONDS, tally.transaction_seconds)
+        yield Reading(metric_definitions.STORE_FAILURES, tally.store_failures)
 
     def _of_process(self) -> Iterable[Reading]:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        yield Reading(catalog.CPU_SECONDS, usage.ru_utime + usage.ru_stime)
-        yield Reading(catalog.MEMORY, api_readings.resident_bytes())
-        yield Reading(catalog.START_TIME, self._started / SECOND)
+        yield Reading(metric_definitions.CPU_SECONDS, usage.ru_utime + usage.ru_stime)
+        yield Reading(metric_definitions.MEMORY, api_readings.resident_bytes())
+        yield Reading(metric_definitions.START_TIME, self._started / SECOND)
 
     # Why operations do not go on
 
@@ -156,7 +161,7 @@ class Metrics:
         return self._held
 
 
-def look(reader: Reader, standing: Iterable[Standing], *, now: Micros) -> Held:
+def look(reader: Reader, standing: Iterable[Counted], *, now: Micros) -> Held:
     """Return why operations do not go on.
 
     Those that wait are asked about one by one, the earliest first, up to a bound;

@@ -111,9 +111,9 @@ class _Observed:
         "due",
         "earliest",
         "get",
+        "lock_safety_rows",
         "ranked",
         "select",
-        "take_safety",
     )
 
     def __init__(self, tx: Transaction, changes: list[Change]) -> None:
@@ -125,7 +125,7 @@ class _Observed:
         self.earliest = tx.earliest
         self.audit_keys = tx.audit_keys
         self.ranked = tx.ranked
-        self.take_safety = tx.take_safety
+        self.lock_safety_rows = tx.lock_safety_rows
 
     def add(self, record: R) -> R:
         added = self._tx.add(record)

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from forewarn.control.requests.verbs import TARGETS_MAX
 from forewarn.drivers.placeholders import OBSERVER_PLACEHOLDERS, known_in
-from forewarn.fleet.values import split_listener
+from forewarn.fleet.validators import split_listener
 from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol.events import EventType
-from forewarn.service import values, words
+from forewarn.service import list_values, settings_model
 from forewarn.settings import forms
 from forewarn.settings.forms import Form, Option
 
@@ -87,7 +87,7 @@ def without_secrets(url: str) -> str:
 
 
 def _listed(option: Option, value: object) -> tuple[str, ...]:
-    return words.listed(value, option.form.told)
+    return list_values.listed(value, option.form.told)
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -98,19 +98,19 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _program(option: Option, value: object) -> tuple[str, ...]:
-    return words.program(_listed(option, value), option.words)
+    return list_values.program(_listed(option, value), option.words)
 
 
 def _program_of_text(option: Option, text: str) -> tuple[str, ...]:
     # As a text, nothing at all is how a program is left out.
     found = _split(text)
-    return words.program(found, option.words) if found else ()
+    return list_values.program(found, option.words) if found else ()
 
 
 def _faults_of_text(_option: Option, text: str) -> tuple[str, ...]:
     # Each is of several words: a comma is easier to write than two quotations.
     found = text.split(",") if text.strip() else ()
-    return words.faults(tuple(each.strip() for each in found))
+    return list_values.faults(tuple(each.strip() for each in found))
 
 
 def _listener(option: Option, value: object) -> str:
@@ -215,13 +215,13 @@ class Forms(forms.Forms):
     )
     ACTIONS = Form(
         told='a list of actions such as ["live_migrate"]',
-        read=lambda option, value: words.actions(_listed(option, value)),
-        read_text=lambda _option, text: words.actions(_split(text)),
+        read=lambda option, value: list_values.actions(_listed(option, value)),
+        read_text=lambda _option, text: list_values.actions(_split(text)),
         show=shlex.join,
     )
     FAULTS = Form(
         told='a list of faults such as ["reboot fail times=2"]',
-        read=lambda option, value: words.faults(_listed(option, value)),
+        read=lambda option, value: list_values.faults(_listed(option, value)),
         read_text=_faults_of_text,
         show=forms.joined,
     )
@@ -230,15 +230,15 @@ class Forms(forms.Forms):
 
 
 SECTIONS: Mapping[str, type] = {
-    "metadata": values.MetadataSettings,
-    "admin": values.AdminSettings,
-    "store": values.StoreSettings,
-    "timing": values.TimingSettings,
-    "policy": values.PolicySettings,
-    "driver": values.DriverSettings,
-    "driver.simulated": values.SimulatedSettings,
-    "driver.command": values.CommandSettings,
-    "log": values.LogSettings,
+    "metadata": settings_model.MetadataSettings,
+    "admin": settings_model.AdminSettings,
+    "store": settings_model.StoreSettings,
+    "timing": settings_model.TimingSettings,
+    "policy": settings_model.PolicySettings,
+    "driver": settings_model.DriverSettings,
+    "driver.simulated": settings_model.SimulatedSettings,
+    "driver.command": settings_model.CommandSettings,
+    "log": settings_model.LogSettings,
 }
 """The tables of forewarn.toml."""
 
@@ -271,13 +271,13 @@ _SPECIAL: Mapping[str, Option] = {
     "driver.simulated.faults": Option(form=Forms.FAULTS),
     **{
         f"driver.command.{name}": Option(form=Forms.PROGRAM, words=known_in(action))
-        for name, action in words.WORKS.items()
+        for name, action in list_values.WORKS.items()
     },
     **{
         f"driver.command.{name}timeout": Option(
             form=Forms.DURATION, least=SECOND, may_be_empty=True
         )
-        for name in ("", *(f"{work}_" for work in words.WORKS))
+        for name in ("", *(f"{work}_" for work in list_values.WORKS))
     },
     "driver.command.observe": Option(form=Forms.PROGRAM, words=OBSERVER_PLACEHOLDERS),
     "driver.command.probe": Option(form=Forms.PROGRAM, words=known_in(None)),

@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator, Generator, Iterator
 from pathlib import Path
 
 from forewarn.fleet.changes import Change, MergePlan
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
-from forewarn.fleet.problems import FleetFileError
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.service import limits
 from forewarn.service.planning import Failure, Message, Question

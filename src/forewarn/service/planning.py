@@ -23,10 +23,10 @@ from typing import IO, TypeAlias
 
 from forewarn.control.requests import fleet_changes
 from forewarn.fleet.changes import Change
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText, WantedFleet
-from forewarn.fleet.problems import FleetFileError
 from forewarn.protocol.errors import ForewarnError, RefusedError
-from forewarn.store.beside import reading
+from forewarn.store.snapshot import reading
 
 NICENESS = 5
 """Behind the service where both want one processor: it still gets a quarter of it.

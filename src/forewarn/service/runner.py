@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from forewarn.admin.metrics import Histogram
 from forewarn.clock import Clock
-from forewarn.control.desk import BusyError
+from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
 from forewarn.control.requests import enabling
 from forewarn.control.requests.approvals import Approval
@@ -31,7 +31,7 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.actors import VMS, vm_actor
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import catalog, limits
+from forewarn.service import limits, metric_definitions
 from forewarn.service.inbox import (
     Enabling,
     Inbox,
@@ -58,18 +58,18 @@ class Runner:
         plane: Plane,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
-        take_sightings: Callable[[], Mapping[str, Micros]],
+        take_last_seen: Callable[[], Mapping[str, Micros]],
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        """Run nothing yet. `take_sightings` and `on_failure` run on the loop."""
+        """Run nothing yet. `take_last_seen` and `on_failure` run on the loop."""
         self._plane = plane
         self._clock = clock
         self._loop = loop
-        self._take_sightings = take_sightings
+        self._take_last_seen = take_last_seen
         self._on_failure = on_failure
         self.clock_steps: Counter[str] = Counter()
         """Steps of the wall clock since the start, by direction."""
-        self.turn_seconds = Histogram(catalog.TURN_SECONDS.buckets)
+        self.turn_seconds = Histogram(metric_definitions.TURN_SECONDS.buckets)
         """Lengths of the turns since the start, without the sleep between them."""
         self._inbox = Inbox()
         self._gathered: list[Post | Enabling] = []
@@ -338,7 +338,7 @@ class Runner:
                 return False
             self._ticked = monotonic
             if self._plane.is_silence_due(now=now):
-                self._collect_sightings()
+                self._collect_last_seen()
             more = self._plane.advance(now=now)
             self._next_due = self._plane.next_due()
             if self._is_held:
@@ -362,18 +362,18 @@ class Runner:
         seconds = (self._next_due - self._clock.now()) / SECOND
         return max(limits.ROUND_SECONDS_MIN, min(seconds, limits.HEARTBEAT_SECONDS))
 
-    def _collect_sightings(self) -> None:
+    def _collect_last_seen(self) -> None:
         """Take over what the endpoint has seen, before silence is judged."""
         taken: list[Mapping[str, Micros]] = []
         handed = threading.Event()
 
         def hand() -> None:
-            taken.append(self._take_sightings())
+            taken.append(self._take_last_seen())
             handed.set()
 
         self._hand_over(hand)
         if handed.wait(limits.SIGHTINGS_WAIT_SECONDS):
-            self._plane.note_sightings(taken[0], now=self._now())
+            self._plane.note_last_seen(taken[0], now=self._now())
 
     # Answers
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
-from forewarn.control.desk import Health
+from forewarn.control.gateway import Health
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
 from forewarn.control.tokens import revoke_unauthenticated
@@ -26,23 +26,25 @@ from forewarn.control.transactions.messages import Publication
 from forewarn.control.transactions.work import Who
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText, WantedFleet
-from forewarn.fleet.problems import FleetFileError
 from forewarn.ids import RandomIds
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import RefusedError
-from forewarn.service import limits, open_files, parts, secret_files
+from forewarn.service import components, limits, open_files, secret_files
 from forewarn.service.admin_door import Door
 from forewarn.service.api import Api, ApiHere
 from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import Answers, ApiProcess
-from forewarn.service.desks import ServiceDesk, VmDesk
+from forewarn.service.audit_log import AuditLog
 from forewarn.service.empty_store import refuse_empty_store
 from forewarn.service.fleets import Fleets, FleetWrites
+from forewarn.service.gateways import ThreadedControlGateway, ThreadedOperatorGateway
 from forewarn.service.guests import GuestListeners
+from forewarn.service.last_seen import LastSeen
 from forewarn.service.listening import address_of, refused
 from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
@@ -50,9 +52,7 @@ from forewarn.service.planner import PlanningError
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
-from forewarn.service.sightings import Sightings
 from forewarn.service.tls import certificate_of
-from forewarn.service.trail import Trail
 from forewarn.service.watching import Watchers
 from forewarn.service.webhooks.deliveries import Webhooks
 from forewarn.service.webhooks.pending import Pending
@@ -95,7 +95,7 @@ class Service:
         self._threads = ThreadPoolExecutor(
             limits.READERS, thread_name_prefix="forewarn-read"
         )
-        self._sightings: Sightings | None = None
+        self._last_seen: LastSeen | None = None
         self._api: Api | None = None
         self._api_apart = api_apart and store is None
         self._runner: Runner | None = None
@@ -107,7 +107,7 @@ class Service:
         self._webhooks: Webhooks | None = None
         self.endpoint: Endpoint
         self.server: Server
-        self.desk: ServiceDesk
+        self.gateway: ThreadedOperatorGateway
 
     # Starting
 
@@ -134,7 +134,7 @@ class Service:
         self.endpoint = Endpoint(
             rate_limit=self.settings.metadata.rate_limit,
             secret=secret,
-            waits=parts.waits_of(self.settings),
+            waits=components.waits_of(self.settings),
             own_events=self.settings.metadata.own_events,
             is_open=False,
         )
@@ -159,7 +159,7 @@ class Service:
         runner, webhooks = self._build(loop, observed, driver, keys, api)
         runner.start()
         await runner.call(lambda plane, now: plane.publish(now=now))
-        has_fleet = await self.desk.read(fleet_changes.has_fleet)
+        has_fleet = await self.gateway.read(fleet_changes.has_fleet)
         if not has_fleet:
             # There is nothing to show to anybody yet.
             await self._apply_at_start(fleet)
@@ -171,12 +171,12 @@ class Service:
             await api.begin(self._answers(webhooks))
         while await runner.call(lambda plane, now: plane.resume(now=now)):
             pass
-        self._sightings = Sightings(
+        self._last_seen = LastSeen(
             runner,
-            take=self.endpoint.take_sightings,
+            take=self.endpoint.take_last_seen,
             disable_after=self.settings.metadata.disable_after,
         )
-        self._sightings.begin()
+        self._last_seen.begin()
         webhooks.begin()
         runner.tick()
         self._is_ready = True
@@ -194,8 +194,10 @@ class Service:
         api: Api,
     ) -> tuple[Runner, Webhooks]:
         """Join the plane, its thread and everything that asks it."""
-        voice = parts.Voice(loop, publish=self._publish, changed=self.watchers.tell)
-        inquirer = parts.inquirer_of(self.settings, driver)
+        voice = components.Outbound(
+            loop, publish=self._publish, changed=self.watchers.tell
+        )
+        inquirer = components.inquirer_of(self.settings, driver)
         plane = Plane(
             store=store,
             driver=driver,
@@ -209,7 +211,7 @@ class Service:
             clock=self.clock,
             loop=loop,
             # Before silence is judged, who waits has been seen just now.
-            take_sightings=lambda: self.endpoint.take_sightings(now=self.clock.now()),
+            take_last_seen=lambda: self.endpoint.take_last_seen(now=self.clock.now()),
             on_failure=self._fail,
         )
         driver.on_report(runner.wake)
@@ -233,7 +235,7 @@ class Service:
         store = self._store
         if store is None:
             store = self._owned.enter_context(
-                contextlib.closing(parts.open_store_of(self.settings))
+                contextlib.closing(components.open_store_of(self.settings))
             )
         if self._store is None:
             refuse_empty_store(self.settings, store)
@@ -242,7 +244,7 @@ class Service:
     def _open_driver(self, store: Store) -> Driver:
         """Open the driver, and load what is counted in memory."""
         driver = self._owned.enter_context(
-            contextlib.closing(parts.open_driver_of(self.settings))
+            contextlib.closing(components.open_driver_of(self.settings))
         )
         self.metrics.tally.load(store)
         self._pending.load(store)
@@ -252,7 +254,7 @@ class Service:
     def _observed(self, store: Store) -> Store:
         """Return the store as the plane uses it: the log and the metrics hear of it."""
         listeners = (
-            Trail(),
+            AuditLog(),
             self.metrics.tally,
             self._pending,
             self._tenants,
@@ -269,7 +271,7 @@ class Service:
     ) -> Webhooks:
         readings = Readings(store=store, threads=self._threads)
         self.server.attach(
-            VmDesk(
+            ThreadedControlGateway(
                 runner=runner,
                 readings=readings,
                 approvals=self.metrics.approvals,
@@ -280,10 +282,10 @@ class Service:
             runner=runner,
             readings=readings,
             writes=self._fleet_writes,
-            planner=None if self._store else parts.planner_of(self.settings),
+            planner=None if self._store else components.planner_of(self.settings),
             count_vms=lambda: len(self.endpoint.directory.by_vm),
         )
-        self.desk = ServiceDesk(
+        self.gateway = ThreadedOperatorGateway(
             runner=runner,
             readings=readings,
             fleets=self._fleets,
@@ -296,7 +298,7 @@ class Service:
             keys=keys,
             pending=self._pending,
             tenants=self._tenants,
-            desk=self.desk,
+            gateway=self.gateway,
             clock=self.clock,
             ids=self._ids,
         )
@@ -337,7 +339,7 @@ class Service:
 
     def _answers(self, webhooks: Webhooks) -> Answers:
         return Answers(
-            desk=self.desk,
+            gateway=self.gateway,
             webhooks=webhooks,
             collect=lambda: self.metrics.collect(self._parts),
             watchers=self.watchers,
@@ -349,8 +351,10 @@ class Service:
         """Apply a fleet file, as the service does at its start."""
         who = Who(actor=service_part("fleet file"))
         if isinstance(fleet, FleetText):
-            return await self.desk.merge_fleet(fleet, who=who)
-        return await self.desk.order(who, lambda work: fleet_changes.apply(work, fleet))
+            return await self.gateway.merge_fleet(fleet, who=who)
+        return await self.gateway.order(
+            who, lambda work: fleet_changes.apply(work, fleet)
+        )
 
     async def _apply_at_start(self, fleet: StartFleet) -> None:
         if isinstance(fleet, FleetFileError):
@@ -370,7 +374,7 @@ class Service:
             self._fleets.refused(name, error)
 
     async def _is_applied(self, fleet: WantedFleet | FleetText) -> bool:
-        return isinstance(fleet, FleetText) and await self.desk.read(
+        return isinstance(fleet, FleetText) and await self.gateway.read(
             lambda reader: fleet_changes.is_applied(reader, fleet)
         )
 
@@ -455,7 +459,9 @@ class Service:
 
     def _tell_of_guest(self, vm: str) -> None:
         if self._is_ready:
-            logger.info("vm %s is served at %s", vm, parts.url(self.addresses()[vm]))
+            logger.info(
+                "vm %s is served at %s", vm, components.url(self.addresses()[vm])
+            )
 
     def _fail(self, error: BaseException) -> None:
         self._is_ready = False
@@ -469,12 +475,12 @@ class Service:
         self._is_ready = False
         if self._fleets is not None:
             self._fleets.close()
-        if self._sightings is not None:
-            await self._sightings.end()
+        if self._last_seen is not None:
+            await self._last_seen.end()
         if self._has_listeners:
             await self._close_listeners()
-        if self._sightings is not None:
-            await self._sightings.note()
+        if self._last_seen is not None:
+            await self._last_seen.note()
         if self._webhooks is not None:
             await self._webhooks.end()
         if self._runner is not None and not await self._runner.stop():

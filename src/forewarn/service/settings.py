@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from forewarn.fleet.values import is_loopback, split_listener
+from forewarn.fleet.validators import is_loopback, split_listener
 from forewarn.inputs import read_file
 from forewarn.problems import Problem
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import entries, options
+from forewarn.service import array_tables, options
 from forewarn.service.options import OPTIONS, SECTIONS, is_socket
-from forewarn.service.values import Settings, impacts, policy
+from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.settings.forms import shown
 from forewarn.settings.reading import Format, Reader, SettingRow
 from forewarn.settings.variables import slips
@@ -49,7 +49,7 @@ class SettingsError(ForewarnError):
 FORMAT = Format(
     options=OPTIONS,
     tables=(*SECTIONS,),
-    arrays=entries.OPTIONS,
+    arrays=array_tables.OPTIONS,
     variable=options.environment_name,
 )
 """What forewarn.toml may have in it."""
@@ -90,10 +90,10 @@ def describe(settings: Settings) -> tuple[SettingRow, ...]:
 
 def _entry_rows(settings: Settings) -> Iterator[SettingRow]:
     """Yield the keys of arrays' tables, each table by its own name."""
-    for array, kind in entries.ARRAYS.items():
+    for array, kind in array_tables.ARRAYS.items():
         for number, entry in enumerate(getattr(settings, array), start=1):
             for key in (each.name for each in fields(kind)):
-                option = entries.OPTIONS[array][key]
+                option = array_tables.OPTIONS[array][key]
                 yield SettingRow(
                     key=f"{array}.{entry.name}.{key}",
                     value=shown(option, getattr(entry, key)),
@@ -111,7 +111,7 @@ def problem(settings: Settings, name: str, message: str) -> SettingsError:
     """Return the error for a value that turns out wrong when it is used."""
     origin = settings.origins.get(name, "default")
     # A flag is called what its setting is called.
-    key = "" if origin == f"flag {name}" else entries.plain(name)
+    key = "" if origin == f"flag {name}" else array_tables.plain(name)
     return SettingsError((Problem(file=origin, line=0, key=key, message=message),))
 
 
@@ -120,12 +120,12 @@ class _Reader(Reader):
 
     def needed_keys(self, array: str, entry: Mapping[str, object]) -> Collection[str]:
         del entry
-        return entries.NEEDED[array]
+        return array_tables.NEEDED[array]
 
     def look_at_entries(self) -> None:
         """Tell of what must hold between the tables of an array."""
         for array, found in self.entries.items():
-            for name, message in entries.wrong(array, found):
+            for name, message in array_tables.wrong(array, found):
                 self.blame(name, message)
 
     def settings(self, warnings: tuple[str, ...]) -> Settings:
@@ -135,7 +135,7 @@ class _Reader(Reader):
         }
         arrays: dict[str, Any] = {
             array: tuple(kind(**entry) for entry in self.entries[array])
-            for array, kind in entries.ARRAYS.items()
+            for array, kind in array_tables.ARRAYS.items()
         }
         return Settings(**groups, **arrays, origins=self.origins, warnings=warnings)
 

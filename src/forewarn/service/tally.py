@@ -21,7 +21,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.views import View
-from forewarn.service import catalog
+from forewarn.service import metric_definitions
 from forewarn.service.observed import Change
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
@@ -40,7 +40,7 @@ Place: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Counted:
     """An open operation, and since when it stands where it stands."""
 
     operation: Operation
@@ -49,9 +49,9 @@ class Standing:
     """Kept here, since an enumeration's value is slow to get."""
 
 
-def standing(operation: Operation, since: Micros) -> Standing:
+def standing(operation: Operation, since: Micros) -> Counted:
     """Return where an operation stands."""
-    return Standing(operation, since, (operation.verb.value, operation.state.value))
+    return Counted(operation, since, (operation.verb.value, operation.state.value))
 
 
 class Tally:
@@ -60,17 +60,17 @@ class Tally:
     def __init__(self, clock: Clock) -> None:
         """Begin at nothing."""
         self._clock = clock
-        self._open: dict[str, Standing] = {}
+        self._open: dict[str, Counted] = {}
         self.ended: Counter[tuple[str, str]] = Counter()
         self.live: Counter[tuple[str, str]] = Counter()
         """Events that documents show, by status and type."""
         self.steps: Counter[tuple[str, str]] = Counter()
         """What happened to events, by type."""
         self.approval_seconds: defaultdict[str, Histogram] = defaultdict(
-            lambda: Histogram(catalog.APPROVAL_SECONDS.buckets)
+            lambda: Histogram(metric_definitions.APPROVAL_SECONDS.buckets)
         )
-        self.late_seconds = Histogram(catalog.TIMER_LATE_SECONDS.buckets)
-        self.transaction_seconds = Histogram(catalog.STORE_SECONDS.buckets)
+        self.late_seconds = Histogram(metric_definitions.TIMER_LATE_SECONDS.buckets)
+        self.transaction_seconds = Histogram(metric_definitions.STORE_SECONDS.buckets)
         self.store_failures = 0
         self.calls: Counter[str] = Counter()
         self.results: Counter[tuple[str, str]] = Counter()
@@ -89,7 +89,7 @@ class Tally:
 
         store.read(read_open)
 
-    def open(self) -> Sequence[Standing]:
+    def open(self) -> Sequence[Counted]:
         """Return what is under way, as it is now; from any thread."""
         return list(self._open.values())
 

@@ -43,7 +43,7 @@ class LastingStore(MemoryStore):
 
 
 @dataclass(slots=True)
-class Ears:
+class PlaneListener:
     """Hears for the endpoint, and remembers which operations changed."""
 
     endpoint: Endpoint
@@ -103,7 +103,7 @@ class Engine:
     def begin(self) -> None:
         """Start the service on what is durable."""
         self.endpoint = Endpoint(rate_limit=self._rate_limit, own_events=True)
-        self.ears = Ears(self.endpoint)
+        self.ears = PlaneListener(self.endpoint)
         self.plane = Plane(
             store=self.store,
             driver=self.driver,
@@ -153,7 +153,7 @@ class Engine:
     def settle(self) -> None:
         """Do what is due at the present instant."""
         self.read_clocks()
-        self.plane.note_sightings(self.endpoint.take_sightings(), now=self.now)
+        self.plane.note_last_seen(self.endpoint.take_last_seen(), now=self.now)
         while self.plane.advance(now=self.now):
             pass
 

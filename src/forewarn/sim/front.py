@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from forewarn.instants import Micros
 from forewarn.metadata import answers
+from forewarn.metadata.cached_response import CachedResponse
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.interposer import Again, Plan, Visit
-from forewarn.metadata.standing import Standing
+from forewarn.metadata.interceptor import Again, InterceptedRequest, Plan
 from forewarn.sim import deviations
 from forewarn.sim.deviations import TOO_OFTEN, Deviation, Inspector
-from forewarn.sim.faults import words
+from forewarn.sim.faults import syntax
 from forewarn.sim.faults.fault import Fault
 from forewarn.sim.faults.player import FaultPlan, Player
 from forewarn.sim.journal import Journal, Repeated, Seen, kept
@@ -92,14 +92,14 @@ class Front:
         self._note(source, vm, _NOTHING, fault=fault)
         return True
 
-    def take(self, visit: Visit) -> Plan | None:
+    def take(self, visit: InterceptedRequest) -> Plan | None:
         """Say which fault befalls a request."""
         if self._faults.is_idle:
             return None
         return self._faults.take(visit.vm, visit.request)
 
     def answer(
-        self, visit: Visit, plan: Plan | None, genuine: Response | None
+        self, visit: InterceptedRequest, plan: Plan | None, genuine: Response | None
     ) -> Response | None:
         """Return what the VM gets."""
         vm, request = visit.vm, visit.request
@@ -113,7 +113,12 @@ class Front:
         return given
 
     def repeating(
-        self, visit: Visit, standing: Standing, *, now: Micros, monotonic: float
+        self,
+        visit: InterceptedRequest,
+        standing: CachedResponse,
+        *,
+        now: Micros,
+        monotonic: float,
     ) -> Again | None:
         """Return what notes a poller's next requests, of which only the time is new."""
         if not self._faults.is_idle:
@@ -133,7 +138,7 @@ class Front:
         return poller.again
 
     def _noting(
-        self, visit: Visit, status: int, *, now: Micros, monotonic: float
+        self, visit: InterceptedRequest, status: int, *, now: Micros, monotonic: float
     ) -> Again:
         """Return what may be asked a hundred thousand times a second.
 
@@ -158,7 +163,7 @@ class Front:
         note = journal.repeating(Repeated(seen, now=now, monotonic=monotonic))
         asked = client.asked.append
 
-        def again(standing: Standing, monotonic: float) -> bool:
+        def again(standing: CachedResponse, monotonic: float) -> bool:
             if not (faults.is_idle and standing.holds(monotonic)):
                 return False
             io = io_time()
@@ -178,7 +183,7 @@ class Front:
 
         return again
 
-    def unanswered(self, visit: Visit, plan: Plan | None) -> None:
+    def unanswered(self, visit: InterceptedRequest, plan: Plan | None) -> None:
         """Note who went before the answer."""
         assert plan is None or isinstance(plan, FaultPlan), "plans are the player's"
         self._journal_visit(visit, plan, None, None)
@@ -201,7 +206,7 @@ class Front:
         self._pollers.clear()
         self._inspector.reset()
 
-    def _kept(self, visit: Visit) -> Request:
+    def _kept(self, visit: InterceptedRequest) -> Request:
         """Return the request as the journal keeps it: a poller's is always the same."""
         last = self._last.get(visit.vm)
         if last is None or last.request is not visit.request:
@@ -211,7 +216,7 @@ class Front:
 
     def _journal_visit(
         self,
-        visit: Visit,
+        visit: InterceptedRequest,
         plan: FaultPlan | None,
         genuine: Response | None,
         given: Response | None,
@@ -235,7 +240,7 @@ class Front:
                 self._kept(visit),
                 0 if given is None else given.status,
                 0 if genuine is None else genuine.status,
-                "" if plan is None else words.words(plan.fault),
+                "" if plan is None else syntax.words(plan.fault),
                 found,
                 deviations.approved_ids(request) if request.method == "POST" else (),
             )
@@ -260,7 +265,7 @@ class Front:
                 request=request,
                 status=status,
                 genuine=0,
-                fault="" if fault is None else words.words(fault),
+                fault="" if fault is None else syntax.words(fault),
                 deviations=found,
                 approved=(),
             )

@@ -17,11 +17,11 @@ from forewarn.instants import Micros, format_to_the_millisecond
 from forewarn.metadata.server import Address
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View
-from forewarn.service.parts import url
+from forewarn.service.components import url
 from forewarn.sim.deviations import Deviation
 from forewarn.sim.journal import Seen
 from forewarn.sim.places import is_vacant
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -88,7 +88,7 @@ class Reporter:
         self.deviations = 0
         """How many there were, since ever."""
         self._alike: Counter[tuple[str, str]] = Counter()
-        self._stage: Stage | None = None
+        self._stage: SimServer | None = None
         self._shown: dict[str, EventStatus] = {}
         self._knows: set[str] = set()
         """VMs that have had the present documents."""
@@ -96,7 +96,7 @@ class Reporter:
         self._mourned: set[str] = set()
         """VMs that were told to ask though they are gone."""
 
-    def follow(self, stage: Stage) -> None:
+    def follow(self, stage: SimServer) -> None:
         """Hear of this stage from now on, and of no earlier one."""
         again = self._stage is not None
         self._stage = stage

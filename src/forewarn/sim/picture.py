@@ -12,9 +12,9 @@ from forewarn.instants import Micros
 from forewarn.metadata.server import Address
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View, sees
-from forewarn.service.parts import url
+from forewarn.service.components import url
 from forewarn.sim.journal import Seen
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import in_order
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -73,7 +73,7 @@ class Picture:
     """Seen so far."""
 
 
-def picture(stage: Stage, addresses: Mapping[str, Address]) -> Picture:
+def picture(stage: SimServer, addresses: Mapping[str, Address]) -> Picture:
     """Return what is now; VMs are served at `addresses`."""
     engine = stage.engine
     vms, events, views = engine.read(_facts)
@@ -116,7 +116,7 @@ def _vm(
     events: int,
     seen: Seen | None,
     *,
-    stage: Stage,
+    stage: SimServer,
     addresses: Mapping[str, Address],
 ) -> VmPicture:
     enabled = view is not None and view.is_enabled

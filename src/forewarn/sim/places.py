@@ -8,7 +8,7 @@ the real endpoint has it. Values only; nothing here listens.
 import ipaddress
 from dataclasses import dataclass, replace
 
-from forewarn.fleet.values import split_listener
+from forewarn.fleet.validators import split_listener
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import BadRequestError
 

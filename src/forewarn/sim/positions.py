@@ -15,7 +15,7 @@ import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from forewarn.fleet.values import split_listener
+from forewarn.fleet.validators import split_listener
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.server import Address, bound, listen
 from forewarn.protocol.errors import ForewarnError, RefusedError

@@ -94,7 +94,7 @@ class RecordedFaults(Player):
         plan: FaultPlan | None,
         genuine: Response | None,
     ) -> Response | None:
-        """Return what is sent; see Interposer.answer."""
+        """Return what is sent; see Interceptor.answer."""
         recorded = self.recorded
         if plan is not None and plan.fault is _FAULTS[Failure.STRANGE]:
             return _GARBAGE

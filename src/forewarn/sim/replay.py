@@ -16,9 +16,9 @@ from pathlib import Path
 from forewarn import toml
 from forewarn.clock import Clock, SystemClock, VirtualClock
 from forewarn.control.transactions.messages import Guest, Publication, ViewSnapshot
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.instance import InstanceFacts
-from forewarn.fleet.problems import FleetFileError
 from forewarn.inputs import UnfitFileError, read_file
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
@@ -123,7 +123,7 @@ class Replay:
         self.faults = RecordedFaults(
             now=self._clock.now, vms=self.endpoint.directory.by_vm.keys()
         )
-        self.desk = _Desk(self._approve)
+        self.gateway = _Gateway(self._approve)
         self.front = Front(
             faults=self.faults,
             journal=self.journal,
@@ -138,9 +138,9 @@ class Replay:
         )
         self.server = Server(
             endpoint=self.endpoint,
-            desk=self.desk,
+            gateway=self.gateway,
             clock=self._clock,
-            interposer=self.front,
+            interceptor=self.front,
         )
         self._ticker: asyncio.Task[None] | None = None
         self._alarm = asyncio.Event()
@@ -391,7 +391,7 @@ class _Documents(Preparer):
         return self._last
 
 
-class _Desk:
+class _Gateway:
     """Control of a replay: there is nothing to decide (metadata.desk.Desk)."""
 
     def __init__(self, approve: Callable[[str, Sequence[str]], str | None]) -> None:

@@ -22,11 +22,11 @@ from forewarn.protocol.errors import BadRequestError, NotFoundError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import reports
-from forewarn.service.parts import url
+from forewarn.service.components import url
 from forewarn.sim import bodies
-from forewarn.sim.faults.problems import FaultError
-from forewarn.sim.faults.words import parse_playbook
-from forewarn.sim.stage import Stage
+from forewarn.sim.faults.errors import FaultError
+from forewarn.sim.faults.syntax import parse_playbook
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import NewVm, in_order
 from forewarn.store.port import Reader
 
@@ -38,7 +38,7 @@ class Simulated(Protocol):
     """What the routes need: a simulator."""
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> SimServer:
         """Return the present stage."""
         ...
 
@@ -69,9 +69,9 @@ def router(simulator: Simulated) -> APIRouter:
     _journal(sim, simulator)
 
     @sim.post("/reset", responses=documented(bodies.VmsShape, 400))
-    async def reset(body: bodies.Reset, desk: Desk) -> Response:
+    async def reset(body: bodies.Reset, gateway: Desk) -> Response:
         """Begin again as at the start: fleet, addresses and faults; nothing is kept."""
-        _ = body, desk
+        _ = body, gateway
         await simulator.reset()
         return answer(await _vm_list(simulator))
 
@@ -104,7 +104,7 @@ def _clock(sim: APIRouter, simulator: Simulated) -> None:
         return answer(_clock_report(stage))
 
 
-def _clock_report(stage: Stage) -> dict[str, Any]:
+def _clock_report(stage: SimServer) -> dict[str, Any]:
     due = stage.engine.plane.next_due()
     return {
         "now": format_instant(stage.engine.now),
@@ -120,19 +120,21 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         status_code=201,
         responses=documented(shapes.RequestShape, 400, 404, 409, status=201),
     )
-    async def stage_event(body: bodies.Event, desk: Desk) -> Response:
+    async def stage_event(body: bodies.Event, gateway: Desk) -> Response:
         """Publish an event by hand, also one that the rules of notice forbid.
 
         It is approved, started and ended as any other. VMs on several hosts or of
         several scopes make an operation, and an event, for each.
         """
         stage = simulator.stage
-        notice = await desk.read(lambda reader: _terminate_notice(reader, body.vms[0]))
+        notice = await gateway.read(
+            lambda reader: _terminate_notice(reader, body.vms[0])
+        )
         wanted = body.wanted(stage.engine.policy, terminate_notice=notice)
         request = stage.stage(wanted)
-        report = await desk.read(
+        report = await gateway.read(
             lambda reader: reports.request_report(
-                reader, need(reader, Request, request.request_id), now=desk.now()
+                reader, need(reader, Request, request.request_id), now=gateway.now()
             )
         )
         return answer(report, status=201)
@@ -141,17 +143,17 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         "/operations/{name}/move",
         responses=documented(shapes.OperationShape, 400, 404, 409),
     )
-    async def move(name: str, body: bodies.Move, desk: Desk) -> Response:
+    async def move(name: str, body: bodies.Move, gateway: Desk) -> Response:
         """Have an operation go on to a state now, or as far as the guard lets it.
 
         An event's id means the operation behind it.
         """
-        operation = await desk.read(lambda reader: _operation_of(reader, name))
+        operation = await gateway.read(lambda reader: _operation_of(reader, name))
         simulator.stage.move(operation, bodies.STOPS[body.to])
         return answer(
-            await desk.read(
+            await gateway.read(
                 lambda reader: reports.operation_report(
-                    reader, need(reader, Operation, operation), now=desk.now()
+                    reader, need(reader, Operation, operation), now=gateway.now()
                 )
             )
         )
@@ -162,13 +164,13 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         return answer(_approvals(simulator.stage, ()))
 
     @sim.post("/approvals", responses=documented(bodies.ApprovalsShape, 400, 404))
-    async def hold(body: bodies.Approvals, desk: Desk) -> Response:
+    async def hold(body: bodies.Approvals, gateway: Desk) -> Response:
         """Keep back what VMs approve, or let it go.
 
         A VM is answered as ever and cannot tell; nothing follows before the release.
         """
         stage = simulator.stage
-        await desk.read(lambda reader: [_there(reader, vm) for vm in body.vms])
+        await gateway.read(lambda reader: [_there(reader, vm) for vm in body.vms])
         refusals: list[str] = []
         for vm in body.vms:
             if body.do == "withhold":
@@ -178,7 +180,7 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         return answer(_approvals(stage, refusals))
 
 
-def _approvals(stage: Stage, refusals: list[str] | tuple[()]) -> dict[str, Any]:
+def _approvals(stage: SimServer, refusals: list[str] | tuple[()]) -> dict[str, Any]:
     return {"withheld": sorted(stage.withheld.vms), "refusals": list(refusals)}
 
 
@@ -236,7 +238,7 @@ def _vms(sim: APIRouter, simulator: Simulated) -> None:
 
 async def _vm_list(simulator: Simulated) -> dict[str, Any]:
     stage, addresses = simulator.stage, simulator.addresses()
-    found = await stage.desk.read(in_order)
+    found = await stage.gateway.read(in_order)
     return {
         "vms": [
             {
@@ -259,9 +261,9 @@ def _faults(sim: APIRouter, simulator: Simulated) -> None:
         return answer(_fault_list(simulator.stage))
 
     @sim.post("/faults", responses=documented(bodies.FaultsShape, 400, 404, 409))
-    async def set_faults(body: bodies.Faults, desk: Desk) -> Response:
+    async def set_faults(body: bodies.Faults, gateway: Desk) -> Response:
         """Have answers go wrong from now on, after what is set already."""
-        await desk.read(lambda reader: [_there(reader, vm) for vm in body.vms])
+        await gateway.read(lambda reader: [_there(reader, vm) for vm in body.vms])
         stage = simulator.stage
         try:
             stage.faults.play(parse_playbook(body.faults, vms=body.vms))
@@ -278,7 +280,7 @@ def _faults(sim: APIRouter, simulator: Simulated) -> None:
         return answer(_fault_list(stage))
 
 
-def _fault_list(stage: Stage) -> dict[str, Any]:
+def _fault_list(stage: SimServer) -> dict[str, Any]:
     return {
         "faults": [
             {
@@ -296,7 +298,7 @@ def _fault_list(stage: Stage) -> dict[str, Any]:
 def _journal(sim: APIRouter, simulator: Simulated) -> None:
     @sim.get("/journal", responses=documented(bodies.JournalShape, 400, 404))
     async def journal(
-        query: Annotated[bodies.JournalQuery, Query()], desk: Desk
+        query: Annotated[bodies.JournalQuery, Query()], gateway: Desk
     ) -> Response:
         """List the requests that were seen, the oldest first, with their answers."""
         kept = simulator.stage.journal
@@ -309,7 +311,7 @@ def _journal(sim: APIRouter, simulator: Simulated) -> None:
         )
         if query.vm and not found and not query.after:
             # One that has left may have asked before.
-            await desk.read(lambda reader: _there(reader, query.vm))
+            await gateway.read(lambda reader: _there(reader, query.vm))
         page = found[: query.limit]
         rest = page[-1].number if len(found) > query.limit else kept.last
         return answer({"requests": [each.members() for each in page], "next": rest})

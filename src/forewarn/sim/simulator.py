@@ -24,7 +24,7 @@ from forewarn.service.admin import AdminServer
 from forewarn.sim import vms
 from forewarn.sim.positions import PORTS_TRIED, Addresses, Positions, not_there
 from forewarn.sim.routes import router
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.terms import Terms
 from forewarn.sim.vms import NewVm
 
@@ -67,7 +67,7 @@ class Simulator:
         self._app: Any = None
         self.on_publish: list[Callable[[Publication], None]] = []
         """Told of every publication after it is served."""
-        self.on_stage: list[Callable[[Stage], None]] = []
+        self.on_stage: list[Callable[[SimServer], None]] = []
         """Told of each new stage before anything is served from it."""
         self.on_served: list[Callable[[str, Address], None]] = []
         """Told where a VM is served: each one of a new world, and each that joins; and
@@ -147,17 +147,17 @@ class Simulator:
             stage.begin()
             _raise_first(failed)
 
-    def _staged(self, terms: Terms) -> Stage:
+    def _staged(self, terms: Terms) -> SimServer:
         stage = terms.staged(self._clock)
         stage.on_publish = self._published
         return stage
 
-    async def _reserve(self, stage: Stage, terms: Terms) -> list[str]:
+    async def _reserve(self, stage: SimServer, terms: Terms) -> list[str]:
         """Have a position for each VM that needs one; return those VMs in order.
 
         Raises StartError, RefusedError.
         """
-        listeners = await stage.desk.read(vms.listeners)
+        listeners = await stage.gateway.read(vms.listeners)
         places = {vm: place for place, vm in enumerate(terms.first)}
         wanted = [vm for vm, listener in listeners.items() if not listener]
         wanted.sort(key=lambda vm: places.get(vm, len(places)))
@@ -168,7 +168,7 @@ class Simulator:
         """Serve the present world; return why some of its VMs are not served."""
         stage = self.stage
         if self._app is not None:
-            self._app.state.desk = stage.desk
+            self._app.state.gateway = stage.gateway
         for told in self.on_stage:
             told(stage)
         self._told.clear()
@@ -182,7 +182,7 @@ class Simulator:
         if wanted is None:
             return
         self._app = create_app(
-            self.stage.desk,
+            self.stage.gateway,
             tokens=None,
             version=__version__,
             title="forewarn simulator",
@@ -242,7 +242,7 @@ class Simulator:
             try:
                 # It listens before it is there, so that none is there that cannot.
                 await self._positions.place(name)
-                await self.stage.desk.order(who, lambda work: vms.add(work, new))
+                await self.stage.gateway.order(who, lambda work: vms.add(work, new))
             except ForewarnError:
                 if not was_there:
                     self._positions.release(name)
@@ -254,7 +254,7 @@ class Simulator:
     async def remove_vm(self, name: str, *, who: Who) -> None:
         """Take a VM out of the fleet, and its listener away; raises NotFoundError."""
         async with self._changing:
-            await self.stage.desk.order(who, lambda work: vms.remove(work, name))
+            await self.stage.gateway.order(who, lambda work: vms.remove(work, name))
             await self._listen()
 
     async def settled(self) -> None:
@@ -291,7 +291,7 @@ class Simulator:
         Tell where each is that was elsewhere before, or nowhere.
         """
         self._has_news.clear()
-        wanted = await self.stage.desk.read(vms.listeners)
+        wanted = await self.stage.gateway.read(vms.listeners)
         failed = await self._positions.serve(wanted)
         before, self._told = self._told, self._positions.addresses()
         for vm, address in self._told.items():

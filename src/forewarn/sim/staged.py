@@ -165,11 +165,11 @@ def move(work: Work, name: str, stop: Stop) -> Operation:
         raise RefusedError(
             f"{name} is {operation.state.value} already", hint="stage another event"
         )
-    work.secure(operation.scopes)
+    work.lock_scopes(operation.scopes)
     far = _far(operation)
     redating.bring_operation_nearer(work, operation, far, ends=operation.not_before)
     if operation.state in WAITING_STATES:
-        release.let_go(work, name)
+        release.start_if_ready(work, name)
     return work.operation(name)
 
 

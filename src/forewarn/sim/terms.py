@@ -11,7 +11,7 @@ from forewarn.sim import fleets, profiles
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario.setup import Setup, running_stage
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 
 SPEED = 60.0
 """Unless somebody says otherwise: a quarter of an hour's notice is a quarter of a
@@ -38,7 +38,7 @@ class Terms:
     first: tuple[str, ...] = ()
     """VMs that are at the first addresses, in this order; the others follow."""
 
-    def staged(self, clock: Clock) -> Stage:
+    def staged(self, clock: Clock) -> SimServer:
         """Return a stage that begins so; it listens nowhere, and nothing runs yet.
 
         Raises SettingsError, FleetFileError, RefusedError, and FaultFileError where

@@ -8,9 +8,9 @@ import json
 from http import HTTPStatus
 
 from forewarn.metadata.http import Request
-from forewarn.sim.desks import EngineVmDesk
+from forewarn.sim.gateways import EngineControlGateway
 from forewarn.sim.journal import Seen
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.world import Answer, World
 
 _PATH = "/metadata/scheduledevents"
@@ -19,13 +19,13 @@ _PATH = "/metadata/scheduledevents"
 class VirtualClient:
     """The program in one VM."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: SimServer, name: str) -> None:
         """Run in the VM `name` of a stage whose clock is virtual."""
         assert isinstance(stage.engine, World), "the clock is the machine's"
         self.name = name
         self._stage = stage
         self._world = stage.engine
-        self._desk = EngineVmDesk(
+        self._gateway = EngineControlGateway(
             stage.engine, withheld=stage.withheld, wake=lambda: None
         )
 
@@ -37,7 +37,7 @@ class VirtualClient:
 
     def approve(self, *event_ids: str) -> str:
         """Approve events; return why they were refused, or nothing."""
-        approving = self._desk.approve(self.name, list(event_ids))
+        approving = self._gateway.approve(self.name, list(event_ids))
         refusal = ""
         try:
             approving.send(None)

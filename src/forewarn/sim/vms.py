@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Work
 from forewarn.fleet import export
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.problems import FleetFileError
-from forewarn.fleet.values import name_fault
+from forewarn.fleet.validators import name_fault
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.sim import fleet_text, fleets
 from forewarn.sim.fleet_text import Tables

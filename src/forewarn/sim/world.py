@@ -28,7 +28,7 @@ from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.waiting import Wait
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
-from forewarn.reporting import own_view, reports
+from forewarn.reporting import event_details, reports
 from forewarn.sim.engine import CrashError, Engine
 from forewarn.store import kinds
 from forewarn.store.port import Store, every
@@ -258,7 +258,7 @@ class WorldVm:
                     return _taken_apart(world.endpoint.described(answer, facts))
                 case OwnRead():
                     told = world.read(
-                        lambda reader: own_view.own_events(
+                        lambda reader: event_details.own_events(
                             reader, self.name, now=world.now
                         )
                     )

@@ -273,7 +273,7 @@ class RememberingTransaction(RowTransaction):
         self.seen[type(old), old.key] = None
         self._follow(old, None)
 
-    def take_safety(self, scopes: Iterable[str]) -> None:
+    def lock_safety_rows(self, scopes: Iterable[str]) -> None:
         """Write nothing: the rows are held already, like everything else.
 
         The transaction has begun by taking SQLite's write lock, and who waits for

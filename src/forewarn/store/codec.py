@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from forewarn.fleet.capacity import Capacity
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm
-from forewarn.fleet.room import Room
 from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
 from forewarn.protocol.frozen import changed, maker_of
@@ -399,7 +399,7 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(Tenant, "tenant", key="name"),
     Codec(Scope, "scope", key="name"),
     Codec(Host, "host", key="name", status="state"),
-    Codec(Room, "room", key="host"),
+    Codec(Capacity, "room", key="host"),
     Codec(Vm, "vm", key="name", status="state"),
     Codec(View, "view", key="view_id", status="state"),
     Codec(Request, "request", key="request_id", status="state"),

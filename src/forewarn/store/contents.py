@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
 
+from forewarn.fleet.capacity import Capacity
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
-from forewarn.fleet.room import Room
 from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
@@ -23,7 +23,7 @@ class Contents:
     tenants: dict[str, Tenant] = field(default_factory=dict[str, Tenant])
     scopes: dict[str, Scope] = field(default_factory=dict[str, Scope])
     hosts: dict[str, Host] = field(default_factory=dict[str, Host])
-    rooms: dict[str, Room] = field(default_factory=dict[str, Room])
+    rooms: dict[str, Capacity] = field(default_factory=dict[str, Capacity])
     vms: dict[str, Vm] = field(default_factory=dict[str, Vm])
     views: dict[str, View] = field(default_factory=dict[str, View])
     requests: dict[str, Request] = field(default_factory=dict[str, Request])
@@ -50,7 +50,7 @@ class Contents:
             Tenant: self.tenants,
             Scope: self.scopes,
             Host: self.hosts,
-            Room: self.rooms,
+            Capacity: self.rooms,
             Vm: self.vms,
             View: self.views,
             Request: self.requests,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from forewarn.fleet import checks
 from forewarn.fleet import views as fleet_views
+from forewarn.fleet.capacity import capacity_of, taken_by
 from forewarn.fleet.model import HostState, VmState
-from forewarn.fleet.room import room_of, taken_by
 from forewarn.protocol import documents, views
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import (
@@ -186,7 +186,9 @@ def rooms(contents: Contents) -> Iterator[str]:
         if kept is None:
             yield f"no places are kept of host {name}"
             continue
-        right = room_of(host, used=used[name], works=works[name], done_in=kept.done_in)
+        right = capacity_of(
+            host, used=used[name], works=works[name], done_in=kept.done_in
+        )
         if replace(kept, revision=0) != right:
             yield (
                 f"host {name} has {right.used} of {right.places} places taken and "

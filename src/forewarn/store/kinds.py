@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from forewarn.fleet.capacity import Capacity
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
-from forewarn.fleet.room import Room
 from forewarn.fleet.spans import Span
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
@@ -50,7 +50,7 @@ KINDS: tuple[type[Record], ...] = (
     Tenant,
     Scope,
     Host,
-    Room,
+    Capacity,
     Vm,
     View,
     Request,
@@ -262,20 +262,20 @@ ANNOUNCED_DOMAINS: Ranking[Event] = Ranking(
 )
 """The live events of planned work in a scope, by the fault domains of their VMs."""
 
-ROOMS_OPEN_IN_ZONE: Ranking[Room] = Ranking(
+ROOMS_OPEN_IN_ZONE: Ranking[Capacity] = Ranking(
     "rooms_open_in_zone",
-    Room,
+    Capacity,
     lambda room: ((room.zone, room.free),) if room.is_open else (),
 )
 """The hosts of a zone that can take a VM now, by their free places."""
-ROOMS_OPEN: Ranking[Room] = Ranking(
+ROOMS_OPEN: Ranking[Capacity] = Ranking(
     "rooms_open",
-    Room,
+    Capacity,
     lambda room: (("", room.free),) if room.is_open else (),
 )
-ROOMS_WITH_SPACE: Ranking[Room] = Ranking(
+ROOMS_WITH_SPACE: Ranking[Capacity] = Ranking(
     "rooms_with_space",
-    Room,
+    Capacity,
     lambda room: (("", room.free),) if room.has_space else (),
 )
 """Also hosts that are worked on now."""

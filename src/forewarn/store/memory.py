@@ -30,7 +30,7 @@ from forewarn.store.port import (
     Transaction,
 )
 from forewarn.store.rows import before
-from forewarn.store.turns import Turns
+from forewarn.store.write_lock import WriteLock
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -196,7 +196,7 @@ class _View:
         self._check(old)
         self._write(type(old), old.key, None)
 
-    def take_safety(self, scopes: Iterable[str]) -> None:
+    def lock_safety_rows(self, scopes: Iterable[str]) -> None:
         """Take the safety rows of these scopes; the end tells who was first."""
         with self._state.lock:
             self._check_open()
@@ -292,7 +292,7 @@ class MemoryStore:
         says yes, the attempt meets another writer who is not there.
         """
         self._state = _State()
-        self._turns = Turns()
+        self._turns = WriteLock()
         self._conflict = conflict
 
     def transact(self, work: Callable[[Transaction], T]) -> T:

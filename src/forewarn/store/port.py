@@ -9,7 +9,7 @@ What every implementation promises (one contract suite asks them all):
   fail with `StaleWriteError` if the stored one has another revision.
 * A rule over several rows is not protected by guards on single rows. Who starts,
   finishes, fails or moves something of a scope takes the scope's safety row
-  first (`take_safety`), and so meets every other who does.
+  first (`lock_safety_rows`), and so meets every other who does.
 * Identifiers and times come from the caller. Reads come in pages, in the order
   of the key.
 
@@ -133,7 +133,7 @@ class Transaction(Reader, Protocol):
         """Delete `old`; raises StaleWriteError unless it is still as read."""
         ...
 
-    def take_safety(self, scopes: Iterable[str]) -> None:
+    def lock_safety_rows(self, scopes: Iterable[str]) -> None:
         """Take the safety rows of these scopes, in sorted order.
 
         Of two transactions that took the same row, at most one commits on what

@@ -144,7 +144,7 @@ class RowTransaction(RowReader):
         self._run_guarded(old, codec.remove, codec.guard(old))
         link(self._connection, codec, [(old, None)])
 
-    def take_safety(self, scopes: Iterable[str]) -> None:
+    def lock_safety_rows(self, scopes: Iterable[str]) -> None:
         """Take the safety rows of these scopes, in sorted order."""
         rows = [(each,) for each in sorted(set(scopes))]
         self._connection.run_each(statements.TAKE_SAFETY, rows)

@@ -19,7 +19,7 @@ from forewarn.store.lock import ProcessLock
 from forewarn.store.migrate import count_done, load_steps, migrate
 from forewarn.store.port import OpenTransaction, Reader, StoreError, Transaction
 from forewarn.store.rows import RowReader, RowTransaction, Schema
-from forewarn.store.turns import Turns
+from forewarn.store.write_lock import WriteLock
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class SqliteStore:
         """
         # Two names of one file must meet at one lock.
         self._path = path.resolve()
-        self._turns = Turns()
+        self._turns = WriteLock()
         self._committed = Committed()
         self._checkpoints: Checkpoints | None = None
         self._place = (0, 0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from forewarn.sim.journal import Seen
     from forewarn.testing.kit.event import Approved, Event
-    from forewarn.testing.kit.telling import NotSeenError
+    from forewarn.testing.kit.failure_report import NotSeenError
     from forewarn.testing.kit.vm import Vm
     from forewarn.testing.kit.world import ScheduledEvents
 
@@ -21,7 +21,7 @@ __all__ = ["Approved", "Event", "NotSeenError", "ScheduledEvents", "Seen", "Vm"]
 _HOMES = {
     "Approved": "forewarn.testing.kit.event",
     "Event": "forewarn.testing.kit.event",
-    "NotSeenError": "forewarn.testing.kit.telling",
+    "NotSeenError": "forewarn.testing.kit.failure_report",
     "ScheduledEvents": "forewarn.testing.kit.world",
     "Seen": "forewarn.sim.journal",
     "Vm": "forewarn.testing.kit.vm",

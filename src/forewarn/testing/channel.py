@@ -14,7 +14,7 @@ from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.listening import StartError
 from forewarn.testing.channel_verbs import VERBS, Worlds
-from forewarn.testing.kit.telling import NotSeenError
+from forewarn.testing.kit.failure_report import NotSeenError
 from forewarn.testing.messages import Message, MessageError
 from forewarn.wording import operators
 

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias, cast
 from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import ForewarnError
 from forewarn.testing.kit.event import Event
+from forewarn.testing.kit.failure_report import NotSeenError
 from forewarn.testing.kit.orders import Impact
 from forewarn.testing.kit.setup import ClockKind, ExpectName, ProfileName
 from forewarn.testing.kit.statuses import Status
-from forewarn.testing.kit.telling import NotSeenError
 from forewarn.testing.kit.vm import Vm
 from forewarn.testing.kit.waits import (
     APPROVAL_SECONDS,

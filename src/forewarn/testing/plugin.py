@@ -120,7 +120,7 @@ def _check_names(wanted: dict[str, Any]) -> None:
 
 def _close(world: "ScheduledEvents", *, judge: bool) -> None:
     """Close the world, and fail for what it expects; a test may have closed it."""
-    from forewarn.testing.kit.telling import NotSeenError  # noqa: PLC0415
+    from forewarn.testing.kit.failure_report import NotSeenError  # noqa: PLC0415
 
     try:
         world.close(judge=judge)

@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 
 from forewarn.agent.core.model import Memory, Note, Stage
-from forewarn.agent.journal.desk import order_approval
+from forewarn.agent.journal.client import order_approval
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import Journal, Limits, Outgoing
 from forewarn.agent.journal.sqlite import SqliteJournal

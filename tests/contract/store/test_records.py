@@ -189,7 +189,7 @@ def test_an_error_forgets_all_writes(store: Store) -> None:
     def work(tx: Transaction) -> Never:
         tx.replace(old, DOWN)
         tx.add(Tenant(name="shop"))
-        tx.take_safety(["web"])
+        tx.lock_safety_rows(["web"])
         raise LookupError("work failed")
 
     with pytest.raises(LookupError, match="work failed"):

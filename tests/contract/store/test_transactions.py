@@ -224,13 +224,13 @@ def test_a_rule_over_two_rows_holds_for_who_takes_the_safety_row(
     def take_down(mine: str, other: str) -> Work:
         def work(tx: OpenTransaction) -> Iterator[None]:
             if is_taken_first:
-                tx.take_safety(["web", "db"])
+                tx.lock_safety_rows(["web", "db"])
             yield
             host = present(tx.get(Host, mine))
             may_go_down = present(tx.get(Host, other)).state is HostState.UP
             yield
             if not is_taken_first:
-                tx.take_safety(["web"])
+                tx.lock_safety_rows(["web"])
             if may_go_down:
                 tx.replace(host, replace(host, state=HostState.DOWN))
             yield
@@ -255,7 +255,7 @@ def test_a_rule_over_two_rows_holds_for_who_takes_the_safety_row(
 def test_writers_of_different_scopes_both_get_through_in_the_end(store: Store) -> None:
     def increment(name: str) -> Work:
         def work(tx: OpenTransaction) -> Iterator[None]:
-            tx.take_safety([name])
+            tx.lock_safety_rows([name])
             yield
             host = present(tx.get(Host, name))
             yield
@@ -283,7 +283,7 @@ def test_a_conflict_leaves_nothing_of_the_loser(store: Store) -> None:
         try:
             tx.add(Tenant(name=name))
             count_up(tx, "h1")
-            tx.take_safety(["web"])
+            tx.lock_safety_rows(["web"])
         except ConflictError:
             losers.append(tx)
     for tx in (first, second):

@@ -23,9 +23,9 @@ def order(story: Story, words: Words) -> None:
     story.world.order(decide)
 
 
-def _wishes(story: Story, words: Words) -> verbs.Wishes:
+def _wishes(story: Story, words: Words) -> verbs.OrderOptions:
     description = words.option("--description")
-    return verbs.Wishes(
+    return verbs.OrderOptions(
         duration_seconds=words.seconds("--duration"),
         not_before=words.moment("--not-before", now=story.world.now),
         description=description or None,

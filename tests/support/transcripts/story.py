@@ -13,7 +13,7 @@ from forewarn.fleet.changes import MergePlan
 from forewarn.instants import HOUR, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.settings import load_settings
-from forewarn.service.values import impacts, policy
+from forewarn.service.settings_model import impacts, policy
 from forewarn.sim import fleet_text
 from forewarn.sim.engine import LastingStore
 from forewarn.sim.world import START, CrashError, World

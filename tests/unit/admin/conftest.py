@@ -7,24 +7,24 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[tuple[FastAPI, TestClient]]:
     """Return one application for all tests: it takes long to make."""
-    app = create_app(LocalDesk(), tokens=None, version="1.2.3")
+    app = create_app(LocalGateway(), tokens=None, version="1.2.3")
     with TestClient(app, base_url="http://127.0.0.1:8200") as client:
         yield app, client
 
 
 @pytest.fixture
-def desk() -> LocalDesk:
-    return LocalDesk()
+def gateway() -> LocalGateway:
+    return LocalGateway()
 
 
 @pytest.fixture
-def client(desk: LocalDesk, served: tuple[FastAPI, TestClient]) -> TestClient:
+def client(gateway: LocalGateway, served: tuple[FastAPI, TestClient]) -> TestClient:
     app, client = served
-    app.state.desk = desk
+    app.state.gateway = gateway
     return client

@@ -12,7 +12,7 @@ from forewarn.admin.app import create_app
 from forewarn.control.requests.approvals import Approval
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 
 FLEET = """\
 [[tenant]]
@@ -72,10 +72,10 @@ class Shared:
     """A service whose two tenants share hosts, and whose operator acts."""
 
     def __init__(self) -> None:
-        self.desk = LocalDesk(FLEET)
+        self.gateway = LocalGateway(FLEET)
         self._tokens = Counter[str]()
         self.app: FastAPI = create_app(
-            self.desk,
+            self.gateway,
             tokens=None,
             version="1",
             collect=no_readings,
@@ -105,8 +105,8 @@ class Shared:
     def live(self) -> None:
         """Let things happen: shared maintenance under way, failures, what ended."""
         for vm in ("web_0", "web_1", "hidden-db-0", "hidden-db-1"):
-            self.desk.enable(vm)
-        self.desk.advance("20m")
+            self.gateway.enable(vm)
+        self.gateway.advance("20m")
         done = self.order("reboot", vms=["hidden-db-0"])
         self.order("cancel", name=done["request"])
         made = self.order("maintain", hosts=["hidden-h1"], impact="live-migrate")
@@ -114,8 +114,8 @@ class Shared:
         self.order("approve", event_id=events["shop"])
         # The last approval lets the operation go, so the trail names who gave it.
         approval = Approval(vm="hidden-db-0", event_ids=(events["hidden-bank"],))
-        assert self.desk.plane.approve([approval], now=self.desk.now()) == (None,)
-        self.desk.advance("30m")
+        assert self.gateway.plane.approve([approval], now=self.gateway.now()) == (None,)
+        self.gateway.advance("30m")
         self.order("fail", name="hidden-db-1")
         made = self.order("maintain", hosts=["hidden-h2"], impact="reboot")
         for event in _events(made):
@@ -145,7 +145,7 @@ class Shared:
                 "event": events[0].event_id,
             }
 
-        return self.desk.store.read(ask)
+        return self.gateway.store.read(ask)
 
     def secrets(self) -> Iterator[str]:
         """Yield what the shop must never read."""
@@ -164,7 +164,7 @@ class Shared:
                 ]
             return found
 
-        yield from self.desk.store.read(ask)
+        yield from self.gateway.store.read(ask)
 
 
 UNKNOWN = {

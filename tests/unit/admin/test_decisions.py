@@ -7,7 +7,7 @@ import pytest
 
 from forewarn.admin.access import DEMANDS, Caller, Demand
 from forewarn.admin.decisions import DECISIONS, Decision, read_message
-from forewarn.admin.problems import ForbiddenError, UnauthorizedError
+from forewarn.admin.errors import ForbiddenError, UnauthorizedError
 from forewarn.control.requests.idempotency import Once
 from forewarn.protocol.errors import BadRequestError
 from tests.unit.admin.tenants import Shared
@@ -102,7 +102,7 @@ def test_a_caller_of_the_wrong_type_is_refused() -> None:
 
 def judged(shared: Shared, caller: Caller, name: str = "reboot") -> None:
     decision = order(name, caller=caller)
-    shared.desk.plane.order(decision.who, decision, now=shared.desk.now())
+    shared.gateway.plane.order(decision.who, decision, now=shared.gateway.now())
 
 
 def test_the_rights_are_judged_again_in_the_transaction() -> None:

@@ -27,7 +27,7 @@ from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
 from forewarn.admin.tokens import parse_tokens
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.test_webhooks import Receivers
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ ENDLESS = "/v1/watch/"
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
     tokens = parse_tokens(f"ops:{TOKEN}\n", file="tokens")
-    return create_app(LocalDesk(), tokens=tokens, version="1", receivers=Receivers())
+    return create_app(LocalGateway(), tokens=tokens, version="1", receivers=Receivers())
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_answers_are_as_described(
     assert len(operations) > 30
     asked = 0
     for operation in operations:
-        app.state.desk = LocalDesk()
+        app.state.gateway = LocalGateway()
 
         @seed(SEED)
         @settings(

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from forewarn.admin import shapes
-from forewarn.admin.problems import Kind
-from tests.unit.admin.desk import LocalDesk
+from forewarn.admin.errors import Kind
+from tests.unit.admin.gateway import LocalGateway
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -76,8 +76,8 @@ def check(value: Any, model: type[BaseModel]) -> None:
     model.model_validate(value)
 
 
-def test_answers_are_as_described(client: TestClient, desk: LocalDesk) -> None:
-    desk.enable("web_0")
+def test_answers_are_as_described(client: TestClient, gateway: LocalGateway) -> None:
+    gateway.enable("web_0")
     made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "redeploy"})
     check(made.json(), shapes.RequestShape)
     (operation,) = made.json()["operations"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tests.support.fleets import CHANGES, FleetPlan, changed, fleets
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 
 NUMBER = st.integers(0, 11)
 EDITS = st.lists(
@@ -22,15 +22,15 @@ LIVES = st.lists(
 
 
 class Api:
-    """The operator API over a desk of its own."""
+    """The operator API over a gateway of its own."""
 
     def __init__(self, served: tuple[FastAPI, TestClient]) -> None:
         self._app, self._client = served
-        self.desk = self._app.state.desk = LocalDesk("")
+        self.gateway = self._app.state.gateway = LocalGateway("")
 
-    def begin_with(self, desk: LocalDesk) -> None:
+    def begin_with(self, gateway: LocalGateway) -> None:
         """Have another fleet."""
-        self.desk = self._app.state.desk = desk
+        self.gateway = self._app.state.gateway = gateway
 
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         answer = self._client.post(f"/v1/{path}", json=body)
@@ -49,7 +49,7 @@ class Api:
         """Have something happen to a VM, or not, if it is not allowed."""
         vm = plan.vms[number % len(plan.vms)].name
         if what == "wait":
-            self.desk.advance("1h")
+            self.gateway.advance("1h")
         elif what in {"fail", "restore"}:
             self.post(what, {"name": vm, "kind": "vm"})
         else:
@@ -91,9 +91,9 @@ def test_a_deleted_vm_is_not_written_and_so_forgotten(
     served: tuple[FastAPI, TestClient],
 ) -> None:
     api = Api(served)
-    api.begin_with(LocalDesk())
+    api.begin_with(LocalGateway())
     api.post("terminate", {"vms": ["db_1"]})
-    api.desk.advance("1h")
+    api.gateway.advance("1h")
     exported = api.export()
     assert "db_1" not in exported
     status, merged = api.apply(exported)

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin import limits
-from tests.unit.admin.desk import FLEET
+from tests.unit.admin.gateway import FLEET
 
 
 def post(client: TestClient, path: str, text: str, status: int = 200) -> Any:

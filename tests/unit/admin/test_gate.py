@@ -11,11 +11,11 @@ from starlette.testclient import TestClient
 from forewarn.admin.app import create_app
 from forewarn.admin.gate import names_loopback
 from forewarn.admin.tokens import TokenFileError, parse_tokens, read_tokens
-from forewarn.control.desk import Health
+from forewarn.control.gateway import Health
 from forewarn.control.tokens import RESERVED
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import StoreError
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "operate" / "runbook.md"
 GOOD = "0123456789abcdef01234567"
@@ -26,8 +26,8 @@ TOKENS = parse_tokens(
 
 
 @pytest.fixture
-def guarded(desk: LocalDesk) -> TestClient:
-    app = create_app(desk, tokens=TOKENS, version="1")
+def guarded(gateway: LocalGateway) -> TestClient:
+    app = create_app(gateway, tokens=TOKENS, version="1")
     return TestClient(app, base_url="http://forewarn.example")
 
 
@@ -74,7 +74,7 @@ def test_health_and_the_description_are_open(guarded: TestClient) -> None:
 
 
 def test_the_guides_way_to_what_is_wrong_leads_there_with_tokens(
-    guarded: TestClient, desk: LocalDesk
+    guarded: TestClient, gateway: LocalGateway
 ) -> None:
     """Its own settings name a token file; a stranger learns only that it is not well."""
     guide = GUIDE.read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def test_the_guides_way_to_what_is_wrong_leads_there_with_tokens(
     name, _, value = header.replace(
         "$FOREWARN_TOKEN", "s3cret-of-24-characters-x7"
     ).partition(": ")
-    desk.state = Health(alive=True, ready=False, problems=("the store is away",))
+    gateway.state = Health(alive=True, ready=False, problems=("the store is away",))
     told = guarded.get("/readyz", headers={name: value})
     assert (told.status_code, told.json()["problems"]) == (503, ["the store is away"])
     told = guarded.get("/readyz")
@@ -220,18 +220,18 @@ def test_a_body_that_any_page_may_send_is_refused(
     assert client.get("/v1/operations").json()["operations"] == []
 
 
-def test_health(client: TestClient, desk: LocalDesk) -> None:
+def test_health(client: TestClient, gateway: LocalGateway) -> None:
     assert client.get("/readyz").json() == {
         "alive": True,
         "ready": True,
         "problems": [],
     }
-    desk.state = Health(alive=True, ready=False, problems=("the store is away",))
+    gateway.state = Health(alive=True, ready=False, problems=("the store is away",))
     assert client.get("/healthz").status_code == 200
     answer = client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["problems"] == ["the store is away"]
-    desk.state = Health(alive=False, ready=False)
+    gateway.state = Health(alive=False, ready=False)
     assert client.get("/healthz").status_code == 503
 
 
@@ -256,9 +256,9 @@ class BusyError(ForewarnError):
     "error", [StoreError("the disk is full"), BusyError("later"), TimeoutError()]
 )
 def test_what_cannot_be_done_now(
-    client: TestClient, desk: LocalDesk, error: Exception
+    client: TestClient, gateway: LocalGateway, error: Exception
 ) -> None:
-    desk.broken = error
+    gateway.broken = error
     answer = client.post("/v1/reboot", json={"vms": ["web_0"]})
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
@@ -266,9 +266,9 @@ def test_what_cannot_be_done_now(
 
 
 def test_a_fault_of_the_service_is_logged_once_and_not_told(
-    client: TestClient, desk: LocalDesk, caplog: pytest.LogCaptureFixture
+    client: TestClient, gateway: LocalGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk.broken = ZeroDivisionError("inside")
+    gateway.broken = ZeroDivisionError("inside")
     with caplog.at_level(logging.ERROR):
         answer = client.get("/v1/operations")
     assert answer.status_code == 500

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.unit.admin.desk import FLEET, LocalDesk
+from tests.unit.admin.gateway import FLEET, LocalGateway
 
 
 def post(client: TestClient, verb: str, **body: Any) -> Any:
@@ -30,10 +30,10 @@ def whats(client: TestClient, **params: str) -> list[str]:
     return [each["what"] for each in get(client, "history", **params)["entries"]]
 
 
-def test_the_trail_of_a_time(client: TestClient, desk: LocalDesk) -> None:
-    desk.advance("1h")
+def test_the_trail_of_a_time(client: TestClient, gateway: LocalGateway) -> None:
+    gateway.advance("1h")
     post(client, "fail", name="web_0")
-    desk.advance("1h")
+    gateway.advance("1h")
     post(client, "restore", name="web_0")
     assert "vm runs again" in whats(client, vm="web_0", since="1m")
     assert "vm runs again" not in whats(client, vm="web_0", until="1m")
@@ -51,9 +51,9 @@ def test_the_trail_of_a_time(client: TestClient, desk: LocalDesk) -> None:
 )
 @pytest.mark.parametrize("path", ["history", "history/operations", "availability"])
 def test_a_period_that_is_none(
-    client: TestClient, desk: LocalDesk, path: str, since: str, until: str
+    client: TestClient, gateway: LocalGateway, path: str, since: str, until: str
 ) -> None:
-    desk.advance("3h")
+    gateway.advance("3h")
     told = refused(client, path, 400, since=since, until=until)
     assert "until is not after since" in told
 
@@ -82,14 +82,16 @@ def test_a_misspelt_name_is_told(
     assert "there is no" in refused(client, path, 404, **params)
 
 
-def test_nothing_lately_is_no_mistake(client: TestClient, desk: LocalDesk) -> None:
-    desk.advance("1h")
+def test_nothing_lately_is_no_mistake(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.advance("1h")
     assert whats(client, vm="web_0", since="1m") == []
     assert get(client, "history/operations", vm="web_0")["operations"] == []
 
 
 def test_who_left_the_fleet_is_known_by_the_trail(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     without = FLEET[: FLEET.index('[[vm]]\nname = "same"')]
     answer = client.post("/v1/fleet/apply", json={"text": without})
@@ -98,15 +100,15 @@ def test_who_left_the_fleet_is_known_by_the_trail(
     assert whats(client, vm="same", what="nothing of the kind") == []
 
 
-def test_what_became_of_an_operation(client: TestClient, desk: LocalDesk) -> None:
-    desk.enable("web_0")
-    desk.enable("db_0")
+def test_what_became_of_an_operation(client: TestClient, gateway: LocalGateway) -> None:
+    gateway.enable("web_0")
+    gateway.enable("db_0")
     made = post(client, "maintain", hosts=["h1"], impact="freeze", reason="a ticket")
     (operation,) = made["operations"]
     for event in operation["events"]:
         vm = event["resources"][0]
         post(client, "approve", event_id=event["EventId"], as_vm=vm)
-    desk.advance("1h")
+    gateway.advance("1h")
     told = get(client, f"history/operations/{operation['operation']}")
     assert (told["outcome"], told["reason"]) == ("completed", "a ticket")
     assert {each["approved_by"] for each in told["approvals"]} == {"web_0", "db_0"}
@@ -128,13 +130,13 @@ def test_what_became_of_an_operation(client: TestClient, desk: LocalDesk) -> Non
     assert all(each["down_seconds"] == 0 for each in told["vms"])
 
 
-def test_why_it_was_held_is_kept(client: TestClient, desk: LocalDesk) -> None:
+def test_why_it_was_held_is_kept(client: TestClient, gateway: LocalGateway) -> None:
     post(client, "fail", name="h2")
     made = post(client, "maintain", hosts=["h1"], impact="reboot")
     (operation,) = made["operations"]
-    desk.advance("20m")
+    gateway.advance("20m")
     post(client, "restore", name="h2")
-    desk.advance("1h")
+    gateway.advance("1h")
     told = get(client, f"history/operations/{operation['operation']}")
     held = [each for each in told["phases"] if each["phase"] == "held"]
     assert len(held) == 1, "said once, however often it was looked at"
@@ -143,10 +145,10 @@ def test_why_it_was_held_is_kept(client: TestClient, desk: LocalDesk) -> None:
 
 
 def test_a_vm_finds_the_failures_that_let_go_of_it(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     post(client, "fail", name="h2")
-    desk.advance("90s")
+    gateway.advance("90s")
     post(client, "restore", name="h2")
     (told,) = get(client, "history/operations", vm="web_1")["operations"]
     mine = {each["vm"]: each["down_seconds"] for each in told["vms"]}
@@ -154,7 +156,7 @@ def test_a_vm_finds_the_failures_that_let_go_of_it(
     assert told["kind"] == "fail"
 
 
-def test_accounts_come_in_pages(client: TestClient, desk: LocalDesk) -> None:
+def test_accounts_come_in_pages(client: TestClient, gateway: LocalGateway) -> None:
     for vm in ("web_0", "web_1", "db_1"):
         post(client, "fail", name=vm)
         post(client, "restore", name=vm)
@@ -172,12 +174,12 @@ def test_accounts_come_in_pages(client: TestClient, desk: LocalDesk) -> None:
         assert found == whole
 
 
-def test_availability(client: TestClient, desk: LocalDesk) -> None:
-    desk.advance("1h")
+def test_availability(client: TestClient, gateway: LocalGateway) -> None:
+    gateway.advance("1h")
     post(client, "fail", name="h1")
-    desk.advance("1500ms")
+    gateway.advance("1500ms")
     post(client, "fail", name="web_1")
-    desk.advance("2s")
+    gateway.advance("2s")
     told = get(client, "availability", scope="web", since="1h")
     assert [row["vm"] for row in told["vms"]] == ["web_0", "web_1"]
     assert told["several_domains_down_seconds"] == 2.0

@@ -9,16 +9,16 @@ from forewarn.control.requests.idempotency import KEPT_FOR
 from forewarn.instants import format_duration
 from forewarn.store import kinds
 from forewarn.store.order_key import OrderKey
-from tests.unit.admin.desk import FLEET, LocalDesk
+from tests.unit.admin.gateway import FLEET, LocalGateway
 
 KEY = {"Idempotency-Key": "8e03978e-40d5-43e8-bc93-6894a57f9324"}
 
 REPEATED = "Idempotent-Replayed"
 
 
-def requests(desk: LocalDesk) -> int:
+def requests(gateway: LocalGateway) -> int:
     """Count the requests that orders made."""
-    found = desk.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+    found = gateway.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
     return len({each.request for each in found})
 
 
@@ -28,9 +28,11 @@ def bearer_of(client: TestClient, tenant: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {made.json()['token']}"}
 
 
-def order_keys(desk: LocalDesk) -> list[OrderKey]:
-    return desk.store.read(
-        lambda reader: reader.due(kinds.ORDER_KEYS_EXPIRED, desk.now() + 10 * KEPT_FOR)
+def order_keys(gateway: LocalGateway) -> list[OrderKey]:
+    return gateway.store.read(
+        lambda reader: reader.due(
+            kinds.ORDER_KEYS_EXPIRED, gateway.now() + 10 * KEPT_FOR
+        )
     )
 
 
@@ -49,28 +51,28 @@ def order_keys(desk: LocalDesk) -> list[OrderKey]:
     ],
 )
 def test_repeated_order_makes_one_request(
-    client: TestClient, desk: LocalDesk, path: str, body: dict[str, Any]
+    client: TestClient, gateway: LocalGateway, path: str, body: dict[str, Any]
 ) -> None:
     first = client.post(f"/v1/{path}", json=body, headers=KEY)
     assert (first.status_code, REPEATED in first.headers) == (201, False)
     again = client.post(f"/v1/{path}", json=body, headers=KEY)
     assert (again.status_code, again.headers[REPEATED]) == (201, "true")
     assert again.json()["request"] == first.json()["request"]
-    assert requests(desk) == 1
+    assert requests(gateway) == 1
 
 
 def test_repeated_order_without_key_is_a_second_order(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     for _ in range(2):
         assert client.post("/v1/reboot", json={"vms": ["web_0"]}).status_code == 201
-        desk.advance("1h")
-    assert requests(desk) == 2
-    assert order_keys(desk) == []
+        gateway.advance("1h")
+    assert requests(gateway) == 2
+    assert order_keys(gateway) == []
 
 
 def test_key_with_other_body_or_path_is_refused(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     body = {"vms": ["web_0"]}
     assert client.post("/v1/reboot", json=body, headers=KEY).status_code == 201
@@ -78,7 +80,7 @@ def test_key_with_other_body_or_path_is_refused(
         refused = client.post(f"/v1/{path}", json=other, headers=KEY)
         assert (refused.status_code, refused.json()["kind"]) == (422, "key-reused")
         assert "was used for another request" in refused.json()["error"]
-    assert requests(desk) == 1
+    assert requests(gateway) == 1
 
 
 def test_same_request_written_otherwise_is_a_repetition(client: TestClient) -> None:
@@ -91,10 +93,10 @@ def test_same_request_written_otherwise_is_a_repetition(client: TestClient) -> N
     assert again.json()["request"] == first.json()["request"]
 
 
-def test_refused_order_stores_no_key(client: TestClient, desk: LocalDesk) -> None:
+def test_refused_order_stores_no_key(client: TestClient, gateway: LocalGateway) -> None:
     body = {"name": "h1"}
     assert client.post("/v1/restore", json=body, headers=KEY).status_code == 409
-    assert order_keys(desk) == []
+    assert order_keys(gateway) == []
     client.post("/v1/fail", json=body)
     restored = client.post("/v1/restore", json=body, headers=KEY)
     assert restored.json() == {"kind": "host", "name": "h1", "state": "up"}
@@ -106,7 +108,7 @@ def test_refused_order_stores_no_key(client: TestClient, desk: LocalDesk) -> Non
 
 
 def test_repeated_cancel_approve_and_resolve(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
     body = {"name": made.json()["request"]}
@@ -116,7 +118,7 @@ def test_repeated_cancel_approve_and_resolve(
     )
     assert first == again != []
 
-    desk.enable("web_0")
+    gateway.enable("web_0")
     client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
     (event, *_) = client.get("/v1/events", params={"scope": "web"}).json()["events"]
     body = {"event_id": event["EventId"]}
@@ -125,10 +127,10 @@ def test_repeated_cancel_approve_and_resolve(
     assert [each.status_code for each in answers] == [200, 200]
     assert answers[1].json()["EventId"] == event["EventId"]
 
-    desk.driver.is_silent = desk.driver.forgets = True
+    gateway.driver.is_silent = gateway.driver.forgets = True
     made = client.post("/v1/reboot", json={"vms": ["same"]}).json()
     [operation] = made["operations"]
-    desk.advance("31m")
+    gateway.advance("31m")
     body = {"operation": operation["operation"], "outcome": "done"}
     key = {"Idempotency-Key": "resolve"}
     answers = [client.post("/v1/resolve", json=body, headers=key) for _ in range(2)]
@@ -136,7 +138,7 @@ def test_repeated_cancel_approve_and_resolve(
 
 
 def test_repeated_fleet_file_is_applied_once(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     body = {"text": FLEET + '[[host]]\nname = "h3"\n'}
     first = client.post("/v1/fleet/apply", json=body, headers=KEY).json()
@@ -148,7 +150,7 @@ def test_repeated_fleet_file_is_applied_once(
     hosts = client.get("/v1/fleet").json()["hosts"]
     # What another file removed since then stays removed.
     assert "h3" not in [each["name"] for each in hosts]
-    assert len(order_keys(desk)) == 1
+    assert len(order_keys(gateway)) == 1
 
 
 def test_repeated_token_is_refused_by_name_and_made_once(client: TestClient) -> None:
@@ -168,12 +170,14 @@ def test_repeated_token_is_refused_by_name_and_made_once(client: TestClient) -> 
     assert [each.json()["id"] for each in gone] == [made["id"]] * 2
 
 
-def test_each_caller_has_its_own_keys(client: TestClient, desk: LocalDesk) -> None:
+def test_each_caller_has_its_own_keys(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     shop, bank = bearer_of(client, "shop"), bearer_of(client, "bank")
     for token, vm in ((shop, "web_0"), (bank, "db_0")):
         made = client.post("/v1/reboot", json={"vms": [vm]}, headers={**KEY, **token})
         assert (made.status_code, REPEATED in made.headers) == (201, False)
-    assert requests(desk) == 2
+    assert requests(gateway) == 2
 
 
 @pytest.mark.parametrize("key", ["", "two words", "x" * 256])
@@ -186,18 +190,18 @@ def test_malformed_key_is_refused(client: TestClient, key: str) -> None:
 
 
 def test_key_ends_after_a_day_and_is_deleted(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     body = {"vms": ["web_0"]}
     client.post("/v1/reboot", json=body, headers=KEY)
     day = format_duration(KEPT_FOR)
-    desk.clock.advance_to(desk.now() + KEPT_FOR - 1)
+    gateway.clock.advance_to(gateway.now() + KEPT_FOR - 1)
     assert client.post("/v1/reboot", json=body, headers=KEY).headers[REPEATED]
-    desk.clock.advance_to(desk.now() + 1)
+    gateway.clock.advance_to(gateway.now() + 1)
     # Before it is deleted, too.
     made = client.post("/v1/reboot", json=body, headers=KEY)
     assert REPEATED not in made.headers
-    assert len(order_keys(desk)) == 1
-    desk.advance(day)
-    desk.advance("1m")
-    assert order_keys(desk) == []
+    assert len(order_keys(gateway)) == 1
+    gateway.advance(day)
+    gateway.advance("1m")
+    assert order_keys(gateway) == []

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin import limits
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 
 
 @pytest.fixture
@@ -51,19 +51,19 @@ H1, H2, FAILED = ("maintain", "h1"), ("maintain", "h2"), ("fail", "web_0")
     ],
 )
 def test_operations_are_filtered(
-    busy: TestClient, desk: LocalDesk, params: dict[str, Any], expected: object
+    busy: TestClient, gateway: LocalGateway, params: dict[str, Any], expected: object
 ) -> None:
     if "state" not in params:
-        desk.advance("10m")
+        gateway.advance("10m")
     assert names(busy, **params) == expected
 
 
-def test_events_are_filtered(busy: TestClient, desk: LocalDesk) -> None:
+def test_events_are_filtered(busy: TestClient, gateway: LocalGateway) -> None:
     def events(**params: Any) -> list[tuple[str, ...]]:
         found = busy.get("/v1/events", params=params).json()["events"]
         return sorted((each["scope"], *each["vms"]) for each in found)
 
-    desk.advance("10m")
+    gateway.advance("10m")
     assert events(host="h1") == [("db", "db_0"), ("web", "web_0")]
     assert events(scope="web") == [("web", "web_0"), ("web", "web_1")]
     assert events(tenant="bank", host="h1") == [("db", "db_0")]
@@ -130,7 +130,7 @@ def test_one_operation_its_request_and_its_explanation(busy: TestClient) -> None
         assert answer.json()["kind"] == "not-found"
 
 
-def test_history(busy: TestClient, desk: LocalDesk) -> None:
+def test_history(busy: TestClient, gateway: LocalGateway) -> None:
     def what(**params: Any) -> list[str]:
         answer = busy.get("/v1/history", params=params)
         assert answer.status_code == 200, answer.text
@@ -143,7 +143,7 @@ def test_history(busy: TestClient, desk: LocalDesk) -> None:
     event = operation["events"][0]["EventId"]
     assert what(event=event.lower()) == ["event scheduled"]
     assert "event started" in what(vm="web_0", scope="web", tenant="shop")
-    desk.advance("30s")
+    gateway.advance("30s")
     busy.post("/v1/cancel", json={"name": operation["rollout"], "reason": "why not"})
     late = what(since="10s")
     assert "operation cancelled" in late

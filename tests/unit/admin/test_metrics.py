@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from forewarn.admin.app import create_app
 from forewarn.admin.metrics import Histogram, Meter, Reading, render
 from forewarn.admin.tokens import parse_tokens
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 
 ASKED = Meter(
     name="x_asked_total",
@@ -93,7 +93,7 @@ def app(answered: Counter[str]) -> FastAPI:
         return [Reading(ASKED, {"200": 5})]
 
     return create_app(
-        LocalDesk(),
+        LocalGateway(),
         tokens=parse_tokens("prometheus: s3cret-of-24-characters-x7", file="tokens"),
         version="1",
         collect=collect,

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from forewarn.control.requests import failures
 from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 
 
 def post(client: TestClient, path: str, status: int = 201, /, **body: Any) -> Any:
@@ -55,13 +55,13 @@ def test_control_characters_are_refused_with_their_place(
 
 
 def test_answers_escape_what_a_terminal_would_obey(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     # Stores of 0.1.0 have such texts.
-    desk.plane.order(
+    gateway.plane.order(
         Who(actor=operator("test"), reason="a \x9b31m b\u202e"),
         lambda work: failures.fail_vm(work, "web_0"),
-        now=desk.now(),
+        now=gateway.now(),
     )
     answer = client.get("/v1/history")
     told = [
@@ -83,10 +83,10 @@ def test_answers_escape_what_a_terminal_would_obey(
     ],
 )
 def test_orders_about_vms(
-    client: TestClient, desk: LocalDesk, path: str, vms: list[str], kind: str
+    client: TestClient, gateway: LocalGateway, path: str, vms: list[str], kind: str
 ) -> None:
     for vm in ("web_0", "db_0"):
-        desk.enable(vm)
+        gateway.enable(vm)
     made = post(client, path, vms=vms, reason="asked")
     assert made["kind"] == path
     (event,) = client.get("/v1/events").json()["events"]
@@ -165,8 +165,8 @@ def test_cancelling(client: TestClient) -> None:
     assert post(client, "cancel", 404, name="op-none")["kind"] == "not-found"
 
 
-def test_approving(client: TestClient, desk: LocalDesk) -> None:
-    desk.enable("web_0")
+def test_approving(client: TestClient, gateway: LocalGateway) -> None:
+    gateway.enable("web_0")
     post(client, "reboot", vms=["web_0"])
     (event,) = client.get("/v1/events").json()["events"]
     refused = post(client, "approve", 409, event_id=event["EventId"], as_vm="db_1")
@@ -176,14 +176,14 @@ def test_approving(client: TestClient, desk: LocalDesk) -> None:
     assert post(client, "approve", 404, event_id="none")["kind"] == "not-found"
 
 
-def test_resolving_what_nobody_knows(client: TestClient, desk: LocalDesk) -> None:
-    desk.driver.is_silent = True
-    desk.driver.forgets = True
+def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) -> None:
+    gateway.driver.is_silent = True
+    gateway.driver.forgets = True
     made = post(client, "reboot", vms=["web_0"])
     operation = made["operations"][0]["operation"]
     refused = post(client, "resolve", 409, operation=operation, outcome="done")
     assert "not unknown" in refused["error"]
-    desk.advance("31m")
+    gateway.advance("31m")
     explained = client.get(f"/v1/operations/{operation}/explain").json()
     assert explained["reasons"] == ["driver unknown"]
     resolved = post(client, "resolve", 200, operation=operation, outcome="done")

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from forewarn.admin import limits
+from forewarn.admin.errors import TooManyError
 from forewarn.admin.pace import Pace
-from forewarn.admin.problems import TooManyError
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, every
@@ -122,14 +122,14 @@ def test_a_tenant_that_orders_too_often_is_told_when_to_order_again(
     made = [hurried.ask(shop, "POST", "/v1/reboot", json=body) for _ in range(2)]
     # The second is refused by the rules, or not: it counts.
     assert made[0].status_code == 201
-    lines = hurried.desk.store.read(lambda reader: len(_trail(reader)))
+    lines = hurried.gateway.store.read(lambda reader: len(_trail(reader)))
     answer = hurried.ask(shop, "POST", "/v1/reboot", json=body)
     assert answer.status_code == 429
     assert answer.json()["kind"] == "too-many"
     assert "tenant shop orders too often" in answer.json()["error"]
     assert 100 < int(answer.headers["Retry-After"]) <= 200
     # Nothing was written, and another token of the same tenant is no way round.
-    assert hurried.desk.store.read(lambda reader: len(_trail(reader))) == lines
+    assert hurried.gateway.store.read(lambda reader: len(_trail(reader))) == lines
     again = hurried.ask(hurried.token("shop"), "POST", "/v1/reboot", json=body)
     assert again.status_code == 429
     # It may look, the other tenant may order, and the operator has no limit.

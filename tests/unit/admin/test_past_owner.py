@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.reporting import own_view
+from forewarn.reporting import event_details
 from tests.unit.admin.tenants import FLEET, Shared
 
 BEFORE = '[[scope]]\nname = "hidden-db"\ntenant = "hidden-bank"'
@@ -16,7 +16,7 @@ class Moved(Shared):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk.enable("hidden-db-1")
+        self.gateway.enable("hidden-db-1")
         self.bank, self.shop = self.token("hidden-bank"), self.token("shop")
         made = self.ask(
             self.bank, "POST", "/v1/reboot", json={"vms": ["hidden-db-1"]}
@@ -24,9 +24,9 @@ class Moved(Shared):
         self.operation = str(made["operations"][0]["operation"])
         self.event = str(made["operations"][0]["events"][0]["EventId"])
         self.request = str(made["request"])
-        self.desk.advance("1h")
+        self.gateway.advance("1h")
         self.apply(AFTER)
-        self.desk.advance("1m")
+        self.gateway.advance("1m")
 
     def apply(self, scope: str) -> None:
         text = FLEET.replace(BEFORE, scope)
@@ -118,9 +118,9 @@ def test_a_vm_is_not_told_how_its_former_owners_events_ended() -> None:
     moved = Moved()
 
     def ended() -> list[str]:
-        told = moved.desk.store.read(
-            lambda reader: own_view.own_events(
-                reader, "hidden-db-1", now=moved.desk.now()
+        told = moved.gateway.store.read(
+            lambda reader: event_details.own_events(
+                reader, "hidden-db-1", now=moved.gateway.now()
             )
         )
         assert told is not None

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from forewarn.admin import limits, watch
-from forewarn.admin.access import Caller, GuardedDesk
+from forewarn.admin.access import AuthorizedGateway, Caller
 from forewarn.admin.selection import Wanted
 from forewarn.control import outbox
-from forewarn.control.redaction import share
+from forewarn.control.redaction import tenant_filter
 from forewarn.control.rules.subscribers import Subscriber
 from forewarn.control.transactions.aliases import Aliases
 from forewarn.control.transactions.work import Who
@@ -52,14 +52,14 @@ def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def live(shared: Shared) -> None:
     """Maintain a host of both tenants until the first VMs are down and up again."""
     for vm in ("web_0", "web_1", "hidden-db-0", "hidden-db-1"):
-        shared.desk.enable(vm)
-    shared.desk.advance("20m234567us")
+        shared.gateway.enable(vm)
+    shared.gateway.advance("20m234567us")
     shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
-    shared.desk.advance("15m345678us")
-    shared.desk.driver.is_silent = True
-    shared.desk.advance("20m456789us")
+    shared.gateway.advance("15m345678us")
+    shared.gateway.driver.is_silent = True
+    shared.gateway.advance("20m456789us")
     shared.order("maintain", hosts=["hidden-h2"], impact="live-migrate")
-    shared.desk.advance("15m345678us")
+    shared.gateway.advance("15m345678us")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def told_by_lists(shared: Shared) -> dict[str, str]:
     for tenant in TENANTS:
         told[tenant] = answers(shared, tenant)
         # They do not ask at the same microsecond.
-        shared.desk.advance("111us")
+        shared.gateway.advance("111us")
     return told
 
 
@@ -139,7 +139,7 @@ def told_by_streams(shared: Shared) -> dict[str, str]:
     async def play() -> dict[str, str]:
         told = dict.fromkeys(TENANTS, "")
         streams = [
-            (tenant, watch.stream(desk_of(tenant), Wanted(), subject, repeats=False))
+            (tenant, watch.stream(gateway_of(tenant), Wanted(), subject, repeats=False))
             for tenant in TENANTS
             for subject in (watch.OPERATIONS, watch.EVENTS)
         ]
@@ -158,11 +158,11 @@ def told_by_streams(shared: Shared) -> dict[str, str]:
                 await stream.aclose()
         return told
 
-    def desk_of(tenant: str) -> GuardedDesk:
-        (kept, *_) = shared.desk.store.read(
+    def gateway_of(tenant: str) -> AuthorizedGateway:
+        (kept, *_) = shared.gateway.store.read(
             lambda reader: reader.select(kinds.TOKENS_OF_TENANT, tenant)
         )
-        return GuardedDesk(shared.desk, Caller.of_token(kept))
+        return AuthorizedGateway(shared.gateway, Caller.of_token(kept))
 
     return asyncio.run(play())
 
@@ -173,7 +173,7 @@ def told_by_webhooks(shared: Shared) -> dict[str, str]:
 
 
 def posted(shared: Shared, tenant: str) -> str:
-    found = shared.desk.store.read(
+    found = shared.gateway.store.read(
         lambda reader: outbox.waiting(reader, tenant, tenant=tenant, limit=100)
     )
     assert found
@@ -187,7 +187,7 @@ def compare(shared: Shared, tell: Any) -> None:
     assert shop
     assert bank
     assert not shop & bank
-    real = shared.desk.store.read(
+    real = shared.gateway.store.read(
         lambda reader: {
             name
             for each in every(reader, kinds.ALL_OPERATIONS)
@@ -203,7 +203,7 @@ DOORS = [told_by_lists, told_by_streams, told_by_webhooks]
 @pytest.fixture
 def with_webhooks() -> Shared:
     shared = Shared()
-    plane = shared.desk.plane
+    plane = shared.gateway.plane
     subscribers = tuple(Subscriber(name=name, tenant=name) for name in TENANTS)
     plane.policy = replace(plane.policy, subscribers=subscribers)
     live(shared)
@@ -230,7 +230,7 @@ def test_what_is_equal_would_be_found(
             Aliases, "of_entry", lambda _self, name: name.replace(".", "")[-16:]
         )
     else:
-        monkeypatch.setattr(share, "cut_to_second", lambda instant: instant)
+        monkeypatch.setattr(tenant_filter, "cut_to_second", lambda instant: instant)
         monkeypatch.setattr(
             "forewarn.control.transactions.event_json.cut_to_second", lambda x: x
         )
@@ -240,8 +240,8 @@ def test_what_is_equal_would_be_found(
 
 def test_an_order_returns_ids_that_its_tenant_can_use() -> None:
     shared = Shared()
-    shared.desk.enable("web_0")
-    shared.desk.advance("20m")
+    shared.gateway.enable("web_0")
+    shared.gateway.advance("20m")
     token = shared.token()
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k1"}
     body = {"vms": ["web_0"]}
@@ -329,18 +329,18 @@ def test_a_cursor_that_was_not_given_tells_nothing_of_real_keys(
 def test_messages_of_a_tenant_are_forgotten_as_they_are_kept(
     with_webhooks: Shared,
 ) -> None:
-    desk = with_webhooks.desk
+    gateway = with_webhooks.gateway
 
     def waiting() -> list[OutboxMessage]:
-        return desk.store.read(
+        return gateway.store.read(
             lambda reader: outbox.waiting(reader, "shop", tenant="shop", limit=100)
         )
 
     there = waiting()
     assert there
     who = Who(actor=operator("x"))
-    count = desk.plane.order(
-        who, lambda work: outbox.forget(work, there), now=desk.now()
+    count = gateway.plane.order(
+        who, lambda work: outbox.forget(work, there), now=gateway.now()
     )
     assert count == len(there)
     assert waiting() == []

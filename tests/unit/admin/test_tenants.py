@@ -9,11 +9,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin import limits, watch
-from forewarn.admin.access import DEMANDS, Caller, Demand, GuardedDesk
+from forewarn.admin.access import DEMANDS, AuthorizedGateway, Caller, Demand
 from forewarn.admin.app import create_app
 from forewarn.admin.selection import Wanted
 from forewarn.admin.tokens import parse_tokens
-from forewarn.control.redaction.share import Share
+from forewarn.control.redaction.tenant_filter import TenantFilter
 from forewarn.instants import MINUTE
 from forewarn.protocol.blockers import (
     AnyBlocker,
@@ -188,7 +188,7 @@ def test_no_answer_names_a_host_or_another_tenants_things(
     assert look_everywhere(lived, token) > 40
 
 
-def leave_whole(_share: Share, *given: Any) -> Any:
+def leave_whole(_share: TenantFilter, *given: Any) -> Any:
     return given[-1]
 
 
@@ -198,7 +198,7 @@ def leave_whole(_share: Share, *given: Any) -> Any:
 def test_a_leak_would_be_found(
     lived: Shared, token: str, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Share, part, leave_whole)
+    monkeypatch.setattr(TenantFilter, part, leave_whole)
     with pytest.raises(AssertionError):
         look_everywhere(lived, token)
 
@@ -233,8 +233,8 @@ def test_a_shared_operation_waits_for_another_tenant_without_a_name(
     shared: Shared,
 ) -> None:
     for vm in ("web_0", "hidden-db-0"):
-        shared.desk.enable(vm)
-    shared.desk.advance("1m")
+        shared.gateway.enable(vm)
+    shared.gateway.advance("1m")
     made = shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
     token = shared.token()
     (operation,) = shared.ask(token, "GET", "/v1/operations").json()["operations"]
@@ -254,8 +254,8 @@ def test_a_shared_operation_waits_for_another_tenant_without_a_name(
 
 
 def test_a_tenant_orders_approves_and_takes_back_its_own(shared: Shared) -> None:
-    shared.desk.enable("web_0")
-    shared.desk.advance("1m")
+    shared.gateway.enable("web_0")
+    shared.gateway.advance("1m")
     token = shared.token()
     made = shared.ask(
         token, "POST", "/v1/reboot", json={"vms": ["web_0"], "reason": "ours"}
@@ -317,7 +317,7 @@ def test_a_token_is_refused_once_it_is_revoked_or_expired(shared: Shared) -> Non
     wrong = text[:-1] + ("0" if text[-1] != "0" else "1")
     for bad in (wrong, "fw_nobody_" + "0" * 64, "", "no such form", text.upper()):
         assert shared.ask(bad, "GET", "/v1/operations").status_code == 401
-    shared.desk.advance("1h")
+    shared.gateway.advance("1h")
     assert shared.ask(text, "GET", "/v1/operations").status_code == 401
     (listed,) = shared.client.get("/v1/tokens").json()["tokens"]
     assert listed["expired"]
@@ -334,7 +334,7 @@ def test_a_secret_is_told_once_and_kept_nowhere(shared: Shared) -> None:
     assert len(secret) == 64
     for path in ("tokens", "history"):
         assert secret not in shared.client.get(f"/v1/{path}").text
-    (kept,) = shared.desk.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
+    (kept,) = shared.gateway.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
     assert secret not in repr(kept)
     assert kept.digest not in repr(kept)
     lines = shared.client.get("/v1/history").json()["entries"]
@@ -356,16 +356,16 @@ def test_a_stream_shows_only_the_tenants_own_and_ends_with_the_token(
 ) -> None:
     monkeypatch.setattr("forewarn.admin.limits.RECHECK_SECONDS", 0.01)
     for vm in ("web_0", "hidden-db-0"):
-        shared.desk.enable(vm)
-    shared.desk.advance("1m")
+        shared.gateway.enable(vm)
+    shared.gateway.advance("1m")
     text = shared.token()
-    (kept,) = shared.desk.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
+    (kept,) = shared.gateway.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
     assert isinstance(kept, Token)
-    desk = GuardedDesk(shared.desk, Caller.of_token(kept))
+    gateway = AuthorizedGateway(shared.gateway, Caller.of_token(kept))
 
     async def play() -> str:
         told: list[str] = []
-        stream = watch.stream(desk, Wanted(), watch.OPERATIONS, repeats=False)
+        stream = watch.stream(gateway, Wanted(), watch.OPERATIONS, repeats=False)
         told.append(await anext(stream))
         assert "event: ready" in told[0]
         shared.order("reboot", vms=["hidden-db-1"])
@@ -410,7 +410,7 @@ def _waiting(sentence: str, blocker: AnyBlocker) -> watch.News:
 def test_tokens_of_the_store_are_good_beside_a_file(shared: Shared) -> None:
     text = shared.token()
     known = parse_tokens("alice: s3cret-of-24-characters-x7\n", file="token")
-    guarded = TestClient(create_app(shared.desk, tokens=known, version="1"))
+    guarded = TestClient(create_app(shared.gateway, tokens=known, version="1"))
 
     def ask(token: str) -> int:
         headers = {"Authorization": f"Bearer {token}"}
@@ -434,7 +434,7 @@ def test_what_is_sent_is_judged_also_where_nothing_is_needed(
 
 
 def test_health_names_nothing_to_a_tenant(shared: Shared) -> None:
-    shared.desk.state = type(shared.desk.state)(
+    shared.gateway.state = type(shared.gateway.state)(
         alive=True, ready=False, problems=("no listener for vm hidden-db-0",)
     )
     assert "hidden" not in shared.ask(shared.token(), "GET", "/readyz").text

@@ -7,11 +7,11 @@ from starlette.testclient import TestClient
 
 from forewarn.admin import limits
 from forewarn.admin.app import create_app
-from forewarn.admin.problems import TooManyError
+from forewarn.admin.errors import TooManyError
 from forewarn.admin.throttle import RefusalLog, Throttle, source_of
 from forewarn.admin.tokens import parse_tokens
 from forewarn.instants import SECOND
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.tenants import Shared
 
 ALICE = "alice-0123456789abcdef-0123"
@@ -26,9 +26,9 @@ class Seconds:
         return self.now
 
 
-def guarded(desk: LocalDesk) -> TestClient:
+def guarded(gateway: LocalGateway) -> TestClient:
     known = parse_tokens(f"alice:{ALICE}\n", file="tokens")
-    app = create_app(desk, tokens=known, version="1", clock=desk.clock)
+    app = create_app(gateway, tokens=known, version="1", clock=gateway.clock)
     return TestClient(app, base_url="http://forewarn.example", client=("192.0.2.7", 1))
 
 
@@ -37,8 +37,8 @@ def ask(client: TestClient, token: str) -> int:
     return client.get("/v1/fleet", headers=headers).status_code
 
 
-def test_wrong_tokens_of_one_source_are_slowed_down(desk: LocalDesk) -> None:
-    client = guarded(desk)
+def test_wrong_tokens_of_one_source_are_slowed_down(gateway: LocalGateway) -> None:
+    client = guarded(gateway)
     made = client.post(
         "/v1/tokens", json={}, headers={"Authorization": f"Bearer {ALICE}"}
     ).json()["token"]
@@ -53,12 +53,12 @@ def test_wrong_tokens_of_one_source_are_slowed_down(desk: LocalDesk) -> None:
     other = TestClient(client.app, client=("192.0.2.8", 1))
     assert ask(other, made) == 200
     assert ask(client, made) == 200
-    desk.clock.advance_to(desk.now() + round(limits.FAILURE_SECONDS * SECOND))
+    gateway.clock.advance_to(gateway.now() + round(limits.FAILURE_SECONDS * SECOND))
     assert [ask(client, "wrong"), ask(client, "wrong")] == [401, 429]
 
 
-def test_token_that_was_revoked_is_known_no_more(desk: LocalDesk) -> None:
-    client = guarded(desk)
+def test_token_that_was_revoked_is_known_no_more(gateway: LocalGateway) -> None:
+    client = guarded(gateway)
     alice = {"Authorization": f"Bearer {ALICE}"}
     made = client.post("/v1/tokens", json={}, headers=alice).json()
     assert ask(client, made["token"]) == 200
@@ -100,9 +100,9 @@ def test_sources(peer: str, source: str) -> None:
 
 
 def test_refused_requests_are_logged_within_limits(
-    desk: LocalDesk, caplog: pytest.LogCaptureFixture
+    gateway: LocalGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = guarded(desk)
+    client = guarded(gateway)
     with caplog.at_level(logging.WARNING, "forewarn.admin"):
         for _ in range(5):
             ask(client, "s3cret-and-wrong")
@@ -113,7 +113,9 @@ def test_refused_requests_are_logged_within_limits(
         )
         assert "s3cret-and-wrong" not in caplog.text
         caplog.clear()
-        desk.clock.advance_to(desk.now() + round(limits.REFUSED_LOG_SECONDS * SECOND))
+        gateway.clock.advance_to(
+            gateway.now() + round(limits.REFUSED_LOG_SECONDS * SECOND)
+        )
         ask(client, "wrong")
         assert caplog.text.endswith("needed (4 more were not logged)\n")
         caplog.clear()

@@ -14,7 +14,7 @@ from forewarn.protocol.actors import service_part
 from forewarn.store import kinds
 from forewarn.store.port import StoreError
 from forewarn.store.token import Token
-from tests.unit.admin.desk import START, LocalDesk
+from tests.unit.admin.gateway import START, LocalGateway
 
 ALICE = "alice-0123456789abcdef-0123"
 
@@ -25,8 +25,8 @@ def make(client: TestClient, **body: Any) -> Any:
     return answer.json()
 
 
-def stored(desk: LocalDesk) -> list[Token]:
-    return desk.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
+def stored(gateway: LocalGateway) -> list[Token]:
+    return gateway.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
 
 
 def use(client: TestClient, token: str) -> int:
@@ -35,36 +35,36 @@ def use(client: TestClient, token: str) -> int:
 
 
 def test_token_ends_after_90_days_unless_its_maker_says_otherwise(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     usual, short = make(client), make(client, expires_in="1h")
     endless = make(client, expires_in="never")
     assert parse_instant(usual["expires"]) - START == tokens.DEFAULT_LIFETIME
     assert (short["expires"], endless["expires"]) == ("2030-01-01T01:00:00Z", None)
-    desk.clock.advance_to(START + tokens.DEFAULT_LIFETIME - SECOND)
+    gateway.clock.advance_to(START + tokens.DEFAULT_LIFETIME - SECOND)
     assert [use(client, each["token"]) for each in (usual, short)] == [200, 401]
-    desk.clock.advance_to(START + tokens.DEFAULT_LIFETIME)
+    gateway.clock.advance_to(START + tokens.DEFAULT_LIFETIME)
     assert [use(client, each["token"]) for each in (usual, endless)] == [401, 200]
 
 
 def test_last_use_is_stored_once_an_hour_and_without_a_line_in_the_history(
-    client: TestClient, desk: LocalDesk
+    client: TestClient, gateway: LocalGateway
 ) -> None:
     made = make(client, expires_in="never")
     lines = client.get("/v1/history").json()["entries"]
 
     def last_use() -> tuple[Any, int]:
         (listed,) = client.get("/v1/tokens").json()["tokens"]
-        return listed["last_used"], stored(desk)[0].revision
+        return listed["last_used"], stored(gateway)[0].revision
 
     assert last_use() == (None, 0)
     for _ in range(3):
         assert use(client, made["token"]) == 200
     assert last_use() == ("2030-01-01T00:00:00Z", 1)
-    desk.clock.advance_to(START + tokens.USE_STEP - 1)
+    gateway.clock.advance_to(START + tokens.USE_STEP - 1)
     use(client, made["token"])
     assert last_use()[1] == 1
-    desk.clock.advance_to(START + tokens.USE_STEP)
+    gateway.clock.advance_to(START + tokens.USE_STEP)
     use(client, made["token"])
     assert last_use() == ("2030-01-01T01:00:00Z", 2)
     assert client.get("/v1/history").json()["entries"] == lines
@@ -78,7 +78,7 @@ def test_use_of_revoked_token_is_not_stored(client: TestClient) -> None:
 
 
 def test_use_that_cannot_be_stored_fails_no_request(
-    client: TestClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make(client)
 
@@ -86,14 +86,14 @@ def test_use_that_cannot_be_stored_fails_no_request(
         raise StoreError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(desk.plane, "order", lambda *_args, **_more: full())
+        patched.setattr(gateway.plane, "order", lambda *_args, **_more: full())
         assert use(client, made["token"]) == 200
-    assert stored(desk)[0].last_used_at == 0
+    assert stored(gateway)[0].last_used_at == 0
 
 
 @pytest.mark.parametrize("name", ["ci", "CI"])
 def test_name_of_a_good_token_is_refused(
-    client: TestClient, desk: LocalDesk, name: str
+    client: TestClient, gateway: LocalGateway, name: str
 ) -> None:
     first = make(client, name="ci", expires_in="1h")
     make(client, name=name, tenant="shop")
@@ -101,9 +101,9 @@ def test_name_of_a_good_token_is_refused(
     refused = client.post("/v1/tokens", json={"name": name})
     assert refused.status_code == 409
     assert refused.json()["error"] == f"token {first['id']} has the name ci"
-    desk.advance("1h")
+    gateway.advance("1h")
     make(client, name=name)
-    revoked = next(each for each in stored(desk) if each.tenant == "shop")
+    revoked = next(each for each in stored(gateway) if each.tenant == "shop")
     client.post("/v1/tokens/revoke", json={"id": revoked.token_id})
     make(client, name=name, tenant="shop")
 
@@ -127,13 +127,13 @@ def test_number_of_tokens_is_bounded(
     make(client, tenant="bank")
 
 
-def test_names_of_the_token_file_are_nobody_elses(desk: LocalDesk) -> None:
+def test_names_of_the_token_file_are_nobody_elses(gateway: LocalGateway) -> None:
     open_app = TestClient(
-        create_app(desk, tokens=None, version="1"), base_url="http://127.0.0.1"
+        create_app(gateway, tokens=None, version="1"), base_url="http://127.0.0.1"
     )
     early = make(open_app, name="alice")["token"]
     known = parse_tokens(f"alice:{ALICE}\n", file="tokens")
-    app = create_app(desk, tokens=known, version="1")
+    app = create_app(gateway, tokens=known, version="1")
     guarded = TestClient(app, headers={"Authorization": f"Bearer {ALICE}"})
     for name in ("alice", "Alice"):
         refused = guarded.post("/v1/tokens", json={"name": name})
@@ -144,9 +144,11 @@ def test_names_of_the_token_file_are_nobody_elses(desk: LocalDesk) -> None:
     assert use(guarded, early) == 401
 
 
-def test_token_made_without_authentication_is_marked_and_ends(desk: LocalDesk) -> None:
+def test_token_made_without_authentication_is_marked_and_ends(
+    gateway: LocalGateway,
+) -> None:
     open_app = TestClient(
-        create_app(desk, tokens=None, version="1"), base_url="http://127.0.0.1"
+        create_app(gateway, tokens=None, version="1"), base_url="http://127.0.0.1"
     )
     stranger = make(open_app, name="stranger")
     assert stranger["unauthenticated"]
@@ -157,15 +159,15 @@ def test_token_made_without_authentication_is_marked_and_ends(desk: LocalDesk) -
 
     known = parse_tokens(f"alice:{ALICE}\n", file="tokens")
     guarded = TestClient(
-        create_app(desk, tokens=known, version="1"),
+        create_app(gateway, tokens=known, version="1"),
         headers={"Authorization": f"Bearer {ALICE}"},
     )
     good = make(guarded, name="good")
     assert not good["unauthenticated"]
-    ended = desk.plane.order(
+    ended = gateway.plane.order(
         Who(actor=service_part("service")),
         tokens.revoke_unauthenticated,
-        now=desk.now(),
+        now=gateway.now(),
     )
     assert ended == 2
     made = (stranger, second, good)

@@ -17,7 +17,7 @@ from forewarn.fleet.model import Vm
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Operation
 from forewarn.store.port import StoreError
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.tenants import Shared
 
 
@@ -47,7 +47,7 @@ class Watcher:
 
 
 def run(
-    desk: LocalDesk,
+    gateway: LocalGateway,
     story: Callable[[Watcher], Awaitable[None]],
     *,
     wanted: Wanted | None = None,
@@ -56,101 +56,101 @@ def run(
     """Let a story read a stream."""
 
     async def play() -> None:
-        texts = watch.stream(desk, wanted or Wanted(), subject)
+        texts = watch.stream(gateway, wanted or Wanted(), subject)
         await story(Watcher(texts))
         await texts.aclose()
 
     asyncio.run(play())
 
 
-def fail(desk: LocalDesk, vm: str) -> Operation:
-    return desk.plane.order(
+def fail(gateway: LocalGateway, vm: str) -> Operation:
+    return gateway.plane.order(
         Who(actor=operator("test")),
         lambda work: failures.fail_vm(work, vm),
-        now=desk.now(),
+        now=gateway.now(),
     )
 
 
-def restore(desk: LocalDesk, vm: str) -> Vm:
-    return desk.plane.order(
+def restore(gateway: LocalGateway, vm: str) -> Vm:
+    return gateway.plane.order(
         Who(actor=operator("test")),
         lambda work: failures.restore_vm(work, vm),
-        now=desk.now(),
+        now=gateway.now(),
     )
 
 
-def test_what_is_comes_first_then_what_changes(desk: LocalDesk) -> None:
-    first = fail(desk, "web_0")
+def test_what_is_comes_first_then_what_changes(gateway: LocalGateway) -> None:
+    first = fail(gateway, "web_0")
 
     async def story(watcher: Watcher) -> None:
         before = await watcher.until("ready")
         assert [each["operation"] for each in before] == [first.operation_id]
-        second = fail(desk, "db_0")
+        second = fail(gateway, "db_0")
         _, told = await watcher.next()
         assert (told["operation"], told["state"]) == (
             second.operation_id,
             "Impacting",
         )
-        restore(desk, "web_0")
+        restore(gateway, "web_0")
         _, told = await watcher.next()
         assert (told["operation"], told["state"]) == (first.operation_id, "Done")
 
-    run(desk, story)
-    assert desk.watchers == []
+    run(gateway, story)
+    assert gateway.watchers == []
 
 
 def test_a_change_while_the_first_objects_are_read_is_not_lost(
-    desk: LocalDesk,
+    gateway: LocalGateway,
 ) -> None:
-    fail(desk, "web_0")
+    fail(gateway, "web_0")
 
     async def story(watcher: Watcher) -> None:
         await watcher.next()
-        late = fail(desk, "db_0")
+        late = fail(gateway, "db_0")
         assert await watcher.until("ready") == []
         _, told = await watcher.next()
         assert told["operation"] == late.operation_id
 
-    run(desk, story)
+    run(gateway, story)
 
 
-def test_filters_hold_for_both(desk: LocalDesk) -> None:
-    fail(desk, "db_0")
+def test_filters_hold_for_both(gateway: LocalGateway) -> None:
+    fail(gateway, "db_0")
 
     async def story(watcher: Watcher) -> None:
         assert await watcher.until("ready") == []
-        fail(desk, "db_1")
-        mine = fail(desk, "web_1")
+        fail(gateway, "db_1")
+        mine = fail(gateway, "web_1")
         _, told = await watcher.next()
         assert told["operation"] == mine.operation_id
 
-    run(desk, story, wanted=Wanted(tenant="shop"))
+    run(gateway, story, wanted=Wanted(tenant="shop"))
 
 
-def test_events_are_watched_until_they_are_removed(desk: LocalDesk) -> None:
-    fail(desk, "db_0")
+def test_events_are_watched_until_they_are_removed(gateway: LocalGateway) -> None:
+    fail(gateway, "db_0")
 
     async def story(watcher: Watcher) -> None:
         (event,) = await watcher.until("ready")
         assert event["EventStatus"] == "Started"
-        restore(desk, "db_0")
+        restore(gateway, "db_0")
         _, told = await watcher.next()
         assert told["EventId"] == event["EventId"]
         assert (told["EventStatus"], told["outcome"]) == ("Removed", "completed")
 
-    run(desk, story, subject=EVENTS)
+    run(gateway, story, subject=EVENTS)
 
 
-def test_who_is_too_slow_gets_everything_anew(desk: LocalDesk) -> None:
+def test_who_is_too_slow_gets_everything_anew(gateway: LocalGateway) -> None:
     async def story(watcher: Watcher) -> None:
         await watcher.until("ready")
-        operation = fail(desk, "web_0")
-        desk.watchers[0].put_nowait(())
+        operation = fail(gateway, "web_0")
+        gateway.watchers[0].put_nowait(())
         assert await watcher.until("anew") == []
         (told,) = await watcher.until("ready")
         assert told["operation"] == operation.operation_id
 
-    run(desk, story)
+    run(gateway, story)
 
 
 def test_what_waits_for_a_watcher_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_what_waits_for_a_watcher_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_silent_stream_shows_that_it_lives(
-    desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+    gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "KEEP_ALIVE_SECONDS", 0.01)
 
@@ -179,11 +179,13 @@ def test_a_silent_stream_shows_that_it_lives(
         await watcher.until("ready")
         assert await watcher.next() == ("comment", "still here")
 
-    run(desk, story)
+    run(gateway, story)
 
 
-def test_a_stream_ends_when_the_service_has_no_more_to_tell(desk: LocalDesk) -> None:
-    class Ending(LocalDesk):
+def test_a_stream_ends_when_the_service_has_no_more_to_tell(
+    gateway: LocalGateway,
+) -> None:
+    class Ending(LocalGateway):
         async def changes(self) -> AsyncIterator[tuple[str, ...]]:
             await asyncio.sleep(0)
             return
@@ -197,17 +199,17 @@ def test_a_stream_ends_when_the_service_has_no_more_to_tell(desk: LocalDesk) -> 
     run(Ending(), story)
 
 
-def test_a_store_that_fails_is_told_at_the_end(desk: LocalDesk) -> None:
+def test_a_store_that_fails_is_told_at_the_end(gateway: LocalGateway) -> None:
     async def story(watcher: Watcher) -> None:
         await watcher.until("ready")
-        desk.broken = StoreError("the disk is full")
-        fail(desk, "web_0")
+        gateway.broken = StoreError("the disk is full")
+        fail(gateway, "web_0")
         name, told = await watcher.next()
         assert (name, told["error"]) == ("error", "the disk is full")
         with pytest.raises(StopAsyncIteration):
             await watcher.next()
 
-    run(desk, story)
+    run(gateway, story)
 
 
 def test_watchers_are_counted(
@@ -221,13 +223,13 @@ def test_watchers_are_counted(
 
 
 def test_who_comes_at_the_same_time_is_counted_before_anything_is_answered(
-    desk: LocalDesk,
+    gateway: LocalGateway,
 ) -> None:
     watchers = Watchers()
 
     async def story() -> None:
         answers = [
-            counted(watchers, watch.stream(desk, Wanted(), OPERATIONS))
+            counted(watchers, watch.stream(gateway, Wanted(), OPERATIONS))
             for _ in range(3)
         ]
         assert watchers.count == 3, "none has been read yet"

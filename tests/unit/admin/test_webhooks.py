@@ -1,4 +1,4 @@
-"""The routes of receivers, over a desk that knows two."""
+"""The routes of receivers, over a gateway that knows two."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from forewarn.admin import shapes
 from forewarn.admin.app import create_app
 from forewarn.protocol.errors import NotFoundError
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.test_description import check
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ OPS: dict[str, Any] = {
 
 
 class Receivers:
-    """Knows one receiver, and one that never answers (admin.webhooks.WebhookDesk)."""
+    """Knows one receiver, and one that never answers (admin.webhooks.WebhookGateway)."""
 
     async def webhooks(self) -> list[dict[str, Any]]:
         return [OPS]
@@ -53,7 +53,7 @@ class Receivers:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    app = create_app(LocalDesk(), tokens=None, version="1", receivers=Receivers())
+    app = create_app(LocalGateway(), tokens=None, version="1", receivers=Receivers())
     with TestClient(app, base_url="http://127.0.0.1:8200") as client:
         yield client
 

@@ -33,7 +33,7 @@ from forewarn.agent.dry import DryRun
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.sqlite import SqliteJournal
 from forewarn.agent.settings import AgentSettingsError, load_settings
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire.http import Client
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import SystemClock, VirtualClock

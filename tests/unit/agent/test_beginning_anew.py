@@ -51,17 +51,17 @@ def test_it_goes_back_when_the_disk_works_again(
         # What is kept in memory alone is not remembered.
         assert parts.agent.standing.journal_fault
         clock.advance_to(clock.now() + round(REOPEN_SECONDS * SECOND))
-        assert not parts._may_begin_anew()
+        assert not parts._may_restart()
         broken.undo()
-        assert not parts._may_begin_anew(), "it has just looked"
+        assert not parts._may_restart(), "it has just looked"
         clock.advance_to(clock.now() + round(REOPEN_SECONDS * SECOND))
-        assert parts._may_begin_anew()
+        assert parts._may_restart()
     finally:
         broken.undo()
         parts.close()
     again = Parts(settings(tmp_path), environ={}, clock=clock)
     assert isinstance(again._opened.journal, SqliteJournal)
-    assert not again._may_begin_anew()
+    assert not again._may_restart()
     again.close()
 
 

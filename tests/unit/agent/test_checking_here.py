@@ -11,7 +11,7 @@ import pytest
 from forewarn.agent.checking import Finding, findings
 from forewarn.agent.journal.lock import AgentLock
 from forewarn.agent.settings import load_settings
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire.endpoint import Endpoint
 from forewarn.clock import SystemClock
 from tests.support.agents import free_port

@@ -14,8 +14,8 @@ from forewarn.agent import __main__ as front
 from forewarn.agent import installing
 from forewarn.agent.core.model import Consent, Memory
 from forewarn.agent.journal.sqlite import SqliteJournal
-from forewarn.agent.keys import with_switches
-from forewarn.agent.telling.server import Reply, Server
+from forewarn.agent.observability.server import Reply, Server
+from forewarn.agent.option_table import with_switches
 from forewarn.clock import SystemClock
 from forewarn.protocol.notices import STARTED
 from tests.support.agent_journals import task_of

@@ -28,9 +28,9 @@ from forewarn.agent.locks.directory import MARKER
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.settings import AgentSettingsError, load_settings
+from forewarn.agent.settings_model import HandlerSettings, LockSettings
 from forewarn.agent.sinks.file import FileSink
 from forewarn.agent.sinks.port import SinkError
-from forewarn.agent.values import HandlerSettings, LockSettings
 from forewarn.agent.wire.http import Client, HttpError, parse_url
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND

@@ -17,8 +17,8 @@ from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.order import Order
 from forewarn.agent.renewing import Renewal
 from forewarn.agent.replacing import refusal_of
+from forewarn.agent.settings_model import HandlerSettings, Settings, WatchSettings
 from forewarn.agent.signals import Signals
-from forewarn.agent.values import HandlerSettings, Settings, WatchSettings
 from tests.support.agent_journals import task_of
 
 STEP = Step(

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent import keys, reference
+from forewarn.agent import option_table, reference
+from forewarn.agent.array_tables import ENTRIES, keys_of
 from forewarn.agent.core.policy import Approve, Approver, Standby, Window
 from forewarn.agent.core.rules import default_rules
-from forewarn.agent.entries import ENTRIES, keys_of
-from forewarn.agent.integrations.catalog import HANDLERS, SINKS
+from forewarn.agent.integrations.registry import HANDLERS, SINKS
+from forewarn.agent.observability import metric_definitions
 from forewarn.agent.options import Forms, environment_name
 from forewarn.agent.settings import AgentSettingsError, describe, load_settings
-from forewarn.agent.telling import catalog
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.instants import MINUTE, SECOND
 from forewarn.settings.forms import Option, flag_of, from_text, from_toml
 from tests.support.pages import REFERENCE, ROOT, check_block
@@ -317,7 +317,7 @@ def every_list() -> Iterator[tuple[str, Option]]:
     for word, array in kinds.items():
         own = keys_of(array, word).items() - ENTRIES[array].items()
         tables[word] = dict(sorted(own, key=lambda each: each[0]))
-    for name, option in keys.OPTIONS.items():
+    for name, option in option_table.OPTIONS.items():
         if option.form in LISTS:
             yield f"{name.rpartition('.')[2]} of {name.rpartition('.')[0]}", option
     for table, known in tables.items():
@@ -373,7 +373,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_names_of_flags_and_variables() -> None:
     assert flag_of("log.level") == "--log-level"
     assert environment_name("peers.ca_file") == "FOREWARN_AGENT_PEERS_CA_FILE"
-    flags = [flag_of(name) for name in keys.OPTIONS]
+    flags = [flag_of(name) for name in option_table.OPTIONS]
     assert len(flags) == len(set(flags))
 
 
@@ -387,7 +387,7 @@ def test_the_reference_is_as_the_tables(request: pytest.FixtureRequest) -> None:
 def test_the_table_of_metrics_is_as_the_meters(request: pytest.FixtureRequest) -> None:
     rewrite = bool(request.config.getoption("--rewrite"))
     page = REFERENCE / "metrics.md"
-    check_block(page, "agent metrics", catalog.markdown(), rewrite=rewrite)
+    check_block(page, "agent metrics", metric_definitions.markdown(), rewrite=rewrite)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from forewarn import cli
 from forewarn.admin.app import create_app
-from tests.unit.admin.desk import LocalDesk
+from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.test_webhooks import Receivers
 
 
@@ -23,7 +23,7 @@ class Served:
 
     app: FastAPI
     url: str
-    desk: LocalDesk
+    gateway: LocalGateway
     loop: asyncio.AbstractEventLoop
 
     def do(self, act: Callable[[], Any]) -> Any:
@@ -38,8 +38,8 @@ class Served:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Served]:
     """Return a server for all tests: it takes long to start."""
-    desk = LocalDesk()
-    app = create_app(desk, tokens=None, version="1.2.3", receivers=Receivers())
+    gateway = LocalGateway()
+    app = create_app(gateway, tokens=None, version="1.2.3", receivers=Receivers())
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         running = uvicorn.Server(
@@ -56,7 +56,7 @@ def server() -> Iterator[Served]:
         thread = threading.Thread(target=lambda: asyncio.run(serve()))
         thread.start()
         started.wait(10)
-        yield Served(app=app, url=url, desk=desk, loop=loops[0])
+        yield Served(app=app, url=url, gateway=gateway, loop=loops[0])
         running.should_exit = True
         thread.join(10)
 
@@ -64,7 +64,7 @@ def server() -> Iterator[Served]:
 @pytest.fixture
 def service(server: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
     """Return the service with a fleet as if nothing had happened."""
-    server.desk = server.app.state.desk = LocalDesk()
+    server.gateway = server.app.state.gateway = LocalGateway()
     monkeypatch.setenv("FOREWARN_URL", server.url)
     monkeypatch.delenv("FOREWARN_TOKEN", raising=False)
     return server

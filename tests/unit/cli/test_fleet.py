@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.admin.desk import FLEET
+from tests.unit.admin.gateway import FLEET
 from tests.unit.cli.conftest import Ended, Served
 
 Run = Callable[..., Ended]
@@ -109,7 +109,7 @@ def test_exporting(here: Path, service: Served, forewarn: Run) -> None:
 
 
 def test_showing(service: Served, forewarn: Run) -> None:
-    service.do(lambda: service.desk.enable("web_0"))
+    service.do(lambda: service.gateway.enable("web_0"))
     forewarn("fail", "h1")
     lines = forewarn("fleet", "show").out.splitlines()
     assert "h1    -     down   2     db_0 web_0" in lines

@@ -15,10 +15,10 @@ import forewarn as package
 from forewarn import cli
 from forewarn.cli import parser, reference, serve, settings
 from forewarn.cli.client import Client
+from forewarn.cli.command_table import Command
 from forewarn.cli.commands import COMMANDS
 from forewarn.cli.failure import CommandError
-from forewarn.cli.words import Command
-from forewarn.fleet.problems import FleetFileError
+from forewarn.fleet.errors import FleetFileError
 from forewarn.problems import Problem
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.options import OPTIONS, environment_name

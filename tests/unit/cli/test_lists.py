@@ -115,7 +115,7 @@ def test_a_stream_that_ends_is_told(
         return
         yield ()
 
-    monkeypatch.setattr(service.desk, "changes", ending)
+    monkeypatch.setattr(service.gateway, "changes", ending)
     ended = forewarn("events", "--watch")
     assert ended.status == 3
     assert "Started  Reboot  web  web_0" in ended.out
@@ -139,10 +139,10 @@ def test_a_service_that_is_not_there(forewarn: Run, words: list[str]) -> None:
 
 
 def test_a_service_that_cannot_do_it_now(service: Served, forewarn: Run) -> None:
-    service.desk.broken = TimeoutError()
+    service.gateway.broken = TimeoutError()
     ended = forewarn("reboot", "web_0")
     assert ended.status == 3
-    service.desk.broken = ZeroDivisionError()
+    service.gateway.broken = ZeroDivisionError()
     ended = forewarn("reboot", "web_0")
     assert ended.status == 1
 

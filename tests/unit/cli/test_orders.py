@@ -159,19 +159,19 @@ def test_an_approval_that_comes_too_late_says_that_it_changes_nothing(
         f"event {name} was cancelled: the approval changes nothing\n"
     )
 
-    service.desk.driver.is_silent = True
+    service.gateway.driver.is_silent = True
     operation = made(forewarn, "maintain", "h1", "--impact", "reboot")["operations"][0]
     name = operation["events"][0]["EventId"]
-    service.do(lambda: service.desk.advance("16m"))
+    service.do(lambda: service.gateway.advance("16m"))
     ended = forewarn("approve", name)
     assert ended.out.startswith(
         f"event {name} has started unapproved: the approval changes nothing\n"
     )
 
-    service.desk.driver.forgets = True
-    service.do(lambda: service.desk.advance("31m"))
+    service.gateway.driver.forgets = True
+    service.do(lambda: service.gateway.advance("31m"))
     forewarn("resolve", operation["operation"], "done")
-    service.do(lambda: service.desk.advance("31m"))
+    service.do(lambda: service.gateway.advance("31m"))
     ended = forewarn("approve", name)
     assert ended.out.startswith(
         f"event {name} is over (completed), and nobody approved it: "
@@ -188,12 +188,12 @@ def test_an_approval_that_comes_too_late_says_that_it_changes_nothing(
 
 
 def test_resolving(service: Served, forewarn: Run) -> None:
-    service.desk.driver.is_silent = True
-    service.desk.driver.forgets = True
+    service.gateway.driver.is_silent = True
+    service.gateway.driver.forgets = True
     operation = made(forewarn, "reboot", "web_0")["operations"][0]["operation"]
     ended = forewarn("resolve", operation, "done")
     assert ended.status == 4
-    service.do(lambda: service.desk.advance("31m"))
+    service.do(lambda: service.gateway.advance("31m"))
     ended = forewarn("resolve", operation, "failed", "--down", "web_0")
     assert ended.out == f"{operation} is Failed: reboot of vm web_0\n"
 

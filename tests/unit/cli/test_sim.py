@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.service.parts import url
+from forewarn.service.components import url
 from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
 from tests.support.simulators import Simulation, simulation

@@ -7,7 +7,7 @@ import pytest
 
 from forewarn.control.requests import verbs
 from forewarn.control.requests.approvals import Approval
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR
@@ -24,7 +24,9 @@ WAITING_ROWS_MAX = 6
 ORDERS: dict[str, Callable[[Work], object]] = {
     **{
         f"maintain {action.value}": (
-            lambda work, action=action: verbs.maintain(work, ["h1"], action, Wishes())
+            lambda work, action=action: verbs.maintain(
+                work, ["h1"], action, OrderOptions()
+            )
         )
         for action in (
             Action.FREEZE,
@@ -33,14 +35,16 @@ ORDERS: dict[str, Callable[[Work], object]] = {
             Action.LIVE_MIGRATE,
         )
     },
-    "reboot": lambda work: verbs.restart(work, ["v0"], Verb.REBOOT, Wishes()),
-    "redeploy": lambda work: verbs.restart(work, ["v0"], Verb.REDEPLOY, Wishes()),
-    "evict": lambda work: verbs.evict(work, ["v0"], Wishes()),
-    "terminate": lambda work: verbs.terminate(work, ["v0"], Wishes()),
+    "reboot": lambda work: verbs.restart(work, ["v0"], Verb.REBOOT, OrderOptions()),
+    "redeploy": lambda work: verbs.restart(work, ["v0"], Verb.REDEPLOY, OrderOptions()),
+    "evict": lambda work: verbs.evict(work, ["v0"], OrderOptions()),
+    "terminate": lambda work: verbs.terminate(work, ["v0"], OrderOptions()),
     "upgrade-os": lambda work: verbs.renew_image(
-        work, ["v0"], Verb.UPGRADE_OS, Wishes()
+        work, ["v0"], Verb.UPGRADE_OS, OrderOptions()
     ),
-    "predict-failure": lambda work: verbs.predict_failure(work, "h1", HOUR, Wishes()),
+    "predict-failure": lambda work: verbs.predict_failure(
+        work, "h1", HOUR, OrderOptions()
+    ),
 }
 
 

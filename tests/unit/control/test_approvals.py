@@ -10,7 +10,7 @@ from forewarn.control.execution import release
 from forewarn.control.plane import Plane
 from forewarn.control.requests import approvals, fleet_changes, verbs
 from forewarn.control.requests.approvals import Approval
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.messages import Publication
 from forewarn.control.transactions.work import CLOCK, Who, Work
@@ -24,7 +24,7 @@ from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, OpenTransaction, Store, every
 from forewarn.store.sequence import key_of
 from forewarn.store.sqlite import SqliteStore
-from tests.unit.admin.desk import FLEET, START, ObedientDriver
+from tests.unit.admin.gateway import FLEET, START, ObedientDriver
 
 IDS = RandomIds(1)
 LINES = itertools.count()
@@ -55,7 +55,7 @@ def plane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Plane]:
     plane.order(who, lambda work: fleet_changes.apply(work, wanted), now=START)
     for vm in ("web_0", "db_0"):
         plane.enable(vm, now=START)
-    wishes = Wishes(not_before=START + HOUR)
+    wishes = OrderOptions(not_before=START + HOUR)
     plane.order(
         who,
         lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, wishes),
@@ -212,6 +212,6 @@ def test_an_approval_meets_who_looks_again(plane: Plane) -> None:
     operation_id = operation(plane).operation_id
 
     def look(tx: OpenTransaction) -> None:
-        release.look_again(work_in(tx, CLOCK), operation_id)
+        release.recheck(work_in(tx, CLOCK), operation_id)
 
     assert both(plane, look, approve(plane, "web_0")) == 1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from forewarn.control.requests import verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.operations import Action, Operation, OperationState, Request
@@ -24,7 +24,9 @@ def maintain(
     at_once: int | None = None,
     ahead: int = 0,
 ) -> Request:
-    wishes = Wishes(at_once=at_once, not_before=world.now + ahead if ahead else None)
+    wishes = OrderOptions(
+        at_once=at_once, not_before=world.now + ahead if ahead else None
+    )
     made = world.order(lambda work: verbs.maintain(work, list(hosts), action, wishes))
     world.settle()
     world.advance("1m")

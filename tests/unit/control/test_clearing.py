@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.control.requests import verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import RefusedError
@@ -120,7 +120,9 @@ def test_a_migration_that_cannot_work_is_refused_with_the_sums(
 
 def test_room_that_others_work_on_is_no_reason_to_refuse() -> None:
     it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([3, 3, 0]))
-    it.order(lambda work: verbs.maintain(work, ["h0002"], Action.FREEZE, Wishes()))
+    it.order(
+        lambda work: verbs.maintain(work, ["h0002"], Action.FREEZE, OrderOptions())
+    )
     roll_out(it, 2, action=Action.LIVE_MIGRATE)
     it.advance("3h")
     assert set(states(it).values()) == {DONE}

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from forewarn.control.execution import release
-from forewarn.control.redaction.sight import Sight
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import failures, verbs
-from forewarn.control.requests.verbs import Wishes
-from forewarn.control.rules import guard, obstacles, room
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.control.rules import destinations, guard, obstacles
 from forewarn.control.transactions.work import Who, Work
 from forewarn.protocol import blockers
 from forewarn.protocol.actors import operator
@@ -20,7 +20,7 @@ from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.kinds import Query, Ranking
 from forewarn.store.port import Reader, every
 from forewarn.wording.operators import detail_of, reason
-from tests.unit.admin.desk import FLEET, LocalDesk
+from tests.unit.admin.gateway import FLEET, LocalGateway
 
 SHARED = FLEET.replace(
     'name = "db"\ntenant = "bank"\nkind = "scale-set"',
@@ -39,49 +39,54 @@ BANK = "another fault domain of scope db is down"
 PLATFORM = "the platform holds it back for now"
 
 
-def desk_of_both() -> LocalDesk:
-    """Return a desk whose operator has ordered a restart of h2, which both share."""
-    desk = LocalDesk(SHARED)
-    order(desk, lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, Wishes()))
-    return desk
+def gateway_of_both() -> LocalGateway:
+    """Return a gateway whose operator has ordered a restart of h2, which both share."""
+    gateway = LocalGateway(SHARED)
+    order(
+        gateway,
+        lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, OrderOptions()),
+    )
+    return gateway
 
 
-def order(desk: LocalDesk, decide: Callable[[Work], object]) -> None:
-    desk.plane.order(Who(actor=operator("test")), decide, now=desk.now())
-    desk.advance("1s")
+def order(gateway: LocalGateway, decide: Callable[[Work], object]) -> None:
+    gateway.plane.order(Who(actor=operator("test")), decide, now=gateway.now())
+    gateway.advance("1s")
 
 
-def fail(desk: LocalDesk, vm: str) -> None:
-    order(desk, lambda work: failures.fail_vm(work, vm))
+def fail(gateway: LocalGateway, vm: str) -> None:
+    order(gateway, lambda work: failures.fail_vm(work, vm))
 
 
-def restore(desk: LocalDesk, vm: str) -> None:
-    order(desk, lambda work: failures.restore_vm(work, vm))
+def restore(gateway: LocalGateway, vm: str) -> None:
+    order(gateway, lambda work: failures.restore_vm(work, vm))
 
 
-def held(desk: LocalDesk, tenant: str = "") -> list[str]:
+def held(gateway: LocalGateway, tenant: str = "") -> list[str]:
     """Return what the history tells of what held operations; no tenant: all of it."""
 
     def ask(reader: Reader) -> list[str]:
-        seen = Sight(reader, tenant) if tenant else reader
+        seen = TenantReader(reader, tenant) if tenant else reader
         return [
             detail_of(line)
             for line in every(seen, kinds.ALL_AUDIT)
             if line.kind is AuditKind.OPERATION_HELD
         ]
 
-    return desk.store.read(ask)
+    return gateway.store.read(ask)
 
 
-def state(desk: LocalDesk) -> OperationState:
+def state(gateway: LocalGateway) -> OperationState:
     """Return how far the restart of h2 has come."""
-    return operation(desk).state
+    return operation(gateway).state
 
 
-def now_held_by(desk: LocalDesk) -> tuple[AnyBlocker, ...]:
+def now_held_by(gateway: LocalGateway) -> tuple[AnyBlocker, ...]:
     """Return what `explain` says of the restart of h2."""
-    return desk.store.read(
-        lambda reader: obstacles.why_waiting(reader, operation(desk), now=desk.now())
+    return gateway.store.read(
+        lambda reader: obstacles.why_waiting(
+            reader, operation(gateway), now=gateway.now()
+        )
     )
 
 
@@ -95,42 +100,42 @@ def now_held_by(desk: LocalDesk) -> tuple[AnyBlocker, ...]:
 def test_each_tenant_is_told_of_its_own_domain_by_name_and_of_no_others(
     failing: str, whole: str, shop: str, bank: str
 ) -> None:
-    desk = desk_of_both()
-    fail(desk, failing)
-    desk.advance("16m")
-    assert state(desk) is OperationState.READY
-    assert held(desk) == [whole]
-    assert held(desk, "shop") == [shop]
-    assert held(desk, "bank") == [bank]
+    gateway = gateway_of_both()
+    fail(gateway, failing)
+    gateway.advance("16m")
+    assert state(gateway) is OperationState.READY
+    assert held(gateway) == [whole]
+    assert held(gateway, "shop") == [shop]
+    assert held(gateway, "bank") == [bank]
     # It is looked at each minute, and nothing is said twice.
-    desk.advance("10m")
-    assert held(desk) == [whole]
+    gateway.advance("10m")
+    assert held(gateway) == [whole]
 
 
 def test_a_reason_that_comes_later_is_written_when_it_comes() -> None:
-    desk = desk_of_both()
-    fail(desk, "web_0")
-    desk.advance("16m")
-    fail(desk, "db_0")
+    gateway = gateway_of_both()
+    fail(gateway, "web_0")
+    gateway.advance("16m")
+    fail(gateway, "db_0")
     # It waits for web: what happens in db is noted when it is looked at again.
-    desk.advance("2m")
-    assert held(desk) == [WEB, f"{DB}; {WEB}"]
-    assert held(desk, "shop") == [SHOP, f"{SHOP}; {PLATFORM}"]
-    assert held(desk, "bank") == [PLATFORM, f"{BANK}; {PLATFORM}"]
+    gateway.advance("2m")
+    assert held(gateway) == [WEB, f"{DB}; {WEB}"]
+    assert held(gateway, "shop") == [SHOP, f"{SHOP}; {PLATFORM}"]
+    assert held(gateway, "bank") == [PLATFORM, f"{BANK}; {PLATFORM}"]
 
 
 def test_a_reason_that_goes_is_no_longer_told() -> None:
-    desk = desk_of_both()
-    fail(desk, "web_0")
-    fail(desk, "db_0")
-    desk.advance("16m")
-    restore(desk, "db_0")
-    assert held(desk) == [f"{DB}; {WEB}", WEB]
-    assert held(desk, "shop") == [f"{SHOP}; {PLATFORM}", SHOP]
-    assert held(desk, "bank") == [f"{BANK}; {PLATFORM}", PLATFORM]
-    restore(desk, "web_0")
-    assert state(desk) is not OperationState.READY
-    assert len(held(desk)) == 2
+    gateway = gateway_of_both()
+    fail(gateway, "web_0")
+    fail(gateway, "db_0")
+    gateway.advance("16m")
+    restore(gateway, "db_0")
+    assert held(gateway) == [f"{DB}; {WEB}", WEB]
+    assert held(gateway, "shop") == [f"{SHOP}; {PLATFORM}", SHOP]
+    assert held(gateway, "bank") == [f"{BANK}; {PLATFORM}", PLATFORM]
+    restore(gateway, "web_0")
+    assert state(gateway) is not OperationState.READY
+    assert len(held(gateway)) == 2
 
 
 def test_a_cause_that_changes_is_no_news_to_whom_it_is_not_told() -> None:
@@ -139,15 +144,15 @@ def test_a_cause_that_changes_is_no_news_to_whom_it_is_not_told() -> None:
         failures.fail_vm(work, "web_0")
         failures.fail_vm(work, "db_0")
 
-    desk = desk_of_both()
-    order(desk, lambda work: failures.fail_host(work, "h1"))
-    desk.advance("16m")
-    assert HOST.format("web") in [reason(each) for each in now_held_by(desk)]
-    order(desk, fail_both_alone)
-    assert {WEB, DB} <= {reason(each) for each in now_held_by(desk)}
-    assert len(held(desk)) == 1
-    assert held(desk, "shop") == [f"{SHOP}; {PLATFORM}"]
-    assert held(desk, "bank") == [f"{BANK}; {PLATFORM}"]
+    gateway = gateway_of_both()
+    order(gateway, lambda work: failures.fail_host(work, "h1"))
+    gateway.advance("16m")
+    assert HOST.format("web") in [reason(each) for each in now_held_by(gateway)]
+    order(gateway, fail_both_alone)
+    assert {WEB, DB} <= {reason(each) for each in now_held_by(gateway)}
+    assert len(held(gateway)) == 1
+    assert held(gateway, "shop") == [f"{SHOP}; {PLATFORM}"]
+    assert held(gateway, "bank") == [f"{BANK}; {PLATFORM}"]
 
 
 def test_another_tenants_further_troubles_leave_no_trace() -> None:
@@ -155,25 +160,28 @@ def test_another_tenants_further_troubles_leave_no_trace() -> None:
         '\n[[vm]]\nname = "db_2"\nhost = "h3"\nscope = "db"\nfault_domain = 2\n'
         '\n[[host]]\nname = "h3"\n'
     )
-    desk = LocalDesk(third)
-    order(desk, lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, Wishes()))
-    fail(desk, "db_0")
-    desk.advance("16m")
-    before = whole_history(desk, "shop")
-    fail(desk, "db_2")
-    assert len(held(desk)) == 1
-    assert whole_history(desk, "shop") == before
-    restore(desk, "db_2")
-    assert len(held(desk)) == 1
-    assert whole_history(desk, "shop") == before
-    assert held(desk, "bank") == [BANK]
+    gateway = LocalGateway(third)
+    order(
+        gateway,
+        lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, OrderOptions()),
+    )
+    fail(gateway, "db_0")
+    gateway.advance("16m")
+    before = whole_history(gateway, "shop")
+    fail(gateway, "db_2")
+    assert len(held(gateway)) == 1
+    assert whole_history(gateway, "shop") == before
+    restore(gateway, "db_2")
+    assert len(held(gateway)) == 1
+    assert whole_history(gateway, "shop") == before
+    assert held(gateway, "bank") == [BANK]
 
 
-def whole_history(desk: LocalDesk, tenant: str) -> list[AuditEntry]:
+def whole_history(gateway: LocalGateway, tenant: str) -> list[AuditEntry]:
     """Return a tenant's whole history; no tenant: an operator's."""
-    return desk.store.read(
+    return gateway.store.read(
         lambda reader: list(
-            every(Sight(reader, tenant) if tenant else reader, kinds.ALL_AUDIT)
+            every(TenantReader(reader, tenant) if tenant else reader, kinds.ALL_AUDIT)
         )
     )
 
@@ -181,9 +189,9 @@ def whole_history(desk: LocalDesk, tenant: str) -> list[AuditEntry]:
 # Values: what is stored is what the guard found
 
 
-def operation(desk: LocalDesk) -> Operation:
+def operation(gateway: LocalGateway) -> Operation:
     """Return the restart of h2."""
-    [found] = desk.store.read(
+    [found] = gateway.store.read(
         lambda reader: [
             each
             for each in reader.select(kinds.ALL_OPERATIONS)
@@ -194,28 +202,28 @@ def operation(desk: LocalDesk) -> Operation:
 
 
 def test_operation_keeps_its_blockers_while_it_is_held_and_no_longer() -> None:
-    desk = desk_of_both()
-    fail(desk, "web_0")
-    assert operation(desk).held_by == ()
-    desk.advance("16m")
-    [blocker] = operation(desk).held_by
+    gateway = gateway_of_both()
+    fail(gateway, "web_0")
+    assert operation(gateway).held_by == ()
+    gateway.advance("16m")
+    [blocker] = operation(gateway).held_by
     assert isinstance(blocker, FaultDomainDown)
     assert [cause.target for cause in blocker.causes] == ["web_0"]
     [entry] = [
         line
-        for line in whole_history(desk, "")
+        for line in whole_history(gateway, "")
         if line.kind is AuditKind.OPERATION_HELD
     ]
     assert entry.facts.blockers == (blocker,)
-    restore(desk, "web_0")
-    assert state(desk) is not OperationState.READY
-    assert operation(desk).held_by == ()
+    restore(gateway, "web_0")
+    assert state(gateway) is not OperationState.READY
+    assert operation(gateway).held_by == ()
 
 
 def test_noting_what_holds_an_operation_reads_no_history() -> None:
-    desk = desk_of_both()
-    fail(desk, "web_0")
-    desk.advance("16m")
+    gateway = gateway_of_both()
+    fail(gateway, "web_0")
+    gateway.advance("16m")
     asked: list[str] = []
 
     def look(work: Work) -> None:
@@ -232,10 +240,10 @@ def test_noting_what_holds_an_operation_reads_no_history() -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(work.tx, "select", counted)
             patch.setattr(work.tx, "ranked", ranks)
-            release.look_again(work, operation(desk).operation_id)
+            release.recheck(work, operation(gateway).operation_id)
 
-    fail(desk, "db_0")
-    order(desk, look)
+    fail(gateway, "db_0")
+    order(gateway, look)
     assert "unsteady_domains" in asked
     assert not [name for name in asked if "audit" in name]
 
@@ -243,7 +251,7 @@ def test_noting_what_holds_an_operation_reads_no_history() -> None:
 def test_no_other_blocker_is_made_where_a_start_is_decided() -> None:
     made = {
         each
-        for module in (guard, room)
+        for module in (guard, destinations)
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, Blocker)
     }

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from forewarn.control.execution import leaving
-from forewarn.control.redaction.sight import Sight
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import verbs
 from forewarn.control.requests.approvals import Approval
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.subscribers import Subscriber
 from forewarn.control.transactions.work import Who, Work
@@ -28,7 +28,7 @@ from forewarn.store.port import Reader, every
 from forewarn.store.sequence import key_of, term_of
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import detail_of
-from tests.unit.admin.desk import FLEET
+from tests.unit.admin.gateway import FLEET
 
 ALICE = Who(actor=operator("alice"))
 
@@ -52,7 +52,7 @@ def maintain(world: World, *, back: int = 0) -> Operation:
     """Order a freeze of h1, with a clock that was set back."""
     request = world.plane.order(
         ALICE,
-        lambda work: verbs.maintain(work, ["h1"], Action.FREEZE, Wishes()),
+        lambda work: verbs.maintain(work, ["h1"], Action.FREEZE, OrderOptions()),
         now=world.now - back,
     )
     [operation] = world.read(
@@ -120,10 +120,10 @@ def test_tenant_pages_after_clock_steps_back_join_to_the_whole(world: World) -> 
     decided_backwards(world)
 
     def whole(reader: Reader) -> list[AuditEntry]:
-        return list(every(Sight(reader, "shop"), kinds.ALL_AUDIT))
+        return list(every(TenantReader(reader, "shop"), kinds.ALL_AUDIT))
 
     def joined(reader: Reader) -> list[AuditEntry]:
-        return list(every(Sight(reader, "shop"), kinds.ALL_AUDIT, page=1))
+        return list(every(TenantReader(reader, "shop"), kinds.ALL_AUDIT, page=1))
 
     assert len(world.read(whole)) > 6
     assert world.read(joined) == world.read(whole)
@@ -131,14 +131,18 @@ def test_tenant_pages_after_clock_steps_back_join_to_the_whole(world: World) -> 
 
 def test_tenant_cursor_tells_nothing_but_an_instant(world: World) -> None:
     decided_backwards(world)
-    own = world.read(lambda reader: list(every(Sight(reader, "shop"), kinds.ALL_AUDIT)))
+    own = world.read(
+        lambda reader: list(every(TenantReader(reader, "shop"), kinds.ALL_AUDIT))
+    )
     assert not any(term_of(entry.entry_id) for entry in own)
     # A key of the store is no cursor: else a tenant could count what others do.
     behind = [
         len(
             world.read(
                 lambda reader, n=number: list(
-                    Sight(reader, "shop").select(kinds.ALL_AUDIT, after=key_of(1, n))
+                    TenantReader(reader, "shop").select(
+                        kinds.ALL_AUDIT, after=key_of(1, n)
+                    )
                 )
             )
         )
@@ -235,7 +239,7 @@ def test_maintenance_of_a_host_writes_rows_by_its_scopes_and_not_its_vms(
     world = world_at(path, large(vms, scopes))
 
     def whole() -> None:
-        world.order(lambda work: verbs.maintain(work, ["h1"], action, Wishes()))
+        world.order(lambda work: verbs.maintain(work, ["h1"], action, OrderOptions()))
         world.advance("1h")
 
     written = counted(path, whole)
@@ -258,7 +262,7 @@ def test_redeploying_a_host_writes_one_entry_for_all_its_moves(
 
     def whole() -> None:
         world.order(
-            lambda work: verbs.maintain(work, ["h1"], Action.REDEPLOY, Wishes())
+            lambda work: verbs.maintain(work, ["h1"], Action.REDEPLOY, OrderOptions())
         )
         world.advance("1h")
 
@@ -283,7 +287,9 @@ def test_approval_that_starts_an_impact_writes_few_rows(tmp_path: Path) -> None:
     path = tmp_path / "forewarn.db"
     world = world_at(path, large(3, 1))
     world.plane.enable("v0", now=world.now)
-    world.order(lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
+    world.order(
+        lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions())
+    )
     [event] = world.live_events()
     post = Approval(vm="v0", event_ids=(event.event_id,))
     written = counted(path, lambda: world.plane.approve([post], now=world.now))

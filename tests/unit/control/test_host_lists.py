@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.control.requests import failures, host_lists, verbs
-from forewarn.control.requests.verbs import Wishes, hosts
+from forewarn.control.requests.verbs import OrderOptions, hosts
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR
@@ -51,7 +51,7 @@ def first_page_of(it: World) -> str:
     it.plane.bound_turns(lambda: True)
     names = [name_of(number) for number in range(HOSTS)]
     made = it.order(
-        lambda work: verbs.maintain(work, names, Action.FREEZE, Wishes(at_once=3))
+        lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions(at_once=3))
     )
     assert list(states(it)) == names[: host_lists.PAGE]
     assert it.plane.unplanned == {made.request_id}
@@ -63,7 +63,7 @@ def test_a_list_of_some_pages_is_whole_before_the_first_host_is_announced() -> N
     it = world_of(scopes(count))
     it.plane.bound_turns(lambda: True)
     names = [name_of(number) for number in range(count)]
-    it.order(lambda work: verbs.maintain(work, names, Action.FREEZE, Wishes()))
+    it.order(lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()))
     found: list[int] = []
     while not in_flight(it):
         found.append(len(it.operations()))
@@ -93,7 +93,7 @@ def _in_common(operation: Operation) -> tuple[object, ...]:
 def test_an_order_that_nobody_waits_for_is_planned_as_a_whole_at_once() -> None:
     it = world_of(scopes(HOSTS))
     names = [name_of(number) for number in range(HOSTS)]
-    it.order(lambda work: verbs.maintain(work, names, Action.FREEZE, Wishes()))
+    it.order(lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()))
     assert list(states(it)) == names
     assert len(in_flight(it)) == 1
 
@@ -175,9 +175,9 @@ def test_a_host_is_not_ordered_twice_before_its_page(is_prediction: bool) -> Non
 
     def order(work: Work) -> None:
         if is_prediction:
-            verbs.predict_failure(work, LAST, HOUR, Wishes())
+            verbs.predict_failure(work, LAST, HOUR, OrderOptions())
         else:
-            verbs.maintain(work, [LAST], Action.FREEZE, Wishes())
+            verbs.maintain(work, [LAST], Action.FREEZE, OrderOptions())
 
     with pytest.raises(RefusedError, match=rf"{LAST} has op-.* \(maintain, Planned\)"):
         it.order(order)
@@ -203,7 +203,7 @@ def test_a_long_list_is_refused_for_one_host_in_use(
     """Whether all that is under way is read once, or is too much for that."""
     monkeypatch.setattr(hosts, "READ_ONCE_MAX", most)
     it = world_of(scopes(HOSTS))
-    it.order(lambda work: verbs.maintain(work, [LAST], Action.FREEZE, Wishes()))
+    it.order(lambda work: verbs.maintain(work, [LAST], Action.FREEZE, OrderOptions()))
     with pytest.raises(RefusedError, match=f"{LAST} has op-.* Noticed"):
         roll_out(it, HOSTS)
 
@@ -216,9 +216,13 @@ def test_a_long_list_is_refused_for_one_host_that_a_vm_moves_to(
     driver = SimulatedDriver(impacts={Action.LIVE_MIGRATE: HOUR})
     it = world_of([{"s": 0}, *({} for _ in range(HOSTS - 1))], driver=driver)
     it.order(
-        lambda work: verbs.maintain(work, [name_of(0)], Action.LIVE_MIGRATE, Wishes())
+        lambda work: verbs.maintain(
+            work, [name_of(0)], Action.LIVE_MIGRATE, OrderOptions()
+        )
     )
     it.advance("20m")
     names = [name_of(number) for number in range(1, HOSTS)]
     with pytest.raises(RefusedError, match="vm s-0 is on its way to host"):
-        it.order(lambda work: verbs.maintain(work, names, Action.FREEZE, Wishes()))
+        it.order(
+            lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions())
+        )

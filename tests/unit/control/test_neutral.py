@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.redaction.neutral import actor_for, for_tenant
+from forewarn.control.redaction.redact import actor_for, for_tenant
 from forewarn.instants import MINUTE
 from forewarn.protocol import blockers
 from forewarn.protocol.actors import (

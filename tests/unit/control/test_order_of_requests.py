@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from forewarn.control.plane import STEPS_PER_TURN
 from forewarn.control.requests import failures, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.port import Call
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.operations import Action, Operation, Verb
 from forewarn.sim.engine import CrashError
-from forewarn.sim.scenario.catalog import find
+from forewarn.sim.scenario.builtin import find
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
-from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.scenario.time import VirtualTime
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.sim.world import World
 from forewarn.store import kinds
@@ -64,7 +64,7 @@ def fleet(hosts: int, *, is_shared: bool) -> str:
 
 
 def maintain(world: World, number: int, *, at: int = 0) -> None:
-    wishes = Wishes(not_before=at or None)
+    wishes = OrderOptions(not_before=at or None)
     world.order(
         lambda work: verbs.maintain(work, [name_of(number)], Action.FREEZE, wishes)
     )
@@ -73,7 +73,9 @@ def maintain(world: World, number: int, *, at: int = 0) -> None:
 def upgrade(world: World, number: int) -> None:
     """Upgrade a VM: nobody is told of it, and it waits for the guard."""
     names = [f"v-{number}"]
-    world.order(lambda work: verbs.renew_image(work, names, Verb.UPGRADE_OS, Wishes()))
+    world.order(
+        lambda work: verbs.renew_image(work, names, Verb.UPGRADE_OS, OrderOptions())
+    )
 
 
 @given(ORDERS, SEEDS)
@@ -193,9 +195,9 @@ def test_events_of_one_instant_are_listed_as_they_were_ordered() -> None:
             seed=seed,
         )
         it.vm("v-0").get()
-        it.order(lambda work: verbs.restart(work, ["v-3"], Verb.REBOOT, Wishes()))
-        it.order(lambda work: verbs.restart(work, ["v-1"], Verb.REBOOT, Wishes()))
-        it.order(lambda work: verbs.restart(work, ["v-2"], Verb.REBOOT, Wishes()))
+        it.order(lambda work: verbs.restart(work, ["v-3"], Verb.REBOOT, OrderOptions()))
+        it.order(lambda work: verbs.restart(work, ["v-1"], Verb.REBOOT, OrderOptions()))
+        it.order(lambda work: verbs.restart(work, ["v-2"], Verb.REBOOT, OrderOptions()))
         shown = it.vm("v-0").get().events
         assert [each["Resources"] for each in shown] == [["v-3"], ["v-1"], ["v-2"]]
 
@@ -208,7 +210,7 @@ def test_two_events_are_no_matter_of_luck(seed: int) -> None:
         stage = virtual_stage(setup_for([scenario]), seed=seed)
         VirtualClient(stage, "web_0").get()
         VirtualClient(stage, "web_1").get()
-        runner = Runner(stage, TurnedTime(stage, actors=[]), tell=lambda _line: None)
+        runner = Runner(stage, VirtualTime(stage, actors=[]), tell=lambda _line: None)
         await runner.run(scenario)
         world = stage.engine
         assert isinstance(world, World)

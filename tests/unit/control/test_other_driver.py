@@ -8,7 +8,7 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, outcome, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import Driver
@@ -22,7 +22,7 @@ from forewarn.reporting import reports
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from tests.support import planes
-from tests.unit.admin.desk import FLEET, START, LocalDesk, ObedientDriver
+from tests.unit.admin.gateway import FLEET, START, LocalGateway, ObedientDriver
 
 OPERATOR = Who(actor=operator("test"))
 
@@ -39,7 +39,9 @@ class Services:
         self.start(self.simulated)
         wanted = read_fleet(FLEET, name="fleet.toml")
         self.order(lambda work: fleet_changes.apply(work, wanted))
-        self.order(lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
+        self.order(
+            lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions())
+        )
         self.wait(16 * MINUTE)
         started = self.operation()
         assert started.state is OperationState.IMPACTING
@@ -51,7 +53,7 @@ class Services:
             driver=driver,
             policy=Policy(),
             ids=self.ids,
-            listener=LocalDesk(""),
+            listener=LocalGateway(""),
         )
         self.plane.start(now=self.clock.now())
 
@@ -122,7 +124,9 @@ def test_what_follows_is_the_new_drivers_own(services: Services) -> None:
     services.start(services.other)
     name = services.operation().operation_id
     services.order(lambda work: outcome.resolve(work, name, done=True))
-    services.order(lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, Wishes()))
+    services.order(
+        lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, OrderOptions())
+    )
     services.wait(60 * MINUTE)
     assert {call.host for call in services.other.calls} == {"h2"}
     found = services.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))

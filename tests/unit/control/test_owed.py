@@ -11,7 +11,7 @@ from forewarn.control.requests import verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.followups import FollowUps
 from forewarn.control.requests.host_lists import PAGE
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.waking import Freed
 from forewarn.control.transactions.work import Effects
 from forewarn.instants import SECOND
@@ -76,7 +76,7 @@ def names_of(count: int) -> list[str]:
     return [name_of(number) for number in range(count)]
 
 
-AT_ONCE = Wishes(at_once=3)
+AT_ONCE = OrderOptions(at_once=3)
 
 
 def test_an_order_that_is_durable_is_not_denied() -> None:

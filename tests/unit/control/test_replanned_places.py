@@ -3,7 +3,7 @@
 import pytest
 
 from forewarn.control.requests import failures, outcome, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Observation, Report, Verdict
 from forewarn.drivers.simulated import SimulatedDriver
@@ -48,7 +48,7 @@ def world_of(text: str) -> World:
 
 
 def started(world: World, action: Action = Action.REDEPLOY) -> Operation:
-    world.order(lambda work: verbs.maintain(work, ["h1"], action, Wishes()))
+    world.order(lambda work: verbs.maintain(work, ["h1"], action, OrderOptions()))
     [operation] = [each for each in world.operations() if each.verb is Verb.MAINTAIN]
     while world.operation(operation.operation_id).state is not OperationState.IMPACTING:
         world.advance("10s")

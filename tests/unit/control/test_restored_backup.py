@@ -8,7 +8,7 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, outcome, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.faults import Fault, FaultKind
@@ -27,7 +27,7 @@ from forewarn.store.backup import backup
 from forewarn.store.check import check
 from forewarn.store.sqlite import SqliteStore
 from tests.support import planes
-from tests.unit.admin.desk import FLEET, START, LocalDesk
+from tests.unit.admin.gateway import FLEET, START, LocalGateway
 
 
 class Service:
@@ -50,7 +50,7 @@ class Service:
             driver=self.driver,
             policy=Policy(retry_delay=MINUTE),
             ids=RandomIds(7),
-            listener=LocalDesk(""),
+            listener=LocalGateway(""),
         )
         self.plane.start(now=self.clock.now())
 
@@ -86,7 +86,7 @@ def service(tmp_path: Path) -> Service:
 
 
 def maintain(action: Action) -> Callable[[Work], object]:
-    return lambda work: verbs.maintain(work, ["h1"], action, Wishes())
+    return lambda work: verbs.maintain(work, ["h1"], action, OrderOptions())
 
 
 def test_what_was_done_after_the_backup_ends_at_once(service: Service) -> None:

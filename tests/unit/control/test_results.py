@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from forewarn.control.requests import failures, outcome, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Observation, Report, Verdict, VmResult, VmVerdict
@@ -60,7 +60,9 @@ def world() -> World:
 
 def started(world: World) -> Operation:
     """Order that the host is emptied, and return its operation when it has begun."""
-    world.order(lambda work: verbs.maintain(work, ["h1"], Action.REDEPLOY, Wishes()))
+    world.order(
+        lambda work: verbs.maintain(work, ["h1"], Action.REDEPLOY, OrderOptions())
+    )
     [operation] = [each for each in world.operations() if each.verb is Verb.MAINTAIN]
     while world.operation(operation.operation_id).state is not OperationState.IMPACTING:
         world.advance("10s")
@@ -263,7 +265,9 @@ def test_failure_of_a_vm_outlives_the_failure_of_its_host(world: World) -> None:
 
 
 def test_operation_that_called_no_driver_says_so(world: World) -> None:
-    world.order(lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, Wishes()))
+    world.order(
+        lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, OrderOptions())
+    )
     world.advance(MINUTE)
     [operation] = world.operations()
     assert operation.called_no_driver

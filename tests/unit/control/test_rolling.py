@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control.rules.rolling import Standing, Waiting, admit
+from forewarn.control.rules.rolling import RolloutState, Waiting, admit
 from forewarn.protocol.blockers import HostInUse, ScopeInUse, ScopeReserved
 
 BUSY = HostInUse(host="h1")
@@ -34,14 +34,14 @@ def test_one_fault_domain_of_a_scope_at_a_time() -> None:
 
 
 def test_what_is_under_way_counts() -> None:
-    scopes = {"db": Standing(domains={1: "op-0"})}
+    scopes = {"db": RolloutState(domains={1: "op-0"})}
     hosts = [host("op-1", db=0), host("op-2", db=1)]
     assert admit(hosts, slots=2, scopes=scopes).announced == ("op-2",)
 
 
 def test_a_host_with_two_fault_domains_of_a_scope_waits_until_it_is_quiet() -> None:
     both = Waiting(operation="op-1", domains={"db": frozenset({0, 1})})
-    scopes = {"db": Standing(domains={1: "op-0"})}
+    scopes = {"db": RolloutState(domains={1: "op-0"})}
     assert admit([both], slots=1, scopes=scopes).passed_over == (
         ("op-1", ScopeInUse(scope="db", fault_domain=1, operation="op-0")),
     )
@@ -49,7 +49,7 @@ def test_a_host_with_two_fault_domains_of_a_scope_waits_until_it_is_quiet() -> N
 
 
 def test_a_scope_that_is_reserved_is_left_to_who_has_waited() -> None:
-    scopes = {"db": Standing(reserved_by="op-2")}
+    scopes = {"db": RolloutState(reserved_by="op-2")}
     hosts = [host("op-1", db=0), host("op-2", db=0), host("op-3", db=0)]
     decided = admit(hosts, slots=3, scopes=scopes)
     assert decided.announced == ("op-1", "op-2")
@@ -80,7 +80,7 @@ HOSTS = st.lists(st.tuples(DOMAINS, st.booleans()), max_size=8).map(
 SCOPES = st.dictionaries(
     st.sampled_from(["db", "web", "mail"]),
     st.builds(
-        Standing,
+        RolloutState,
         domains=st.dictionaries(
             st.integers(0, 2), st.sampled_from(["", "op-9"]), max_size=2
         ),
@@ -91,7 +91,7 @@ SCOPES = st.dictionaries(
 
 @given(hosts=HOSTS, slots=st.integers(0, 9), scopes=SCOPES)
 def test_whoever_is_announced_may_be(
-    hosts: list[Waiting], slots: int, scopes: dict[str, Standing]
+    hosts: list[Waiting], slots: int, scopes: dict[str, RolloutState]
 ) -> None:
     decided = admit(hosts, slots=slots, scopes=scopes)
     assert len(decided.announced) <= slots
@@ -108,7 +108,7 @@ def test_whoever_is_announced_may_be(
 
 @given(hosts=HOSTS, slots=st.integers(1, 9), scopes=SCOPES)
 def test_everybody_is_announced_or_told_why_not_until_the_slots_are_taken(
-    hosts: list[Waiting], slots: int, scopes: dict[str, Standing]
+    hosts: list[Waiting], slots: int, scopes: dict[str, RolloutState]
 ) -> None:
     decided = admit(hosts, slots=slots, scopes=scopes)
     looked_at = {*decided.announced, *(name for name, _ in decided.passed_over)}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.redaction.sight import Sight
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.reporting.reports import operation_report
 from forewarn.sim.world import World
@@ -199,7 +199,7 @@ def reads_per_listed(count: int) -> float:
 
     def listed(reader: Reader) -> float:
         rows: Counter[str] = Counter()
-        sight = Sight(Counted(reader, rows).reader, "shop")
+        sight = TenantReader(Counted(reader, rows).reader, "shop")
         found = list(every(sight, kinds.OPEN_OPERATIONS))
         # Of those whose turn has not come, a tenant is told nothing.
         assert len(found) == count // DOMAINS

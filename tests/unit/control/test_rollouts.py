@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.control.requests import failures, rollouts, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
@@ -130,7 +130,7 @@ def test_another_rollout_waits_for_the_scope_too() -> None:
     for pair in (["h0000", "h0002"], ["h0001", "h0003"]):
         it.order(
             lambda work, pair=pair: verbs.maintain(
-                work, pair, Action.FREEZE, Wishes(at_once=2)
+                work, pair, Action.FREEZE, OrderOptions(at_once=2)
             )
         )
     it.settle()
@@ -236,7 +236,9 @@ def test_a_host_in_a_rollout_is_not_ordered_twice() -> None:
     it = world_of([{"a": 0}, {"b": 0}])
     roll_out(it, 2)
     with pytest.raises(RefusedError, match=r"h0001 has op-.* Planned"):
-        it.order(lambda work: verbs.maintain(work, ["h0001"], Action.FREEZE, Wishes()))
+        it.order(
+            lambda work: verbs.maintain(work, ["h0001"], Action.FREEZE, OrderOptions())
+        )
 
 
 def test_a_crash_at_any_commit_loses_no_host(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.control.requests import failures, verbs
-from forewarn.control.requests.verbs import Wishes
-from forewarn.control.rules import room
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.control.rules import destinations
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.capacity import Capacity, capacity_of, taken_by
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.room import Room, room_of, taken_by
 from forewarn.protocol.operations import (
     Action,
     Move,
@@ -69,7 +69,7 @@ def fill(
             ]
             for vm in vms:
                 tx.add(vm)
-            tx.add(room_of(host, used=sum(len(taken_by(vm)) for vm in vms)))
+            tx.add(capacity_of(host, used=sum(len(taken_by(vm)) for vm in vms)))
 
     store.transact(write)
 
@@ -95,12 +95,12 @@ def emptying(number: int) -> Operation:
     )
 
 
-def look(store: Store, number: int) -> tuple[room.Places, int]:
+def look(store: Store, number: int) -> tuple[destinations.Destinations, int]:
     """Return where the VMs of a host can go, and how many rows were read."""
 
-    def ask(reader: Reader) -> tuple[room.Places, int]:
+    def ask(reader: Reader) -> tuple[destinations.Destinations, int]:
         counted = Counted(reader, Counter())
-        places = room.find_places(counted.reader, emptying(number))
+        places = destinations.find_places(counted.reader, emptying(number))
         return places, counted.rows.total()
 
     return store.read(ask)
@@ -140,12 +140,12 @@ def test_the_number_of_unfit_hosts_that_are_looked_at_is_bounded(store: Store) -
     )
     places, read = look(store, 0)
     assert len(places.blockers) == VMS
-    assert f"hosts with less room than these {room.CANDIDATES_MAX}" in (
+    assert f"hosts with less room than these {destinations.CANDIDATES_MAX}" in (
         reason(places.blockers[0])
     )
     # Each host that is looked at has its VMs and operations read once; the order of
     # the hosts is read twice for each VM.
-    assert read <= room.CANDIDATES_MAX * (3 * VMS + 6) + READ_MAX
+    assert read <= destinations.CANDIDATES_MAX * (3 * VMS + 6) + READ_MAX
 
 
 def test_the_first_hosts_by_name_are_not_filled(store: Store) -> None:
@@ -166,9 +166,11 @@ def test_the_places_of_hosts_are_kept_through_all_that_happens() -> None:
     it = World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
     check_kept(it)
     names = ["h01", "h02", "h03"]
-    it.order(lambda work: verbs.maintain(work, names, Action.LIVE_MIGRATE, Wishes()))
+    it.order(
+        lambda work: verbs.maintain(work, names, Action.LIVE_MIGRATE, OrderOptions())
+    )
     it.order(lambda work: failures.fail_host(work, "h20"))
-    it.order(lambda work: verbs.terminate(work, ["v30"], Wishes()))
+    it.order(lambda work: verbs.terminate(work, ["v30"], OrderOptions()))
     it.settle()
     for _ in range(60):
         it.advance("1m")
@@ -193,7 +195,7 @@ def check_kept(world: World) -> None:
             if operation.occupies_host
         )
         for host in every(reader, kinds.ALL_HOSTS):
-            kept = reader.get(Room, host.name)
+            kept = reader.get(Capacity, host.name)
             assert kept is not None
             assert (kept.used, kept.works) == (used[host.name], works[host.name])
             assert (kept.zone, kept.places) == (host.zone, host.capacity)

@@ -8,7 +8,7 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.control.plane import Plane
 from forewarn.control.requests import failures, fleet_changes, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.file import read_fleet
@@ -23,7 +23,7 @@ from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.wording import operators
 from tests.support.processes import PATIENCE_SECONDS, eventually
-from tests.unit.admin.desk import FLEET, START, LocalDesk, ObedientDriver
+from tests.unit.admin.gateway import FLEET, START, LocalGateway, ObedientDriver
 
 
 class HangingDriver(ObedientDriver):
@@ -58,13 +58,15 @@ class Story:
             driver=self.driver,
             policy=Policy(),
             ids=RandomIds(7),
-            listener=LocalDesk(""),
+            listener=LocalGateway(""),
             inquirer=self.inquirer,
         )
         self.plane.start(now=START)
         wanted = read_fleet(FLEET, name="fleet.toml")
         self.order(lambda work: fleet_changes.apply(work, wanted))
-        self.order(lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
+        self.order(
+            lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions())
+        )
         self.wait(16 * MINUTE)
         assert self.operation().state is OperationState.IMPACTING
 

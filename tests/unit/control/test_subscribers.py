@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from forewarn.control.rules.subscribers import Subscriber, change_of
-from forewarn.control.transactions import telling
+from forewarn.control.transactions import outbox_writer
 from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE
 from forewarn.protocol.actors import NO_NOTICE, vm_actor
@@ -98,7 +98,7 @@ def test_each_step_is_written_for_each_who_wants_it() -> None:
         Subscriber(name="bank", tenant="bank"),
     )
     store.transact(
-        lambda tx: telling.write(
+        lambda tx: outbox_writer.write(
             tx,
             steps,
             subscribers,

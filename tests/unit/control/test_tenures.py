@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.redaction import tenures
-from forewarn.control.redaction.tenures import Past
+from forewarn.control.redaction import ownership_history
+from forewarn.control.redaction.ownership_history import Past
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Scope, ScopeKind, Tenant
 from forewarn.instants import Micros
 from forewarn.protocol.actors import operator
-from tests.unit.admin.desk import FLEET, START, LocalDesk
+from tests.unit.admin.gateway import FLEET, START, LocalGateway
 
 BANKS = 'name = "db"\ntenant = "bank"'
 SHOPS = 'name = "db"\ntenant = "shop"'
@@ -21,37 +21,37 @@ GONE = FLEET[: FLEET.index("[[scope]]")]
 SCOPE = Scope(name="db", tenant="bank", kind=ScopeKind.SCALE_SET)
 
 
-def apply(desk: LocalDesk, text: str) -> Micros:
+def apply(gateway: LocalGateway, text: str) -> Micros:
     """Apply a fleet file a minute from now; return when that was."""
-    desk.advance("1m")
-    at = desk.now()
+    gateway.advance("1m")
+    at = gateway.now()
     wanted = read_fleet(text, name="fleet.toml")
-    desk.plane.order(
+    gateway.plane.order(
         Who(actor=operator("test")),
         lambda work: fleet_changes.apply(work, wanted),
         now=at,
     )
-    desk.advance("1m")
+    gateway.advance("1m")
     return at
 
 
-def whose(desk: LocalDesk, at: Micros, scope: str = "db") -> list[str]:
+def whose(gateway: LocalGateway, at: Micros, scope: str = "db") -> list[str]:
     """Return who had the scope then, as each tenant's past says."""
     return [
         tenant
         for tenant in ("shop", "bank")
-        if desk.store.read(
+        if gateway.store.read(
             lambda reader, who=tenant: Past(reader, who).had_scope_at(scope, at)
         )
     ]
 
 
-def had_vm_at(desk: LocalDesk, tenant: str, vm: str, at: Micros) -> bool:
-    return desk.store.read(lambda reader: Past(reader, tenant).had_vm_at(vm, at))
+def had_vm_at(gateway: LocalGateway, tenant: str, vm: str, at: Micros) -> bool:
+    return gateway.store.read(lambda reader: Past(reader, tenant).had_vm_at(vm, at))
 
 
-def scopes(desk: LocalDesk, tenant: str) -> set[str]:
-    return set(desk.store.read(lambda reader: Past(reader, tenant).scopes))
+def scopes(gateway: LocalGateway, tenant: str) -> set[str]:
+    return set(gateway.store.read(lambda reader: Past(reader, tenant).scopes))
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_a_change_of_the_tenant_and_an_end_end_a_tenure(
     before: object, after: object, *, ended: bool
 ) -> None:
     expected = ("tenure-of:db", "tenure-by:bank") if ended else ()
-    assert tenures.ending(before, after) == expected
+    assert ownership_history.ending(before, after) == expected
 
 
 def test_a_scope_is_whose_it_was_at_each_instant() -> None:
-    desk = LocalDesk()
-    to_shop = apply(desk, FLEET.replace(BANKS, SHOPS))
-    back = apply(desk, FLEET)
-    again = apply(desk, FLEET.replace(BANKS, SHOPS))
+    gateway = LocalGateway()
+    to_shop = apply(gateway, FLEET.replace(BANKS, SHOPS))
+    back = apply(gateway, FLEET)
+    again = apply(gateway, FLEET.replace(BANKS, SHOPS))
     for at, tenant in [
         (START, "bank"),
         (to_shop - 1, "bank"),
@@ -84,41 +84,41 @@ def test_a_scope_is_whose_it_was_at_each_instant() -> None:
         (back, "bank"),
         (again - 1, "bank"),
         (again, "shop"),
-        (desk.now(), "shop"),
+        (gateway.now(), "shop"),
     ]:
-        assert whose(desk, at) == [tenant], at - START
-    assert whose(desk, START, "web") == ["shop"]
+        assert whose(gateway, at) == [tenant], at - START
+    assert whose(gateway, START, "web") == ["shop"]
 
 
 def test_what_was_a_tenants_is_listed_and_nothing_else() -> None:
-    desk = LocalDesk()
-    assert scopes(desk, "bank") == scopes(desk, "shop") == set()
-    apply(desk, FLEET.replace(BANKS, SHOPS))
-    assert scopes(desk, "bank") == {"db"}
-    assert scopes(desk, "shop") == set()
+    gateway = LocalGateway()
+    assert scopes(gateway, "bank") == scopes(gateway, "shop") == set()
+    apply(gateway, FLEET.replace(BANKS, SHOPS))
+    assert scopes(gateway, "bank") == {"db"}
+    assert scopes(gateway, "shop") == set()
 
 
 def test_a_scope_that_has_gone_was_still_somebodys() -> None:
-    desk = LocalDesk()
-    gone = apply(desk, GONE)
-    assert whose(desk, gone - 1) == ["bank"]
-    assert whose(desk, gone) == []
-    assert whose(desk, gone - 1, "web") == ["shop"]
+    gateway = LocalGateway()
+    gone = apply(gateway, GONE)
+    assert whose(gateway, gone - 1) == ["bank"]
+    assert whose(gateway, gone) == []
+    assert whose(gateway, gone - 1, "web") == ["shop"]
     # A new one of the same name has no past of its new owner's.
-    apply(desk, FLEET.replace(BANKS, SHOPS))
-    assert whose(desk, gone - 1) == ["bank"]
-    assert whose(desk, desk.now()) == ["shop"]
+    apply(gateway, FLEET.replace(BANKS, SHOPS))
+    assert whose(gateway, gone - 1) == ["bank"]
+    assert whose(gateway, gateway.now()) == ["shop"]
 
 
 def test_vms_go_with_their_scope() -> None:
-    desk = LocalDesk()
-    to_shop = apply(desk, FLEET.replace(BANKS, SHOPS))
-    assert had_vm_at(desk, "bank", "db_0", to_shop - 1)
-    assert not had_vm_at(desk, "bank", "db_0", to_shop + 1)
-    assert had_vm_at(desk, "shop", "db_0", to_shop + 1)
-    assert not had_vm_at(desk, "shop", "db_0", to_shop - 1)
+    gateway = LocalGateway()
+    to_shop = apply(gateway, FLEET.replace(BANKS, SHOPS))
+    assert had_vm_at(gateway, "bank", "db_0", to_shop - 1)
+    assert not had_vm_at(gateway, "bank", "db_0", to_shop + 1)
+    assert had_vm_at(gateway, "shop", "db_0", to_shop + 1)
+    assert not had_vm_at(gateway, "shop", "db_0", to_shop - 1)
     for tenant in ("bank", "shop"):
-        assert desk.store.read(
+        assert gateway.store.read(
             lambda reader, who=tenant: Past(reader, who).had_vm("db_0")
         )
-    assert not had_vm_at(desk, "bank", "nobody", START)
+    assert not had_vm_at(gateway, "bank", "nobody", START)

@@ -7,7 +7,7 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.inquiries import (
     Answer,
@@ -23,7 +23,7 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
-from tests.unit.admin.desk import FLEET, START, LocalDesk, ObedientDriver
+from tests.unit.admin.gateway import FLEET, START, LocalGateway, ObedientDriver
 
 TIMEOUT = Policy().driver_timeout
 
@@ -52,7 +52,9 @@ class Story:
         self.start()
         wanted = read_fleet(FLEET, name="fleet.toml")
         self.order(lambda work: fleet_changes.apply(work, wanted))
-        self.order(lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
+        self.order(
+            lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions())
+        )
         self.wait(16 * MINUTE)
         self.ends = self.call().due_at
         assert self.ends == self.clock.now() + TIMEOUT
@@ -66,7 +68,7 @@ class Story:
             driver=self.driver,
             policy=Policy(),
             ids=RandomIds(7),
-            listener=LocalDesk(""),
+            listener=LocalGateway(""),
             inquirer=inquirer,
         )
         self.read_clocks()

@@ -9,7 +9,7 @@ import pytest
 from forewarn.control.plane import LOOKS_PER_TURN, STEPS_PER_TURN
 from forewarn.control.requests import verbs
 from forewarn.control.requests.host_lists import PAGE
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.protocol.operations import Action, OperationState
 from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
@@ -77,7 +77,7 @@ def transactions_of(world: World, count: int, *, after: int = 0) -> int:
     """Order a rollout; return how many transactions came before the answer."""
     names = [name_of(number) for number in range(after, after + count)]
     before = world.passed["committed"]
-    wishes = Wishes(at_once=count)
+    wishes = OrderOptions(at_once=count)
     world.order(lambda work: verbs.maintain(work, names, Action.FREEZE, wishes))
     return world.passed["committed"] - before
 

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.control.plane import STEPS_PER_TURN
 from forewarn.control.requests import failures, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import CLOCK
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.operations import Action, Operation, OperationState, Verb
@@ -42,7 +42,9 @@ def world(hosts: int, *, domains: int = DOMAINS) -> World:
 def upgrade(world: World, hosts: int, *, first: int = 0) -> None:
     """Have VMs upgraded: nobody is told of it, and all wait for the guard together."""
     names = [f"v{number:0{NAMES_DIGITS}}" for number in range(first, hosts)]
-    world.order(lambda work: verbs.renew_image(work, names, Verb.UPGRADE_OS, Wishes()))
+    world.order(
+        lambda work: verbs.renew_image(work, names, Verb.UPGRADE_OS, OrderOptions())
+    )
 
 
 def count_transactions(world: World) -> Callable[[], int]:
@@ -136,7 +138,9 @@ def test_a_migration_in_the_domain_that_is_down_is_woken_before_others_are_told(
         ("h1", Action.LIVE_MIGRATE),
         ("h2", Action.REBOOT),
     ):
-        it.order(lambda work, h=host, a=action: verbs.maintain(work, [h], a, Wishes()))
+        it.order(
+            lambda work, h=host, a=action: verbs.maintain(work, [h], a, OrderOptions())
+        )
         it.settle()
         it.advance("1s")
     it.order(lambda work: failures.fail_vm(work, "vh3"))

@@ -4,8 +4,8 @@ import pickle
 from dataclasses import replace
 
 from forewarn.fleet.checks import check_fleet
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
-from forewarn.fleet.problems import FleetFileError
 from forewarn.problems import PROBLEMS_MAX, Problem
 
 SHOP = Tenant(name="shop")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.fleet.errors import FleetFileError, Kind, Spot, nowhere
 from forewarn.fleet.fields import Form, derived_vm_id, read_value
 from forewarn.fleet.file import FleetText, WantedFleet, read_fleet
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.fleet.problems import FleetFileError, Kind, Spot, nowhere
 from forewarn.instants import MINUTE
 from forewarn.problems import Problem
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from forewarn.fleet.changes import Action, Change, MergePlan
+from forewarn.fleet.errors import FleetFileError, Kind
 from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.merge import plan
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Tenant, Vm, VmState
-from forewarn.fleet.problems import FleetFileError, Kind
 
 BASE = """\
 [[tenant]]

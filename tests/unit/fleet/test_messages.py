@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.problems import FleetFileError
 from forewarn.problems import PROBLEMS_MAX
 
 CASES = Path(__file__).with_name("messages.txt")

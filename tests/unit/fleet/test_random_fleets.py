@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.fleet import values, views
+from forewarn.fleet import validators, views
 from forewarn.fleet.changes import Action, MergePlan
 from forewarn.fleet.checks import check_fleet
+from forewarn.fleet.errors import Kind
 from forewarn.fleet.export import export_fleet, export_tables
 from forewarn.fleet.fields import FIELDS, derived_vm_id, said, toml_value, wish_of
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.merge import plan
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
-from forewarn.fleet.problems import Kind
 from forewarn.instants import MINUTE, SECOND
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,9 @@ EMPTY = Fleet(tenants={}, scopes={}, hosts={}, vms={})
 # Few names, so that two fleets have some in common; and any, for the quoting.
 NAMES = st.one_of(
     st.sampled_from(["a", "b", "c", "d", "web_0", "default"]),
-    st.text(min_size=1, max_size=12).filter(lambda name: not values.name_fault(name)),
+    st.text(min_size=1, max_size=12).filter(
+        lambda name: not validators.name_fault(name)
+    ),
 )
 TEXTS = st.one_of(
     st.just(""), st.text(max_size=12).filter(lambda text: text.isprintable())

@@ -205,7 +205,7 @@ NO_EVENTS = OwnEvents(live=(), ended=())
 
 
 @dataclass
-class FakeDesk:
+class FakeGateway:
     """Control, as far as a test needs it."""
 
     endpoint: Endpoint
@@ -282,10 +282,10 @@ class Wire:
 
 @dataclass
 class World:
-    """A server on a port of its own, with its desk and its clock."""
+    """A server on a port of its own, with its gateway and its clock."""
 
     endpoint: Endpoint
-    desk: FakeDesk
+    gateway: FakeGateway
     clock: VirtualClock
     server: Server
     port: int
@@ -311,10 +311,10 @@ async def running(
     waits: Waits | None = None,
 ) -> AsyncGenerator[World]:
     endpoint = make_endpoint(rate_limit=rate_limit, secret=secret, waits=waits)
-    desk, clock = FakeDesk(endpoint), VirtualClock(NOW)
-    server = Server(endpoint=endpoint, desk=desk, clock=clock, bounds=bounds)
+    gateway, clock = FakeGateway(endpoint), VirtualClock(NOW)
+    server = Server(endpoint=endpoint, gateway=gateway, clock=clock, bounds=bounds)
     _, port = await server.serve_shared("127.0.0.1", 0)
-    world = World(endpoint, desk, clock, server, port)
+    world = World(endpoint, gateway, clock, server, port)
     try:
         yield world
     finally:

@@ -146,7 +146,7 @@ def test_a_vm_that_has_gone_is_a_stranger() -> None:
 def test_the_first_get_asks_to_be_enabled() -> None:
     endpoint = make_endpoint()
     assert ask(endpoint, get(), ALONE) == Enable()
-    assert endpoint.take_sightings() == {}
+    assert endpoint.take_last_seen() == {}
     endpoint.publish(published(snapshot(view="alone")))
     assert read(ask(endpoint, get(), ALONE)).status == 200
 
@@ -171,14 +171,14 @@ def test_a_valid_request_is_a_sighting() -> None:
     ask(endpoint, get(path="/metadata/versions"))
     ask(endpoint, post(approval(EVENT_ID)))
     endpoint.approved("w0", "no", now=NOW)
-    assert endpoint.take_sightings() == {}
+    assert endpoint.take_last_seen() == {}
     ask(endpoint, get())
     endpoint.handle(get(if_none_match="1"), WEST_1, now=NOW + 7, monotonic=0.0)
-    assert endpoint.take_sightings() == {"west": NOW + 7}
-    assert endpoint.take_sightings() == {}
+    assert endpoint.take_last_seen() == {"west": NOW + 7}
+    assert endpoint.take_last_seen() == {}
     endpoint.approved("w1", None, now=NOW + 9)
     endpoint.approved("gone", None, now=NOW + 9)
-    assert endpoint.take_sightings() == {"west": NOW + 9}
+    assert endpoint.take_last_seen() == {"west": NOW + 9}
 
 
 # -- ETag and 304
@@ -431,7 +431,7 @@ def test_a_repeated_request_is_answered_like_the_first() -> None:
             first = whole.handle(request, WEST_0, now=NOW, monotonic=seconds)
             second = short.repeat(route, WEST_0, now=NOW, monotonic=seconds)
             assert first == second
-            assert whole.take_sightings() == short.take_sightings()
+            assert whole.take_last_seen() == short.take_last_seen()
             answers.append(first.status if isinstance(first, Response) else first)
         assert {200, 404, 429, Enable(), Hold(until=NOW + 1)} <= set(answers)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forewarn.control.requests import approvals, failures, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.instants import DAY
 from forewarn.metadata import own_events
 from forewarn.metadata.endpoint import Endpoint
@@ -15,8 +15,8 @@ from forewarn.metadata.identity import Source
 from forewarn.metadata.own_events import OwnRead
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action
-from forewarn.reporting import own_view
-from tests.unit.admin.desk import FLEET, LocalDesk
+from forewarn.reporting import event_details
+from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.control.test_downtime import order
 from tests.unit.metadata.support import NO_EVENTS, make_endpoint
 
@@ -97,105 +97,118 @@ def test_a_vm_that_has_gone_meanwhile() -> None:
     assert own_events.answer(NO_EVENTS).status == 200
 
 
-def told(desk: LocalDesk, vm: str) -> Any:
+def told(gateway: LocalGateway, vm: str) -> Any:
     answer = own_events.answer(
-        desk.store.read(lambda reader: own_view.own_events(reader, vm, now=desk.now()))
+        gateway.store.read(
+            lambda reader: event_details.own_events(reader, vm, now=gateway.now())
+        )
     )
     assert answer.status == 200
     return json.loads(answer.payload.partition(b"\r\n\r\n")[2])
 
 
-def waits(desk: LocalDesk, vm: str) -> list[str]:
+def waits(gateway: LocalGateway, vm: str) -> list[str]:
     return [
-        each["For"] for event in told(desk, vm)["Events"] for each in event["WaitsFor"]
+        each["For"]
+        for event in told(gateway, vm)["Events"]
+        for each in event["WaitsFor"]
     ]
 
 
 def test_others_have_no_names() -> None:
     """Whatever holds it, a VM hears of no host, tenant, operation or foreign VM."""
-    desk = LocalDesk()
+    gateway = LocalGateway()
     for vm in ("web_0", "db_0"):
-        desk.enable(vm)
-    order(desk, lambda work: failures.fail_host(work, "h2"))
-    order(desk, lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
-    said = json.dumps(told(desk, "web_0"))
+        gateway.enable(vm)
+    order(gateway, lambda work: failures.fail_host(work, "h2"))
+    order(
+        gateway,
+        lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions()),
+    )
+    said = json.dumps(told(gateway, "web_0"))
     for name in ("h1", "h2", "bank", "shop", "db_0", "db_1", "op-", "rq-", "ro-"):
         assert name not in said, name
-    assert sorted(waits(desk, "web_0")) == [
+    assert sorted(waits(gateway, "web_0")) == [
         "Guard",
         "NotBefore",
         "Operator",
         "OtherTenant",
         "OwnApproval",
     ]
-    desk.advance("16m")
-    assert sorted(waits(desk, "web_0")) == ["Guard", "Operator"]
+    gateway.advance("16m")
+    assert sorted(waits(gateway, "web_0")) == ["Guard", "Operator"]
 
 
 def test_deletions_that_go_together_name_whom_the_document_names() -> None:
-    desk = LocalDesk(FLEET.replace("spot = true", ""))
-    desk.enable("db_0")
+    gateway = LocalGateway(FLEET.replace("spot = true", ""))
+    gateway.enable("db_0")
     order(
-        desk,
-        lambda work: verbs.terminate(work, ["db_0", "db_1"], Wishes()),
+        gateway,
+        lambda work: verbs.terminate(work, ["db_0", "db_1"], OrderOptions()),
     )
-    (first, *_) = told(desk, "db_0")["Events"]
+    (first, *_) = told(gateway, "db_0")["Events"]
     others = [each for each in first["WaitsFor"] if each["For"] == "OtherVm"]
     assert [len(each["Resources"]) for each in others] == [1]
 
 
 def test_a_failure_is_approved_by_nobody_and_other_events_by_whoever_did() -> None:
-    desk = LocalDesk()
-    desk.enable("web_0")
-    order(desk, lambda work: failures.fail_vm(work, "web_0"))
-    desk.advance("1s")
-    order(desk, lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, Wishes()))
+    gateway = LocalGateway()
+    gateway.enable("web_0")
+    order(gateway, lambda work: failures.fail_vm(work, "web_0"))
+    gateway.advance("1s")
+    order(
+        gateway,
+        lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, OrderOptions()),
+    )
     assert [
         (each["EventStatus"], each["Approved"])
-        for each in told(desk, "web_0")["Events"]
+        for each in told(gateway, "web_0")["Events"]
     ] == [("Started", False), ("Scheduled", False)]
-    (_, waiting) = told(desk, "web_0")["Events"]
-    order(desk, lambda work: approvals.approve_for(work, waiting["EventId"]))
-    (_, waiting) = told(desk, "web_0")["Events"]
+    (_, waiting) = told(gateway, "web_0")["Events"]
+    order(gateway, lambda work: approvals.approve_for(work, waiting["EventId"]))
+    (_, waiting) = told(gateway, "web_0")["Events"]
     assert waiting["Approved"]
 
 
 def test_what_ended_is_told_for_a_day_and_not_without_end() -> None:
-    desk = LocalDesk()
-    desk.enable("web_0")
-    for _ in range(own_view.ENDED_MAX + 5):
-        order(desk, lambda work: failures.fail_vm(work, "web_0"))
-        desk.advance("10s")
-        order(desk, lambda work: failures.restore_vm(work, "web_0"))
-        desk.advance("1s")
-    ended = told(desk, "web_0")["Ended"]
-    assert len(ended) == own_view.ENDED_MAX
+    gateway = LocalGateway()
+    gateway.enable("web_0")
+    for _ in range(event_details.ENDED_MAX + 5):
+        order(gateway, lambda work: failures.fail_vm(work, "web_0"))
+        gateway.advance("10s")
+        order(gateway, lambda work: failures.restore_vm(work, "web_0"))
+        gateway.advance("1s")
+    ended = told(gateway, "web_0")["Ended"]
+    assert len(ended) == event_details.ENDED_MAX
     assert {each["DownSeconds"] for each in ended} == {10}
-    assert told(desk, "web_1")["Ended"] == []
-    desk.clock.advance_to(desk.now() + DAY)
-    assert told(desk, "web_0")["Ended"] == []
+    assert told(gateway, "web_1")["Ended"] == []
+    gateway.clock.advance_to(gateway.now() + DAY)
+    assert told(gateway, "web_0")["Ended"] == []
 
 
 def test_a_cancelled_one_was_no_time_down() -> None:
-    desk = LocalDesk()
-    desk.enable("web_0")
-    order(desk, lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()))
-    [operation] = desk.store.read(
-        lambda reader: reader.select(own_view.kinds.OPERATIONS_OF_VM, "web_0")
+    gateway = LocalGateway()
+    gateway.enable("web_0")
+    order(
+        gateway,
+        lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions()),
+    )
+    [operation] = gateway.store.read(
+        lambda reader: reader.select(event_details.kinds.OPERATIONS_OF_VM, "web_0")
     )
     order(
-        desk,
+        gateway,
         lambda work: verbs.cancel(work, operation.operation_id, note=Said(text="no")),
     )
-    (ended,) = told(desk, "web_0")["Ended"]
+    (ended,) = told(gateway, "web_0")["Ended"]
     assert (ended["Outcome"], ended["DownSeconds"]) == ("cancelled", 0)
 
 
 def test_vms_on_one_host_cannot_be_matched_by_their_microseconds() -> None:
-    desk = LocalDesk()
-    desk.enable("web_0")
-    order(desk, lambda work: failures.fail_vm(work, "web_0"))
-    desk.clock.advance_to(desk.now() + 2_345_678)
-    order(desk, lambda work: failures.restore_vm(work, "web_0"))
-    (ended,) = told(desk, "web_0")["Ended"]
+    gateway = LocalGateway()
+    gateway.enable("web_0")
+    order(gateway, lambda work: failures.fail_vm(work, "web_0"))
+    gateway.clock.advance_to(gateway.now() + 2_345_678)
+    order(gateway, lambda work: failures.restore_vm(work, "web_0"))
+    (ended,) = told(gateway, "web_0")["Ended"]
     assert ended["DownSeconds"] in {2, 3}

@@ -237,7 +237,7 @@ def test_a_vm_that_moves_gets_its_new_views_document(play: Play) -> None:
                 Publication(guests=(replace(HERE, view_id="alone"),))
             )
             assert (await wire.answer()).json == EMPTY
-            assert world.desk.enabled == ["w1"]
+            assert world.gateway.enabled == ["w1"]
 
     play(story)
 

@@ -45,14 +45,14 @@ def test_a_get_a_post_and_an_instance_over_one_connection(play: Play) -> None:
             wire.send(POST)
             answer = await wire.answer()
             assert (answer.status, answer.body) == (200, b"")
-            assert world.desk.approved == [("w1", (EVENT_ID,))]
+            assert world.gateway.approved == [("w1", (EVENT_ID,))]
             wire.send(INSTANCE)
             assert (await wire.answer()).body == b"WestNO_0"
-            world.desk.refusal = "No such event"
+            world.gateway.refusal = "No such event"
             wire.send(POST)
             assert (await wire.answer()).json == {"error": "No such event"}
             assert world.endpoint.counters.responses == {200: 5, 400: 1}
-            assert world.endpoint.take_sightings() == {"west": NOW}
+            assert world.endpoint.take_last_seen() == {"west": NOW}
             assert world.server.open_connections == 1
 
     play(story)
@@ -79,7 +79,7 @@ def test_answers_come_in_the_order_of_the_requests(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             gate = asyncio.Event()
-            world.desk.before = gate.wait
+            world.gateway.before = gate.wait
             wire = await world.connect()
             wire.send(GET + POST + GET + INSTANCE + raw("PUT") + GET)
             assert (await wire.answer()).json == EMPTY
@@ -111,7 +111,7 @@ def test_more_requests_than_may_wait_are_all_answered(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             gate = asyncio.Event()
-            world.desk.before = gate.wait
+            world.gateway.before = gate.wait
             wire = await world.connect()
             count = limits.PIPELINE_MAX * 3
             for _ in range(count):
@@ -280,7 +280,7 @@ def test_a_chunked_body(play: Play) -> None:
             body = approval(EVENT_ID).encode()
             chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
             assert (await world.ask(head + chunks)).status == 200
-            assert world.desk.approved == [("w1", (EVENT_ID,))]
+            assert world.gateway.approved == [("w1", (EVENT_ID,))]
 
     play(story)
 
@@ -396,7 +396,7 @@ def test_each_vm_may_have_a_listener_of_its_own(play: Play) -> None:
             wire = await world.connect(ports["alone"][1])
             wire.send(GET)
             assert (await wire.answer()).json == EMPTY
-            assert world.desk.enabled == ["alone"]
+            assert world.gateway.enabled == ["alone"]
             # The same wish again touches nothing; another listener comes beside it.
             wishes = {"alone": any_port, "w0": any_port}
             assert await server.set_guest_listeners(wishes) == {}
@@ -434,7 +434,9 @@ def test_where_files_run_out_a_listener_is_missing_and_nothing_else(play: Play) 
 def test_there_may_be_guest_listeners_only(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
-            server = Server(endpoint=world.endpoint, desk=world.desk, clock=world.clock)
+            server = Server(
+                endpoint=world.endpoint, gateway=world.gateway, clock=world.clock
+            )
             for vm in ("w0", "w1"):
                 await server.serve_guest(vm, "127.0.0.1", 0)
             ports = server.addresses()

@@ -47,8 +47,8 @@ def test_the_first_answer_waits_for_its_time_on_the_models_clock(play: Play) -> 
     async def story() -> None:
         async with running() as world:
             world.endpoint.publish(published(snapshot(1, enabled=False)))
-            world.desk.enabled.append("an earlier epoch")
-            world.desk.ready_at = NOW + 120 * SECOND
+            world.gateway.enabled.append("an earlier epoch")
+            world.gateway.ready_at = NOW + 120 * SECOND
             first, second, gone = [await world.connect() for _ in range(3)]
             for wire in (first, second, gone):
                 wire.send(GET)
@@ -71,10 +71,10 @@ def test_a_client_that_shuts_its_side_is_not_held(play: Play) -> None:
         async with running() as world:
             ready_at = NOW + SECOND
             world.endpoint.publish(published(snapshot(1, enabled=False)))
-            world.desk.enabled.append("an earlier epoch")
-            world.desk.ready_at = ready_at
+            world.gateway.enabled.append("an earlier epoch")
+            world.gateway.ready_at = ready_at
             gate = asyncio.Event()
-            world.desk.before = gate.wait
+            world.gateway.before = gate.wait
             wire = await world.connect()
             wire.send(GET)
             wire.writer.write_eof()
@@ -103,13 +103,13 @@ def test_a_held_answer_notices_the_time_by_itself(play: Play) -> None:
 @pytest.mark.clause("1.8")
 def test_a_busy_or_silent_control_is_503(play: Play) -> None:
     async def story() -> None:
-        async with running(bounds=Limits(desk_seconds=0.02)) as world:
+        async with running(bounds=Limits(gateway_seconds=0.02)) as world:
 
             def busy() -> None:
                 raise ForewarnError("not now")
 
             for before in (busy, asyncio.Event().wait):
-                world.desk.before = before
+                world.gateway.before = before
                 for data in (POST, INSTANCE):
                     answer = await world.ask(data)
                     assert answer.status == 503
@@ -123,9 +123,9 @@ def test_control_that_never_publishes_is_503_in_the_end(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             world.endpoint.publish(published(snapshot(1, enabled=False)))
-            world.desk.publishes = False
+            world.gateway.publishes = False
             assert (await world.ask(GET)).status == 503
-            assert len(world.desk.enabled) == limits.ROUNDS_MAX
+            assert len(world.gateway.enabled) == limits.ROUNDS_MAX
 
     play(story)
 
@@ -134,8 +134,8 @@ def test_a_vm_that_goes_while_control_thinks_is_a_stranger(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             world.endpoint.publish(published(snapshot(1, enabled=False)))
-            world.desk.publishes = False
-            world.desk.before = lambda: world.endpoint.directory.drop("w1")
+            world.gateway.publishes = False
+            world.gateway.before = lambda: world.endpoint.directory.drop("w1")
             assert (await world.ask(GET)).status == 404
 
     play(story)
@@ -154,7 +154,7 @@ def test_a_vm_that_has_gone_is_not_asked_about(play: Play) -> None:
             answer = await hub.settle(post(approval(EVENT_ID)), party, question)
             assert isinstance(answer, Response)
             assert answer.status == 404
-            assert world.desk.approved == []
+            assert world.gateway.approved == []
 
     play(story)
 
@@ -175,7 +175,7 @@ def test_a_fault_is_logged_once_and_told_and_never_hangs(
                 world.endpoint._views["west"].document = fail  # pyright: ignore[reportAttributeAccessIssue]
                 wire.send(GET)
             else:
-                world.desk.before = fail
+                world.gateway.before = fail
                 wire.send(POST)
             answer = await wire.answer()
             assert answer.status == 500
@@ -194,7 +194,7 @@ def test_an_approval_is_carried_through_when_its_client_has_gone(play: Play) -> 
     async def story() -> None:
         async with running() as world:
             gate = asyncio.Event()
-            world.desk.before = gate.wait
+            world.gateway.before = gate.wait
             wire = await world.connect()
             wire.send(POST)
             await asyncio.sleep(0.01)
@@ -206,7 +206,7 @@ def test_an_approval_is_carried_through_when_its_client_has_gone(play: Play) -> 
             await asyncio.wait_for(world.server._hub.is_empty.wait(), 60)
             gate.set()
             await asyncio.sleep(0.01)
-            assert world.desk.approved == [("w1", (EVENT_ID,))]
+            assert world.gateway.approved == [("w1", (EVENT_ID,))]
 
     play(story)
 
@@ -268,7 +268,7 @@ def test_a_slow_control_does_not_make_the_client_late(play: Play) -> None:
         bounds = Limits(head_seconds=0.02, body_seconds=0.02, idle_seconds=0.02)
         async with running(bounds=bounds) as world:
             gate = asyncio.Event()
-            world.desk.before = gate.wait
+            world.gateway.before = gate.wait
             wire = await world.connect()
             wire.send(POST + GET[:10])
             await asyncio.sleep(0.07)
@@ -377,7 +377,7 @@ def test_a_stop_finishes_what_is_under_way(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             gate = asyncio.Event()
-            world.desk.before = gate.wait
+            world.gateway.before = gate.wait
             idle, busy, half = [await world.connect() for _ in range(3)]
             idle.send(GET)
             assert (await idle.answer()).status == 200

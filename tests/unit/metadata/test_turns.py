@@ -16,7 +16,7 @@ from tests.unit.metadata.support import (
     NOW,
     PATH,
     WEST_0,
-    FakeDesk,
+    FakeGateway,
     Play,
     approval,
     make_endpoint,
@@ -34,7 +34,7 @@ def make_hub(*, rate_limit: float = 0, throttle_seconds: float = 0.0) -> Hub:
     endpoint = make_endpoint(rate_limit=rate_limit)
     return Hub(
         endpoint=endpoint,
-        desk=FakeDesk(endpoint),
+        gateway=FakeGateway(endpoint),
         clock=VirtualClock(NOW),
         bounds=Limits(throttle_seconds=throttle_seconds),
     )

@@ -33,7 +33,7 @@ OTHERWISE = answers.NOT_FOUND
 class Quiet:
     """A party that never looks by itself."""
 
-    def look_again(self, waiter: Waiter) -> None:
+    def recheck(self, waiter: Waiter) -> None:
         raise AssertionError(f"{waiter.vm} was let look")
 
 
@@ -296,12 +296,12 @@ def test_what_concerns_others_calls_nobody() -> None:
 def test_who_waits_has_been_seen_just_now() -> None:
     endpoint = pushing()
     waiter = filed(endpoint)
-    assert endpoint.take_sightings() == {"west": NOW}
-    assert endpoint.take_sightings() == {}
+    assert endpoint.take_last_seen() == {"west": NOW}
+    assert endpoint.take_last_seen() == {}
     later = NOW + 30 * SECOND
-    assert endpoint.take_sightings(now=later) == {"west": later}
+    assert endpoint.take_last_seen(now=later) == {"west": later}
     endpoint.waits.leave(waiter)
-    assert endpoint.take_sightings(now=later) == {}
+    assert endpoint.take_last_seen(now=later) == {}
 
 
 def test_a_vm_nobody_has_asked_for_is_enabled_as_ever() -> None:

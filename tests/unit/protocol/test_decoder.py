@@ -384,7 +384,7 @@ def test_a_document_may_be_as_long_as_it_may_be() -> None:
         decode(document(EVENT) + b" " * (room + 1))
 
 
-def test_oddities_are_few() -> None:
+def test_warnings_are_bounded() -> None:
     oddities = decode(document(*[None] * 500)).oddities
     assert len(oddities) == ODDITIES_MAX + 1
     assert oddities[-1] == "and 480 more"

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from forewarn.admin.problems import UnauthorizedError
+from forewarn.admin.errors import UnauthorizedError
 from forewarn.control.requests.idempotency import RepeatedError, Result
-from forewarn.fleet.problems import FleetFileError
+from forewarn.fleet.errors import FleetFileError
 from forewarn.problems import Problem
 from forewarn.protocol.errors import ForewarnError, NotFoundError
 from forewarn.service.api_channel import (

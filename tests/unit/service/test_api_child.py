@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.control.desk import BusyError
+from forewarn.control.gateway import BusyError
 from forewarn.protocol.errors import BadRequestError
 from forewarn.service import limits
 from forewarn.service.api_channel import (

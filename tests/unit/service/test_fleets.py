@@ -17,9 +17,9 @@ import pytest
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
-from forewarn.fleet.problems import FleetFileError
 from forewarn.problems import PROBLEMS_MAX
 from forewarn.protocol.actors import CLOCK, operator
 from forewarn.protocol.errors import RefusedError
@@ -29,8 +29,8 @@ from forewarn.service.planner import Planning, PlanningError
 from forewarn.service.settings import load_settings
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
-from forewarn.store.beside import reading
 from forewarn.store.port import every
+from forewarn.store.snapshot import reading
 from tests.support.loops import in_loop
 
 FLEET = """\
@@ -79,7 +79,7 @@ async def running(folder: Path, fleet: str = FLEET) -> AsyncGenerator[Service]:
 
 
 async def vms_of(service: Service) -> dict[str, Vm]:
-    return await service.desk.read(
+    return await service.gateway.read(
         lambda reader: {vm.name: vm for vm in every(reader, kinds.ALL_VMS)}
     )
 
@@ -88,16 +88,16 @@ async def vms_of(service: Service) -> dict[str, Vm]:
 async def test_a_large_file_is_counted_planned_and_applied(tmp_path: Path) -> None:
     async with running(tmp_path) as service:
         assert sorted(await vms_of(service)) == ["web_0", "web_1"]
-        counts = await service.desk.count_fleet(of(NEW))
+        counts = await service.gateway.count_fleet(of(NEW))
         assert counts == {"tenants": 1, "scopes": 3, "hosts": 2, "vms": 3}
-        planned = await service.desk.merge_fleet(of(NEW), who=None)
+        planned = await service.gateway.merge_fleet(of(NEW), who=None)
         assert list(planned.lines()) == ["+ vm web_2 on h2 (a scope of its own)"]
         assert "web_2" not in await vms_of(service)
-        done = await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+        done = await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
         assert list(done.lines()) == list(planned.lines())
         assert (await vms_of(service))["web_2"].view == "web_2"
         assert "web_2" in service.endpoint.directory.by_vm
-        again = await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+        again = await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
         assert again.is_empty
 
 
@@ -112,15 +112,15 @@ async def test_what_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
             with pytest.raises(
                 FleetFileError, match=r"fleet\.toml:13: vm\.host"
             ) as one:
-                await service.desk.merge_fleet(of(many), who=who)
+                await service.gateway.merge_fleet(of(many), who=who)
             assert one.value.message.endswith(f"these are the first {PROBLEMS_MAX}")
             assert len(one.value.problems) == PROBLEMS_MAX
         with pytest.raises(FleetFileError, match="this is not TOML"):
-            await service.desk.count_fleet(of("["))
+            await service.gateway.count_fleet(of("["))
         # What only the fleet as it is makes wrong has its line, too.
-        await service.desk.order(OPERATOR, lambda work: _fall(work, "h2"))
+        await service.gateway.order(OPERATOR, lambda work: _fall(work, "h2"))
         with pytest.raises(RefusedError, match="which is down"):
-            await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+            await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
         assert sorted(await vms_of(service)) == ["web_0", "web_1"]
 
 
@@ -130,11 +130,11 @@ async def test_an_empty_file_is_refused_by_whoever_reads_it(tmp_path: Path) -> N
     async with running(tmp_path) as service:
         for who in (None, OPERATOR):
             with pytest.raises(RefusedError, match="the fleet file is empty") as one:
-                await service.desk.merge_fleet(empty, who=who)
+                await service.gateway.merge_fleet(empty, who=who)
             assert "--allow-empty" in one.value.hint
         assert sorted(await vms_of(service)) == ["web_0", "web_1"]
         meant = replace(empty, may_be_empty=True)
-        done = await service.desk.merge_fleet(meant, who=OPERATOR)
+        done = await service.gateway.merge_fleet(meant, who=OPERATOR)
         assert "- vm web_0" in done.lines()
         assert await vms_of(service) == {}
 
@@ -156,7 +156,7 @@ def write_after_the_first_plan(
         threads.append(threading.current_thread().name)
         found = look(self)
         if len(threads) == 1:
-            order = service.desk.order(OPERATOR, decide)
+            order = service.gateway.order(OPERATOR, decide)
             asyncio.run_coroutine_threadsafe(order, loop).result()
         return found
 
@@ -178,11 +178,11 @@ async def test_what_happens_beside_a_plan_is_kept(
         text = FLEET.replace('"web_0"\n', '"web_0"\nsize = "big"\n').replace(
             '"h1"\n[', '"h1"\ncapacity = 9\n[', 1
         )
-        await service.desk.merge_fleet(of(text), who=OPERATOR)
+        await service.gateway.merge_fleet(of(text), who=OPERATOR)
         assert len(threads) == 1
         vm = (await vms_of(service))["web_0"]
         assert (vm.size, vm.state) == ("big", VmState.DOWN)
-        host = await service.desk.read(lambda reader: reader.get(Host, "h1"))
+        host = await service.gateway.read(lambda reader: reader.get(Host, "h1"))
         assert host is not None
         assert (host.capacity, host.state) == (9, HostState.DOWN)
 
@@ -200,7 +200,7 @@ async def test_a_plan_that_became_wrong_is_made_again_while_nothing_is_written(
         # There is room for one on h2, which was free when the file was read.
         text = NEW.replace('"h2"\n[', '"h2"\ncapacity = 1\n[', 1)
         with pytest.raises(FleetFileError, match=r"web_1 \(moved there\)"):
-            await service.desk.merge_fleet(of(text), who=OPERATOR)
+            await service.gateway.merge_fleet(of(text), who=OPERATOR)
         assert threads == [threads[0], "forewarn-control"]
         assert "web_2" not in await vms_of(service)
 
@@ -220,7 +220,7 @@ async def test_a_start_with_the_file_of_the_last_time_reads_nothing(
     async with running(tmp_path) as service:
         assert sorted(await vms_of(service)) == ["web_0", "web_1"]
         # Values that came from no file are not taken for one later.
-        await service.desk.order(
+        await service.gateway.order(
             OPERATOR,
             lambda work: fleet_changes.carry_out(work, MergePlan(changes=())),
         )
@@ -244,7 +244,7 @@ async def test_a_service_that_stops_waits_for_no_plan(
     async with running(tmp_path) as service:
         monkeypatch.setattr(Planning, "plan", plan)
         with pytest.raises(PlanningError, match="is stopping"):
-            await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+            await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
         assert begun.is_set()
 
 
@@ -351,7 +351,7 @@ async def test_a_file_is_read_beside_its_service(tmp_path: Path) -> None:
     async with running(tmp_path) as service:
         with reading(tmp_path / "f.db") as reader:
             assert reader.get(Vm, "web_2") is None
-            await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+            await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
             assert reader.get(Vm, "web_2") is None, "it sees one moment"
 
 
@@ -365,11 +365,11 @@ async def test_a_small_file_needs_no_other_process(
     monkeypatch.setattr(limits, "READ_HERE_CHARACTERS_MAX", 1_000)
     monkeypatch.setattr(Planning, "begin", unwanted)
     async with running(tmp_path) as service:
-        assert (await service.desk.count_fleet(of(NEW)))["vms"] == 3
-        planned = await service.desk.merge_fleet(of(NEW), who=None)
-        done = await service.desk.merge_fleet(of(NEW), who=OPERATOR)
+        assert (await service.gateway.count_fleet(of(NEW)))["vms"] == 3
+        planned = await service.gateway.merge_fleet(of(NEW), who=None)
+        done = await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
         assert list(planned.lines()) == list(done.lines())
         # But to compare it with many VMs is too much.
         monkeypatch.setattr(limits, "PLANNED_HERE_VMS_MAX", 2)
         with pytest.raises(AssertionError, match="a process was started"):
-            await service.desk.merge_fleet(of(NEW), who=None)
+            await service.gateway.merge_fleet(of(NEW), who=None)

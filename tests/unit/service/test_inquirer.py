@@ -20,7 +20,7 @@ from forewarn.instants import SECOND, Micros
 from forewarn.service import limits
 from forewarn.service.inquirer import ThreadedInquirer
 from tests.support.processes import eventually
-from tests.unit.admin.desk import ObedientDriver
+from tests.unit.admin.gateway import ObedientDriver
 
 NOW = 1_800_000_000 * SECOND
 

@@ -17,14 +17,14 @@ from forewarn.fleet.model import Tenant
 from forewarn.protocol.actors import operator
 from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.operations import OperationState
-from forewarn.service import catalog, limits
+from forewarn.service import limits, metric_definitions
 from forewarn.service.assembly import Service
 from forewarn.service.observed import Change, ObservedStore
 from forewarn.service.tally import Tally
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, StoreError, Transaction
 from tests.support.loops import in_loop
-from tests.unit.admin.desk import START
+from tests.unit.admin.gateway import START
 from tests.unit.admin.test_metrics import samples
 from tests.unit.service.observed import Observed
 from tests.unit.service.test_service import FLEET as ONE_VM
@@ -42,19 +42,19 @@ BLOCK = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- /metrics -->)", re.DOTALL
 def test_a_maintenance_is_counted_from_order_to_end() -> None:
     world = Observed()
     for vm in ("web_0", "db_0"):
-        world.desk.enable(vm)
+        world.gateway.enable(vm)
     operation = world.maintain("h1")
     tally = world.tally
     assert tally.live == {("Scheduled", "Reboot"): 2}
     assert tally.operations()[0] == {("maintain", "Noticed"): 1}
-    world.desk.advance("1m")
+    world.gateway.advance("1m")
     world.approve(operation, "web_0")
-    world.desk.advance("2m")
+    world.gateway.advance("2m")
     world.approve(operation, "db_0")
     assert tally.operations()[0] == {("maintain", "Impacting"): 1}
     assert +tally.live == {("Started", "Reboot"): 2}
     assert tally.calls == {"reboot": 1}
-    world.desk.advance("1h")
+    world.gateway.advance("1h")
     assert world.state(operation) is OperationState.DONE
     assert tally.operations() == ({}, {})
     assert tally.ended == {("maintain", "Done"): 1}
@@ -74,15 +74,15 @@ def test_a_maintenance_is_counted_from_order_to_end() -> None:
 
 def test_what_starts_unapproved_and_what_fails_is_told_apart() -> None:
     world = Observed()
-    world.desk.driver.is_silent = True
+    world.gateway.driver.is_silent = True
     operation = world.maintain("h1")
-    world.desk.advance("16m")
+    world.gateway.advance("16m")
     assert world.tally.steps["Reboot", "started unapproved"] == 2
     assert world.tally.operations()[1]["maintain", "Impacting"] == pytest.approx(
         60, abs=1
     )
-    world.desk.driver.forgets = True
-    world.desk.advance("1h")
+    world.gateway.driver.forgets = True
+    world.gateway.advance("1h")
     assert world.tally.results == {("reboot", "unknown"): 1}
     assert world.held().reasons == {"driver unknown": 1}
     assert world.state(operation) is OperationState.IMPACTING
@@ -91,9 +91,9 @@ def test_what_starts_unapproved_and_what_fails_is_told_apart() -> None:
 def test_timers_that_fire_late_are_seen() -> None:
     world = Observed()
     world.maintain("h1")
-    world.desk.advance("14m")
-    world.desk.clock.advance_to(START + 20 * 60 * 1_000_000)
-    world.desk.plane.advance(now=world.desk.now())
+    world.gateway.advance("14m")
+    world.gateway.clock.advance_to(START + 20 * 60 * 1_000_000)
+    world.gateway.plane.advance(now=world.gateway.now())
     late = world.tally.late_seconds
     assert sum(late.counts) == 1
     assert late.sum == pytest.approx(300)
@@ -101,12 +101,12 @@ def test_timers_that_fire_late_are_seen() -> None:
 
 def test_failures_are_counted_with_their_vms() -> None:
     world = Observed()
-    world.desk.plane.order(
+    world.gateway.plane.order(
         Who(actor=operator("test")),
         lambda work: failures.fail_host(work, "h1"),
-        now=world.desk.now(),
+        now=world.gateway.now(),
     )
-    world.desk.advance("20m")
+    world.gateway.advance("20m")
     assert world.tally.vms_down() == (2, 1200)
     assert world.tally.steps == {("Reboot", "started at once"): 2}
     assert world.tally.operations()[1] == {("fail", "Impacting"): 1200}
@@ -117,29 +117,29 @@ def test_the_failure_of_an_empty_host_keeps_nobody_down() -> None:
     world = Observed()
 
     def fail(decide: Callable[[Work], object]) -> None:
-        world.desk.plane.order(
-            Who(actor=operator("test")), decide, now=world.desk.now()
+        world.gateway.plane.order(
+            Who(actor=operator("test")), decide, now=world.gateway.now()
         )
 
     fail(lambda work: failures.fail_host(work, "same"))
-    world.desk.advance("20m")
+    world.gateway.advance("20m")
     assert world.tally.operations()[1] == {("fail", "Impacting"): 1200}
     assert world.tally.vms_down() == (0, 0)
     # Another failure is as old as it is, and not as the empty host's.
     fail(lambda work: failures.fail_vm(work, "web_0"))
-    world.desk.advance("1m")
+    world.gateway.advance("1m")
     assert world.tally.vms_down() == (1, 60)
     assert world.tally.operations()[1] == {("fail", "Impacting"): 1260}
 
 
 def test_what_is_under_way_at_the_start_is_counted_too() -> None:
     world = Observed()
-    world.desk.driver.is_silent = True
+    world.gateway.driver.is_silent = True
     world.maintain("h1")
-    world.desk.advance("16m")
+    world.gateway.advance("16m")
     world.maintain("h2")
-    again = Tally(world.desk.clock)
-    again.load(world.desk.store)
+    again = Tally(world.gateway.clock)
+    again.load(world.gateway.store)
     assert again.operations() == world.tally.operations()
     assert again.operations()[0] == {
         ("maintain", "Impacting"): 1,
@@ -150,16 +150,16 @@ def test_what_is_under_way_at_the_start_is_counted_too() -> None:
 
 def test_reasons_that_hold_operations_are_counted_by_kind() -> None:
     world = Observed()
-    world.desk.driver.is_silent = True
-    world.desk.enable("web_0")
+    world.gateway.driver.is_silent = True
+    world.gateway.enable("web_0")
     first = world.maintain("h1")
     world.approve(first, "web_0")
     assert world.held().reasons == {"approval": 1, "not before": 1}
-    world.desk.advance("16m")
+    world.gateway.advance("16m")
     # The other fault domain of `web` is held as long as this one is down.
     second = world.maintain("h2")
     world.approve(second, "web_1")
-    world.desk.advance("15m")
+    world.gateway.advance("15m")
     assert world.state(second) is OperationState.READY
     assert world.held().reasons == {"fault domain": 1}
     assert set(world.held().reasons) <= set(BLOCKER_KINDS)
@@ -167,11 +167,11 @@ def test_reasons_that_hold_operations_are_counted_by_kind() -> None:
 
 def test_an_approval_is_late_when_a_fifth_of_the_notice_is_left() -> None:
     world = Observed()
-    world.desk.enable("web_0")
+    world.gateway.enable("web_0")
     world.maintain("h1")
-    world.desk.advance("11m")
+    world.gateway.advance("11m")
     assert world.held().late == 0
-    world.desk.advance("2m")
+    world.gateway.advance("2m")
     # The other scope on the host does not listen: nobody can be waited for.
     assert world.held().late == 1
 
@@ -269,9 +269,9 @@ async def test_a_service_tells_what_its_vms_asked() -> None:
         await document(service, "web_0")
         address = service.addresses()["web_0"]
         assert (await get(address, "/elsewhere"))[0] == 404
-        desk = service.server._hub.desk
-        assert await desk.approve("web_0", ["00000000-0000-0000-0000-000000000000"])
-        assert await desk.approve("web_0", []) is None
+        gateway = service.server._hub.gateway
+        assert await gateway.approve("web_0", ["00000000-0000-0000-0000-000000000000"])
+        assert await gateway.approve("web_0", []) is None
         after = await scrape(service)
         assert after["forewarn_metadata_responses_total", ("200",)] == 1
         assert after["forewarn_metadata_responses_total", ("404",)] == 1
@@ -322,9 +322,9 @@ def _fleet_of(count: int) -> WantedFleet:
 
 
 def test_names_follow_the_customs() -> None:
-    names = [meter.name for meter in catalog.METERS]
+    names = [meter.name for meter in metric_definitions.METERS]
     assert len(set(names)) == len(names)
-    for meter in catalog.METERS:
+    for meter in metric_definitions.METERS:
         assert re.fullmatch(r"(forewarn|process)_[a-z_]+", meter.name)
         assert meter.name.endswith("_total") == (meter.kind == "counter")
         assert (meter.kind == "histogram") == bool(meter.buckets)
@@ -336,7 +336,7 @@ def test_names_follow_the_customs() -> None:
 async def test_every_metric_is_told_and_no_other() -> None:
     async with running(service_of()) as service:
         readings = await service.metrics.collect(service._parts)
-    assert [reading.meter for reading in readings] == list(catalog.METERS)
+    assert [reading.meter for reading in readings] == list(metric_definitions.METERS)
     for reading in readings:
         given = reading.values
         histogram = reading.meter.kind == "histogram"
@@ -353,7 +353,7 @@ def _row(meter: Meter) -> str:
 
 
 def test_the_page_tells_of_each_metric(request: pytest.FixtureRequest) -> None:
-    wanted = "".join(f"{_row(meter)}\n" for meter in catalog.METERS)
+    wanted = "".join(f"{_row(meter)}\n" for meter in metric_definitions.METERS)
     wanted = f"| metric | kind | labels | meaning |\n|---|---|---|---|\n{wanted}"
     text = PAGE.read_text(encoding="utf-8")
     if request.config.getoption("--rewrite"):

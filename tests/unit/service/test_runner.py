@@ -10,10 +10,10 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from forewarn.clock import SystemClock
-from forewarn.control.desk import BusyError
+from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, host_lists, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.messages import Publication
 from forewarn.control.transactions.work import Who, Work
@@ -26,9 +26,9 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.service import limits
-from forewarn.service.desks import ServiceDesk
+from forewarn.service.components import Outbound
+from forewarn.service.gateways import ThreadedOperatorGateway
 from forewarn.service.inbox import StoppedError
-from forewarn.service.parts import Voice
 from forewarn.service.runner import Runner
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -54,7 +54,7 @@ class Bed:
         self.said: list[str] = []
         self.publications: list[Publication] = []
         self.failures: list[BaseException] = []
-        self.sightings: dict[str, Micros] = {}
+        self.last_seen_times: dict[str, Micros] = {}
         self.store = _Store()
         loop = asyncio.get_running_loop()
         self.runner = Runner(
@@ -63,11 +63,11 @@ class Bed:
                 driver=SimulatedDriver(impacts=dict.fromkeys(Action, SECOND // 100)),
                 policy=policy,
                 ids=RandomIds(seed=1),
-                listener=Voice(loop, publish=self._publish, changed=self._changed),
+                listener=Outbound(loop, publish=self._publish, changed=self._changed),
             ),
             clock=SystemClock(),
             loop=loop,
-            take_sightings=self._take_sightings,
+            take_last_seen=self._take_last_seen,
             on_failure=self.failures.append,
         )
 
@@ -78,9 +78,9 @@ class Bed:
     def _changed(self, operations: Sequence[str]) -> None:
         self.said.append(f"changed {len(operations)}")
 
-    def _take_sightings(self) -> Mapping[str, Micros]:
+    def _take_last_seen(self) -> Mapping[str, Micros]:
         self.said.append("sightings taken")
-        return self.sightings
+        return self.last_seen_times
 
     async def order(self, decide: Callable[[Work], T]) -> T:
         return await self.runner.call(
@@ -147,7 +147,7 @@ async def held_up(made: Bed) -> AsyncGenerator[threading.Event]:
 
 
 def freeze(work: Work) -> None:
-    verbs.maintain(work, ["h1"], Action.FREEZE, Wishes())
+    verbs.maintain(work, ["h1"], Action.FREEZE, OrderOptions())
 
 
 async def announced(made: Bed) -> str:
@@ -228,7 +228,7 @@ async def test_an_order_raises_to_who_gave_it_only() -> None:
     async with bed() as made:
         with pytest.raises(NotFoundError):
             await made.order(
-                lambda work: verbs.maintain(work, ["h9"], Action.FREEZE, Wishes())
+                lambda work: verbs.maintain(work, ["h9"], Action.FREEZE, OrderOptions())
             )
         await made.order(freeze)
         assert made.runner.is_alive()
@@ -352,12 +352,12 @@ async def test_the_latest_sightings_are_taken_before_silence_is_judged() -> None
         clock = SystemClock()
 
         def is_here_until_it_was_looked_for() -> bool:
-            made.sightings = {view.view_id: clock.now()}
+            made.last_seen_times = {view.view_id: clock.now()}
             return "sightings taken" in made.said
 
         await until(is_here_until_it_was_looked_for)
         assert all(v.enabled for p in made.publications[-1:] for v in p.views)
-        made.sightings = {}
+        made.last_seen_times = {}
         await until(lambda: any(not v.enabled for v in made.publications[-1].views))
 
 
@@ -407,7 +407,7 @@ async def test_who_waits_comes_after_the_next_step_of_a_rollout(
         await made.order(
             lambda work: fleet_changes.apply(work, read_fleet(fleet, name="fleet"))
         )
-        wishes = Wishes(at_once=len(names))
+        wishes = OrderOptions(at_once=len(names))
         async with held_up(made) as gate:
             ordered = asyncio.ensure_future(
                 made.order(
@@ -441,7 +441,7 @@ async def test_an_order_is_answered_when_its_list_of_hosts_is_whole(
             lambda work: fleet_changes.apply(work, read_fleet(fleet, name="fleet"))
         )
         nobody = cast("Any", None)
-        desk = ServiceDesk(
+        gateway = ThreadedOperatorGateway(
             runner=made.runner,
             readings=nobody,
             fleets=nobody,
@@ -449,9 +449,9 @@ async def test_an_order_is_answered_when_its_list_of_hosts_is_whole(
             clock=SystemClock(),
             health=nobody,
         )
-        await desk.order(
+        await gateway.order(
             OPERATOR,
-            lambda work: verbs.maintain(work, names, Action.FREEZE, Wishes()),
+            lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()),
         )
         found = made.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
         assert [operation.host for operation in found] == names

@@ -14,10 +14,10 @@ import pytest
 from forewarn.admin.tokens import TokenFileError
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.requests import outcome, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Who
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.problems import FleetFileError
 from forewarn.metadata.server import Address
 from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import ForewarnError
@@ -313,13 +313,13 @@ async def test_a_fault_of_the_settings_befalls_a_call_and_is_resolved() -> None:
 
     async with running(service):
         who = Who(actor=operator("test"))
-        await service.desk.order(
+        await service.gateway.order(
             who,
-            lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, Wishes()),
+            lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions()),
         )
         await until(lambda: operations()[0].call_state is CallState.UNKNOWN)
         [operation] = operations()
-        await service.desk.order(
+        await service.gateway.order(
             who,
             lambda work: outcome.resolve(work, operation.operation_id, done=True),
         )
@@ -387,8 +387,8 @@ async def test_many_services_live_in_one_process() -> None:
     async with running(service_of()) as one, running(service_of()) as other:
         assert one.admin_address != other.admin_address
         await document(one, "web_0")
-        assert one.endpoint.take_sightings() != {}
-        assert other.endpoint.take_sightings() == {}
+        assert one.endpoint.take_last_seen() != {}
+        assert other.endpoint.take_last_seen() == {}
 
 
 @in_loop

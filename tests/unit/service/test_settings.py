@@ -9,7 +9,7 @@ from forewarn.control.rules.subscribers import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
-from forewarn.service import entries, options
+from forewarn.service import array_tables, options
 from forewarn.service.settings import (
     Settings,
     SettingsError,
@@ -19,7 +19,7 @@ from forewarn.service.settings import (
     policy,
     value_of,
 )
-from forewarn.service.values import WebhookSettings
+from forewarn.service.settings_model import WebhookSettings
 from forewarn.settings.forms import from_text
 from forewarn.settings.forms import shown as shown_as
 from forewarn.store.outbox import EventChange
@@ -339,13 +339,15 @@ def test_the_page_tells_of_each_setting_and_of_no_other() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", PAGE.read_text(), re.MULTILINE)
     assert [name for name, _ in rows] == [
         *options.OPTIONS,
-        *(f"webhook.{key}" for key in entries.OPTIONS["webhook"]),
+        *(f"webhook.{key}" for key in array_tables.OPTIONS["webhook"]),
     ]
     entry = WebhookSettings(name="", url="", secret_file="")
-    needed = {f"webhook.{key}" for key in entries.NEEDED["webhook"]}
+    needed = {f"webhook.{key}" for key in array_tables.NEEDED["webhook"]}
     for name, told in rows[len(options.OPTIONS) :]:
         assert (told == "required") is (name in needed), name
-        shown = shown_as(entries.OPTIONS["webhook"][name[8:]], getattr(entry, name[8:]))
+        shown = shown_as(
+            array_tables.OPTIONS["webhook"][name[8:]], getattr(entry, name[8:])
+        )
         assert told.strip("`").replace("empty", "") in {shown, "required"}, name
     for name, told in rows[: len(options.OPTIONS)]:
         text = told.strip("`").replace("empty", "")

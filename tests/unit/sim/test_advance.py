@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 
 from forewarn.control.requests import verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Work
 from forewarn.instants import MILLISECOND, MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventSource, EventType
@@ -17,7 +17,7 @@ from forewarn.protocol.operations import Action, Verb
 from forewarn.sim.fleets import fleet_text
 from forewarn.sim.notices import ENDS_MAX
 from forewarn.sim.scenario.setup import Setup, running_stage, virtual_stage
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.staged import Staged
 from forewarn.sim.world import START
 from forewarn.store import kinds
@@ -48,7 +48,7 @@ class Running:
         return (self._now - self._start) / SECOND
 
 
-def begun(kind: str, phase: Micros) -> Stage:
+def begun(kind: str, phase: Micros) -> SimServer:
     """Return a stage whose clock stands within a second, or goes on from there."""
     if kind == "running":
         return running_stage(SETUP, clock=Running(START + phase), seed=0)
@@ -58,7 +58,7 @@ def begun(kind: str, phase: Micros) -> Stage:
     return stage
 
 
-def freeze(stage: Stage, notice: Micros) -> None:
+def freeze(stage: SimServer, notice: Micros) -> None:
     stage.stage(
         Staged(
             event_type=EventType.FREEZE,
@@ -69,13 +69,13 @@ def freeze(stage: Stage, notice: Micros) -> None:
     )
 
 
-def statuses(stage: Stage) -> list[str]:
+def statuses(stage: SimServer) -> list[str]:
     """Return how the events that documents show stand."""
     found = stage.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
     return [event.status.value for event in found]
 
 
-def events(stage: Stage) -> list[Event]:
+def events(stage: SimServer) -> list[Event]:
     return stage.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
 
 
@@ -140,12 +140,12 @@ def test_a_whole_life_is_over_when_its_length_has_passed(
 
 
 def reboot(work: Work) -> object:
-    return verbs.restart(work, ["web_0"], Verb.REBOOT, Wishes())
+    return verbs.restart(work, ["web_0"], Verb.REBOOT, OrderOptions())
 
 
 def maintain_two(work: Work) -> object:
     """The first host is announced at once, by its rollout."""
-    return verbs.maintain(work, ["h0", "h1"], Action.FREEZE, Wishes())
+    return verbs.maintain(work, ["h0", "h1"], Action.FREEZE, OrderOptions())
 
 
 @KINDS

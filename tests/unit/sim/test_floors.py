@@ -10,7 +10,7 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.sim.scenario import model
 from forewarn.sim.scenario.doing import Hand
 from forewarn.sim.scenario.setup import running_stage, setup_for, virtual_stage
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.world import START
 from forewarn.store import kinds
 from forewarn.store.port import every
@@ -61,7 +61,7 @@ STEPS = {
 }
 
 
-def live(stage: Stage) -> list[Event]:
+def live(stage: SimServer) -> list[Event]:
     return stage.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
 
 

@@ -8,7 +8,7 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
 from forewarn.metadata.hub import Hub
-from forewarn.metadata.interposed import InterposedConnection
+from forewarn.metadata.intercepted import InterceptedConnection
 from forewarn.metadata.limits import Limits
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.faults.player import Player
@@ -23,7 +23,7 @@ from tests.unit.metadata.support import (
     NEWEST,
     NOW,
     PATH,
-    FakeDesk,
+    FakeGateway,
     make_endpoint,
     published,
     raw,
@@ -46,7 +46,7 @@ class Bench:
         self.endpoint = make_endpoint(rate_limit=rate_limit)
         self.hub = Hub(
             endpoint=self.endpoint,
-            desk=FakeDesk(self.endpoint),
+            gateway=FakeGateway(self.endpoint),
             clock=self.clock,
             bounds=Limits(throttle_seconds=0),
         )
@@ -65,7 +65,9 @@ class Bench:
         )
 
     def connect(self) -> Talk:
-        return Talk(self.hub, connection=InterposedConnection(self.hub, "", self.front))
+        return Talk(
+            self.hub, connection=InterceptedConnection(self.hub, "", self.front)
+        )
 
     def turn(self, seconds: float) -> None:
         self.clock.advance_to(self.clock.now() + round(seconds * SECOND))

@@ -15,7 +15,7 @@ from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import What
 from forewarn.sim.places import Places
 from forewarn.sim.positions import Addresses, Positions
-from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.setup import Setup, setup_for
 from forewarn.sim.simulator import Simulator
 from forewarn.sim.terms import Terms
@@ -43,7 +43,7 @@ def fleet(*names: str, listen: str = "") -> Terms:
 
 
 def played(scenario: str) -> Terms:
-    return Terms(setup=setup_for([catalog.find(scenario)]))
+    return Terms(setup=setup_for([builtin.find(scenario)]))
 
 
 def begin(found: Simulation, terms: Terms) -> dict[str, int]:

@@ -240,7 +240,7 @@ async def test_approvals_are_taken_for_what_was_shown() -> None:
             body=body,
         )
         assert isinstance(asked, Approve)
-        return await story.replay.desk.approve(asked.vm, asked.event_ids)
+        return await story.replay.gateway.approve(asked.vm, asked.event_ids)
 
     assert await approve() == f"EventId {EVENT} is not in this VM's document"
     story.advance(10)
@@ -253,13 +253,13 @@ async def test_approvals_are_taken_for_what_was_shown() -> None:
 
 @in_loop
 async def test_a_vm_is_told_its_name() -> None:
-    desk = Player(recording((0, shown(1)))).replay.desk
-    facts = await desk.instance("web_0")
+    gateway = Player(recording((0, shown(1)))).replay.gateway
+    facts = await gateway.instance("web_0")
     assert facts is not None
     tree = instance.document(facts, version="2021-02-01")
     assert instance.find(tree, ("compute", "name")) == "web_0"
-    assert await desk.instance('no "name"\n') is None
-    assert await desk.own_events("web_0") is None
+    assert await gateway.instance('no "name"\n') is None
+    assert await gateway.own_events("web_0") is None
 
 
 @in_loop

@@ -10,10 +10,10 @@ import pytest
 from forewarn.fleet.model import Host
 from forewarn.store import checkpoints, kinds
 from forewarn.store.backup import backup
-from forewarn.store.beside import reading
 from forewarn.store.checkpoints import Checkpoints
 from forewarn.store.connection import Connection
 from forewarn.store.port import StoreError, Transaction
+from forewarn.store.snapshot import reading
 from forewarn.store.sqlite import SqliteStore
 
 ROWS = 50

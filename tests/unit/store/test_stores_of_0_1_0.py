@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import pytest
 
-from forewarn.control.redaction import sight
-from forewarn.control.redaction.sight import Sight
+from forewarn.control.redaction import tenant_reader
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import failures, outcome
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
@@ -168,7 +168,7 @@ def test_messages_for_receivers_keep_their_order_and_approvers(
 
 def test_tenant_is_shown_its_own_and_no_operator(store: SqliteStore) -> None:
     def ask(reader: Reader) -> list[AuditEntry]:
-        return entries(Sight(reader, "shop"))
+        return entries(TenantReader(reader, "shop"))
 
     shown = store.read(ask)
     texts = " ".join(f"{told(entry)} {entry.subjects}" for entry in shown)
@@ -190,9 +190,9 @@ def test_every_operation_is_explained_and_accounted_for(store: SqliteStore) -> N
         for each in every(reader, kinds.ALL_OPERATIONS):
             assert reports.explanation(reader, each, now=now)["standing"]
             assert accounts.account(reader, each, now=now)["phases"]
-            own = Sight(reader, "shop").get(Operation, each.key)
+            own = TenantReader(reader, "shop").get(Operation, each.key)
             if own is not None:
-                sight.blockers(Sight(reader, "shop"), own, now=now)
+                tenant_reader.blockers(TenantReader(reader, "shop"), own, now=now)
 
     store.read(ask)
 

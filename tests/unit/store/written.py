@@ -7,7 +7,7 @@ from forewarn.clock import VirtualClock
 from forewarn.control.plane import Plane
 from forewarn.control.requests import failures, fleet_changes, verbs
 from forewarn.control.requests.approvals import Approval
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.messages import Publication
 from forewarn.control.transactions.work import Who, Work
@@ -19,7 +19,7 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action
 from forewarn.store import kinds
 from forewarn.store.sqlite import SqliteStore
-from tests.unit.admin.desk import START
+from tests.unit.admin.gateway import START
 
 ACTIONS = {"h1": Action.REBOOT, "h2": Action.LIVE_MIGRATE, "h4": Action.FREEZE}
 
@@ -69,7 +69,7 @@ def write_a_life(file: Path) -> None:
         plane.order(Who(actor=operator("test")), decide, now=clock.now())
 
     def maintain(host: str) -> None:
-        order(lambda work: verbs.maintain(work, [host], ACTIONS[host], Wishes()))
+        order(lambda work: verbs.maintain(work, [host], ACTIONS[host], OrderOptions()))
 
     def wait(duration: int) -> None:
         target = clock.now() + duration

@@ -9,7 +9,7 @@ import pytest
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.listening import StartError
 from forewarn.service.settings import SettingsError
-from forewarn.service.values import impacts, policy
+from forewarn.service.settings_model import impacts, policy
 from forewarn.sim.scenario.setup import Setup
 from forewarn.testing import ScheduledEvents
 from forewarn.testing.kit.setup import HEEDED, check_settings

@@ -33,7 +33,7 @@ def test_what_was_done_is_not_forgotten_for_what_came_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "forewarn.sim.stage.Journal", lambda: Journal(most=SEEN_MAX // 100)
+        "forewarn.sim.sim_server.Journal", lambda: Journal(most=SEEN_MAX // 100)
     )
     with ScheduledEvents(vms=1) as world:
         vm = world.vm("web_0")

@@ -21,7 +21,7 @@ from forewarn.agent.alerts.selecting import selection
 from forewarn.agent.core.gate import GateAnswer
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.secret import read_token
-from forewarn.agent.values import GateSettings
+from forewarn.agent.settings_model import GateSettings
 from forewarn.agent.wire.http import Answer, Client, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import Micros

@@ -14,8 +14,8 @@ from forewarn.agent.handlers.exec import ExecWorker, Program
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.port import Worker
 from forewarn.agent.handlers.records import Shelf
-from forewarn.agent.integrations.catalog import handler_kind
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.integrations.registry import handler_kind
+from forewarn.agent.settings_model import HandlerSettings
 
 if TYPE_CHECKING:
     from forewarn.agent.handlers.webhook import Pods

@@ -36,7 +36,7 @@ from forewarn.agent.integrations.hashicorp import (
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
 from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Forms
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.instants import (
     HOUR,

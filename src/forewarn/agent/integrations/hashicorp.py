@@ -11,7 +11,7 @@ from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.api import Api
 from forewarn.agent.options import Forms
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.settings.forms import Option
 
 CHECK_SECONDS = 5.0

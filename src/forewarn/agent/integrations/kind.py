@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.port import Worker
+from forewarn.agent.settings_model import (
+    HANDLER_TIMEOUT,
+    HandlerSettings,
+    NotifySettings,
+)
 from forewarn.agent.sinks.port import Sink
-from forewarn.agent.values import HANDLER_TIMEOUT, HandlerSettings, NotifySettings
 from forewarn.clock import Clock
 from forewarn.instants import Micros, format_duration
 from forewarn.protocol.frozen import frozen_dataclass

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from forewarn.agent import files
 from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 
 MEMO_BYTES_MAX = 16 * 1024 * 1024
 """Of a memo, which has the names of what was changed: a thousand have 100,000."""

@@ -55,7 +55,7 @@ class Aim:
         self._context = context
         self._text = ""
 
-    def look_again(self, awaited: str, *, looks: int = 1) -> None:
+    def recheck(self, awaited: str, *, looks: int = 1) -> None:
         """Wait until it is time to look again; raises OverError."""
         self._text = f"waiting {awaited}"
         left = self._context.remaining() / LOOKS

@@ -111,7 +111,7 @@ class SqliteJournal:
         try:
             self._save(memory, notes)
         except JournalDamagedError as error:
-            self._begin_anew(error)
+            self._restart(error)
             self._save(memory, notes)
         except JournalError:
             self._be_patient(is_patient=False)
@@ -130,7 +130,7 @@ class SqliteJournal:
                 return ()
             found = self._file.rows(schema.ORDERS_AFTER, (self._last_order,))
         except JournalDamagedError as error:
-            self._write_anew(error)
+            self._rewrite(error)
             return ()
         self._changes = changes
         if found:
@@ -276,7 +276,7 @@ class SqliteJournal:
         """
         if self._file.is_in_place():
             return
-        self._write_anew(
+        self._rewrite(
             JournalError(
                 f"the journal {self._path} was deleted or exchanged while the agent "
                 "works with it",
@@ -284,13 +284,13 @@ class SqliteJournal:
             )
         )
 
-    def _write_anew(self, error: JournalError) -> None:
+    def _rewrite(self, error: JournalError) -> None:
         """Begin another file, and write what is remembered into it."""
-        self._begin_anew(error)
+        self._restart(error)
         if self._memory is not None:
             self._save(self._memory, ())
 
-    def _begin_anew(self, error: JournalError) -> None:
+    def _restart(self, error: JournalError) -> None:
         """Set the file aside and begin another; raises JournalError."""
         self.close()
         aside = set_aside(self._path)

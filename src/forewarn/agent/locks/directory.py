@@ -20,7 +20,7 @@ from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.locks.register import Page, RegisterLock
-from forewarn.agent.values import LockSettings
+from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import Clock
 from forewarn.instants import MINUTE, Micros
 

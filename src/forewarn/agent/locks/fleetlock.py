@@ -17,7 +17,7 @@ from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.secret import read_token
 from forewarn.agent.locks.port import Grant, LockError
-from forewarn.agent.values import LockSettings
+from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.http import Answer, Client, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros

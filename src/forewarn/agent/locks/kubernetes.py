@@ -27,7 +27,7 @@ from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.locks.register import Page, RegisterLock
 from forewarn.agent.locks.times import server_time
-from forewarn.agent.values import LockSettings
+from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros, format_instant

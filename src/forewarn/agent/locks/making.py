@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Mapping
 
 from forewarn.agent.locks.port import Lock
-from forewarn.agent.values import LockSettings
+from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import Clock
 
 

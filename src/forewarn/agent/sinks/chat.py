@@ -21,10 +21,10 @@ from forewarn.agent.handlers.posting import (
     unreached,
 )
 from forewarn.agent.options import CA_FILE, Forms
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.secret import secret_faults, secret_in
-from forewarn.agent.values import NotifySettings
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.settings.forms import Option

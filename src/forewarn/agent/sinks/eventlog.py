@@ -15,6 +15,7 @@ from forewarn.agent.core.model import NoteKind
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import Forms
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.wording import (
@@ -25,7 +26,6 @@ from forewarn.agent.sinks.wording import (
     severity,
     title,
 )
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import Forms
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.local import reach_locally, send_locally
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.wording import cut_bytes, sentence, severity, title
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option

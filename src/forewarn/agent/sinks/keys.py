@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forewarn.agent.options import Forms
-from forewarn.agent.values import NotifySettings
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.instants import MINUTE, SECOND, Micros, format_duration
 from forewarn.settings.forms import Option
 

@@ -97,7 +97,7 @@ class Line:
             raise SinkError(f"{self.where}: there was no whole answer in time")
         return max(left, SLEEP_MIN_SECONDS)
 
-    def secure(self, ca_file: str) -> None:
+    def lock_scopes(self, ca_file: str) -> None:
         """Have TLS from now on, with a certificate for this host; raises SinkError."""
         if self._unread:
             # It was sent in the clear, by whoever stands between.

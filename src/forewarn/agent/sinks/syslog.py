@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.line import Line
 from forewarn.agent.sinks.local import reach_locally, send_locally
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.wording import cut_bytes, plain, sentence, severity, title
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import Clock
 from forewarn.instants import format_instant
 from forewarn.protocol.frozen import frozen_dataclass
@@ -151,7 +151,7 @@ class SyslogSink:
                     raise SinkError(f"{line.where}: nobody listens there")
                 return
             if way == "tls":
-                line.secure(self.ca_file)
+                line.lock_scopes(self.ca_file)
             line.write(b"%d %s" % (len(data), data))
             line.finish()
 
@@ -167,7 +167,7 @@ class SyslogSink:
                 return []
             with self._line(min(self.seconds, CHECK_SECONDS)) as line:
                 if self.address.way == "tls":
-                    line.secure(self.ca_file)
+                    line.lock_scopes(self.ca_file)
         except SinkError as error:
             return [error.message]
         return []

@@ -156,12 +156,12 @@ class Endpoint:
         """
         if self._answered is not None and self._silence() > TAG_LASTS:
             # Whoever answers after that may be another one.
-            self._begin_anew(versions.NEWEST.name)
+            self._restart(versions.NEWEST.name)
             self._answered = None
         try:
             answer = self._get(timeout=timeout, wait=wait, full=full)
             if (other := self._other_version(answer)) is not None:
-                self._begin_anew(other)
+                self._restart(other)
                 answer = self._get(timeout=timeout, wait=0, full=True)
         except HttpError as error:
             return self._failed(Result[error.trouble.name], error.message)
@@ -319,7 +319,7 @@ class Endpoint:
             self._client = self._connect_next()
         return Asked(result=result, detail=detail, retry_after=retry_after)
 
-    def _begin_anew(self, version: str) -> None:
+    def _restart(self, version: str) -> None:
         """Forget what was learned of an endpoint that spoke otherwise, or was away."""
         self._version = version
         self._tag = self._tagged = self._body = None

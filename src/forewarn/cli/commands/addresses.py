@@ -1,6 +1,6 @@
 """The commands that let the guests of this host reach the service."""
 
-from forewarn.cli.words import JSON, Command, Option
+from forewarn.cli.command_table import JSON, Command, Option
 
 _INPUT = (
     Option(

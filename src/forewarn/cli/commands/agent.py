@@ -1,6 +1,6 @@
 """The commands of the agent, which runs in each VM."""
 
-from forewarn.cli.words import JSON, Command, Option
+from forewarn.cli.command_table import JSON, Command, Option
 
 _CONFIG = Option(
     name="--config",

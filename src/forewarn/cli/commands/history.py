@@ -1,6 +1,6 @@
 """The commands that show what was: the trail, and how long VMs were down."""
 
-from forewarn.cli.words import CLIENT, Command, Option
+from forewarn.cli.command_table import CLIENT, Command, Option
 
 _SINCE = (
     "2026-11-21T10:00:00Z, with any offset; 2026-11-21T10:00 in the local time of this "

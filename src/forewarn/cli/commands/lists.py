@@ -1,6 +1,6 @@
 """The commands that show what is, and why something waits."""
 
-from forewarn.cli.words import CLIENT, Command, Option
+from forewarn.cli.command_table import CLIENT, Command, Option
 
 _VM = Option(name="--vm", metavar="VM", help="Only what concerns this VM.")
 _FILTERS = (

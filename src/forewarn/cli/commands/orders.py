@@ -1,6 +1,6 @@
 """The commands that order something."""
 
-from forewarn.cli.words import CLIENT, REASON, Command, Option
+from forewarn.cli.command_table import CLIENT, REASON, Command, Option
 
 _VMS = Option(name="vm", metavar="VM", many=True, help="Names of VMs in the fleet.")
 _NOT_BEFORE = Option(

@@ -1,6 +1,6 @@
 """The commands about the service itself and its fleet."""
 
-from forewarn.cli.words import CLIENT, JSON, REASON, Command, Option
+from forewarn.cli.command_table import CLIENT, JSON, REASON, Command, Option
 
 _CONFIG = Option(
     name="--config",

@@ -1,6 +1,6 @@
 """The commands of the simulator: to run it, and to turn it while it runs."""
 
-from forewarn.cli.words import CLIENT, JSON, Command, Option
+from forewarn.cli.command_table import CLIENT, JSON, Command, Option
 
 GROUP = {"sim": "turn a running simulator: its clock, events, faults, VMs"}
 

@@ -1,6 +1,6 @@
 """The commands of the test kit: what other servers and clients are held to."""
 
-from forewarn.cli.words import JSON, Command, Option
+from forewarn.cli.command_table import JSON, Command, Option
 from forewarn.protocol.versions import NEWEST, VERSIONS
 
 CONFORM = Command(

@@ -1,6 +1,6 @@
 """The commands that make, list and revoke tokens of the operator API."""
 
-from forewarn.cli.words import CLIENT, REASON, Command, Option
+from forewarn.cli.command_table import CLIENT, REASON, Command, Option
 
 _TENANT = Option(
     name="--tenant",

@@ -1,6 +1,6 @@
 """The commands that look after the service's file, and after the command line."""
 
-from forewarn.cli.words import JSON, Command, Option
+from forewarn.cli.command_table import JSON, Command, Option
 
 _CONFIG = Option(
     name="--config",

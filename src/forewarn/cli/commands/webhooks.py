@@ -1,6 +1,6 @@
 """The commands about receivers of webhooks."""
 
-from forewarn.cli.words import CLIENT, Command, Option
+from forewarn.cli.command_table import CLIENT, Command, Option
 
 WEBHOOKS = (
     Command(

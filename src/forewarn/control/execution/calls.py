@@ -4,7 +4,7 @@ A call is named by (operation id, generation); raising the generation makes ever
 earlier call's report void. The call itself is made after the commit.
 """
 
-from forewarn.control.execution import downtime, seats
+from forewarn.control.execution import downtime, reservations
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call, CallVm
 from forewarn.protocol.frozen import changed
@@ -55,7 +55,7 @@ def issue(work: Work, operation: Operation, *, attempts: int) -> bool:
     """
     if operation.action in MOVING_ACTIONS:
         vms = {move.vm for move in current_moves(operation)}
-        operation, blockers = seats.renew(work, operation, vms)
+        operation, blockers = reservations.renew(work, operation, vms)
         if blockers:
             work.save_operation(
                 operation,

@@ -8,9 +8,9 @@ since it ends.
 
 from collections.abc import Sequence
 
-from forewarn.control.rules import room
+from forewarn.control.rules import destinations
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.room import UNLIMITED_PLACES, Room
+from forewarn.fleet.capacity import UNLIMITED_PLACES, Capacity
 from forewarn.problems import listed
 from forewarn.protocol.blockers import AnyBlocker, HinderedError
 from forewarn.protocol.operations import Request
@@ -27,7 +27,7 @@ def check_hosts(work: Work, request: Request, hosts: Sequence[str]) -> None:
     rooms = [
         found
         for name in hosts
-        if (found := work.tx.get(Room, name)) is not None and found.used
+        if (found := work.tx.get(Capacity, name)) is not None and found.used
     ]
     if not rooms:
         return
@@ -42,7 +42,7 @@ def check_hosts(work: Work, request: Request, hosts: Sequence[str]) -> None:
     reasons: dict[str, AnyBlocker] = {}
     for each in fitting:
         vms = list(every(work.tx, kinds.VMS_ON_HOST, each.host))
-        blockers = room.find_in_time(work.tx, vms, request=request.request_id)
+        blockers = destinations.find_in_time(work.tx, vms, request=request.request_id)
         if not blockers:
             return
         reasons[each.host] = blockers[0]
@@ -56,7 +56,7 @@ def check_hosts(work: Work, request: Request, hosts: Sequence[str]) -> None:
     )
 
 
-def _sums(least: Room, space: Sequence[Room]) -> str:
+def _sums(least: Capacity, space: Sequence[Capacity]) -> str:
     others = [each for each in space if each.host != least.host]
     unlimited = any(each.places == UNLIMITED_PLACES for each in others)
     free = "enough" if unlimited else str(sum(each.free for each in others))

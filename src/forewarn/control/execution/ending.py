@@ -43,7 +43,7 @@ def recovered(work: Work, operation_id: str) -> None:
     """End an operation whose recovery is over, if it still recovers."""
     operation = work.operation(operation_id)
     if operation.state is OperationState.RECOVERING:
-        work.secure(operation.scopes)
+        work.lock_scopes(operation.scopes)
         finish(work, operation)
 
 

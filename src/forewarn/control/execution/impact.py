@@ -14,8 +14,8 @@ Order of effects, with what a crash leaves behind:
 
 from collections.abc import Iterable, Mapping
 
-from forewarn.control.execution import calls, downtime, ending, leaving, seats
-from forewarn.control.rules import room
+from forewarn.control.execution import calls, downtime, ending, leaving, reservations
+from forewarn.control.rules import destinations
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
@@ -36,9 +36,9 @@ from forewarn.protocol.operations import (
 def start(work: Work, operation: Operation) -> None:
     """Make a Ready operation Started, with its events and its driver call."""
     if operation.action in MOVING_ACTIONS:
-        places = room.find_places(work.tx, operation)
+        places = destinations.find_places(work.tx, operation)
         assert not places.blockers, "the caller asked why it should not start"
-        operation = seats.keep(work, operation, places)
+        operation = reservations.keep(work, operation, places)
     for name in operation.vms:
         vm = work.vm(name)
         work.save_vm(vm, changed(vm, started=(*vm.started, operation.operation_id)))

@@ -9,7 +9,7 @@ where `Resources` changes after an event was published.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control.execution import calls, downtime, ending, seating
+from forewarn.control.execution import calls, downtime, ending, view_assignment
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol.events import Event, EventStatus, Outcome
@@ -91,14 +91,14 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
     if vm.moving_to not in {"", host.name}:
         # It came to another host than the one that kept a place for it.
         work.free_host(vm.moving_to)
-    seated = seating.seat(
+    seated = view_assignment.seat(
         work,
         work.vm(moved.name),
         work.scope(vm.scope),
-        alone=seating.is_alone(vm.view),
+        alone=view_assignment.is_alone(vm.view),
     )
     if seated.view != vm.view:
-        seating.drop_empty_views(work, vm.scope)
+        view_assignment.drop_empty_views(work, vm.scope)
     return seated
 
 
@@ -138,7 +138,7 @@ def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
         ),
         operation=besides,
     )
-    seating.drop_empty_views(work, vm.scope)
+    view_assignment.drop_empty_views(work, vm.scope)
     work.free([vm.scope])
     work.free_room()
 

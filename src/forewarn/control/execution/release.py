@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from forewarn.control.entries import subjects_of
 from forewarn.control.execution import impact
-from forewarn.control.redaction import neutral
+from forewarn.control.redaction import redact
 from forewarn.control.rules import consent, obstacles, waits
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Work
@@ -39,7 +39,7 @@ LOOK_AGAIN_AT_LEAST: Micros = 100 * MILLISECOND
 """Also where `speed` divides much: looks must leave time for everything else."""
 
 
-def let_go(work: Work, operation_id: str) -> None:
+def start_if_ready(work: Work, operation_id: str) -> None:
     """Take the operation, and those that go with it, as far as allowed now."""
     operation = work.operation(operation_id)
     if operation.state is OperationState.NOTICED:
@@ -74,10 +74,10 @@ def _is_early_again(work: Work, operation: Operation) -> bool:
     )
 
 
-def look_again(work: Work, operation_id: str) -> None:
+def recheck(work: Work, operation_id: str) -> None:
     """Let an operation go that something may have set free, if it still waits."""
-    work.secure(scopes_of(work, operation_id))
-    let_go(work, operation_id)
+    work.lock_scopes(scopes_of(work, operation_id))
+    start_if_ready(work, operation_id)
 
 
 def scopes_of(work: Work, operation_id: str) -> set[str]:
@@ -150,7 +150,7 @@ def _note_held(
         vms[work.vm(name).tenant].add(name)
 
     def seen_by(tenant: str, reasons: Sequence[AnyBlocker]) -> tuple[AnyBlocker, ...]:
-        return neutral.for_tenant(reasons, scopes=scopes[tenant], vms=vms[tenant])
+        return redact.for_tenant(reasons, scopes=scopes[tenant], vms=vms[tenant])
 
     tenants = [
         f"tenant:{tenant}"

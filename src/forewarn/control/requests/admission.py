@@ -115,7 +115,7 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
     Operations that go together (3.6) are all made before any is let go.
     """
     check_actions(work, [draft.action for draft in drafts])
-    work.secure(vm.scope for draft in drafts for vm in draft.vms)
+    work.lock_scopes(vm.scope for draft in drafts for vm in draft.vms)
     # What is due at the same time is done in the order of the ids: of requests as they
     # were made, and of one request as its operations were named.
     operation_ids = work.ids.shorts(
@@ -127,7 +127,7 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
         for draft, operation_id in zip(drafts, operation_ids, strict=True)
     ]
     for operation in made:
-        release.let_go(work, operation.operation_id)
+        release.start_if_ready(work, operation.operation_id)
     for operation in made:
         _publish(work, operation)
     return [work.operation(operation.operation_id) for operation in made]
@@ -174,7 +174,7 @@ def announce(work: Work, planned: Operation, draft: Draft) -> None:
         ),
     )
     noticed = _notice(work, operation, draft, _event_ids(work, [draft]))
-    release.let_go(work, noticed.operation_id)
+    release.start_if_ready(work, noticed.operation_id)
     _publish(work, noticed)
 
 

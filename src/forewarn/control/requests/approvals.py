@@ -70,7 +70,7 @@ def _approver(actor: Actor, as_vm: str) -> Actor:
 def _apply(work: Work, waiting: Sequence[tuple[Actor, Event]]) -> None:
     """Approve the events, and let go the operations that waited for them."""
     operations = {event.operation: None for _, event in waiting}
-    work.secure(
+    work.lock_scopes(
         scope
         for operation_id in operations
         for scope in release.scopes_of(work, operation_id)
@@ -89,7 +89,7 @@ def _apply(work: Work, waiting: Sequence[tuple[Actor, Event]]) -> None:
     # holds the safety rows of all its scopes, and of those that go with it.
     for operation_id in sorted(operations):
         work.who = last[operation_id]
-        release.let_go(work, operation_id)
+        release.start_if_ready(work, operation_id)
     work.who = speaker
 
 

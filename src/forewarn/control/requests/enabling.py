@@ -8,7 +8,7 @@ and then, merged: only the enabling itself is written at once.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from forewarn.control.execution import seating
+from forewarn.control.execution import view_assignment
 from forewarn.control.transactions.work import Work, need
 from forewarn.instants import Micros
 from forewarn.protocol.lifecycle import ViewInput
@@ -27,10 +27,10 @@ def enable(work: Work, vm: str) -> None:
     asked = need(work.tx, View, work.vm(vm).view)
     if asked.is_enabled:
         return
-    work.secure([asked.scope])
+    work.lock_scopes([asked.scope])
     for view in list(every(work.tx, kinds.VIEWS_OF_ENABLING, asked.enabling)):
         if not view.is_enabled:
-            seating.enable_view(work, view)
+            view_assignment.enable_view(work, view)
     work.note(
         AuditKind.SCOPE_ENABLED,
         (f"scope:{asked.scope}", f"vm:{vm}"),
@@ -38,7 +38,7 @@ def enable(work: Work, vm: str) -> None:
     )
 
 
-def note_sightings(work: Work, seen: Mapping[str, Micros]) -> None:
+def note_last_seen(work: Work, seen: Mapping[str, Micros]) -> None:
     """Take over when views were last asked for."""
     for view_id, instant in seen.items():
         view = work.tx.get(View, view_id)
@@ -61,7 +61,7 @@ def disable_if_silent(work: Work, enabling: str, *, silent_since: Micros) -> boo
             if view.is_enabled and view.last_seen < last_seen:
                 work.tx.replace(view, replace(view, last_seen=last_seen))
         return False
-    work.secure({view.scope for view in views})
+    work.lock_scopes({view.scope for view in views})
     for view in views:
         if view.is_enabled:
             silent = step_view(view, ViewInput.SILENT, now=work.now)

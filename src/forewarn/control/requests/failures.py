@@ -49,7 +49,7 @@ def fail_host(work: Work, name: str) -> Operation:
     host_lists.complete(work, [name])
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
     operations = list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name))
-    work.secure(
+    work.lock_scopes(
         {vm.scope for vm in vms}.union(*(operation.scopes for operation in operations))
     )
     work.tx.replace(host, replace(host, state=HostState.DOWN))
@@ -80,7 +80,7 @@ def fail_vm(work: Work, name: str) -> Operation:
         # Its host will fail all the same: what is predicted stays announced.
         and not (operation.is_host_bound and operation.state in WAITING_STATES)
     ]
-    work.secure(leaving.scopes_of_vm(work, vm))
+    work.lock_scopes(leaving.scopes_of_vm(work, vm))
     for operation in operations:
         _overtake(work, operation.operation_id, {name}, vm_changed(Change.FAILED, name))
     return _begin(work, TargetKind.VM, name, vm.host, [work.vm(name)])
@@ -111,7 +111,7 @@ def restore_host(work: Work, name: str) -> Host:
     if host.state is HostState.UP:
         raise RefusedError(f"host {name} is not down", hint=_STATES_HINT)
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
-    work.secure(scope for vm in vms for scope in leaving.scopes_of_vm(work, vm))
+    work.lock_scopes(scope for vm in vms for scope in leaving.scopes_of_vm(work, vm))
     restored = work.tx.replace(host, replace(host, state=HostState.UP))
     work.rooms.change_host(name)
     work.note(AuditKind.HOST_RESTORED, (f"host:{name}",))
@@ -140,7 +140,7 @@ def restore_vm(work: Work, name: str) -> Vm:
             hint=f"`forewarn restore {vm.host}`, or `forewarn redeploy {name}` "
             "to move it elsewhere",
         )
-    work.secure(leaving.scopes_of_vm(work, vm))
+    work.lock_scopes(leaving.scopes_of_vm(work, vm))
     return leaving.vm_runs_again(work, vm)
 
 

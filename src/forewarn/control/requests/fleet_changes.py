@@ -18,13 +18,14 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from forewarn.control import tokens
-from forewarn.control.execution import downtime, ending, leaving, seating
-from forewarn.control.redaction import tenures
+from forewarn.control.execution import downtime, ending, leaving, view_assignment
+from forewarn.control.redaction import ownership_history
 from forewarn.control.requests import fleet_conflicts, host_lists
 from forewarn.control.requests.idempotency import Once, first_time
 from forewarn.control.transactions.work import Work
 from forewarn.fleet import merge
 from forewarn.fleet.changes import Action, Change, MergePlan
+from forewarn.fleet.errors import Kind
 from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.model import (
     AppliedFile,
@@ -35,7 +36,6 @@ from forewarn.fleet.model import (
     Vm,
     VmState,
 )
-from forewarn.fleet.problems import Kind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.notes import Change as Happened
 from forewarn.protocol.notes import host_changed, vm_changed
@@ -146,7 +146,7 @@ def _summary(merged: MergePlan) -> dict[str, Any]:
 
 def _carry_out(work: Work, merged: MergePlan, digest: str) -> MergePlan:
     writes = [_brought_up_to_date(work, change) for change in merged.writes()]
-    work.secure(_scopes(work, writes))
+    work.lock_scopes(_scopes(work, writes))
     emptied: set[str] = set()
     for change in writes:
         if isinstance(change.before or change.after, Vm):
@@ -156,7 +156,7 @@ def _carry_out(work: Work, merged: MergePlan, digest: str) -> MergePlan:
         else:
             _write(work, change)
     for scope in emptied:
-        seating.drop_empty_views(work, scope)
+        view_assignment.drop_empty_views(work, scope)
     if any(isinstance(change.after or change.before, Host | Vm) for change in writes):
         work.free_room()
     if not merged.is_empty:
@@ -349,8 +349,11 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
 
 
 def _seat(work: Work, stored: Vm, after: Vm) -> Vm:
-    return seating.seat(
-        work, stored, work.scope(after.scope), alone=seating.is_alone(after.view)
+    return view_assignment.seat(
+        work,
+        stored,
+        work.scope(after.scope),
+        alone=view_assignment.is_alone(after.view),
     )
 
 
@@ -374,7 +377,7 @@ def _note(work: Work, change: Change) -> None:
             AuditKind[f"{change.kind.name}_{change.action.name}"],
             (
                 f"{change.kind.value}:{change.name}",
-                *tenures.ending(change.before, change.after),
+                *ownership_history.ending(change.before, change.after),
             ),
             Facts(text="\n".join(change.lines())),
         )

@@ -73,7 +73,7 @@ def check_destination(reader: Reader, vm: Vm, host: Host) -> None:
 def check_not_in_hand(reader: Reader, vm: Vm) -> None:
     """Raise RefusedError if a driver call has the VM in hand."""
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
-        if _is_in_hand(operation):
+        if _has_running_call(operation):
             raise RefusedError(
                 f"vm {vm.name} cannot be moved: {operation.operation_id} has it in "
                 "hand",
@@ -81,7 +81,7 @@ def check_not_in_hand(reader: Reader, vm: Vm) -> None:
             )
 
 
-def _is_in_hand(operation: Operation) -> bool:
+def _has_running_call(operation: Operation) -> bool:
     return operation.state is OperationState.IMPACTING and (
         operation.call_state is not CallState.NONE
     )

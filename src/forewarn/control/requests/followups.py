@@ -13,7 +13,7 @@ from forewarn.control.execution import release
 from forewarn.control.requests import host_lists, rollouts
 from forewarn.control.rules import consent, obstacles, waits
 from forewarn.control.rules.waking import Freed, after_call, after_look, next_waiter
-from forewarn.control.transactions.owed import on_failure
+from forewarn.control.transactions.pending import on_failure
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Operation, OperationState
@@ -100,7 +100,7 @@ class FollowUps:
         if self._revisits:
             operation_id = self._revisits.popleft()
             with on_failure(lambda: self._revisits.appendleft(operation_id)):
-                self.look_again(operation_id, now)
+                self.recheck(operation_id, now)
             return True
         if self._freed:
             freed = self._freed.pop(next(iter(self._freed)))
@@ -118,9 +118,9 @@ class FollowUps:
         self._run(lambda work: rollouts.go_on(work, request_id), now)
         return True
 
-    def look_again(self, operation_id: str, now: Micros) -> None:
+    def recheck(self, operation_id: str, now: Micros) -> None:
         """Let an operation start if nothing is in its way now."""
-        self._run(lambda work: release.look_again(work, operation_id), now)
+        self._run(lambda work: release.recheck(work, operation_id), now)
 
     def _wake(self, freed: Freed, now: Micros) -> bool:
         """Look at one who waits for what has become free.
@@ -132,7 +132,7 @@ class FollowUps:
         operation_id = self._store.read(lambda reader: next_waiter(reader, freed))
         if not operation_id:
             return False
-        self.look_again(operation_id, now)
+        self.recheck(operation_id, now)
         follows = self._store.read(
             lambda reader: after_look(reader, freed, operation_id)
         )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from forewarn.control.execution import calls, downtime, ending, impact, leaving
 from forewarn.control.requests import failures
-from forewarn.control.rules import room
+from forewarn.control.rules import destinations
 from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER, ProbeQuestion
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import (
@@ -59,7 +59,7 @@ def take_report(
     operation = _current(work, report.operation_id, report.generation)
     if operation is None:
         return
-    work.secure(operation.scopes)
+    work.lock_scopes(operation.scopes)
     moves = calls.current_moves(operation)
     ends = [
         _end_of(work, operation, move, report.result_of(move.vm), observed)
@@ -85,7 +85,7 @@ def take_report(
     down = _down(operation, report, observed)
     if unknown:
         _keep_failed(work, operation, {each.vm for each in failed}, down)
-        lose_sight(work, report.operation_id, report.generation, end)
+        mark_unknown(work, report.operation_id, report.generation, end)
         return
     _call_failed(work, operation, end, down, observed)
 
@@ -145,7 +145,7 @@ def call_not_made(work: Work, operation_id: str, generation: int, end: CallEnd) 
     """Note that the driver could not even be asked."""
     operation = _current(work, operation_id, generation)
     if operation is not None:
-        work.secure(operation.scopes)
+        work.lock_scopes(operation.scopes)
         _call_failed(work, operation, end, (), {})
 
 
@@ -196,14 +196,14 @@ def go_on(work: Work, question: ProbeQuestion, *, is_begun: bool) -> None:
     vms = {move.vm for move in calls.current_moves(issued)}
     if is_begun:
         return
-    if room.unfit(work.tx, issued, vms):
+    if destinations.unfit(work.tx, issued, vms):
         # Nothing was begun, so this attempt is made with other places.
         calls.issue(work, issued, attempts=issued.attempts)
     else:
         work.call(calls.call_of(issued))
 
 
-def lose_sight(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
+def mark_unknown(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
     """Note that nobody knows what became of a call: an operator must say."""
     operation = _current(work, operation_id, generation)
     if operation is not None and operation.call_state is not CallState.UNKNOWN:
@@ -226,7 +226,7 @@ def call_again(work: Work, operation_id: str) -> None:
     operation = work.operation(operation_id)
     if operation.call_state is not CallState.RETRY:
         return
-    work.secure(operation.scopes)
+    work.lock_scopes(operation.scopes)
     attempts = operation.attempts + 1
     is_last = attempts >= work.policy.driver_attempts
     if calls.issue(work, operation, attempts=attempts) or not is_last:
@@ -262,7 +262,7 @@ def resolve(
         )
     if done and down:
         raise RefusedError("what is done leaves no VM down: say failed")
-    work.secure(operation.scopes)
+    work.lock_scopes(operation.scopes)
     said = Facts(is_done=done)
     work.note_operation(AuditKind.OPERATION_RESOLVED, operation, said)
     known_down = tuple(move.vm for move in operation.moves if move.is_down)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from forewarn.control.execution import ending
 from forewarn.control.requests import admission
-from forewarn.control.rules import rolling, standing, waits
+from forewarn.control.rules import rolling, rollout_state, waits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.instants import HOUR, Micros
@@ -74,17 +74,19 @@ def go_on(work: Work, request_id: str) -> bool:
     )
     if not found:
         return False
-    vms = {each.operation_id: standing.vms_of(work.tx, each) for each in found}
+    vms = {each.operation_id: rollout_state.vms_of(work.tx, each) for each in found}
     waiting = {
-        each.operation_id: standing.waiting_host(work.tx, each, vms[each.operation_id])
+        each.operation_id: rollout_state.waiting_host(
+            work.tx, each, vms[each.operation_id]
+        )
         for each in found
     }
     scopes = {scope for each in waiting.values() for scope in each.domains}
-    work.secure(scopes)
+    work.lock_scopes(scopes)
     decided = rolling.admit(
         list(waiting.values()),
         slots=1,
-        scopes={scope: standing.standing_of(work.tx, scope) for scope in scopes},
+        scopes={scope: rollout_state.standing_of(work.tx, scope) for scope in scopes},
     )
     for operation_id, blocker in decided.passed_over:
         operation = work.operation(operation_id)
@@ -92,7 +94,9 @@ def go_on(work: Work, request_id: str) -> bool:
             operation,
             replace(
                 operation,
-                waits_for=standing.names_for(operation, waiting[operation_id], blocker),
+                waits_for=rollout_state.names_for(
+                    operation, waiting[operation_id], blocker
+                ),
                 held_by=(blocker,),
                 # Since it was passed over first, whatever was tried in between.
                 due_at=operation.due_at or work.now + work.policy.sped_up(PATIENCE),
@@ -163,7 +167,7 @@ def waited_long(work: Work, operation_id: str) -> None:
     names = operation.waits_for
     first = work.tx.select(kinds.PLANNED_OF_REQUEST, operation.request, limit=1)
     if [each.operation_id for each in first] == [operation_id]:
-        scopes = sorted({vm.scope for vm in standing.vms_of(work.tx, operation)})
+        scopes = sorted({vm.scope for vm in rollout_state.vms_of(work.tx, operation)})
         names = (
             *(name for name in names if not waits.is_reservation(name)),
             *map(waits.reserved, scopes),
@@ -195,7 +199,7 @@ def next_turn(reader: Reader, freed: str, *, after: str = "") -> str:
     """
     names = [freed]
     if scope := waits.TURNS.scope_of(freed):
-        domains = standing.standing_of(reader, scope).domains
+        domains = rollout_state.standing_of(reader, scope).domains
         if len(domains) > 1:
             return ""
         names = [waits.TURNS.in_domain(scope, domain) for domain in domains] or names

@@ -6,7 +6,7 @@ what decides. It reads; it changes nothing.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from forewarn.control.rules import consent, room, standing
+from forewarn.control.rules import consent, destinations, rollout_state
 from forewarn.control.rules.guard import Unsteady, guard
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
@@ -76,7 +76,7 @@ def why_waiting(
             reader, operation
         )
     if operation.state is OperationState.PLANNED:
-        return standing.why_planned(reader, operation)
+        return rollout_state.why_planned(reader, operation)
     if operation.state is not OperationState.IMPACTING:
         return ()
     if operation.verb is Verb.FAIL:
@@ -101,7 +101,7 @@ def _why_retry(
     remaining = max(0, operation.due_at - now)
     is_moving = operation.action in MOVING_ACTIONS
     if is_moving and not all(move.to_host or move.done for move in operation.moves):
-        no_room = room.find_places(reader, operation).blockers
+        no_room = destinations.find_places(reader, operation).blockers
         return (*no_room, DriverRetry(remaining=remaining))
     return (DriverRetry(remaining=remaining, end=_end_of(operation)),)
 
@@ -128,7 +128,7 @@ def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...
     )
     blockers += _busy(reader, operation, vms)
     if operation.action in MOVING_ACTIONS:
-        blockers += room.find_places(reader, operation).blockers
+        blockers += destinations.find_places(reader, operation).blockers
     return blockers
 
 

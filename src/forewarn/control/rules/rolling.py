@@ -31,7 +31,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RolloutState:
     """What is under way in a scope."""
 
     domains: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -52,7 +52,7 @@ class Admission:
 
 
 def admit(
-    waiting: Sequence[Waiting], *, slots: int, scopes: Mapping[str, Standing]
+    waiting: Sequence[Waiting], *, slots: int, scopes: Mapping[str, RolloutState]
 ) -> Admission:
     """Decide about the hosts in their order, until the slots are taken.
 
@@ -71,17 +71,17 @@ def admit(
             continue
         announced.append(host.operation)
         for scope, domains in host.domains.items():
-            standing = standings.get(scope, Standing())
+            standing = standings.get(scope, RolloutState())
             taken = {**dict.fromkeys(domains, host.operation), **standing.domains}
             standings[scope] = replace(standing, domains=taken)
     return Admission(announced=tuple(announced), passed_over=tuple(passed_over))
 
 
 def _first_in_the_way(
-    host: Waiting, scopes: Mapping[str, Standing]
+    host: Waiting, scopes: Mapping[str, RolloutState]
 ) -> AnyBlocker | None:
     for scope in sorted(host.domains):
-        standing = scopes.get(scope, Standing())
+        standing = scopes.get(scope, RolloutState())
         # A host with VMs of several fault domains goes where nothing else does.
         own = host.domains[scope] if len(host.domains[scope]) == 1 else frozenset[int]()
         others = standing.domains.keys() - own

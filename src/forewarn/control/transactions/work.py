@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from forewarn.control import entries
 from forewarn.control.rules import waits
+from forewarn.control.rules.capacities import Capacities
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
-from forewarn.control.rules.rooms import Rooms
-from forewarn.control.transactions import telling
+from forewarn.control.transactions import outbox_writer
 from forewarn.control.transactions.inquiries import Question
 from forewarn.control.transactions.messages import Guest, Publication, ViewSnapshot
 from forewarn.control.transactions.shown import events_for, guest_of, snapshot_of
@@ -131,7 +131,7 @@ class Work:
         self.notice_left, self.not_before = notice_left, not_before
         self.called: Callable[[str], str] = str
         """What the caller calls an operation or a request, by its id."""
-        self.rooms = Rooms()
+        self.rooms = Capacities()
         self._changed: dict[str, None] = {}
         self._touched: dict[str, None] = {}
         self._freed: dict[str, None] = {}
@@ -339,9 +339,9 @@ class Work:
         self._snapshots.pop(view.view_id, None)
         self._views_gone[view.view_id] = None
 
-    def secure(self, scopes: Iterable[str]) -> None:
+    def lock_scopes(self, scopes: Iterable[str]) -> None:
         """Take the safety rows of the scopes, before reading what they protect."""
-        self.tx.take_safety(sorted(set(scopes)))
+        self.tx.lock_safety_rows(sorted(set(scopes)))
 
     def touch(self, scope: str) -> None:
         """Have the scope's documents looked at when the work ends."""
@@ -413,7 +413,7 @@ class Work:
         self._mark_shown()
         self.rooms.write(self.tx)
         if self._steps:
-            telling.write(
+            outbox_writer.write(
                 self.tx,
                 self._steps,
                 self.policy.subscribers,

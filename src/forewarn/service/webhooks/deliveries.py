@@ -9,16 +9,16 @@ from typing import Any
 from forewarn.admin.metrics import Reading
 from forewarn.clock import Clock
 from forewarn.control import outbox
-from forewarn.control.desk import OperatorDesk
+from forewarn.control.gateway import OperatorGateway
 from forewarn.control.transactions.work import Who
 from forewarn.ids import Ids
 from forewarn.instants import SECOND, instant_or_none
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError, NotFoundError
-from forewarn.service import catalog
+from forewarn.service import metric_definitions
 from forewarn.service.options import without_secrets
 from forewarn.service.settings import Settings, problem
-from forewarn.service.values import WebhookSettings
+from forewarn.service.settings_model import WebhookSettings
 from forewarn.service.webhooks import limits
 from forewarn.service.webhooks.decisions import Verdict
 from forewarn.service.webhooks.pending import Pending
@@ -38,28 +38,28 @@ class _Mailbox:
     """One receiver's part of the outbox (receiver.Mailbox)."""
 
     def __init__(
-        self, *, receiver: str, tenant: str, desk: OperatorDesk, pending: Pending
+        self, *, receiver: str, tenant: str, gateway: OperatorGateway, pending: Pending
     ) -> None:
         self._receiver = receiver
         self._tenant = tenant
-        self._desk = desk
+        self._gateway = gateway
         self._pending = pending
 
     def waiting(self) -> int:
         return self._pending.of(self._receiver)
 
     async def read(self, limit: int) -> list[OutboxMessage]:
-        return await self._desk.read(
+        return await self._gateway.read(
             lambda reader: outbox.waiting(
                 reader, self._receiver, tenant=self._tenant, limit=limit
             )
         )
 
     async def forget(self, messages: Sequence[OutboxMessage]) -> None:
-        await self._desk.order(WHO, lambda work: outbox.forget(work, messages))
+        await self._gateway.order(WHO, lambda work: outbox.forget(work, messages))
 
     async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
-        return await self._desk.order(
+        return await self._gateway.order(
             WHO,
             lambda work: outbox.give_up(
                 work, messages, receiver=self._receiver, tenant=self._tenant, why=why
@@ -68,7 +68,7 @@ class _Mailbox:
 
 
 class Webhooks:
-    """The receivers; used on the event loop (admin.webhooks.WebhookDesk)."""
+    """The receivers; used on the event loop (admin.webhooks.WebhookGateway)."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Webhooks:
         keys: Mapping[str, Sequence[bytes]],
         pending: Pending,
         tenants: Tenants,
-        desk: OperatorDesk,
+        gateway: OperatorGateway,
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -88,7 +88,7 @@ class Webhooks:
         self._settings = {webhook.name: webhook for webhook in settings.webhook}
         self._pending = pending
         self._tenants = tenants
-        self._desk = desk
+        self._gateway = gateway
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = contextlib.AsyncExitStack()
@@ -122,7 +122,10 @@ class Webhooks:
 
     def _mailbox(self, receiver: str, tenant: str) -> _Mailbox:
         return _Mailbox(
-            receiver=receiver, tenant=tenant, desk=self._desk, pending=self._pending
+            receiver=receiver,
+            tenant=tenant,
+            gateway=self._gateway,
+            pending=self._pending,
         )
 
     # Life
@@ -170,7 +173,7 @@ class Webhooks:
                     await receiver.forget_told()
                 await self._closing.aclose()
 
-    # What operators ask (admin.webhooks.WebhookDesk)
+    # What operators ask (admin.webhooks.WebhookGateway)
 
     async def webhooks(self) -> list[dict[str, Any]]:
         """Return how each receiver does."""
@@ -227,14 +230,14 @@ class Webhooks:
         ages: dict[str, float] = {}
         for each in self._receivers.values():
             standing, waiting = each.standing, self._pending.of(each.name)
-            for result in catalog.WEBHOOK_RESULTS:
+            for result in metric_definitions.WEBHOOK_RESULTS:
                 attempts[each.name, result] = standing.attempts[result]
-            for why in catalog.WEBHOOK_REASONS:
+            for why in metric_definitions.WEBHOOK_REASONS:
                 given_up[each.name, why] = standing.given_up[why]
             pending[each.name] = waiting
             since = standing.oldest_at if waiting else 0
             ages[each.name] = (self._clock.now() - since) / SECOND if since else 0.0
-        yield Reading(catalog.WEBHOOK_ATTEMPTS, attempts)
-        yield Reading(catalog.WEBHOOK_GIVEN_UP, given_up)
-        yield Reading(catalog.WEBHOOK_PENDING, pending)
-        yield Reading(catalog.WEBHOOK_AGE, ages)
+        yield Reading(metric_definitions.WEBHOOK_ATTEMPTS, attempts)
+        yield Reading(metric_definitions.WEBHOOK_GIVEN_UP, given_up)
+        yield Reading(metric_definitions.WEBHOOK_PENDING, pending)
+        yield Reading(metric_definitions.WEBHOOK_AGE, ages)

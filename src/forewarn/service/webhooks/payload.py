@@ -6,7 +6,7 @@ docs/how-to/operate/webhooks.md shows one, and a test compares it.
 import json
 from typing import Any
 
-from forewarn.control.redaction.neutral import actor_for
+from forewarn.control.redaction.redact import actor_for
 from forewarn.instants import Micros, format_instant
 from forewarn.store.outbox import EventChange, OutboxMessage
 

@@ -15,7 +15,7 @@ from forewarn.clock import Clock
 from forewarn.ids import Ids
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import catalog
+from forewarn.service import metric_definitions
 from forewarn.service.inbox import StoppedError
 from forewarn.service.webhooks import decisions, limits, payload
 from forewarn.service.webhooks.decisions import Answer, Verdict
@@ -74,7 +74,7 @@ class Standing:
     """0: at once, or nothing waits."""
 
 
-TOO_OLD, TOO_MANY, GONE = catalog.WEBHOOK_REASONS
+TOO_OLD, TOO_MANY, GONE = metric_definitions.WEBHOOK_REASONS
 
 
 async def wait_for(event: asyncio.Event, seconds: float) -> None:

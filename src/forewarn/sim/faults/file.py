@@ -14,9 +14,9 @@ from typing import Any, cast
 from forewarn import toml
 from forewarn.fleet.lines import Lines
 from forewarn.problems import Problem, did_you_mean, not_toml, quoted
-from forewarn.sim.faults import words
+from forewarn.sim.faults import syntax
+from forewarn.sim.faults.errors import FaultError, FaultFileError
 from forewarn.sim.faults.fault import BODY_MAX, Fault, Playbook, Replacement
-from forewarn.sim.faults.problems import FaultError, FaultFileError
 
 TABLE = "fault"
 
@@ -124,8 +124,8 @@ def read_table(entry: object) -> Playbook:
         raise FaultError('must be text, such as "500 x2"', key=form)
     try:
         if form == "fault":
-            return words.parse_playbook(value, vms=vms)
-        return words.playbook(lines, vms=vms, loops=loops)
+            return syntax.parse_playbook(value, vms=vms)
+        return syntax.playbook(lines, vms=vms, loops=loops)
     except FaultError as error:
         # The key that was at fault is inside the text of this one.
         raise FaultError(error.message, key=form) from None
@@ -149,8 +149,8 @@ def _of_keys(kind: Any, rest: Mapping[str, Any]) -> Fault:
     if given["kind"] != "replace":
         for key in own:
             raise FaultError('belongs to kind = "replace" only', key=key)
-        return words.build(given)
-    return replace(words.build(given), replacement=_replacement(own))
+        return syntax.build(given)
+    return replace(syntax.build(given), replacement=_replacement(own))
 
 
 def _text(key: str, value: Any) -> str:

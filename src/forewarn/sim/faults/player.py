@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.http import Request, Response
-from forewarn.metadata.interposer import Pace, Plan
+from forewarn.metadata.interceptor import Pace, Plan
 from forewarn.problems import Problem, did_you_mean, quoted
 from forewarn.protocol.errors import NotFoundError, RefusedError
-from forewarn.sim.faults import bodies, words
+from forewarn.sim.faults import bodies, syntax
+from forewarn.sim.faults.errors import FaultFileError
 from forewarn.sim.faults.fault import Fault, Playbook, Where
-from forewarn.sim.faults.problems import FaultFileError
 from forewarn.sim.faults.served import Served
 
 RULES_MAX = 1_000
@@ -158,7 +158,7 @@ class Player:
         self.is_idle = True
         """Nothing is set. It is asked for each request, so it is kept, not found."""
         self._named = 0
-        self._served = Served(kept=words.BACK_MAX)
+        self._served = Served(kept=syntax.BACK_MAX)
         self._stuck: dict[tuple[str, str], Response] = {}
         self.played: Counter[tuple[str, str]] = Counter()
         """How often a VM met a kind of fault."""
@@ -173,7 +173,7 @@ class Player:
         NotFoundError for a VM that is not there; then what was set stays.
         """
         if isinstance(what, str):
-            what = words.parse_playbook(what)
+            what = syntax.parse_playbook(what)
         if isinstance(what, Fault):
             what = Playbook(steps=(what,))
         self.clear(vm)
@@ -187,7 +187,7 @@ class Player:
         """
         if not isinstance(what, Playbook):
             lines = [what] if isinstance(what, str) else what
-            what = words.playbook(lines, loops=loops)
+            what = syntax.playbook(lines, loops=loops)
         self._check(what.vms)
         if len(self._rules) >= OVER_KEPT:
             self._set_rules([rule for rule in self._rules if not rule.is_over])
@@ -255,7 +255,7 @@ class Player:
             Playing(
                 name=rule.name,
                 vms=rule.playbook.vms,
-                steps=tuple(words.words(step) for step in rule.playbook.steps),
+                steps=tuple(syntax.words(step) for step in rule.playbook.steps),
                 loops=rule.playbook.loops,
                 played=rule.played,
             )
@@ -289,7 +289,7 @@ class Player:
         plan: FaultPlan | None,
         genuine: Response | None,
     ) -> Response | None:
-        """Return what is sent; see Interposer.answer."""
+        """Return what is sent; see Interceptor.answer."""
         known: Sequence[Response] = ()
         if (
             genuine is not None

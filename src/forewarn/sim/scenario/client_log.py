@@ -12,7 +12,7 @@ from forewarn.instants import Micros
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.sim.journal import Seen
 from forewarn.sim.scenario.witness import was_given
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 
 NOTED_MAX = 10_000
 """Polls, and approvals, that are kept of a VM. Polls are judged many times a second,
@@ -47,7 +47,7 @@ class Deeds:
 class ClientLog:
     """Notes what clients do, until it is closed. Used on the stage's loop."""
 
-    def __init__(self, stage: Stage, *, since: Micros = 0) -> None:
+    def __init__(self, stage: SimServer, *, since: Micros = 0) -> None:
         """Note what clients of `stage` do, also what they have done since an instant."""
         self._stage = stage
         self._journal = stage.journal

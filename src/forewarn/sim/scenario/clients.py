@@ -8,10 +8,10 @@ from functools import partial
 
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import EventStatus
-from forewarn.sim.scenario import values
+from forewarn.sim.scenario import validators
 from forewarn.sim.scenario.model import OTHERS, Client, Demand
 from forewarn.sim.scenario.steps import STATUSES, Known, check_names
-from forewarn.sim.scenario.values import Keys
+from forewarn.sim.scenario.validators import Keys
 
 COMES_BACK: Micros = 15 * SECOND
 """How soon a client asks again after its event is gone, unless the file says so: a
@@ -43,18 +43,18 @@ def read(
 
 
 def _client(keys: Keys, known: Known, *, line: int) -> Client:
-    vm = keys.need("vm", values.name, "")
+    vm = keys.need("vm", validators.name, "")
     if vm and vm != OTHERS:
         check_names(keys, "vm", (vm,), known.vms, "vm")
-    is_optional = keys.take("optional", values.switch, default=False)
+    is_optional = keys.take("optional", validators.switch, default=False)
     client = Client(
         vm=vm,
         line=line,
         is_optional=is_optional or vm == OTHERS,
-        approves=keys.take(Demand.APPROVES.value, values.yes, default=False),
+        approves=keys.take(Demand.APPROVES.value, validators.yes, default=False),
         sees=keys.take(Demand.SEES.value, _status, None),
         ignores_others=keys.take(
-            Demand.IGNORES_OTHERS.value, values.yes, default=False
+            Demand.IGNORES_OTHERS.value, validators.yes, default=False
         ),
         comes_back=keys.take(Demand.COMES_BACK.value, _yes_or_duration, 0),
     )
@@ -63,7 +63,7 @@ def _client(keys: Keys, known: Known, *, line: int) -> Client:
 
 
 def _status(value: object) -> EventStatus:
-    return values.one_of(STATUSES)(value)
+    return validators.one_of(STATUSES)(value)
 
 
 def _yes_or_duration(value: object) -> Micros:
@@ -71,7 +71,7 @@ def _yes_or_duration(value: object) -> Micros:
     if value is True:
         return COMES_BACK
     try:
-        found = values.duration(value)
+        found = validators.duration(value)
     except ValueError as error:
         raise ValueError('must be true, or a duration such as "30s"') from error
     if not found:

@@ -14,8 +14,8 @@ from forewarn.protocol.actors import DOWN_ALREADY, NO_NOTICE, POLICY, ActorKind
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View, sees
 from forewarn.sim.scenario.client_log import Deeds
+from forewarn.sim.scenario.describe import why_at_once
 from forewarn.sim.scenario.model import OTHERS, Client, Demand, Expected
-from forewarn.sim.scenario.telling import why_at_once
 from forewarn.sim.scenario.verdicts import Verdict, bad, good, length, skipped
 
 _NOT_TO_BE_APPROVED = frozenset({DOWN_ALREADY, POLICY, NO_NOTICE})

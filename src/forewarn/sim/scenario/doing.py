@@ -35,7 +35,7 @@ from forewarn.sim.scenario.model import (
     SetFaults,
     Withhold,
 )
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -46,7 +46,7 @@ ACTOR = "scenario"
 class Hand:
     """Does what steps say, on one stage; remembers which request has which name."""
 
-    def __init__(self, stage: Stage, *, reason: str) -> None:
+    def __init__(self, stage: SimServer, *, reason: str) -> None:
         """Act on `stage`; `reason` stands in the trail."""
         self._stage = stage
         self._engine = stage.engine
@@ -216,9 +216,9 @@ def _decision(
     """Return the decision of the service that an order asks for."""
     targets = order.targets
 
-    def wishes(work: Work) -> verbs.Wishes:
+    def wishes(work: Work) -> verbs.OrderOptions:
         ahead = order.not_before
-        return verbs.Wishes(
+        return verbs.OrderOptions(
             duration_seconds=order.duration_seconds,
             not_before=None if ahead is None else work.now + notice_of(ahead),
             description=order.description,

@@ -14,8 +14,8 @@ from forewarn.problems import listed
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.views import View, sees
-from forewarn.sim.scenario.model import Expectation, Stand, Wanted
-from forewarn.sim.scenario.telling import counted, why_at_once
+from forewarn.sim.scenario.describe import counted, why_at_once
+from forewarn.sim.scenario.model import EventPhase, Expectation, Wanted
 from forewarn.sim.scenario.verdicts import Verdict, bad, good, length
 from forewarn.sim.scenario.witness import Witness
 from forewarn.store.port import Reader
@@ -224,30 +224,30 @@ def _status(wanted: Expectation, facts: Facts) -> Verdict | None:
     return bad(f"{name} is {late.status.value}, not {stand}, {_within(wanted)}")
 
 
-def _reached(event: Event, stand: Stand) -> Micros:
+def _reached(event: Event, stand: EventPhase) -> Micros:
     """Return when the event came to stand so; 0: it has not."""
     match stand:
-        case Stand.SCHEDULED:
+        case EventPhase.SCHEDULED:
             was_scheduled = event.started_at != event.created
             return event.created if was_scheduled else 0
-        case Stand.STARTED:
+        case EventPhase.STARTED:
             return event.started_at
-        case Stand.GONE:
+        case EventPhase.GONE:
             return event.removed_at
-        case Stand.CANCELLED:
+        case EventPhase.CANCELLED:
             return event.removed_at if _is_cancelled(event) else 0
 
 
-def _never(event: Event, stand: Stand) -> bool:
+def _never(event: Event, stand: EventPhase) -> bool:
     """Tell whether the event will not come to stand so any more."""
     match stand:
-        case Stand.SCHEDULED:
+        case EventPhase.SCHEDULED:
             return event.started_at == event.created
-        case Stand.STARTED:
+        case EventPhase.STARTED:
             return _is_cancelled(event)
-        case Stand.GONE:
+        case EventPhase.GONE:
             return False
-        case Stand.CANCELLED:
+        case EventPhase.CANCELLED:
             return event.started_at != 0
 
 

@@ -16,11 +16,11 @@ from forewarn.problems import Problem, did_you_mean, not_toml, unreadable
 from forewarn.service import options
 from forewarn.service.options import OPTIONS
 from forewarn.settings.forms import Option, from_toml, shown
-from forewarn.sim.scenario import clients, fleets, values
+from forewarn.sim.scenario import clients, fleets, validators
+from forewarn.sim.scenario.errors import ScenarioError, Spots
 from forewarn.sim.scenario.model import Alias, Client, Fleet, Scenario, Step
-from forewarn.sim.scenario.problems import ScenarioError, Spots
 from forewarn.sim.scenario.steps import Known, StepReader
-from forewarn.sim.scenario.values import Keys
+from forewarn.sim.scenario.validators import Keys
 
 SCENARIO_BYTES_MAX = 1024 * 1024
 """A scenario is a few screens long; a larger file is another one."""
@@ -52,7 +52,7 @@ SETTINGS: Mapping[str, str] = {
 }
 """Settings by their short names, such as `recovery`."""
 
-_SPEED = values.number(0.001, options.SPEED_MAX)
+_SPEED = validators.number(0.001, options.SPEED_MAX)
 
 
 def is_file(word: str) -> bool:
@@ -110,9 +110,9 @@ class _Reader:
         fleet = self._fleet(keys)
         known = self._known(fleet)
         scenario = Scenario(
-            name=keys.take("name", values.name, usual),
+            name=keys.take("name", validators.name, usual),
             file=self._file,
-            description=keys.take("description", values.text, ""),
+            description=keys.take("description", validators.text, ""),
             aliases=keys.take("aliases", _aliases, ()),
             own_speed=keys.take("speed", _SPEED, None),
             fleet=fleet,
@@ -124,7 +124,7 @@ class _Reader:
         return scenario
 
     def _fleet(self, keys: Keys) -> Fleet:
-        table = keys.take("fleet", values.table, {})
+        table = keys.take("fleet", validators.table, {})
         return fleets.read(
             table,
             Keys(table, partial(self._blame_inner, "fleet")),
@@ -136,7 +136,7 @@ class _Reader:
 
     def _settings(self, keys: Keys) -> dict[str, str]:
         found: dict[str, str] = {}
-        for key, value in keys.take("settings", values.table, {}).items():
+        for key, value in keys.take("settings", validators.table, {}).items():
             name = SETTINGS.get(key, "")
             if not name:
                 meant = did_you_mean(key, SETTINGS)
@@ -222,7 +222,7 @@ def _aliases(value: object) -> tuple[Alias, ...]:
     aliases: list[Alias] = []
     for each in found:
         if isinstance(each, str):
-            aliases.append(Alias(name=values.text(each)))
+            aliases.append(Alias(name=validators.text(each)))
             continue
         if not isinstance(each, dict):
             raise ValueError('must be a list such as ["Live Migration"]')  # noqa: TRY004
@@ -233,7 +233,7 @@ def _aliases(value: object) -> tuple[Alias, ...]:
         speed = table.get("speed")
         aliases.append(
             Alias(
-                name=values.text(table["name"]),
+                name=validators.text(table["name"]),
                 speed=None if speed is None else _SPEED(speed),
             )
         )

@@ -10,14 +10,14 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import WantedFleet, read_fleet
-from forewarn.fleet.problems import FleetFileError
 from forewarn.inputs import read_file
 from forewarn.problems import Problem
 from forewarn.sim import fleets
-from forewarn.sim.scenario import values
+from forewarn.sim.scenario import validators
 from forewarn.sim.scenario.model import Fleet
-from forewarn.sim.scenario.values import Keys
+from forewarn.sim.scenario.validators import Keys
 
 TABLES = ("tenant", "scope", "host", "vm")
 
@@ -46,9 +46,9 @@ def read(
     problems: list[Problem],
 ) -> Fleet:
     """Return the fleet of the table `[fleet]`, whose whole file is `text`."""
-    vms = keys.take("vms", values.count(1, fleets.VMS_MAX), None)
-    together = keys.take("together", values.switch, default=False)
-    named = keys.take("file", values.text, "")
+    vms = keys.take("vms", validators.count(1, fleets.VMS_MAX), None)
+    together = keys.take("together", validators.switch, default=False)
+    named = keys.take("file", validators.text, "")
     own = [name for name in TABLES if name in table]
     for name in TABLES:
         keys.take(name, lambda _value: None, None)

@@ -12,7 +12,7 @@ from forewarn.instants import Micros
 from forewarn.metadata.server import Address
 from forewarn.problems import listed
 from forewarn.protocol.views import View
-from forewarn.service.parts import url
+from forewarn.service.components import url
 from forewarn.sim.scenario import demands
 from forewarn.sim.scenario.client_log import ClientLog
 from forewarn.sim.scenario.demands import Facts, Named
@@ -26,7 +26,7 @@ from forewarn.sim.scenario.model import (
     Scenario,
 )
 from forewarn.sim.scenario.verdicts import Outcome, Verdict, skipped
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.store.port import Reader
 
 NO_CLIENT = "a client asks for its events"
@@ -71,7 +71,7 @@ class ClientJudge:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: SimServer,
         scenario: Scenario,
         *,
         expected: Expected,

@@ -195,7 +195,7 @@ class Client:
     """How soon it asks again after its last event is gone; 0: it need not."""
 
 
-class Stand(enum.Enum):
+class EventPhase(enum.Enum):
     """How far an event has come."""
 
     SCHEDULED = "Scheduled"
@@ -215,7 +215,7 @@ class Expectation:
     """Empty: whoever it is, or all that the event names."""
     event: str = ""
     """The name of the step that made it; empty: no event is meant."""
-    stand: Stand | None = None
+    stand: EventPhase | None = None
     """Of `status`: how far it must come."""
     status: EventStatus | None = None
     """Of `seen_by`: what a VM must have been shown; None: anything."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from forewarn.sim.scenario import catalog, demands, timeline
+from forewarn.sim.scenario import builtin, demands, timeline
 from forewarn.sim.scenario.model import Scenario
 
 
@@ -21,11 +21,11 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| scenario | what happens |"
     yield "|---|---|"
-    for scenario in catalog.scenarios():
+    for scenario in builtin.scenarios():
         yield f"| [`{scenario.name}`](#{scenario.name}) | {scenario.description} |"
     yield ""
     yield "The timelines are at the speed 1, where nobody approves."
-    for scenario in catalog.scenarios():
+    for scenario in builtin.scenarios():
         yield from _section(scenario)
 
 

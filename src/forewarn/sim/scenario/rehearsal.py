@@ -16,7 +16,7 @@ from forewarn.sim.scenario import casting, open_work
 from forewarn.sim.scenario.model import OTHERS, Expected, Fleet, Scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
-from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.scenario.time import VirtualTime
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.sim.world import World
 
@@ -92,7 +92,7 @@ async def why_not(scenario: Scenario) -> str:
         for client in scenario.clients:
             if client.vm != OTHERS:
                 VirtualClient(stage, client.vm).get()
-        runner = Runner(stage, TurnedTime(stage), expected=Expected.NONE)
+        runner = Runner(stage, VirtualTime(stage), expected=Expected.NONE)
         result = await runner.run(scenario)
         if result.failures:
             return result.failures[0].sentence

@@ -17,6 +17,7 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import ENDED_STATES, CallState
 from forewarn.sim.scenario import open_work
 from forewarn.sim.scenario.client_log import ClientLog
+from forewarn.sim.scenario.describe import counted, telling
 from forewarn.sim.scenario.doing import Hand
 from forewarn.sim.scenario.expect import Facts, judge
 from forewarn.sim.scenario.judging import (
@@ -34,11 +35,10 @@ from forewarn.sim.scenario.model import (
     Scenario,
     Step,
 )
-from forewarn.sim.scenario.telling import counted, telling
 from forewarn.sim.scenario.time import LOOK_SECONDS, Time
 from forewarn.sim.scenario.verdicts import Outcome, Verdict, length, skipped
 from forewarn.sim.scenario.witness import Witness
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.wording import operators
 
 
@@ -117,7 +117,7 @@ class Runner:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: SimServer,
         time: Time,
         *,
         tell: Callable[[str], None] = _nobody,

@@ -14,12 +14,12 @@ from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration
 from forewarn.protocol.errors import RefusedError
 from forewarn.service.settings import load_settings
-from forewarn.service.values import Settings, impacts, policy
+from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.sim.engine import Engine, LastingStore
 from forewarn.sim.floors import CLIENTS
 from forewarn.sim.scenario import fleets
 from forewarn.sim.scenario.model import Scenario
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.world import World
 
 ENDED_MAX = 1_000
@@ -109,7 +109,7 @@ def _shorter(one: str, other: str) -> str:
 
 def virtual_stage(
     setup: Setup, *, seed: int | None = 0, limited: bool = False
-) -> Stage:
+) -> SimServer:
     """Return a stage on a virtual clock, which listens nowhere yet.
 
     `limited`: requests are, as settings say, for each second of that clock.
@@ -125,12 +125,12 @@ def virtual_stage(
         seed=seed,
         rate_limit=settings.metadata.rate_limit if limited else 0,
     )
-    return Stage(world, driver)
+    return SimServer(world, driver)
 
 
 def running_stage(
     setup: Setup, *, clock: Clock | None = None, seed: int | None = None
-) -> Stage:
+) -> SimServer:
     """Return a stage on the machine's clock; it listens nowhere, nothing runs yet.
 
     However fast it is, a client that polls once a second can meet each notice.
@@ -149,7 +149,7 @@ def running_stage(
         rate_limit=settings.metadata.rate_limit,
     )
     engine.apply_fleet(setup.fleet)
-    return Stage(engine, driver, floors=CLIENTS)
+    return SimServer(engine, driver, floors=CLIENTS)
 
 
 def _driver(settings: Settings, *, floor: Micros = 0) -> SimulatedDriver:

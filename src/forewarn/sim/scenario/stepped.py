@@ -16,13 +16,13 @@ from forewarn.sim.journal import Seen
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner
 from forewarn.sim.scenario.time import CLOSELY
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 
 
 class SteppedTime:
     """A stage's virtual time, as who does not turn it sees it."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: SimServer) -> None:
         """Take the time of `stage`."""
         self._stage = stage
         self.target: Micros = 0
@@ -55,7 +55,9 @@ class _Turn:
 class Stepped:
     """One scenario that is stepped through. Used on the stage's loop."""
 
-    def __init__(self, stage: Stage, scenario: Scenario, *, expected: Expected) -> None:
+    def __init__(
+        self, stage: SimServer, scenario: Scenario, *, expected: Expected
+    ) -> None:
         """Begin with the first good question for events, see `await_first`."""
         self._stage = stage
         self._scenario = scenario

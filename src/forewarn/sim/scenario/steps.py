@@ -18,15 +18,16 @@ from forewarn.problems import did_you_mean, listed, quoted
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.protocol.operations import Action
-from forewarn.sim.faults import words
+from forewarn.sim.faults import syntax
 from forewarn.sim.faults.fault import Playbook
-from forewarn.sim.scenario import values
+from forewarn.sim.scenario import validators
 from forewarn.sim.scenario.model import (
     Act,
     Approve,
     Cancel,
     ClearFaults,
     Disable,
+    EventPhase,
     Expect,
     Expectation,
     Jump,
@@ -36,12 +37,11 @@ from forewarn.sim.scenario.model import (
     Release,
     Say,
     SetFaults,
-    Stand,
     Step,
     Wanted,
     Withhold,
 )
-from forewarn.sim.scenario.values import Keys
+from forewarn.sim.scenario.validators import Keys
 from forewarn.sim.staged import VERBS, Staged, Stop
 
 COMMON = ("at", "after", "as", "may_be_refused")
@@ -110,14 +110,14 @@ class StepReader:
         at: Micros | None = None
         after: Micros = 0
         if "at" in self.keys:
-            at = self.keys.take("at", values.duration, 0)
+            at = self.keys.take("at", validators.duration, 0)
         if "after" in self.keys:
-            after = self.keys.take("after", values.duration, 0)
+            after = self.keys.take("after", validators.duration, 0)
             if "at" in self.keys:
                 self.keys.blame("after", "a step has either `at` or `after`")
         act = ACTS[found[0]](self)
         name = self._name(act, found[0])
-        lenient = self.keys.take("may_be_refused", values.yes, default=False)
+        lenient = self.keys.take("may_be_refused", validators.yes, default=False)
         self.keys.close(ACTS)
         return Step(
             line=line,
@@ -146,13 +146,13 @@ class StepReader:
         )
         if not makes_events:
             if "as" in self.keys:
-                self.keys.take("as", values.name, "")
+                self.keys.take("as", validators.name, "")
                 self.keys.blame("as", f"a step `{key}` makes no event to be named")
             return ""
         events = self.known.events
         numbered = (f"e{number}" for number in count(len(events) + 1))
         usual = next(name for name in numbered if name not in events)
-        name = self.keys.take("as", values.name, usual)
+        name = self.keys.take("as", validators.name, usual)
         if name in events:
             self.keys.blame("as", f"there is an event {quoted(name)} already")
         events.append(name)
@@ -163,7 +163,7 @@ class StepReader:
     def inside(self, key: str) -> Keys:
         """Return the keys of the table that is the value of `key`."""
         nothing: Mapping[str, object] = {}
-        table = self.keys.take(key, values.table, nothing)
+        table = self.keys.take(key, validators.table, nothing)
         if table is nothing:
             # It was told already; that its keys are missing is nothing new.
             return Keys(table, lambda _key, _message: None)
@@ -193,11 +193,11 @@ class StepReader:
         """Return the name of the event that `key` has, or the latest without it."""
         events = self.known.events
         if key not in keys:
-            keys.take(key, values.name, "")
+            keys.take(key, validators.name, "")
             if not events:
                 keys.blame(key, "is missing: no step before has made an event")
             return events[-1] if events else ""
-        name = keys.take(key, values.name, "")
+        name = keys.take(key, validators.name, "")
         if name and name not in events:
             told = f"; so far there are {listed(events)}" if events else ""
             keys.blame(key, f"no step before has made an event {quoted(name)}{told}")
@@ -209,7 +209,7 @@ class StepReader:
 
 def _order(verb: str, step: StepReader) -> Order:
     keys = step.keys
-    targets = keys.take(verb, values.names, ())
+    targets = keys.take(verb, validators.names, ())
     if verb in {"maintain", "predict-failure"}:
         step.hosts(keys, verb, targets)
         if verb == "predict-failure" and len(targets) > 1:
@@ -222,44 +222,46 @@ def _order(verb: str, step: StepReader) -> Order:
     order = Order(
         verb=verb,
         targets=targets,
-        duration_seconds=_maybe(keys, "duration", values.seconds),
-        description=_maybe(keys, "description", values.any_text),
+        duration_seconds=_maybe(keys, "duration", validators.seconds),
+        description=_maybe(keys, "description", validators.any_text),
     )
     if verb == "predict-failure":
-        return replace(order, notice=_maybe(keys, "in", values.duration))
-    order = replace(order, not_before=_maybe(keys, "not_before", values.delay))
+        return replace(order, notice=_maybe(keys, "in", validators.duration))
+    order = replace(order, not_before=_maybe(keys, "not_before", validators.delay))
     if verb != "maintain":
         return order
     return replace(
         order,
-        impact=keys.need("impact", values.one_of(IMPACTS), Action.FREEZE),
-        emergency=keys.take("emergency", values.switch, default=False),
-        at_once=_maybe(keys, "at_once", values.count(1, TARGETS_MAX)),
+        impact=keys.need("impact", validators.one_of(IMPACTS), Action.FREEZE),
+        emergency=keys.take("emergency", validators.switch, default=False),
+        at_once=_maybe(keys, "at_once", validators.count(1, TARGETS_MAX)),
     )
 
 
-def _maybe(keys: Keys, key: str, read: Callable[[object], values.T]) -> values.T | None:
+def _maybe(
+    keys: Keys, key: str, read: Callable[[object], validators.T]
+) -> validators.T | None:
     return keys.take(key, read, None)
 
 
 def _publish(step: StepReader) -> Publish:
     keys = step.inside("event")
-    event_type = keys.need("type", values.member(EventType), EventType.FREEZE)
+    event_type = keys.need("type", validators.member(EventType), EventType.FREEZE)
     usual = next(source for kind, source in VERBS if kind is event_type)
-    source = keys.take("source", values.member(EventSource), usual)
+    source = keys.take("source", validators.member(EventSource), usual)
     if (event_type, source) not in VERBS:
         keys.blame(
             "source", f"a {event_type.value} never comes from {source.value} (5.9)"
         )
     wanted = Staged(
         event_type=event_type,
-        vms=step.vms(keys, "vms", keys.need("vms", values.names, ())),
+        vms=step.vms(keys, "vms", keys.need("vms", validators.names, ())),
         source=source,
-        notice=keys.need("notice", values.duration, 0),
-        duration_seconds=_maybe(keys, "duration", values.seconds),
-        description=_maybe(keys, "description", values.any_text),
-        migrates=keys.take("migrate", values.switch, default=False),
-        routine=keys.take("routine", values.switch, default=False),
+        notice=keys.need("notice", validators.duration, 0),
+        duration_seconds=_maybe(keys, "duration", validators.seconds),
+        description=_maybe(keys, "description", validators.any_text),
+        migrates=keys.take("migrate", validators.switch, default=False),
+        routine=keys.take("routine", validators.switch, default=False),
     )
     if wanted.migrates and event_type is not EventType.FREEZE:
         keys.blame("migrate", "only a Freeze is a live migration")
@@ -273,13 +275,13 @@ def _publish(step: StepReader) -> Publish:
 def _move(step: StepReader) -> MoveOn:
     return MoveOn(
         event=step.event(step.keys, "move"),
-        stop=step.keys.need("to", values.member(Stop), Stop.STARTED),
+        stop=step.keys.need("to", validators.member(Stop), Stop.STARTED),
     )
 
 
 def _approve(step: StepReader) -> Approve:
     event = step.event(step.keys, "approve")
-    by = step.keys.take("by", values.name, "")
+    by = step.keys.take("by", validators.name, "")
     if by:
         step.vms(step.keys, "by", (by,))
     return Approve(event=event, by=by)
@@ -288,7 +290,7 @@ def _approve(step: StepReader) -> Approve:
 def _of_vms(
     kind: type[Withhold] | type[Release] | type[Disable], key: str, step: StepReader
 ) -> Act:
-    vms = step.keys.take(key, values.names, ())
+    vms = step.keys.take(key, validators.names, ())
     return kind(vms=step.vms(step.keys, key, vms))
 
 
@@ -297,12 +299,12 @@ def _of_vms(
 
 def _set_faults(step: StepReader) -> SetFaults:
     keys = step.keys
-    vms = step.vms(keys, "vms", keys.take("vms", values.names, ()))
+    vms = step.vms(keys, "vms", keys.take("vms", validators.names, ()))
 
     def read(value: object) -> SetFaults:
-        line = values.text(value)
+        line = validators.text(value)
         try:
-            return SetFaults(words=line, playbook=words.parse_playbook(line, vms=vms))
+            return SetFaults(words=line, playbook=syntax.parse_playbook(line, vms=vms))
         except ForewarnError as error:
             raise ValueError(error.message) from error
 
@@ -311,23 +313,23 @@ def _set_faults(step: StepReader) -> SetFaults:
 
 
 def _clear_faults(step: StepReader) -> ClearFaults:
-    vms = step.keys.take("clear-faults", values.all_or_names, ())
+    vms = step.keys.take("clear-faults", validators.all_or_names, ())
     return ClearFaults(vms=step.vms(step.keys, "clear-faults", vms))
 
 
 # Expectations
 
 _READERS: Mapping[Wanted, Callable[[object], object]] = {
-    Wanted.APPROVED: values.yes,
-    Wanted.APPROVED_BY: values.names,
-    Wanted.NOT_APPROVED: values.all_or_names,
-    Wanted.SEEN_BY: values.names,
-    Wanted.POLLED_BY: values.names,
-    Wanted.NO_DEVIATION: values.all_or_names,
-    Wanted.STATUS: values.member(Stand),
-    Wanted.RECOVERED: values.all_or_names,
-    Wanted.SHOWN_TO: values.names,
-    Wanted.HIDDEN_FROM: values.names,
+    Wanted.APPROVED: validators.yes,
+    Wanted.APPROVED_BY: validators.names,
+    Wanted.NOT_APPROVED: validators.all_or_names,
+    Wanted.SEEN_BY: validators.names,
+    Wanted.POLLED_BY: validators.names,
+    Wanted.NO_DEVIATION: validators.all_or_names,
+    Wanted.STATUS: validators.member(EventPhase),
+    Wanted.RECOVERED: validators.all_or_names,
+    Wanted.SHOWN_TO: validators.names,
+    Wanted.HIDDEN_FROM: validators.names,
 }
 
 WITHOUT_EVENT = frozenset({Wanted.POLLED_BY, Wanted.NO_DEVIATION})
@@ -353,18 +355,18 @@ def _expect(step: StepReader) -> Expect:
     expectation = Expectation(
         wanted=wanted,
         within=(
-            keys.take("within", values.duration, 0)
+            keys.take("within", validators.duration, 0)
             if wanted in AT_ONCE
-            else keys.need("within", values.duration, 0)
+            else keys.need("within", validators.duration, 0)
         ),
-        stand=value if isinstance(value, Stand) else None,
+        stand=value if isinstance(value, EventPhase) else None,
     )
     if isinstance(value, tuple):
         found_vms = cast("tuple[str, ...]", value)
         vms = step.vms(keys, wanted.value, found_vms)
         expectation = replace(expectation, vms=vms)
     if wanted is Wanted.SEEN_BY:
-        status = _maybe(keys, "as", values.one_of(STATUSES))
+        status = _maybe(keys, "as", validators.one_of(STATUSES))
         expectation = replace(expectation, status=status)
     if wanted not in WITHOUT_EVENT:
         expectation = replace(expectation, event=step.event(keys, "event"))
@@ -395,10 +397,10 @@ ACTS: Mapping[str, Callable[[StepReader], Act]] = {
     "withhold": partial(_of_vms, Withhold, "withhold"),
     "release": partial(_of_vms, Release, "release"),
     "disable": partial(_of_vms, Disable, "disable"),
-    "jump": lambda step: Jump(by=step.keys.take("jump", values.duration, 0)),
+    "jump": lambda step: Jump(by=step.keys.take("jump", validators.duration, 0)),
     "fault": _set_faults,
     "clear-faults": _clear_faults,
     "expect": _expect,
-    "say": lambda step: Say(text=step.keys.take("say", values.text, "")),
+    "say": lambda step: Say(text=step.keys.take("say", validators.text, "")),
 }
 """What a step can do, by its key."""

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from forewarn.instants import SECOND, Micros
-from forewarn.sim.stage import Actor, Stage
+from forewarn.sim.sim_server import Actor, SimServer
 
 LOOK_SECONDS = 0.02
 """Between two looks at what clients have done, on the machine's clock: a reaction is
@@ -44,7 +44,7 @@ class Time(Protocol):
 class RunningTime:
     """A stage's time on the machine's clock: it passes by itself."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: SimServer) -> None:
         """Take the time of `stage`, with its jumps and pauses."""
         self._stage = stage
 
@@ -64,14 +64,18 @@ class RunningTime:
         yield
 
 
-class TurnedTime:
+class VirtualTime:
     """A stage's virtual time: it is turned when all who use it wait for it.
 
     It goes from one thing that is due to the next, so that a week is soon over.
     """
 
     def __init__(
-        self, stage: Stage, *, actors: Sequence[Actor] = (), rest_seconds: float = 0.0
+        self,
+        stage: SimServer,
+        *,
+        actors: Sequence[Actor] = (),
+        rest_seconds: float = 0.0,
     ) -> None:
         """Turn the clock of `stage`; `actors` are asked after each turn.
 

@@ -11,8 +11,8 @@ from forewarn.protocol.events import DURATION_UNKNOWN, Event, EventStatus
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import Setup, setup_for, virtual_stage
-from forewarn.sim.scenario.time import TurnedTime
-from forewarn.sim.stage import Stage
+from forewarn.sim.scenario.time import VirtualTime
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.sim.world import World
 from forewarn.store import kinds
@@ -53,7 +53,7 @@ async def _play(scenario: Scenario, setup: Setup) -> tuple[tuple[Moment, ...], M
     try:
         listener = _Listener(stage)
         listener.act()
-        time = TurnedTime(stage, actors=[listener])
+        time = VirtualTime(stage, actors=[listener])
         runner = Runner(stage, time, expected=Expected.NONE)
         result = await runner.run(scenario)
         return tuple(listener.moments), result.took
@@ -64,7 +64,7 @@ async def _play(scenario: Scenario, setup: Setup) -> tuple[tuple[Moment, ...], M
 class _Listener:
     """Somebody in each view who asks now and then, and notes what is shown."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: SimServer) -> None:
         assert isinstance(stage.engine, World)
         self._stage = stage
         self._world = stage.engine

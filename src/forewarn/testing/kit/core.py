@@ -17,7 +17,7 @@ from forewarn.reporting import reports
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.setup import Setup
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.testing.kit.any_core import AnyCore
@@ -34,7 +34,7 @@ TEST = Who(actor=operator("test"))
 class Core(AnyCore):
     """A stage on the shared loop."""
 
-    def __init__(self, loop: LoopThread, stage: Stage, setup: Setup) -> None:
+    def __init__(self, loop: LoopThread, stage: SimServer, setup: Setup) -> None:
         """Stand on `stage`, which lives on `loop`. Made on that loop."""
         super().__init__(
             loop,
@@ -197,7 +197,7 @@ def live(core: AnyCore) -> Core:
     return core
 
 
-async def _end(stage: Stage) -> None:
+async def _end(stage: SimServer) -> None:
     ticker = stage.ticker
     broken = ticker is not None and ticker.done()
     await stage.end()

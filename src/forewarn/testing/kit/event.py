@@ -10,7 +10,7 @@ from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventStatus
 from forewarn.sim import staged
 from forewarn.sim.staged import Stop
-from forewarn.testing.kit import judging, telling
+from forewarn.testing.kit import failure_report, judging
 from forewarn.testing.kit.aio import AioEvent
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
@@ -37,7 +37,7 @@ class Event:
     def __repr__(self) -> str:
         """Return it as a failing assertion shows it."""
         try:
-            return f"<Event {telling.event_line(self._stored())}>"
+            return f"<Event {failure_report.event_line(self._stored())}>"
         except RefusedError:
             return f"<Event {self._id} of a closed world>"
 
@@ -126,7 +126,7 @@ class Event:
                 core.check_vm(vm)
             if stored.status is EventStatus.REMOVED:
                 raise RefusedError(
-                    f"{telling.event_line(stored)} is over, so nothing is left to approve",
+                    f"{failure_report.event_line(stored)} is over, so nothing is left to approve",
                     hint="a VM that posts an approval of it is answered 200 (3.2)",
                 )
             core.ordered(lambda work: approvals.approve_for(work, self._id, as_vm=vm))
@@ -164,7 +164,7 @@ class Event:
                     moved.note
                 )
                 raise RefusedError(
-                    f"{telling.event_line(core.event(self._id))} cannot be "
+                    f"{failure_report.event_line(core.event(self._id))} cannot be "
                     f"{stop.value} yet: {reasons or 'it is still carried out'}"
                 )
 

@@ -9,8 +9,8 @@ from forewarn.instants import Micros
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventStatus, EventType
-from forewarn.sim.scenario.telling import why_at_once
-from forewarn.testing.kit import telling
+from forewarn.sim.scenario.describe import why_at_once
+from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.durations import Length, micros_of, seconds_of, told
 from forewarn.testing.kit.statuses import Approved, Status, has_come, status_of
@@ -31,13 +31,13 @@ async def approval(core: AnyCore, event_id: str, seconds: float) -> Approved:
     if isinstance(found, Approved):
         return found
     stored = core.event(event_id)
-    line = telling.event_line(stored)
+    line = failure_report.event_line(stored)
     if found is not None:
         sentence = f"nobody approved {line}, and it is over"
     else:
         sentence = f"nobody approved {line} within {seconds:g} s"
     sentence += _why_at_once(stored)
-    raise telling.failure(core, sentence, vms=_vms(stored))
+    raise failure_report.failure(core, sentence, vms=_vms(stored))
 
 
 async def arrival(core: AnyCore, event_id: str, status: Status, seconds: float) -> None:
@@ -54,10 +54,10 @@ async def arrival(core: AnyCore, event_id: str, status: Status, seconds: float) 
     if reached:
         return
     stored = core.event(event_id)
-    sentence = f"{telling.event_line(stored)}: expected {status}"
+    sentence = f"{failure_report.event_line(stored)}: expected {status}"
     if reached is None:
         sentence += f" within {seconds:g} s"
-    raise telling.failure(
+    raise failure_report.failure(
         core,
         sentence,
         vms=_vms(stored),
@@ -85,7 +85,7 @@ async def coming(
         what = event_type.value if event_type is not None else "event"
         whose = f" of {vm}" if vm else ""
         sentence = f"no {what}{whose} came within {seconds:g} s"
-        raise telling.failure(core, sentence, vms=[vm] if vm else [])
+        raise failure_report.failure(core, sentence, vms=[vm] if vm else [])
     return found
 
 
@@ -94,8 +94,8 @@ def judge_status(core: AnyCore, event_id: str, status: Status) -> None:
     __tracebackhide__ = True
     stored = core.event(event_id)
     if status_of(stored) != status:
-        sentence = f"{telling.event_line(stored)}: expected {status}"
-        raise telling.failure(core, sentence, vms=_vms(stored))
+        sentence = f"{failure_report.event_line(stored)}: expected {status}"
+        raise failure_report.failure(core, sentence, vms=_vms(stored))
 
 
 async def silence(core: AnyCore, event_id: str, seconds: float) -> None:
@@ -106,8 +106,8 @@ async def silence(core: AnyCore, event_id: str, seconds: float) -> None:
     )
     if found is not None:
         stored = core.event(event_id)
-        sentence = f"{telling.approval(found.by, found.after)}; expected none"
-        raise telling.failure(core, sentence, vms=_vms(stored))
+        sentence = f"{failure_report.approval(found.by, found.after)}; expected none"
+        raise failure_report.failure(core, sentence, vms=_vms(stored))
 
 
 def judge_approval(
@@ -121,17 +121,17 @@ def judge_approval(
     found = _approved(core, stored)
     sentence = ""
     if found is None:
-        sentence = f"nobody has approved {telling.event_line(stored)}"
+        sentence = f"nobody has approved {failure_report.event_line(stored)}"
         sentence += _why_at_once(stored)
     elif by and found.by != by:
-        said = telling.approval(found.by, found.after)
+        said = failure_report.approval(found.by, found.after)
         sentence = f"{said}; expected it from {by}"
     elif within is not None and found.after.total_seconds() > seconds_of(within):
-        said = telling.approval(found.by, found.after)
+        said = failure_report.approval(found.by, found.after)
         bound = told(micros_of(within))
         sentence = f"{said}; expected it within {bound}"
     if sentence:
-        raise telling.failure(core, sentence, vms=_vms(stored))
+        raise failure_report.failure(core, sentence, vms=_vms(stored))
 
 
 def _approved(core: AnyCore, stored: StoredEvent) -> Approved | None:

@@ -1,7 +1,7 @@
 """The operator API of worlds: one application for all, made when one first asks.
 
 To make the application takes longer than a world does. So there is one, each world
-has a socket of its own before it, and a request is answered by the desk of the world
+has a socket of its own before it, and a request is answered by the gateway of the world
 that it came in by. FastAPI is not imported before somebody asks for the URL.
 """
 
@@ -16,7 +16,7 @@ from forewarn.control.transactions.work import Who
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim import vms
-from forewarn.sim.stage import HOST, Stage
+from forewarn.sim.sim_server import HOST, SimServer
 from forewarn.sim.vms import NewVm
 from forewarn.testing.kit.core import Core
 
@@ -34,17 +34,17 @@ def _core() -> Core:
 
 
 class _Present:
-    """The desk of the world that a request came in by."""
+    """The gateway of the world that a request came in by."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_core().stage.desk, name)
+        return getattr(_core().stage.gateway, name)
 
 
 class _World:
     """The world that a request came in by, for the simulator's own routes."""
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> SimServer:
         """Return its stage."""
         return _core().stage
 
@@ -54,13 +54,13 @@ class _World:
 
     async def add_vm(self, new: NewVm, *, who: Who) -> Address:
         """Add a VM to the fleet; return where it is served."""
-        await self.stage.desk.order(who, lambda work: vms.add(work, new))
+        await self.stage.gateway.order(who, lambda work: vms.add(work, new))
         await _core().open_all()
         return self.addresses()[new.name]
 
     async def remove_vm(self, name: str, *, who: Who) -> None:
         """Take a VM out of the fleet; its address answers 404."""
-        await self.stage.desk.order(who, lambda work: vms.remove(work, name))
+        await self.stage.gateway.order(who, lambda work: vms.remove(work, name))
 
     async def reset(self) -> None:
         """Refuse: a test that wants to begin again begins another world."""
@@ -75,9 +75,9 @@ def _app() -> Any:
     from forewarn.admin.app import create_app  # noqa: PLC0415 - slow, rarely needed
     from forewarn.sim.routes import router  # noqa: PLC0415 - the same
 
-    desk: Any = _Present()
+    gateway: Any = _Present()
     return create_app(
-        desk,
+        gateway,
         tokens=None,
         version=__version__,
         title="forewarn test kit",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from forewarn.control.requests import failures, verbs
-from forewarn.control.requests.verbs import Wishes
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host
 from forewarn.instants import SECOND
@@ -58,9 +58,9 @@ class Wishing:
         return -1 if self.duration == -1 else micros_of(self.duration) // SECOND
 
     @property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> OrderOptions:
         """Return what an operator would say."""
-        return Wishes(
+        return OrderOptions(
             duration_seconds=self.seconds,
             description=self.description,
             at_once=self.at_once,

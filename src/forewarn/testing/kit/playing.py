@@ -6,17 +6,17 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from forewarn.instants import SECOND, Micros
-from forewarn.sim.scenario import casting, catalog, timeline
+from forewarn.sim.scenario import builtin, casting, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.judging import NO_CLIENT
 from forewarn.sim.scenario.model import Expected, Order, Scenario
 from forewarn.sim.scenario.run import Finding, Result, Runner
 from forewarn.sim.scenario.stepped import Stepped
-from forewarn.sim.scenario.time import RunningTime, TurnedTime
-from forewarn.sim.stage import Stage
+from forewarn.sim.scenario.time import RunningTime, VirtualTime
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import fleet_now
 from forewarn.sim.world import World
-from forewarn.testing.kit import telling
+from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, seconds_of
 from forewarn.testing.kit.files import check_name
@@ -37,16 +37,16 @@ def find_scenario(name: str | Path) -> Scenario:
         file = Path(name)
         check_name(file)
         return load_scenario(file)
-    return catalog.find(name)
+    return builtin.find(name)
 
 
-def runner(stage: Stage, expect: ExpectName, *, since: Micros = 0) -> Runner:
+def runner(stage: SimServer, expect: ExpectName, *, since: Micros = 0) -> Runner:
     """Return who runs scenarios on a stage.
 
     What clients did before `since` does not count.
     """
     time = (
-        TurnedTime(stage, rest_seconds=REST_SECONDS)
+        VirtualTime(stage, rest_seconds=REST_SECONDS)
         if isinstance(stage.engine, World)
         else RunningTime(stage)
     )
@@ -129,7 +129,7 @@ class Playing:
         lines = [f"scenario {name} was not over, and this was not seen yet:"]
         lines += [f"  {each}" for each in unseen]
         lines.append(f"hint: {hint}")
-        raise telling.failure(self._core, "\n".join(lines), vms=[])
+        raise failure_report.failure(self._core, "\n".join(lines), vms=[])
 
     def _unseen(self) -> tuple[Sequence[str], str]:
         """Return what is expected of clients and was not seen, and what helps."""
@@ -204,7 +204,7 @@ async def _over(
         sentence = f"scenario {scenario.name} was not over within {seconds:g} s"
         if why := runner.waits_for():
             sentence += f", and waited for: {'; '.join(why)}"
-        raise telling.failure(core, sentence, vms=[])
+        raise failure_report.failure(core, sentence, vms=[])
 
 
 async def _length(core: Core, scenario: Scenario) -> float:
@@ -235,4 +235,4 @@ def _judge(
     lines += [
         f"  {finding.sentence} ({scenario.file}:{finding.line})" for finding in failures
     ]
-    raise telling.failure(core, "\n".join(lines), vms=[])
+    raise failure_report.failure(core, "\n".join(lines), vms=[])

@@ -18,7 +18,7 @@ from forewarn.sim.replay import SPEED_MAX, Replay, load, vm_names
 from forewarn.sim.replay_judging import Facts, findings
 from forewarn.sim.scenario.model import Expected
 from forewarn.sim.world import START
-from forewarn.testing.kit import telling
+from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.durations import Length, seconds_of
 from forewarn.testing.kit.ending import Ending
@@ -225,7 +225,7 @@ async def over(core: ReplayCore, timeout: Length | None) -> list[str]:
     ends = loop.time() + seconds
     if not await core.until(lambda: replay.has_begun or None, seconds=seconds):
         sentence = f"nobody asked within {seconds:g} s, so the recording did not begin"
-        raise telling.failure(core, sentence, vms=[])
+        raise failure_report.failure(core, sentence, vms=[])
     if timeout is None:
         seconds = core.seconds_left + REPLAY_SECONDS
         ends = loop.time() + seconds
@@ -233,7 +233,7 @@ async def over(core: ReplayCore, timeout: Length | None) -> list[str]:
         lambda: replay.is_over or None, seconds=max(ends - loop.time(), 0.0)
     ):
         sentence = f"the recording was not over within {seconds:g} s"
-        raise telling.failure(core, sentence, vms=[])
+        raise failure_report.failure(core, sentence, vms=[])
     return [event.event_id for event in replay.events.all]
 
 
@@ -252,4 +252,4 @@ def judge(core: ReplayCore) -> None:
     if failed:
         lines = [f"  {each.sentence}" for each in failed]
         sentence = "\n".join(["the recording was not lived up to:", *lines])
-        raise telling.failure(core, f"{sentence}\n  {HINT}", vms=[])
+        raise failure_report.failure(core, f"{sentence}\n  {HINT}", vms=[])

@@ -6,7 +6,7 @@ from typing import Any
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim.deviations import RULES
 from forewarn.sim.journal import Seen
-from forewarn.testing.kit import telling
+from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.names import unknown
 
@@ -43,7 +43,7 @@ async def _visits(
             f"{vm or 'all VMs'} made {len(since())} requests within {seconds:g} s; "
             f"expected {count}"
         )
-        raise telling.failure(core, sentence, vms=[vm] if vm else [])
+        raise failure_report.failure(core, sentence, vms=[vm] if vm else [])
     return found
 
 
@@ -58,7 +58,7 @@ def judge_asked(core: AnyCore, vm: str, *, at_least: int) -> None:
             sentence += f" ({others} requests were for something else, or not answered)"
         if dropped := core.journal.dropped:
             sentence += f"; {dropped} older requests are forgotten"
-        raise telling.failure(core, sentence, vms=[vm])
+        raise failure_report.failure(core, sentence, vms=[vm])
 
 
 def judge_no_approval(core: AnyCore, vm: str) -> None:
@@ -66,9 +66,13 @@ def judge_no_approval(core: AnyCore, vm: str) -> None:
     __tracebackhide__ = True
     approved = core.journal.approvals(vm=vm)
     if approved:
-        ids = [each[: telling.ID_TOLD] for seen in approved for each in seen.approved]
+        ids = [
+            each[: failure_report.ID_TOLD]
+            for seen in approved
+            for each in seen.approved
+        ]
         sentence = f"{vm} approved {', '.join(ids)}; expected nothing"
-        raise telling.failure(core, sentence, vms=[vm])
+        raise failure_report.failure(core, sentence, vms=[vm])
 
 
 def rules_named(but: str | Collection[str]) -> Collection[str]:
@@ -112,4 +116,4 @@ def judge_deviations(core: AnyCore, *, but: Collection[str] = ()) -> None:
         lines.append(f"and {len(found) - DEVIATIONS_TOLD} more")
     sentence = "\n  ".join(["the protocol was not kept:", *lines])
     vms = [*dict.fromkeys(seen.vm for seen, _ in core.journal.deviations())]
-    raise telling.failure(core, sentence, vms=vms)
+    raise failure_report.failure(core, sentence, vms=vms)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.values import name_fault
+from forewarn.fleet.validators import name_fault
 from forewarn.protocol.errors import RefusedError
 from forewarn.service.listening import StartError
 from forewarn.service.options import OPTIONS
@@ -23,7 +23,7 @@ from forewarn.sim.scenario import setup as scenario_setup
 from forewarn.sim.scenario.file import SETTINGS
 from forewarn.sim.scenario.model import Fleet, Scenario
 from forewarn.sim.scenario.setup import Setup
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import every
@@ -204,7 +204,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
             )
 
 
-async def set_up(wanted: Wanted, setup: Setup) -> Stage:
+async def set_up(wanted: Wanted, setup: Setup) -> SimServer:
     """Return the stage of a world that is set up so, on the running loop.
 
     Every VM listens.
@@ -232,7 +232,7 @@ async def set_up(wanted: Wanted, setup: Setup) -> Stage:
     return stage
 
 
-async def listen(stage: Stage, vm: str) -> None:
+async def listen(stage: SimServer, vm: str) -> None:
     """Have a VM listen, on the loop; raises StartError where nothing can."""
     with listening(vm):
         await stage.open(vm)

@@ -22,13 +22,13 @@ from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.run import Result
 from forewarn.sim.vms import NewVm
 from forewarn.testing.kit import (
+    failure_report,
     judging,
     operators,
     orders,
     playing,
     replayed,
     requests,
-    telling,
 )
 from forewarn.testing.kit.aio_world import AioScheduledEvents
 from forewarn.testing.kit.any_core import AnyCore
@@ -436,4 +436,4 @@ class ScheduledEvents(Several):
     @checked
     def story(self) -> str:
         """Return the events that stand and the last requests, for a person."""
-        return "\n".join(self._core.call(lambda: telling.story(self._core)))
+        return "\n".join(self._core.call(lambda: failure_report.story(self._core)))

@@ -13,7 +13,7 @@ from forewarn.agent.alerts.reading import AlertsError
 from forewarn.agent.alerts.server import AlertServer, Found
 from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
 from forewarn.agent.outbound import look_at_alerts
-from forewarn.agent.values import GateSettings, Settings
+from forewarn.agent.settings_model import GateSettings, Settings
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError

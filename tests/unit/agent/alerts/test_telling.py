@@ -14,11 +14,11 @@ from forewarn.agent.core.gate import AskGate, Gate, GateAnswer
 from forewarn.agent.core.model import Input, Memory
 from forewarn.agent.core.policy import Approve, GateTerms, Policy, Rule
 from forewarn.agent.dry import DryRun
+from forewarn.agent.observability import metrics, status
+from forewarn.agent.observability.metrics import Metrics
 from forewarn.agent.settings import AgentSettingsError, load_settings
-from forewarn.agent.telling import metrics, status
-from forewarn.agent.telling.metrics import Metrics
+from forewarn.agent.settings_model import USUAL_ALERTS, Settings
 from forewarn.agent.trying import attempt, words_of
-from forewarn.agent.values import USUAL_ALERTS, Settings
 from forewarn.instants import MINUTE, SECOND
 from tests.unit.agent.core.support import START, Life, notice
 

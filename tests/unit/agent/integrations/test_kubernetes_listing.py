@@ -14,7 +14,7 @@ from forewarn.agent.handlers.port import Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.integrations.kubernetes.listing import PODS_MAX
 from forewarn.agent.settings import AgentSettingsError, load_settings
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import VirtualClock
 from tests.support.agent_journals import START
 from tests.support.fake_kubernetes import Right, serving

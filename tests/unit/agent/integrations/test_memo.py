@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.handlers.port import HandlerError, Worker
-from forewarn.agent.integrations.catalog import HANDLERS
 from forewarn.agent.integrations.memo import Memo
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.integrations.registry import HANDLERS
+from forewarn.agent.settings_model import HandlerSettings
 from tests.support.fake_haproxy import FakeHaproxy, serving
 from tests.support.jobs import prepare, recover, worker_of
 

@@ -15,7 +15,7 @@ from forewarn.agent.locks.directory import MARKER
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.locks.register import RegisterLock
-from forewarn.agent.values import LockSettings
+from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import SystemClock
 
 pytestmark = pytest.mark.slow
@@ -169,7 +169,7 @@ def test_processes_that_end_in_the_middle_leave_a_lock_that_works(
     code = f"""
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.locks.making import make_lock
-from forewarn.agent.values import LockSettings
+from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import SystemClock
 clock = SystemClock()
 lock = make_lock(LockSettings(kind="directory", path={str(tmp_path)!r}), {{}}, clock)

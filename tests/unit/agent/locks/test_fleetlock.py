@@ -11,7 +11,7 @@ import pytest
 from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.locks.fleetlock import FleetLock, body_of
 from forewarn.agent.locks.port import LockError
-from forewarn.agent.values import LockSettings
+from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import SystemClock
 from forewarn.protocol.errors import ForewarnError
 from tests.support.certificates import certificate_in, needs_openssl

@@ -12,7 +12,7 @@ from forewarn.agent.locks import kubernetes, register
 from forewarn.agent.locks.making import make_lock
 from forewarn.agent.locks.port import LockError
 from forewarn.agent.locks.register import Page, RegisterLock
-from forewarn.agent.values import LockSettings
+from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import HOUR
 from forewarn.protocol.errors import ForewarnError

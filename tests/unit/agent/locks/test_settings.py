@@ -8,7 +8,7 @@ import pytest
 from forewarn.agent.core.policy import LockTerms, Rule
 from forewarn.agent.core.rules import sum_of
 from forewarn.agent.settings import AgentSettingsError, load_settings
-from forewarn.agent.values import LockSettings, Settings
+from forewarn.agent.settings_model import LockSettings, Settings
 from forewarn.instants import HOUR, MINUTE, SECOND
 
 FLEETLOCK = 'kind = "fleetlock"\nurl = "http://192.0.2.1:3333/base"\n'

@@ -25,10 +25,10 @@ from forewarn.agent.core.policy import Approve, LockTerms, Policy, Rule
 from forewarn.agent.dry import DryRun
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.journal import codec
+from forewarn.agent.observability import metrics, status
+from forewarn.agent.observability.metrics import Metrics
 from forewarn.agent.outbound import look_at_lock
 from forewarn.agent.settings import load_settings
-from forewarn.agent.telling import metrics, status
-from forewarn.agent.telling.metrics import Metrics
 from forewarn.agent.trying import attempt, words_of
 from forewarn.agent.wire.endpoint import Endpoint
 from forewarn.clock import SystemClock

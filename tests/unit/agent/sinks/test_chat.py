@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import NoteKind
-from forewarn.agent.integrations.catalog import sink_kind
+from forewarn.agent.integrations.registry import sink_kind
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks import slack, teams
 from forewarn.agent.sinks.port import Sink, SinkError
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from tests.support import fake_hooks

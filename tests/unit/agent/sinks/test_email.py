@@ -14,9 +14,9 @@ import pytest
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.settings import AgentSettingsError, load_settings
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.email import KIND, EmailSink
 from forewarn.agent.sinks.port import SinkError
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
 from tests.support.certificates import Certificate, certificate_in, needs_openssl

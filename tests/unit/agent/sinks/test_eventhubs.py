@@ -9,9 +9,9 @@ import pytest
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.settings import AgentSettingsError, load_settings
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.eventhubs import KIND, EventHubsSink, sample, signed
 from forewarn.agent.sinks.port import SinkError
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import HOUR, MINUTE, SECOND
 from tests.support.certificates import Certificate, certificate_in, needs_openssl

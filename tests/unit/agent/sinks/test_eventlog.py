@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.eventlog import KIND, text_of
 from forewarn.agent.sinks.port import Sink, SinkError
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND
 from tests.support.notes import REBOOT, told_of

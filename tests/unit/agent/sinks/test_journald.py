@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.journald import KIND, MESSAGE_IDS, entry
 from forewarn.agent.sinks.port import SinkError
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import SystemClock
 from tests.support.notes import REBOOT, told_of
 

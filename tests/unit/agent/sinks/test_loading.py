@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.integrations import catalog
+from forewarn.agent.integrations import registry
 
 KEYS = {
     "slack": 'url_file = "/x"',
@@ -24,7 +24,7 @@ STORY = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from forewarn.agent.settings import load_settings
-from forewarn.agent.telling.notify import make_notifier
+from forewarn.agent.observability.notify import make_notifier
 from forewarn.clock import SystemClock
 settings = load_settings(file=sys.argv[1], environ={}, flags={})
 make_notifier(settings.notify, clock=SystemClock())
@@ -38,7 +38,7 @@ HEAVY = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["", *catalog.SINKS])
+@pytest.mark.parametrize("word", ["", *registry.SINKS])
 def test_only_what_is_used_is_loaded(word: str, tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     table = f'[[notify]]\nkind = "{word}"\n{KEYS[word]}\n' if word else ""
@@ -54,5 +54,7 @@ def test_only_what_is_used_is_loaded(word: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
     assert not loaded & HEAVY
-    kinds = {each for each in catalog.SINKS if f"forewarn.agent.sinks.{each}" in loaded}
+    kinds = {
+        each for each in registry.SINKS if f"forewarn.agent.sinks.{each}" in loaded
+    }
     assert kinds == {word} - {""}

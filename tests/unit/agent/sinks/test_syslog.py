@@ -14,10 +14,10 @@ import pytest
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.settings import AgentSettingsError, load_settings
+from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks import line
 from forewarn.agent.sinks.port import Sink, SinkError
 from forewarn.agent.sinks.syslog import KIND, Address, address_of, message
-from forewarn.agent.values import NotifySettings
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
 from tests.support.certificates import Certificate, certificate_in, needs_openssl
@@ -186,9 +186,9 @@ class Daemon:
             data = self._read(wire)
             wire.close()
         else:
-            with self._tls.wrap_socket(wire, server_side=True) as secure:
-                data = self._read(secure)
-                secure.unwrap().close()
+            with self._tls.wrap_socket(wire, server_side=True) as lock_scopes:
+                data = self._read(lock_scopes)
+                lock_scopes.unwrap().close()
         while data:
             length, _, data = data.partition(b" ")
             self.came.append(data[: int(length)])

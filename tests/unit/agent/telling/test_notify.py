@@ -8,9 +8,9 @@ import pytest
 from forewarn.agent.core.model import Memory
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import JournalError, Outgoing
+from forewarn.agent.observability import notify
+from forewarn.agent.observability.notify import HELD_TRIES, Notifier
 from forewarn.agent.sinks.port import SinkError, Told
-from forewarn.agent.telling import notify
-from forewarn.agent.telling.notify import HELD_TRIES, Notifier
 from forewarn.instants import SECOND
 from tests.support.agent_journals import note_of
 from tests.support.processes import eventually

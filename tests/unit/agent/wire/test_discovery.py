@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.agent import assembly
 from forewarn.agent.settings import load_settings
-from forewarn.agent.values import Settings
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire import asking, discovery, leases
 from forewarn.agent.wire.discovery import DEFAULT, Discovery
 from forewarn.agent.wire.leases import Heard

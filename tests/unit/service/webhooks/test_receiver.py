@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from forewarn.clock import VirtualClock
-from forewarn.control.desk import BusyError
+from forewarn.control.gateway import BusyError
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, parse_instant
 from forewarn.service.webhooks import limits

@@ -8,9 +8,9 @@ from forewarn.fleet.file import read_fleet
 from forewarn.protocol.actors import operator
 from forewarn.service.observed import ObservedStore
 from forewarn.service.settings import Settings
-from forewarn.service.values import WebhookSettings
+from forewarn.service.settings_model import WebhookSettings
 from forewarn.service.webhooks.tenants import Tenants
-from tests.unit.admin.desk import FLEET, LocalDesk
+from tests.unit.admin.gateway import FLEET, LocalGateway
 
 SETTINGS = Settings(
     webhook=tuple(
@@ -25,19 +25,19 @@ class Started:
     """A desk whose writes are told to what knows the tenants."""
 
     def __init__(self, settings: Settings = SETTINGS) -> None:
-        self.desk = LocalDesk()
+        self.gateway = LocalGateway()
         self.tenants = Tenants(settings)
-        self.tenants.load(self.desk.store)
-        self.desk.plane.store = ObservedStore(
-            self.desk.store, clock=self.desk.clock, listeners=(self.tenants,)
+        self.tenants.load(self.gateway.store)
+        self.gateway.plane.store = ObservedStore(
+            self.gateway.store, clock=self.gateway.clock, listeners=(self.tenants,)
         )
 
     def apply(self, text: str) -> None:
         wanted = read_fleet(text, name="fleet.toml")
-        self.desk.plane.order(
+        self.gateway.plane.order(
             Who(actor=operator("test")),
             lambda work: fleet_changes.apply(work, wanted),
-            now=self.desk.now(),
+            now=self.gateway.now(),
         )
 
 
@@ -85,11 +85,11 @@ def test_each_fleet_file_that_does_not_bring_it_is_warned_of(
     caplog.clear()
     started.apply(f'{FLEET}\n[[tenant]]\nname = "mil"\n')
     assert said(caplog) == [MISSING]
-    order = started.desk.plane.order
+    order = started.gateway.plane.order
     order(
         Who(actor=operator("test")),
         lambda work: failures.fail_vm(work, "web_0"),
-        now=started.desk.now(),
+        now=started.gateway.now(),
     )
     assert said(caplog) == []
 

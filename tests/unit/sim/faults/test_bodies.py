@@ -8,7 +8,7 @@ from forewarn.metadata import answers
 from forewarn.metadata.http import Response, build
 from forewarn.protocol import documents
 from forewarn.protocol.versions import VERSIONS
-from forewarn.sim.faults import bodies, words
+from forewarn.sim.faults import bodies, syntax
 from forewarn.sim.faults.fault import Fault, Replacement
 from forewarn.sim.faults.kinds import FAULTS, Group
 from tests.unit.metadata.support import EVENT, Parsed, parse
@@ -25,7 +25,7 @@ def document(incarnation: int = 4, *, version: int = -1, events: int = 2) -> Res
 def spoilt(
     text: str, genuine: Response | None = None, **more: list[Response]
 ) -> Parsed:
-    given = bodies.spoil(words.parse_fault(text), genuine or document(), **more)
+    given = bodies.spoil(syntax.parse_fault(text), genuine or document(), **more)
     parsed = parse(given.payload)
     assert parsed.status == given.status
     if parsed.status != 304:
@@ -108,14 +108,14 @@ def test_iso_dates_say_the_same_instant() -> None:
 )
 def test_a_refusal_stays_a_refusal(kind: str) -> None:
     given = bodies.spoil(
-        words.parse_fault(kind), answers.NOT_FOUND, earlier=[document(1)]
+        syntax.parse_fault(kind), answers.NOT_FOUND, earlier=[document(1)]
     )
     assert given is answers.NOT_FOUND
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "html"])
 def test_only_a_good_answer_is_made_bad(kind: str) -> None:
-    fault = words.parse_fault(kind)
+    fault = syntax.parse_fault(kind)
     assert bodies.spoil(fault, answers.TOO_MANY) is answers.TOO_MANY
     assert bodies.spoil(fault, None).status == 200
 

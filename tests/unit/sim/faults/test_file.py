@@ -2,11 +2,11 @@
 
 import pytest
 
-from forewarn.sim.faults import words
+from forewarn.sim.faults import syntax
+from forewarn.sim.faults.errors import FaultFileError
 from forewarn.sim.faults.fault import Fault, Playbook
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.faults.player import Player
-from forewarn.sim.faults.problems import FaultFileError
 
 GOOD = """
 [[fault]]
@@ -40,12 +40,12 @@ headers = { X-Tea = "pot" }
 
 def test_a_file_has_lines_lists_and_keys() -> None:
     line, book, keys, own = read_faults(GOOD, name="faults.toml")
-    assert line == words.parse_playbook("500 x2", vms=["web_0"])
-    assert book == words.playbook(
+    assert line == syntax.parse_playbook("500 x2", vms=["web_0"])
+    assert book == syntax.playbook(
         ["500", "500", "timeout", "empty", "ok"], vms=["web_1", "web_2"], loops=True
     )
     text = "429 retry-after 7 x3 post taken flapping after 30s for 5m on all"
-    assert keys == Playbook(steps=(words.parse_fault(text),))
+    assert keys == Playbook(steps=(syntax.parse_fault(text),))
     replacement = own.steps[0].replacement
     assert replacement.status == 418
     assert replacement.headers == (("X-Tea", "pot"),)

@@ -7,10 +7,10 @@ import pytest
 from forewarn.instants import SECOND
 from forewarn.metadata.http import Request
 from forewarn.protocol.errors import NotFoundError, RefusedError
-from forewarn.sim.faults import words
+from forewarn.sim.faults import syntax
+from forewarn.sim.faults.errors import FaultError
 from forewarn.sim.faults.fault import Fault
 from forewarn.sim.faults.player import OVER_KEPT, RULES_MAX, Player
-from forewarn.sim.faults.problems import FaultError
 
 EVENTS = "/metadata/scheduledevents"
 
@@ -71,9 +71,9 @@ def test_what_is_set_for_a_vm_replaces_what_was() -> None:
 
 def test_what_is_played_comes_beside_it_and_the_first_has_its_way() -> None:
     table = Table()
-    table.player.play(words.parse_playbook("500 x1 post"))
-    table.player.play(words.parse_playbook("empty x2", vms=["web_0"]))
-    table.player.play(words.parse_playbook("404"))
+    table.player.play(syntax.parse_playbook("500 x1 post"))
+    table.player.play(syntax.parse_playbook("empty x2", vms=["web_0"]))
+    table.player.play(syntax.parse_playbook("404"))
     assert table.ask(method="POST") == "500"
     assert table.row(3) == "empty empty 404"
     assert table.ask(method="POST") == "404"
@@ -155,7 +155,7 @@ def test_a_connection_is_refused_before_anything_is_asked() -> None:
 def test_clearing_one_vm_leaves_the_others() -> None:
     table = Table()
     name = table.player.play(["500 x9"])
-    table.player.play(words.parse_playbook("404", vms=["web_1"]))
+    table.player.play(syntax.parse_playbook("404", vms=["web_1"]))
     table.player.clear("web_1")
     assert table.row(1, "web_1") == "ok"
     assert table.row(1) == "500"
@@ -198,10 +198,10 @@ def test_there_is_an_end_to_playbooks() -> None:
 def test_what_is_over_goes_when_there_is_much() -> None:
     table = Table()
     for _ in range(OVER_KEPT):
-        table.player.play(words.parse_playbook("500 x1", vms=["web_0"]))
+        table.player.play(syntax.parse_playbook("500 x1", vms=["web_0"]))
     assert table.row(OVER_KEPT + 1).count("500") == OVER_KEPT
     assert len(table.player.listing()) == OVER_KEPT
-    name = table.player.play(words.parse_playbook("404 x1", vms=["web_0"]))
+    name = table.player.play(syntax.parse_playbook("404 x1", vms=["web_0"]))
     assert [each.name for each in table.player.listing()] == [name]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim.scenario import catalog, timeline
+from forewarn.sim.scenario import builtin, timeline
 from forewarn.sim.scenario.model import Scenario
 from tests.support.scenarios import tell
 
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "scenarios"
 
 
 def scenarios() -> list[object]:
-    return [pytest.param(each, id=each.name) for each in catalog.scenarios()]
+    return [pytest.param(each, id=each.name) for each in builtin.scenarios()]
 
 
 @pytest.mark.clause("9.1", "9.2")
@@ -40,13 +40,13 @@ def test_a_scenario_tells_its_story(
 
 
 def test_every_story_is_of_a_scenario_that_there_is() -> None:
-    assert sorted(file.stem for file in GOLDEN.iterdir()) == catalog.names()
+    assert sorted(file.stem for file in GOLDEN.iterdir()) == builtin.names()
 
 
 @pytest.mark.parametrize("scenario", scenarios())
 def test_a_file_can_be_copied_and_is_named_as_its_scenario(scenario: Scenario) -> None:
     assert scenario.file == f"{scenario.name}.toml"
-    assert f'name = "{scenario.name}"' in catalog.text(scenario.name)
+    assert f'name = "{scenario.name}"' in builtin.text(scenario.name)
     assert scenario.description.endswith(".")
 
 
@@ -63,7 +63,7 @@ MOCK = {
 
 @pytest.mark.parametrize("name", MOCK)
 def test_names_of_the_mock_have_its_timings(name: str) -> None:
-    scenario = catalog.find(name)
+    scenario = builtin.find(name)
     speed = scenario.speed
     assert speed is not None
     scheduled, started, gone = (each.at for each in timeline.play(scenario))
@@ -76,12 +76,12 @@ def test_names_of_the_mock_have_its_timings(name: str) -> None:
     "name", [*sorted(set(MOCK) - {"Spot Eviction"}), "Canceled Maintenance"]
 )
 def test_dev_timings_are_the_same_numbers_in_seconds(name: str) -> None:
-    usual, quick = catalog.find(name), catalog.find(f"{name} Dev Timing")
+    usual, quick = builtin.find(name), builtin.find(f"{name} Dev Timing")
     assert (usual.speed, quick.speed) == (1, 60)
     assert usual.steps == quick.steps
 
 
 def test_the_mocks_cancelled_maintenance_is_cancelled_after_eight_minutes() -> None:
-    scheduled, gone = timeline.play(catalog.find("Canceled Maintenance"))
+    scheduled, gone = timeline.play(builtin.find("Canceled Maintenance"))
     assert (scheduled.at, gone.at) == (0, 8 * 60 * 1_000_000)
     assert gone.what == "Freeze of web_0 is gone without having started"

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from forewarn.fleet.file import read_fleet
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim import fleets
-from forewarn.sim.scenario import casting, catalog, rehearsal
+from forewarn.sim.scenario import builtin, casting, rehearsal
 from forewarn.sim.scenario.fleets import usual_text
 from forewarn.sim.scenario.model import OTHERS, Order, Scenario
 
-SCENARIOS = [scenario.name for scenario in catalog.scenarios()]
+SCENARIOS = [scenario.name for scenario in builtin.scenarios()]
 
 SOLO = '[[host]]\nname = "box"\n[[vm]]\nname = "solo"\nhost = "box"\n'
 
@@ -47,7 +47,7 @@ def vms_of(scenario: Scenario) -> list[str]:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_plays_on_a_fleet_that_has_what_it_needs(name: str) -> None:
-    scenario = catalog.find(name)
+    scenario = builtin.find(name)
     played = rehearsal.playable(scenario, rich())
     known = read_fleet(rich(), name="fleet").vms
     assert set(vms_of(played)) <= set(known)
@@ -57,14 +57,14 @@ def test_every_scenario_plays_on_a_fleet_that_has_what_it_needs(name: str) -> No
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_plays_on_its_own_fleet_under_its_own_names(name: str) -> None:
-    scenario = catalog.find(name)
+    scenario = builtin.find(name)
     played = rehearsal.playable(scenario, usual_text(scenario.fleet))
     assert (played.clients, played.steps) == (scenario.clients, scenario.steps)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_plays_under_other_names(name: str) -> None:
-    scenario = catalog.find(name)
+    scenario = builtin.find(name)
     played = casting.with_names(scenario, ["my-host"])
     assert vms_of(played)[0] == "my-host"
     text = played.fleet.text
@@ -75,7 +75,7 @@ def test_every_scenario_plays_under_other_names(name: str) -> None:
 def test_the_order_of_a_fleet_does_not_matter(order: list[int]) -> None:
     text = rich(order=order)
     for name in ("spot-preemption", "one-host-three-vms", "other-tenant", "rollout"):
-        played = next(casting.casts(catalog.find(name), text))
+        played = next(casting.casts(builtin.find(name), text))
         fleet = read_fleet(text, name="fleet")
         cast = [fleet.vms[vm] for vm in vms_of(played)]
         hosts = [vm.host for vm in cast]
@@ -114,18 +114,18 @@ def test_what_a_fleet_cannot_play_is_told_with_what_it_lacks(
     name: str, why: str
 ) -> None:
     with pytest.raises(RefusedError) as refused:
-        rehearsal.playable(catalog.find(name), SOLO)
+        rehearsal.playable(builtin.find(name), SOLO)
     assert refused.value.message.startswith(f"{name} cannot be played on this fleet: ")
     assert re.search(why, refused.value.message)
     assert "--show" in refused.value.hint
 
 
 def test_a_role_is_played_by_whom_the_user_names() -> None:
-    scenario = catalog.find("user-reboot")
+    scenario = builtin.find("user-reboot")
     assert vms_of(rehearsal.playable(scenario, rich(), names=["srv-3"])) == ["srv-3"]
     with pytest.raises(RefusedError, match="there is no VM 'srv_3' in the fleet"):
         rehearsal.playable(scenario, rich(), names=["srv_3"])
-    spot = catalog.find("spot-preemption")
+    spot = builtin.find("spot-preemption")
     with pytest.raises(RefusedError, match="the VM srv-3 cannot be spot_0"):
         rehearsal.playable(spot, rich(), names=["srv-3"])
 
@@ -137,7 +137,7 @@ def test_a_fleet_in_which_only_one_host_can_be_emptied_is_tried_to_the_end() -> 
         f'[[host]]\nname = "{host}"\ncapacity = {room}\n'
         for host, room in hosts.items()
     ) + "".join(f'[[vm]]\nname = "{vm}"\nhost = "{on}"\n' for vm, on in vms.items())
-    played = rehearsal.playable(catalog.find("live-migration"), text)
+    played = rehearsal.playable(builtin.find("live-migration"), text)
     assert vms_of(played) == ["v2"]
 
 
@@ -172,19 +172,19 @@ def test_of_a_large_fleet_a_part_is_tried_and_the_whole_where_that_is_not_enough
     monkeypatch.setattr(rehearsal, "LARGE", 20)
     text = fleets.fleet_text(200)
     for name in ("live-migration", "rollout"):
-        played = rehearsal.playable(catalog.find(name), text)
+        played = rehearsal.playable(builtin.find(name), text)
         assert played.fleet.text == text
     # Nowhere is a place.
     full = text.replace('[[host]]\nname = "spare"\n', "")
     full = re.sub(r'(name = "h\d+"\n)', r"\1capacity = 1\n", full)
     monkeypatch.setattr(rehearsal, "CASTS_MAX", 1)
     with pytest.raises(RefusedError, match="there is no place for web_0"):
-        rehearsal.playable(catalog.find("live-migration"), full)
+        rehearsal.playable(builtin.find("live-migration"), full)
 
 
 def test_a_large_fleet_is_cast_at_once_and_given_up_soon() -> None:
     text = fleets.fleet_text(3_000)
-    played = next(casting.casts(catalog.find("rollout"), text))
+    played = next(casting.casts(builtin.find("rollout"), text))
     assert vms_of(played) == ["web_0", "web_1", "web_2"]
     with pytest.raises(RefusedError, match="no VM of it can be web_1"):
-        next(casting.casts(catalog.find("one-host-three-vms"), text))
+        next(casting.casts(builtin.find("one-host-three-vms"), text))

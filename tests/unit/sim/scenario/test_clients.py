@@ -12,13 +12,13 @@ from http import HTTPStatus
 import pytest
 
 from forewarn.instants import SECOND, Micros
-from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner, summary
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
-from forewarn.sim.scenario.time import TurnedTime
+from forewarn.sim.scenario.time import VirtualTime
 from forewarn.sim.scenario.verdicts import Outcome
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.store import kinds
 from forewarn.store.port import every
@@ -30,7 +30,9 @@ POLLS_EVERY: Micros = 5 * SECOND
 class Poller:
     """A client that polls now and then, and approves what names its VM."""
 
-    def __init__(self, stage: Stage, vm: str, *, approves_all: bool = False) -> None:
+    def __init__(
+        self, stage: SimServer, vm: str, *, approves_all: bool = False
+    ) -> None:
         self._stage = stage
         self._vm = VirtualClient(stage, vm)
         self._approves_all = approves_all
@@ -51,7 +53,7 @@ class Poller:
                 self._vm.approve(event["EventId"])
 
 
-def all_vms(stage: Stage) -> list[str]:
+def all_vms(stage: SimServer) -> list[str]:
     found = stage.engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
     return [vm.name for vm in found]
 
@@ -78,7 +80,7 @@ def play(
         ]
         for actor in actors:
             actor.act()
-        time = TurnedTime(stage, actors=actors)
+        time = VirtualTime(stage, actors=actors)
         result = await Runner(stage, time, expected=expected).run(played)
         await stage.end()
         return result
@@ -94,7 +96,7 @@ def outcomes(result: Result) -> set[Outcome]:
 
 
 def shipped() -> list[object]:
-    return [pytest.param(each, id=each.name) for each in catalog.scenarios()]
+    return [pytest.param(each, id=each.name) for each in builtin.scenarios()]
 
 
 @pytest.mark.parametrize("played", shipped())
@@ -159,7 +161,7 @@ def test_a_client_that_approves_for_others_fails_where_it_is_told(
 
 
 def test_who_only_asks_is_asked_no_more_of() -> None:
-    played = catalog.find("live-migration")
+    played = builtin.find("live-migration")
     result = play(played, expected=Expected.ASKED, sleepers=["web_0"])
     assert result.passed
     assert [each.what for each in result.findings] == [
@@ -168,7 +170,7 @@ def test_who_only_asks_is_asked_no_more_of() -> None:
 
 
 def test_who_must_approve_need_not_come_back() -> None:
-    played = catalog.find("live-migration")
+    played = builtin.find("live-migration")
     deeds = {3: approve("web_0")}
     [result] = run(played, deeds=deeds, expected=Expected.APPROVED)
     assert result.passed
@@ -182,7 +184,7 @@ def test_who_must_approve_need_not_come_back() -> None:
 
 def test_what_waits_for_no_approval_is_none_that_is_missing() -> None:
     result = play(
-        catalog.find("freeze-first-started"),
+        builtin.find("freeze-first-started"),
         expected=Expected.APPROVED,
         sleepers=["web_0"],
     )

@@ -6,7 +6,7 @@ from forewarn.metadata.http import Request
 from forewarn.sim.journal import Seen
 from forewarn.sim.scenario.model import OTHERS
 from forewarn.sim.scenario.verdicts import Outcome
-from forewarn.sim.stage import Stage
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
 from tests.support.played import Deed, approve, run, scenario, sentences
 
@@ -53,7 +53,7 @@ def test_a_missing_approval_is_told_with_event_deadline_and_last_question() -> N
 
 
 def test_an_approval_that_was_refused_is_told() -> None:
-    def refused(stage: Stage) -> None:
+    def refused(stage: SimServer) -> None:
         VirtualClient(stage, "web_0").approve("00000000-0000-4000-8000-000000000000")
 
     _, told = one("approves = true", deeds={5: refused})
@@ -139,7 +139,7 @@ def test_what_a_client_must_see_is_told_with_its_time() -> None:
 
 
 def test_a_document_that_a_fault_spoiled_was_not_seen() -> None:
-    def spoiled(stage: Stage) -> None:
+    def spoiled(stage: SimServer) -> None:
         stage.journal.add(
             Seen(
                 number=stage.journal.last + 1,
@@ -287,7 +287,7 @@ def test_all_other_vms_are_judged_if_they_ask() -> None:
 
 
 def test_who_is_refused_is_told_what_it_got() -> None:
-    def refused(stage: Stage) -> None:
+    def refused(stage: SimServer) -> None:
         stage.journal.add(
             Seen(
                 number=stage.journal.last + 1,

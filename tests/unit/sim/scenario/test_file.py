@@ -8,10 +8,10 @@ from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.protocol.operations import Action
 from forewarn.sim.scenario import model
+from forewarn.sim.scenario.errors import ScenarioError
 from forewarn.sim.scenario.file import SCENARIO_BYTES_MAX, load_scenario, read_scenario
 from forewarn.sim.scenario.fleets import FLEET_BYTES_MAX
-from forewarn.sim.scenario.model import Expectation, Scenario, Stand, Step, Wanted
-from forewarn.sim.scenario.problems import ScenarioError
+from forewarn.sim.scenario.model import EventPhase, Expectation, Scenario, Step, Wanted
 from forewarn.sim.staged import Stop
 
 MESSAGES = Path(__file__).parent / "messages.txt"
@@ -148,7 +148,7 @@ def test_later_steps_name_events_or_mean_the_latest() -> None:
             wanted=Wanted.STATUS,
             within=60 * MINUTE,
             event="second",
-            stand=Stand.GONE,
+            stand=EventPhase.GONE,
         )
     )
     assert found[5].may_be_refused

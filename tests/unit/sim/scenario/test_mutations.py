@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario import builtin
+from forewarn.sim.scenario.errors import ScenarioError
 from forewarn.sim.scenario.file import read_scenario
-from forewarn.sim.scenario.problems import ScenarioError
 
 MUTATIONS = 300
 """Files of one seed: a tenth of a second's work."""
@@ -42,7 +42,7 @@ def mutated(chance: random.Random, lines: list[str], others: list[str]) -> list[
 @pytest.mark.parametrize("seed", range(5))
 def test_a_wrong_file_is_refused_with_a_line(seed: int) -> None:
     chance = random.Random(seed)
-    texts = [catalog.text(name).splitlines() for name in catalog.names()]
+    texts = [builtin.text(name).splitlines() for name in builtin.names()]
     others = [line for text in texts for line in text]
     refused = 0
     for _ in range(MUTATIONS):

@@ -9,7 +9,7 @@ import pytest
 from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.errors import RefusedError
-from forewarn.sim.scenario import catalog
+from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.junit import report
 from forewarn.sim.scenario.model import Expected
 from forewarn.sim.scenario.run import Result, Runner, summary
@@ -218,12 +218,12 @@ def test_scenarios_that_do_not_agree_are_refused(
     first: str, other: str, what: str
 ) -> None:
     with pytest.raises(RefusedError, match=what) as told:
-        setup_for([catalog.find(first), catalog.find(other)])
+        setup_for([builtin.find(first), builtin.find(other)])
     assert "run them one after the other" in (told.value.hint or "")
 
 
 def test_of_what_takes_different_times_at_once_the_shorter_counts() -> None:
-    short, long = catalog.find("live-migration"), catalog.find("user-reboot")
+    short, long = builtin.find("live-migration"), builtin.find("user-reboot")
     for scenarios in ([short, long], [long, short]):
         assert setup_for(scenarios).settings["timing.recovery"] == "4m55s"
     other = replace(short, settings={"timing.recovery": "soon"})
@@ -232,14 +232,14 @@ def test_of_what_takes_different_times_at_once_the_shorter_counts() -> None:
 
 
 def test_a_setup_has_as_many_vms_as_somebody_wants() -> None:
-    plain = catalog.find("two-events")
+    plain = builtin.find("two-events")
     assert setup_for([plain]).fleet.count("[[vm]]") == 3
     assert setup_for([plain], vms=7).fleet.count("[[vm]]") == 7
     five = replace(plain, fleet=replace(plain.fleet, vms=5))
     assert setup_for([plain, five]).fleet.count("[[vm]]") == 5
     assert setup_for([plain], speed=5).speed == 5
     assert setup_for([plain], usual_speed=60).speed == 60
-    assert setup_for([catalog.find("Spot Eviction")], usual_speed=60).speed == 2
+    assert setup_for([builtin.find("Spot Eviction")], usual_speed=60).speed == 2
 
 
 def test_speed_of_a_scenario_is_asked_for_or_named_or_in_its_file_or_usual() -> None:
@@ -264,7 +264,7 @@ def test_scenarios_with_speeds_of_their_own_run_at_once_at_one_that_is_named() -
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(RefusedError, match='did you mean "rollout"'):
-        catalog.find("rolout")
+        builtin.find("rolout")
 
 
 def test_the_same_runner_runs_on_the_machines_clock() -> None:
@@ -349,7 +349,7 @@ def test_results_become_junit_xml(request: pytest.FixtureRequest) -> None:
 def test_a_jump_brings_steps_nearer_and_a_pause_puts_them_off() -> None:
     async def play() -> None:
         clock = VirtualClock(START)
-        stage = running_stage(setup_for([catalog.find("rollout")]), clock=clock)
+        stage = running_stage(setup_for([builtin.find("rollout")]), clock=clock)
         time = RunningTime(stage)
 
         stage.advance(10 * MINUTE)

@@ -36,7 +36,7 @@ from forewarn.agent.integrations.containers.own import own_ids
 from forewarn.agent.integrations.kind import HandlerKind
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.waiting import telling
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
 from forewarn.protocol.frozen import frozen_dataclass
@@ -226,8 +226,8 @@ class ContainerWorker(Forgetful):
         """
         found = self._engine.look(group, context)
         lost = group.keys() - {each.id for each in found}
-        made_anew = self._engine.look([group[each] for each in lost], context)
-        running = {each.name for each in made_anew if each.is_up}
+        recreated = self._engine.look([group[each] for each in lost], context)
+        running = {each.name for each in recreated if each.is_up}
         faults += [
             f"{name} was removed meanwhile and is not started"
             for name in sorted(group[each] for each in lost)

@@ -15,14 +15,14 @@ from forewarn.agent.integrations.haproxy.worker import (
     LEAVE,
     SESSIONS_MAX,
     SHUTDOWN,
+    HaproxyOptions,
     HaproxyWorker,
-    Wishes,
 )
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.naming import host_name
 from forewarn.agent.options import Forms
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import DAY, SECOND
 from forewarn.settings.forms import Option
 
@@ -49,7 +49,7 @@ def _faults(entry: Entry) -> Faults:
 
 def _make(settings: HandlerSettings, ground: Ground) -> HaproxyWorker:
     more = settings.more
-    wishes = Wishes(
+    wishes = HaproxyOptions(
         sockets=more["socket"],
         servers=more["servers"],
         sessions_max=more.get("sessions_max", SESSIONS_MAX),

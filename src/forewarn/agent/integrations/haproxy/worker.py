@@ -62,7 +62,7 @@ _MAGIC = re.compile(r"([*?[])")
 
 
 @frozen_dataclass
-class Wishes:
+class HaproxyOptions:
     """The settings of one handler."""
 
     sockets: tuple[str, ...]
@@ -91,7 +91,12 @@ class HaproxyWorker(Forgetful):
     """Drains the servers of one handler, and makes them ready again."""
 
     def __init__(
-        self, wishes: Wishes, *, memo: Memo, clock: Clock, host: Callable[[], str]
+        self,
+        wishes: HaproxyOptions,
+        *,
+        memo: Memo,
+        clock: Clock,
+        host: Callable[[], str],
     ) -> None:
         """Connect nowhere yet; `host` tells this computer's name."""
         self._wishes = wishes

@@ -23,7 +23,7 @@ from forewarn.agent.integrations.kubernetes.node import EXCLUDED, parse_taint
 from forewarn.agent.integrations.kubernetes.pods import CARES, Care
 from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker, Terms
 from forewarn.agent.options import Forms
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.settings.forms import Option
 

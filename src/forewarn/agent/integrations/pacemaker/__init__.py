@@ -42,7 +42,7 @@ from forewarn.agent.integrations.pacemaker.status import (
 )
 from forewarn.agent.integrations.waiting import Aim
 from forewarn.agent.options import Forms
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
@@ -152,7 +152,7 @@ class PacemakerWorker(Forgetful):
         aim = Aim(context)
         with aim.told():
             while not (node := self._pacemaker.cluster(context).node(name)).is_online:
-                aim.look_again(f"for {name} to be online")
+                aim.recheck(f"for {name} to be online")
         self._pacemaker.delete(name, Attribute(name=MARK), context)
         self._memo.keep({})
         if node.is_standby:
@@ -212,7 +212,7 @@ class PacemakerWorker(Forgetful):
                 self._pacemaker.delete(name, Attribute(name=MARK), context)
                 why = f"{', '.join(rivals)} gave up its resources at the same moment"
                 looks = 1 if name < min(rivals) else YIELD_LOOKS
-            aim.look_again(f"for this to pass: {why}", looks=looks)
+            aim.recheck(f"for this to pass: {why}", looks=looks)
 
     def _able(
         self, cluster: Cluster, name: str, context: RunContext
@@ -256,9 +256,9 @@ class PacemakerWorker(Forgetful):
                 stays = ", ".join(f"{each.id} ({each.will_stay})" for each in here)
                 raise HandlerError(f"the cluster does not move everything: {stays}")
             if here:
-                aim.look_again(f"for {listed(here)} to leave {name}")
+                aim.recheck(f"for {listed(here)} to leave {name}")
             else:
-                aim.look_again(f"for {', '.join(lacking)} to run on another node")
+                aim.recheck(f"for {', '.join(lacking)} to run on another node")
 
     def _take_back(self, name: str, mark: _Mark, context: RunContext) -> None:
         if mark.before:

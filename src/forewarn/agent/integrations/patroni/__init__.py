@@ -14,11 +14,11 @@ from forewarn.agent.integrations.patroni.worker import (
     FAIL,
     LEAVE,
     URL,
+    PatroniOptions,
     PatroniWorker,
-    Wishes,
 )
 from forewarn.agent.options import CA_FILE, Forms
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import DAY, format_duration
 from forewarn.settings.forms import Option
 
@@ -28,7 +28,7 @@ LAG_BOUND = 1 << 40
 
 def _make(settings: HandlerSettings, ground: Ground) -> PatroniWorker:
     more = settings.more
-    wishes = Wishes(
+    wishes = PatroniOptions(
         url=more.get("url", URL),
         member=more.get("member", ""),
         candidates=more.get("candidates", ()),

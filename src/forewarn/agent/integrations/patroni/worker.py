@@ -77,7 +77,7 @@ _NO_CONFIG = frozenset({404, 502})
 
 
 @frozen_dataclass
-class Wishes:
+class PatroniOptions:
     """The settings of one handler."""
 
     url: str = URL
@@ -124,7 +124,7 @@ class _Step:
 class PatroniWorker(Forgetful):
     """Switches over in one cluster."""
 
-    def __init__(self, wishes: Wishes, *, memo: Memo, clock: Clock) -> None:
+    def __init__(self, wishes: PatroniOptions, *, memo: Memo, clock: Clock) -> None:
         """Ask nobody yet."""
         self._wishes = wishes
         self._memo = memo

@@ -39,7 +39,7 @@ from forewarn.agent.integrations.slurm.state import (
 from forewarn.agent.integrations.waiting import Aim
 from forewarn.agent.naming import host_name
 from forewarn.agent.options import Forms
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import Clock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
@@ -91,7 +91,7 @@ class SlurmWorker(Forgetful):
                     return Result(detail=_prepared(node))
                 if self._requeues_now(context):
                     self._requeue(jobs, refused, context)
-                aim.look_again(_awaited(node, jobs, refused))
+                aim.recheck(_awaited(node, jobs, refused))
 
     def recover(self, job: Job, context: RunContext) -> Result:
         """Resume the node if it was drained here; raises HandlerError."""
@@ -112,7 +112,7 @@ class SlurmWorker(Forgetful):
                     self._memo.keep({})
                     return Result(detail=_recovered(node, undo))
                 if undo in {Undo.WAIT, last}:
-                    aim.look_again(f"for {name}, which is {node.shown}")
+                    aim.recheck(f"for {name}, which is {node.shown}")
                 if undo is not Undo.WAIT:
                     self._slurm.update(context, undo.value)
                 last = undo

@@ -17,7 +17,7 @@ from forewarn.agent.integrations.systemd.plan import Plan
 from forewarn.agent.integrations.systemd.units import Manager, own_units
 from forewarn.agent.integrations.systemd.worker import SystemdWorker
 from forewarn.agent.options import Forms
-from forewarn.agent.values import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import DAY, SECOND
 from forewarn.problems import quoted
 from forewarn.settings.forms import Option

@@ -6,12 +6,12 @@ Each is one transaction. What it shows is table 5.9; what it refuses is said in
 
 from forewarn.control.requests.verbs.cancelling import cancel
 from forewarn.control.requests.verbs.hosts import maintain, predict_failure
-from forewarn.control.requests.verbs.order import TARGETS_MAX, Wishes
+from forewarn.control.requests.verbs.order import TARGETS_MAX, OrderOptions
 from forewarn.control.requests.verbs.vms import evict, renew_image, restart, terminate
 
 __all__ = [
     "TARGETS_MAX",
-    "Wishes",
+    "OrderOptions",
     "cancel",
     "evict",
     "maintain",

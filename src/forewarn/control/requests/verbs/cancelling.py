@@ -32,7 +32,7 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
             raise RefusedError(
                 _too_late(work, operation), hint=_what_became(work, operation)
             )
-        work.secure(operation.scopes)
+        work.lock_scopes(operation.scopes)
         ending.cancel(work, operation, note=note, by=work.who.actor)
         return [work.operation(name)]
     siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, name))
@@ -45,7 +45,7 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
             hint=f"`forewarn history --operation {work.called(name)} --summary` tells "
             "what became of it",
         )
-    work.secure(scope for operation in waiting for scope in operation.scopes)
+    work.lock_scopes(scope for operation in waiting for scope in operation.scopes)
     if request.state is RequestState.OPEN:
         work.step_request(request, RequestInput.CANCEL)
     for operation in waiting:

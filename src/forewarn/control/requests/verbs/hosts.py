@@ -10,7 +10,7 @@ from forewarn.control.requests.admission import Draft
 from forewarn.control.requests.host_lists import Turn
 from forewarn.control.requests.verbs.order import (
     REPAIRING,
-    Wishes,
+    OrderOptions,
     check_targets,
     either,
     not_before_of,
@@ -86,7 +86,7 @@ MAINTENANCE = {
 
 
 def maintain(
-    work: Work, hosts: Sequence[str], action: Action, wishes: Wishes
+    work: Work, hosts: Sequence[str], action: Action, wishes: OrderOptions
 ) -> Request:
     """Maintain hosts: one operation for each, one rollout for all.
 
@@ -150,7 +150,9 @@ def maintain(
     return request
 
 
-def predict_failure(work: Work, name: str, notice: Micros, wishes: Wishes) -> Request:
+def predict_failure(
+    work: Work, name: str, notice: Micros, wishes: OrderOptions
+) -> Request:
     """Announce that a host will fail (5.4): each of its VMs can go early.
 
     There is one operation for each VM, since each may move by itself: an

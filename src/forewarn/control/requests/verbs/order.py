@@ -23,7 +23,7 @@ REPAIRING = "Host server is undergoing an emergency repair."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class OrderOptions:
     """What an operator may say otherwise about any order."""
 
     duration_seconds: int | None = None
@@ -43,7 +43,7 @@ def either(said: T | None, usual: T) -> T:
 
 
 def not_before_of(
-    work: Work, wishes: Wishes, notice: Micros, event_type: EventType
+    work: Work, wishes: OrderOptions, notice: Micros, event_type: EventType
 ) -> Micros:
     """Return when the notice of an order ends whose least notice is `notice` (5.1).
 

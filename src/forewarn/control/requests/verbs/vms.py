@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from forewarn.control.requests import admission
 from forewarn.control.requests.admission import Draft
 from forewarn.control.requests.verbs.order import (
-    Wishes,
+    OrderOptions,
     check_targets,
     either,
     not_before_of,
@@ -37,7 +37,9 @@ REDEPLOYING = (
 DELETING_VERBS = frozenset({Verb.EVICT, Verb.TERMINATE})
 
 
-def restart(work: Work, vms: Sequence[str], verb: Verb, wishes: Wishes) -> Request:
+def restart(
+    work: Work, vms: Sequence[str], verb: Verb, wishes: OrderOptions
+) -> Request:
     """Restart or redeploy VMs on a user's order (5.3): one operation for each.
 
     Refused: an unknown VM; a restart of a VM whose host is down; a VM that
@@ -75,7 +77,7 @@ def restart(work: Work, vms: Sequence[str], verb: Verb, wishes: Wishes) -> Reque
     return request
 
 
-def evict(work: Work, vms: Sequence[str], wishes: Wishes) -> Request:
+def evict(work: Work, vms: Sequence[str], wishes: OrderOptions) -> Request:
     """Evict Spot VMs (5.6): they are deleted after a Preempt's notice.
 
     Refused: an unknown VM, one that is not a Spot VM, one with an eviction or
@@ -111,7 +113,7 @@ def evict(work: Work, vms: Sequence[str], wishes: Wishes) -> Request:
     return request
 
 
-def terminate(work: Work, vms: Sequence[str], wishes: Wishes) -> Request:
+def terminate(work: Work, vms: Sequence[str], wishes: OrderOptions) -> Request:
     """Delete VMs on a user's order (5.7): one request, one NotBefore (3.6).
 
     VMs whose scope has terminate notification off, and Spot VMs, get no event.
@@ -147,7 +149,9 @@ def terminate(work: Work, vms: Sequence[str], wishes: Wishes) -> Request:
     return request
 
 
-def renew_image(work: Work, vms: Sequence[str], verb: Verb, wishes: Wishes) -> Request:
+def renew_image(
+    work: Work, vms: Sequence[str], verb: Verb, wishes: OrderOptions
+) -> Request:
     """Upgrade the guest OS of scale-set instances, or reimage them (5.8).
 
     Without the OS-image profile, and for sizes that do not keep memory, there is
@@ -198,7 +202,7 @@ def draft_for(
     source: EventSource,
     description: str,
     not_before: Micros,
-    wishes: Wishes,
+    wishes: OrderOptions,
     routine: bool = False,
 ) -> Draft:
     """Return the draft of an operation on one VM, with the operator's wishes."""

@@ -1,0 +1,273 @@
+"""Notifications: what was told, told again to whoever wants to hear, in its own time.
+
+The main loop only writes them into the journal's queue, in the transaction of the
+decision, and rings; for each receiver that has something waiting there is a thread,
+as long as that is so. A crash leaves them waiting, and one that was delivered and not
+forgotten is delivered again, with the same `id`. Nothing ever waits for a receiver:
+of too many that wait, the oldest are dropped. Nor do many wait for one that their
+receiver never takes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+
+from forewarn.agent.core.model import Memory, Note
+from forewarn.agent.foreign import told
+from forewarn.agent.handlers.run_context import doubling
+from forewarn.agent.integrations.registry import sink_kind
+from forewarn.agent.journal import codec
+from forewarn.agent.journal.port import Journal, JournalError, Outgoing, Queued
+from forewarn.agent.settings_model import NotifySettings
+from forewarn.agent.sinks.port import Sink, SinkError, Told
+from forewarn.agent.wire.urls import parse_url
+from forewarn.clock import Clock
+from forewarn.instants import SECOND
+
+logger = logging.getLogger("forewarn.agent.notify")
+
+BATCH_ROWS = 20
+"""Read from the journal at once."""
+
+PAUSE_FIRST_SECONDS = 1.0
+PAUSE_MOST_SECONDS = 60.0
+"""After a failure; it doubles from one to the other, for ever."""
+
+WAIT_MOST_SECONDS = 900.0
+"""That a receiver may ask for: one that says a day is asked again all the same."""
+
+HELD_TRIES = 10
+"""Of one notification, some five minutes, before the one behind it is tried: if that
+is taken, the first is at fault and not the receiver, and is dropped."""
+
+STOP_SECONDS = 2.0
+"""For what is being delivered when the agent ends; the rest waits in the journal."""
+
+
+class Notifier:
+    """Makes notifications, and has them delivered."""
+
+    def __init__(self, sinks: Mapping[str, tuple[Sink, frozenset[str]]]) -> None:
+        """Tell each sink of the kinds of note that it wants; an empty set: of all."""
+        self._sinks = sinks
+        self._journal: Journal | None = None
+        self._lock = threading.Lock()
+        self._threads: dict[str, threading.Thread] = {}
+        self._is_rung: set[str] = set()
+        self._stopping = threading.Event()
+        self._failing: dict[str, str] = {}
+        self._held: dict[str, tuple[int, int]] = {}
+        """Of each receiver: what it did not take the last time, and how often."""
+
+    def make(self, note: Note, memory: Memory) -> Sequence[Outgoing]:
+        """Return the notifications of a note: the journal's `Teller`."""
+        wanting = [
+            name
+            for name, (_, kinds) in self._sinks.items()
+            if not kinds or note.kind.value in kinds
+        ]
+        if not wanting:
+            return ()
+        body = json.dumps({"vm": memory.name, "note": codec.dump(note)})
+        return [Outgoing(sink=name, body=body) for name in wanting]
+
+    def attach(self, journal: Journal) -> None:
+        """Deliver what waits in the journal, now and whenever it is rung.
+
+        What waits for a receiver that the settings have no longer, or call otherwise,
+        is dropped: nobody would ever take it.
+        """
+        try:
+            gone = journal.drop_others(self._sinks)
+        except JournalError as error:
+            logger.warning("notifications wait: %s", error)
+        else:
+            if gone:
+                logger.warning(
+                    "%d notifications are dropped, whose receivers are no longer in "
+                    "the settings",
+                    gone,
+                )
+        self._journal = journal
+        self.ring()
+
+    def ring(self) -> None:
+        """Look whether something waits; never waits itself."""
+        if self._journal is None or self._stopping.is_set():
+            return
+        for name in self._sinks:
+            with self._lock:
+                self._is_rung.add(name)
+                if name in self._threads:
+                    continue
+                thread = threading.Thread(
+                    target=self._deliver,
+                    args=(name, self._journal),
+                    name=f"notify-{name}",
+                    daemon=True,
+                )
+                self._threads[name] = thread
+            try:
+                thread.start()
+            except RuntimeError:
+                # There are too many threads; what waits is found at the next ring.
+                with self._lock:
+                    del self._threads[name]
+
+    def faults(self) -> Mapping[str, str]:
+        """Return why each receiver that fails did not take the last one."""
+        return dict(self._failing)
+
+    def stop(self) -> None:
+        """End: what is not delivered waits in the journal."""
+        self._stopping.set()
+        with self._lock:
+            threads = tuple(self._threads.values())
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(STOP_SECONDS)
+
+    def check(self) -> Sequence[str]:
+        """Return what is wrong with the receivers, one sentence each."""
+        return [
+            f"{name}: {fault}"
+            for name, (sink, _) in self._sinks.items()
+            for fault in sink.check()
+        ]
+
+    # In a receiver's thread
+
+    def _deliver(self, name: str, journal: Journal) -> None:
+        pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+        while not self._stopping.is_set():
+            with self._lock:
+                self._is_rung.discard(name)
+            fault, wait = "", 0.0
+            try:
+                queued = journal.queued(name, limit=BATCH_ROWS)
+                error = self._hand_over(name, queued, journal)
+                if error is not None:
+                    fault, wait = error.message, error.wait / SECOND
+            except JournalError as error:
+                logger.warning("notifications wait: %s", error)
+                queued, fault = (), error.message
+            if fault:
+                self._stopping.wait(max(next(pauses), min(wait, WAIT_MOST_SECONDS)))
+                continue
+            pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
+            with self._lock:
+                if not queued and name not in self._is_rung:
+                    del self._threads[name]
+                    return
+
+    def _hand_over(
+        self, name: str, queued: Sequence[Queued], journal: Journal
+    ) -> SinkError | None:
+        """Deliver in order, as far as the receiver takes them; return why it ends."""
+        done: list[int] = []
+        faults = 0
+        try:
+            for index, each in enumerate(queued):
+                if self._stopping.is_set():
+                    break
+                if each.number in done:
+                    continue
+                error = self._offer(name, each)
+                if error is not None and error.may_pass:
+                    behind = queued[index + 1 : index + 2]
+                    if self._is_held(name, each) and self._takes(name, behind):
+                        done.append(behind[0].number)
+                        error = self._given_up(name, each)
+                if error is not None:
+                    faults += 1
+                    self._complain(name, error)
+                    if error.may_pass:
+                        return error
+                done.append(each.number)
+        finally:
+            if done:
+                journal.delivered(done)
+        if not faults and self._failing.pop(name, ""):
+            logger.info("%s takes notifications again", name)
+        return None
+
+    def _offer(self, name: str, queued: Queued) -> SinkError | None:
+        """Hand one over; return why it was not taken."""
+        sink, _ = self._sinks[name]
+        try:
+            sink.deliver(queued.number, Told.read(queued.body))
+        except SinkError as error:
+            return error
+        except JournalError as error:
+            return SinkError(error.message, may_pass=False)
+        except Exception as error:
+            # A fault of ours with one of them must not keep the others from people.
+            logger.exception("a notification for %s", name)
+            return SinkError(f"a bug: {type(error).__name__}", may_pass=False)
+        return None
+
+    def _takes(self, name: str, queued: Sequence[Queued]) -> bool:
+        return bool(queued) and self._offer(name, queued[0]) is None
+
+    def _is_held(self, name: str, queued: Queued) -> bool:
+        """Tell whether this one was refused so often that it may be its own fault."""
+        number, tries = self._held.get(name, (queued.number, 0))
+        tries = tries + 1 if number == queued.number else 1
+        self._held[name] = queued.number, tries
+        return tries >= HELD_TRIES
+
+    def _given_up(self, name: str, queued: Queued) -> SinkError | None:
+        """Offer it once more, as the receiver is there; return why it is dropped."""
+        error = self._offer(name, queued)
+        if error is None:
+            return None
+        text = f"{error.message} ({HELD_TRIES} times, while the next one was taken)"
+        return SinkError(text, may_pass=False)
+
+    def _complain(self, name: str, error: SinkError) -> None:
+        why = told(error.message)
+        if self._failing.get(name) != why:
+            what = "waits" if error.may_pass else "is dropped"
+            logger.warning("a notification for %s %s: %s", name, what, why)
+        self._failing[name] = why
+
+
+def make_notifier(settings: Sequence[NotifySettings], *, clock: Clock) -> Notifier:
+    """Return the notifier of the settings.
+
+    Receivers are called by their file or host: a whole URL may hold a secret.
+    """
+    sinks: dict[str, tuple[Sink, frozenset[str]]] = {}
+    for each in settings:
+        name, sink = _sink(each, clock)
+        while name in sinks:
+            name += "'"
+        sinks[name] = sink, frozenset(each.on)
+    return Notifier(sinks)
+
+
+def _sink(settings: NotifySettings, clock: Clock) -> tuple[str, Sink]:
+    """Return a receiver and what it is called."""
+    kind = sink_kind(settings.kind)
+    if kind is not None:
+        return kind.name(settings), kind.make(settings, clock)
+    # Only what the settings use is loaded.
+    if settings.kind == "file":
+        from forewarn.agent.sinks.file import FileSink  # noqa: PLC0415
+
+        return settings.path, FileSink(settings.path)
+    from forewarn.agent.handlers.posting import Template  # noqa: PLC0415
+    from forewarn.agent.sinks.webhook import WebhookSink  # noqa: PLC0415
+
+    template = Template(
+        url=settings.url,
+        headers=settings.headers,
+        body=settings.body,
+        secret_file=settings.secret_file,
+        ca_file=settings.ca_file,
+    )
+    sink = WebhookSink(template, timeout=settings.timeout, clock=clock)
+    return parse_url(settings.url).host, sink

@@ -1,0 +1,255 @@
+"""What is answered at `listen` and to peers.
+
+`/healthz` fails only when watching or deciding has stopped: to start the agent anew
+would not bring back an endpoint that is down. `/readyz` says whether it could act on
+an event now, and else why not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from forewarn import __version__
+from forewarn.agent import forms
+from forewarn.agent.agent import TURN_SECONDS, AgentStatus
+from forewarn.agent.core.model import Consent, Note, Stage
+from forewarn.agent.observability import metric_definitions, metrics, status
+from forewarn.agent.observability.metrics import Metrics
+from forewarn.agent.observability.server import JSON, Reply, Request
+from forewarn.agent.watcher import Watched
+from forewarn.clock import Clock
+from forewarn.instants import SECOND, Micros, describe_duration, format_instant
+from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.texts import json_text
+
+LOOP_GRACE_SECONDS = 30.0
+"""Without a turn of the main loop, before it counts as stopped: a machine that was
+frozen, or a slow disk, is no fault of its."""
+
+READY_AGE: Micros = 30 * SECOND
+"""Since the last good poll, before the agent is not ready: a whole Preempt."""
+
+_PEERS = "/v1/events/"
+
+
+@frozen_dataclass
+class Sources:
+    """Where the pages look; each may be called from any thread."""
+
+    standing: Callable[[], AgentStatus]
+    watched: Callable[[], Watched]
+    is_watching: Callable[[], bool]
+    """Whether the watcher's loop turns."""
+    age: Callable[[], Micros | None]
+    """Of the last good poll; None: there was none."""
+    history: Callable[[], Sequence[Note]]
+    metrics: Metrics
+    clock: Clock
+    began: Micros
+    state: str = ""
+    """Where the settings have the journal: it tells this agent from another."""
+    mode: str = "normal"
+    """`normal`, `dry run` or `observe`."""
+    problems: Callable[[], Sequence[str]] = tuple
+    """What else a person should know."""
+    has_old_settings: Callable[[], bool] = bool
+    """Whether the file's settings are refused, and older ones in force."""
+    notifications_dropped: Callable[[], int] = int
+    lines_dropped: Callable[[], int] = int
+
+
+class Pages:
+    """Answers at `listen`."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Answer from these."""
+        self._sources = sources
+
+    def answer(self, request: Request) -> Reply:
+        """Return the answer to a request."""
+        if request.path == "/healthz":
+            return self._verdict(self.why_not_alive())
+        if request.path == "/readyz":
+            return self._verdict(self.why_not_ready())
+        if request.path == "/metrics":
+            return Reply(body=self._metrics(), content_type=metrics.CONTENT_TYPE)
+        if request.path == "/status":
+            text = json_text(self.document())
+            return Reply(body=f"{text}\n", content_type=JSON)
+        if request.path == "/":
+            return Reply(body="/healthz\n/metrics\n/readyz\n/status\n")
+        return Reply(status=404, body="there is no such page\n")
+
+    def is_alive(self) -> bool:
+        """Tell whether the agent does its work, for systemd's watchdog."""
+        return not self.why_not_alive()
+
+    def why_not_alive(self) -> str:
+        """Return what has stopped; empty: nothing."""
+        sources = self._sources
+        turned = sources.standing().turned
+        quiet = sources.clock.monotonic() - turned
+        # Before its first turn it reads the journal, and has not begun.
+        if turned and quiet > TURN_SECONDS + LOOP_GRACE_SECONDS:
+            return f"nothing was decided for {quiet:.0f} s"
+        if not sources.is_watching():
+            return "the endpoint is not watched any more"
+        return ""
+
+    def why_not_ready(self) -> str:
+        """Return why the agent could not act on an event now; empty: it could."""
+        standing, watched = self._sources.standing(), self._sources.watched()
+        if stopped := self.why_not_alive():
+            return stopped
+        age = self._sources.age()
+        if age is None:
+            return f"the endpoint has not answered yet{_because(watched)}"
+        if age > READY_AGE:
+            since = describe_duration(age)
+            return f"the endpoint has not answered for {since}{_because(watched)}"
+        if not (standing.memory.name or watched.name):
+            return "this VM's name is not known yet"
+        if standing.journal_fault:
+            return f"nothing is remembered: {standing.journal_fault}"
+        return ""
+
+    def summary(self) -> str:
+        """Return one line for systemd's status."""
+        memory = self._sources.standing().memory
+        live = sum(task.is_live and task.mine for task in memory.tasks)
+        owed = sum(task.stage is Stage.OWED for task in memory.tasks)
+        events = f"{live} events" if live != 1 else "1 event"
+        parts = [f"{memory.name or 'unnamed'}: {events}"]
+        if owed:
+            parts.append(f"{owed} to recover from")
+        if reason := self.why_not_ready():
+            parts.append(reason)
+        return "; ".join(parts)
+
+    def document(self) -> dict[str, Any]:
+        """Return what `/status` says."""
+        sources = self._sources
+        standing, watched = sources.standing(), sources.watched()
+        age = sources.age()
+        problems = list(sources.problems())
+        if reason := self.why_not_ready():
+            problems.insert(0, reason)
+        try:
+            history = sources.history()
+        except ForewarnError as error:
+            history = ()
+            problems.append(error.message)
+        about = {
+            "version": __version__,
+            "mode": sources.mode,
+            "process": os.getpid(),
+            "state": sources.state,
+            "began": format_instant(sources.began),
+            "now": format_instant(sources.clock.now()),
+            "alive": self.is_alive(),
+            "ready": not self.why_not_ready(),
+            "problems": problems,
+            "poll": {
+                "url": watched.url,
+                "api_version": watched.version,
+                "age_seconds": None if age is None else age / SECOND,
+                "failures": watched.failures,
+                "last": watched.last.value if watched.last else None,
+                "detail": watched.detail,
+                "incarnation": watched.incarnation,
+                "events": watched.events,
+                "waits_for_changes": watched.waits,
+                "oddities": list(watched.oddities),
+            },
+        }
+        return status.document_of(
+            standing.memory,
+            waits=standing.waits,
+            doubts=standing.doubts,
+            history=history,
+            about=about,
+        )
+
+    def _verdict(self, reason: str) -> Reply:
+        if reason:
+            return Reply(status=503, body=f"{reason}\n")
+        return Reply(body="ok\n")
+
+    def _metrics(self) -> str:
+        sources = self._sources
+        standing, watched = sources.standing(), sources.watched()
+        age = sources.age()
+        if age is None:
+            age = sources.clock.now() - sources.began
+        looked_at: dict[tuple[str, ...], float] = {
+            (metric_definitions.INFO.name, __version__, sources.mode): 1,
+            (metric_definitions.ALIVE.name,): self.is_alive(),
+            (metric_definitions.READY.name,): not self.why_not_ready(),
+            **{
+                (metric_definitions.POLLS.name, result.value): count
+                for result, count in watched.polls.items()
+            },
+            (metric_definitions.GOOD_POLL_AGE.name,): age / SECOND,
+            (metric_definitions.FAILED_POLLS.name,): watched.failures,
+            (metric_definitions.INCARNATION.name,): (
+                -1 if watched.incarnation is None else watched.incarnation
+            ),
+            (metric_definitions.DOCUMENT_EVENTS.name,): watched.events,
+            **metrics.now_of(standing.memory),
+            (metric_definitions.JOURNAL_FAULT.name,): bool(standing.journal_fault),
+            (metric_definitions.SETTINGS_FAULT.name,): sources.has_old_settings(),
+            (
+                metric_definitions.NOTIFICATIONS_DROPPED.name,
+            ): sources.notifications_dropped(),
+            (metric_definitions.LINES_DROPPED.name,): sources.lines_dropped(),
+            (metric_definitions.START.name,): sources.began / SECOND,
+            **metrics.of_process(),
+        }
+        return sources.metrics.text(looked_at)
+
+
+class PeerPages:
+    """Answers the agents of other VMs, at `peers.listen`."""
+
+    def __init__(self, standing: Callable[[], AgentStatus], *, token: str) -> None:
+        """Answer who shows the token, which must not be empty."""
+        assert token, "whoever asks would be answered"
+        # It brings the whole of OpenSSL, which few agents need.
+        from hmac import compare_digest  # noqa: PLC0415
+
+        self._is_same = compare_digest
+        self._standing = standing
+        self._shown = f"Bearer {token}"
+
+    def answer(self, request: Request) -> Reply:
+        """Return how this agent stands with an event: `GET /v1/events/ID`.
+
+        An event that it does not know is not prepared; that it answers shows that
+        it lives.
+        """
+        shown = request.headers.get("authorization", "")
+        if not self._is_same(shown.encode(), self._shown.encode()):
+            return Reply(status=401, body="a token is needed\n")
+        asked = request.path.removeprefix(_PEERS)
+        event_id = forms.percent_read(asked)
+        # An id may have a slash; one that is a part of the path is quoted.
+        if not request.path.startswith(_PEERS) or not event_id or "/" in asked:
+            return Reply(status=404, body="there is no such page\n")
+        memory = self._standing().memory
+        task = memory.find(event_id.upper())
+        body = {
+            "vm": memory.name,
+            "EventId": event_id,
+            "known": task is not None,
+            "prepared": task is not None
+            and (task.stage is Stage.PREPARED or task.consent is Consent.GIVEN),
+        }
+        return Reply(body=f"{json.dumps(body)}\n", content_type=JSON)
+
+
+def _because(watched: Watched) -> str:
+    return f": {watched.detail}" if watched.detail else ""

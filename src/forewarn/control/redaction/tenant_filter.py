@@ -1,0 +1,367 @@
+"""A tenant's share of each record: what it may see of it, or that it is not there.
+
+What several tenants share (operations, requests, lines of the trail) is cut down to
+the tenant's part, without hosts, without what an operator wrote, and without counters
+that grow as others act. Ids of operations and requests become the tenant's aliases, and
+instants are cut to whole seconds, so that two tenants find nothing equal to the
+microsecond. A kind that is not known here does not exist for a tenant. Who
+asks what, and which records are found, is `sight`'s.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from forewarn.control.redaction import ownership_history, redact
+from forewarn.control.transactions.aliases import Aliases
+from forewarn.fleet.model import Scope, Tenant, Vm
+from forewarn.fleet.spans import Span
+from forewarn.instants import SECOND, Micros, cut_to_second
+from forewarn.protocol.actors import PLATFORM, Actor
+from forewarn.protocol.blockers import AnyBlocker, MigrationUnderWay, VmBusy
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    Move,
+    Operation,
+    Request,
+    RequestState,
+)
+from forewarn.protocol.views import View
+from forewarn.store import kinds
+from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts
+from forewarn.store.kinds import Record
+from forewarn.store.leader import NAME, Leader
+from forewarn.store.port import Reader, every
+
+R = TypeVar("R", bound=Record)
+
+INSTANT_DIGITS = 17
+"""Of a line's id: its instant, which sorts."""
+
+
+class TenantFilter:
+    """What of the records is one tenant's; remembered for the length of one read."""
+
+    def __init__(self, reader: Reader, tenant: str) -> None:
+        """Look through `reader`, which shows all, for what is `tenant`'s."""
+        self._reader = reader
+        self.tenant = tenant
+        self.past = ownership_history.Past(reader, tenant)
+        self.aliases = aliases_of(reader, tenant)
+        self._tenants: dict[str, str] = {}
+        self._operations: dict[str, Operation | None] = {}
+        self._requests: dict[str, Request | None] = {}
+        self._see: dict[type, Callable[[Any], Any]] = {
+            Tenant: self._tenant,
+            Scope: self._scope,
+            Vm: self._vm,
+            View: self._view,
+            Span: self._span,
+            Event: self._event,
+            Operation: self._operation,
+            Request: self._request,
+            AuditEntry: self._line,
+        }
+        """How each kind is shown; what is not here does not exist for a tenant."""
+
+    def of(self, record: R) -> R | None:
+        """Return the record as the tenant may see it; None: it is not there."""
+        see = self._see.get(type(record))
+        return None if see is None else see(record)
+
+    def blockers(self, told: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
+        """Return redacted blockers with the tenant's aliases."""
+        return tuple(
+            replace(each, operation=self.aliases.of(each.operation))
+            if isinstance(each, VmBusy | MigrationUnderWay)
+            else each
+            for each in told
+        )
+
+    # Whose things are
+
+    def had_scope(self, name: str) -> bool:
+        """Tell whether a scope is the tenant's, or was."""
+        return self.is_own_scope(name) or name in self.past.scopes
+
+    def had_vm(self, name: str) -> bool:
+        """Tell whether a VM is the tenant's, or was."""
+        return self._is_own_vm(name) or self.past.had_vm(name)
+
+    def is_own_scope(self, name: str) -> bool:
+        """Tell whether a scope is the tenant's now."""
+        if name not in self._tenants:
+            scope = self._reader.get(Scope, name)
+            self._tenants[name] = scope.tenant if scope else ""
+        return self._tenants[name] == self.tenant
+
+    def _is_own_vm(self, name: str) -> bool:
+        vm = self._reader.get(Vm, name)
+        return vm is not None and vm.tenant == self.tenant
+
+    def is_own_subject(self, subject: str, at: Micros | None = None) -> bool:
+        """Tell whether what a line is about is the tenant's, or was at an instant."""
+        kind, _, name = subject.partition(":")
+        match kind:
+            case "vm" if at is not None:
+                return self.past.had_vm_at(name, at)
+            case "vm":
+                return self.had_vm(name)
+            case "scope" if at is not None:
+                return self.past.had_scope_at(name, at)
+            case "scope":
+                return self.had_scope(name)
+            case "tenant":
+                return name == self.tenant
+            case "event":
+                return self._has(Event, name)
+            case "operation":
+                return self._has(Operation, name)
+            case "request":
+                return self._has(Request, name)
+            case _:
+                return False
+
+    def _has(self, kind: type[Record], key: str) -> bool:
+        record = self._reader.get(kind, key)
+        return record is not None and self.of(record) is not None
+
+    # Records
+
+    def _tenant(self, tenant: Tenant) -> Tenant | None:
+        return replace(tenant, applied="") if tenant.name == self.tenant else None
+
+    def _scope(self, scope: Scope) -> Scope | None:
+        return replace(scope, applied="") if scope.tenant == self.tenant else None
+
+    def _vm(self, vm: Vm) -> Vm | None:
+        if vm.tenant != self.tenant:
+            return None
+        # Where it runs, and where its listener is, are the operator's.
+        return replace(
+            vm,
+            host="",
+            moving_to="",
+            listen="",
+            left_views=(),
+            started=tuple(self.aliases.of(each) for each in vm.started),
+            applied="",
+        )
+
+    def _view(self, view: View) -> View | None:
+        return view if self.is_own_scope(view.scope) else None
+
+    def _span(self, span: Span) -> Span | None:
+        if span.tenant != self.tenant:
+            return None
+        return replace(
+            span,
+            span_id=span_cursor(span.span_id),
+            operation=self.aliases.of(span.operation),
+            began=cut_to_second(span.began),
+            ended=cut_to_second(span.ended),
+        )
+
+    def _event(self, event: Event) -> Event | None:
+        if event.tenant != self.tenant:
+            return None
+        by = event.approver
+        return replace(
+            event,
+            operation=self.aliases.of(event.operation),
+            approver=None if by is None else self._actor(by),
+            created=cut_to_second(event.created),
+            approved_at=cut_to_second(event.approved_at),
+            started_at=cut_to_second(event.started_at),
+            removed_at=cut_to_second(event.removed_at),
+        )
+
+    def _operation(self, operation: Operation) -> Operation | None:
+        key = operation.operation_id
+        if key not in self._operations:
+            self._operations[key] = self._cut(operation)
+        return self._operations[key]
+
+    def _cut(self, operation: Operation) -> Operation | None:
+        events = list(every(self._reader, kinds.EVENTS_OF_OPERATION, operation.key))
+        own = [event for event in events if event.tenant == self.tenant]
+        # Whose a past operation is, its events know, and not who has the scope now.
+        told = {event.scope: event.tenant for event in events}
+        scopes = tuple(
+            name
+            for name in operation.scopes
+            if self._is_own_part(told.get(name), name, operation.created)
+        )
+        if not scopes:
+            return None
+        named = {resource.vm for event in own for resource in event.resources}
+        strange = {
+            resource.vm
+            for event in events
+            if event.tenant != self.tenant
+            for resource in event.resources
+        }
+        moves = tuple(
+            Move(vm=move.vm, done=move.done)
+            for move in operation.moves
+            if move.vm in named
+            or (
+                move.vm not in strange
+                and self.past.had_vm_at(move.vm, operation.created)
+            )
+        )
+        if not own and not moves:
+            return None
+        vms = {move.vm for move in moves} | named
+        by = operation.cancelled_by
+        is_ours = by is not None and by.is_of(self.tenant)
+        return replace(
+            operation,
+            operation_id=self.aliases.of(operation.operation_id),
+            request=self.aliases.of(operation.request),
+            created=cut_to_second(operation.created),
+            not_before=cut_to_second(operation.not_before),
+            due_at=cut_to_second(operation.due_at),
+            started_at=cut_to_second(operation.started_at),
+            impact_ended_at=cut_to_second(operation.impact_ended_at),
+            ended_at=cut_to_second(operation.ended_at),
+            waits_for=(),
+            target=operation.target if operation.target in vms else "",
+            host="",
+            moves=moves,
+            scopes=scopes,
+            description=own[0].description if own else "",
+            note=operation.note if is_ours else None,
+            cancelled_by=by if is_ours else None,
+            held_by=(),
+            left_vms=tuple(
+                vm
+                for vm in operation.left_vms
+                if vm not in strange and self.past.had_vm_at(vm, operation.created)
+            ),
+            attempts=1,
+            generation=0,
+        )
+
+    def _is_own_part(self, told: str | None, scope: str, at: Micros) -> bool:
+        if told is not None:
+            return told == self.tenant
+        return self.past.had_scope_at(scope, at)
+
+    def _request(self, request: Request) -> Request | None:
+        key = request.request_id
+        if key not in self._requests:
+            self._requests[key] = self._cut_request(request)
+        return self._requests[key]
+
+    def _cut_request(self, request: Request) -> Request | None:
+        if request.actor.is_of(self.tenant):
+            return self._named(request, actor=self._actor(request.actor))
+        operations = every(
+            self._reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
+        )
+        own = [seen for each in operations if (seen := self._operation(each))]
+        if not own:
+            return None
+        # As far as it is the tenant's: that others still wait is theirs.
+        is_over = all(operation.state in ENDED_STATES for operation in own)
+        return self._named(
+            request,
+            actor=PLATFORM,
+            reason="",
+            state=RequestState.CLOSED if is_over else RequestState.OPEN,
+        )
+
+    def _named(self, request: Request, **changes: Any) -> Request:
+        return replace(
+            request,
+            request_id=self.aliases.of(request.request_id),
+            created=cut_to_second(request.created),
+            **changes,
+        )
+
+    def _line(self, entry: AuditEntry) -> AuditEntry | None:
+        is_ours = entry.actor.is_of(self.tenant)
+        subjects = tuple(
+            each for each in entry.subjects if self.is_own_subject(each, entry.at)
+        )
+        about = {each.partition(":")[0] for each in subjects}
+        # What is only about something shared may be another's step in it.
+        if not about & {"vm", "scope", "tenant", "event"} and not is_ours:
+            return None
+        is_held = entry.kind is AuditKind.OPERATION_HELD
+        if is_held and f"tenant:{self.tenant}" not in subjects:
+            # Of the reasons that held it, none that the tenant is told changed.
+            return None
+        at = cut_to_second(entry.at)
+        digest = self.aliases.of_entry(entry.entry_id)
+        return replace(
+            entry,
+            entry_id=f"{at:0{INSTANT_DIGITS}d}.{digest}",
+            at=at,
+            actor=self._actor(entry.actor),
+            why=entry.why if is_ours else "",
+            subjects=tuple(self._subject(each) for each in subjects),
+            operation="",
+            facts=self._facts(entry.kind, subjects, entry.facts),
+        )
+
+    def _subject(self, subject: str) -> str:
+        kind, _, name = subject.partition(":")
+        is_shared = kind in {"operation", "request"}
+        return f"{kind}:{self.aliases.of(name)}" if is_shared else subject
+
+    def _actor(self, actor: Actor) -> Actor:
+        return redact.actor_for(actor, self.tenant, had_vm=self.had_vm)
+
+    def _facts(self, kind: AuditKind, subjects: Iterable[str], facts: Facts) -> Facts:
+        match _SHOWN.get(kind):
+            case "by" if facts.by is not None:
+                return Facts(by=self._actor(facts.by))
+            case "outcome":
+                return Facts(outcome=facts.outcome)
+            case "blockers":
+                scopes, vms = _names(subjects, "scope"), _names(subjects, "vm")
+                told = redact.for_tenant(facts.blockers, scopes=scopes, vms=vms)
+                return Facts(blockers=self.blockers(told))
+            case "given up":
+                return Facts(count=facts.count, cause=facts.cause)
+            case _:
+                return NOTHING
+
+
+def aliases_of(reader: Reader, tenant: str) -> Aliases:
+    """Return the aliases of a tenant, by the secret of the store."""
+    # Without one nothing was written yet, so there is nothing to name.
+    leader = reader.get(Leader, NAME)
+    return Aliases("" if leader is None else leader.secret, tenant)
+
+
+def span_cursor(key: str) -> str:
+    """Return the key of a span, or a cursor of a tenant, cut to its second.
+
+    It sorts behind the keys of all spans of the VM that began in this second.
+    """
+    vm, _, rest = key.partition("/")
+    digits = rest[:INSTANT_DIGITS]
+    if not (len(digits) == INSTANT_DIGITS and digits.isascii() and digits.isdecimal()):
+        return f"{vm}/" if vm else ""
+    last = cut_to_second(int(digits)) + SECOND - 1
+    # A slash sorts behind the point that follows the instant in the key.
+    return f"{vm}/{last:0{INSTANT_DIGITS}d}/"
+
+
+_SHOWN: Mapping[AuditKind, str] = {
+    AuditKind.EVENT_APPROVED: "by",
+    AuditKind.EVENT_REMOVED: "outcome",
+    AuditKind.OPERATION_HELD: "blockers",
+    AuditKind.WEBHOOK_GAVE_UP: "given up",
+}
+"""Which facts of an entry a tenant is shown, redacted; of other kinds none."""
+
+
+def _names(subjects: Iterable[str], kind: str) -> set[str]:
+    """Return the names of the subjects of one kind."""
+    parts = (each.partition(":") for each in subjects)
+    return {name for found, _, name in parts if found == kind}

@@ -1,0 +1,405 @@
+"""What a tenant may see of the store: a reader that shows nothing else.
+
+Everything that a tenant is shown is read through a `TenantReader`, so a report cannot
+tell what it was never given. A record of another tenant is not there, as if it did
+not exist; of what several tenants share it has the tenant's part (`share`). Operations and requests
+have the tenant's aliases: a question names them so, and never by their real ids. A kind
+or a question that is not known shows nothing, so what is added later is closed until
+somebody opens it.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import Any, TypeVar, cast
+
+from forewarn.control.redaction import redact
+from forewarn.control.redaction.tenant_filter import (
+    INSTANT_DIGITS,
+    TenantFilter,
+    aliases_of,
+    span_cursor,
+)
+from forewarn.control.rules import obstacles
+from forewarn.control.transactions import aliases
+from forewarn.fleet.model import Scope, Tenant, Vm
+from forewarn.fleet.spans import Span
+from forewarn.instants import SECOND, Micros, cut_to_second
+from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.operations import Operation, Request
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.kinds import Query, Range, Ranking, Record
+from forewarn.store.port import PAGE_ROWS, Reader, every
+
+R = TypeVar("R", bound=Record)
+
+MERGED_ROWS = 50
+"""Rows that are read ahead of each scope of a tenant that has many."""
+
+
+def blockers(
+    reader: Reader, operation: Operation, *, now: Micros
+) -> tuple[AnyBlocker, ...]:
+    """Return every reason that holds the operation, as the reader's owner may know."""
+    if isinstance(reader, TenantReader):
+        return reader.why_waiting(operation.operation_id, now=now)
+    return obstacles.why_waiting(reader, operation, now=now)
+
+
+def operations_among(reader: Reader, ids: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the real ids whose operations the reader's owner may see.
+
+    They are named as the owner names them.
+    """
+    if isinstance(reader, TenantReader):
+        return reader.operations_among(ids)
+    return tuple(each for each in ids if reader.get(Operation, each) is not None)
+
+
+def real_id(reader: Reader, name: str) -> str:
+    """Return the id of the operation or request that an operator names.
+
+    An operator may name it by the alias that a tenant has quoted. Whatever else is
+    named comes back as it is.
+    """
+    if isinstance(reader, TenantReader) or not aliases.is_id(name):
+        return name
+    kind = Operation if name.startswith("op-") else Request
+    if reader.get(kind, name) is not None:
+        return name
+    for tenant in every(reader, kinds.ALL_TENANTS):
+        found = reader.get(kind, aliases_of(reader, tenant.name).real(name))
+        if (
+            found is not None
+            and TenantFilter(reader, tenant.name).of(found) is not None
+        ):
+            return found.key
+    return name
+
+
+class TenantReader:
+    """A reader for one tenant, for the length of one read."""
+
+    def __init__(self, reader: Reader, tenant: str) -> None:
+        """Show what `tenant` may see of `reader`."""
+        self._reader = reader
+        self.tenant = tenant
+        self._share = TenantFilter(reader, tenant)
+        self._parts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+
+    # The port
+
+    def get(self, kind: type[R], key: str) -> R | None:
+        """Return the record as the tenant may see it, or None."""
+        record = self._reader.get(kind, self._real(kind, key))
+        return None if record is None else self._share.of(record)
+
+    def select(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        after: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        """Return a page of what the tenant may see; Span pages may be longer.
+
+        Their keys are cut to the instant, so times that began together stay so.
+        """
+        found: list[R] = []
+        for record in self._found(query, self._asked(query, value), after):
+            if len(found) >= limit and (
+                query.kind is not Span or record.key != found[-1].key
+            ):
+                break
+            found.append(record)
+        return found
+
+    def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
+        """Return nothing: no tenant waits for timers."""
+        del over, until, limit
+        return []
+
+    def earliest(self, over: Range[R]) -> Micros | None:
+        """Return None: no tenant waits for timers."""
+        del over
+
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        """Return bounds in the form of the ids that a tenant is shown."""
+        del end
+        return f"{first:0{INSTANT_DIGITS}d}", ""
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        """Return nothing: what is ranked serves decisions."""
+        del ranking, value, limit, lowest
+        return []
+
+    def why_waiting(self, operation_id: str, *, now: Micros) -> tuple[AnyBlocker, ...]:
+        """Return every reason that holds an operation, without others' names."""
+        seen = self.get(Operation, operation_id)
+        whole = self._reader.get(Operation, self.real(operation_id))
+        if seen is None or whole is None:
+            return ()
+        vms, scopes = self._part_of_request(seen.request)
+        own = {name for name in whole.scopes if self._share.is_own_scope(name)}
+        told = redact.for_tenant(
+            obstacles.why_waiting(self._reader, whole, now=now),
+            scopes=scopes | own,
+            vms=vms,
+        )
+        return self._share.blockers(told)
+
+    def _part_of_request(self, alias: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the tenant's VMs in a request, and their scopes.
+
+        They are gathered once for the read: a list of the operations of a rollout
+        asks for those of the same thousand hosts with each of them.
+        """
+        if alias not in self._parts:
+            vms = frozenset(
+                name
+                for each in every(self, kinds.OPERATIONS_OF_REQUEST, alias)
+                for name in each.vms
+            )
+            scopes = frozenset(
+                scope.name for name in vms if (scope := self._scope_of(name))
+            )
+            self._parts[alias] = vms, scopes
+        return self._parts[alias]
+
+    # Names
+
+    def real(self, name: str) -> str:
+        """Return the real id that an alias of the tenant stands for."""
+        return self._share.aliases.real(name)
+
+    def operations_among(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Return the aliases of those operations that the tenant may see."""
+        found = (self._reader.get(Operation, each) for each in ids)
+        seen = (self._share.of(each) for each in found if each is not None)
+        return tuple(each.operation_id for each in seen if each is not None)
+
+    def _real(self, kind: type[Record], key: str) -> str:
+        return self.real(key) if kind in {Operation, Request} else key
+
+    def _asked(self, query: Query[Any], value: str) -> str:
+        return self.real(value) if query.name in _OF_ALIASES else value
+
+    def _behind(self, query: Query[Any], after: str) -> str:
+        """Return the key behind which a page begins; the end for no cursor of ours.
+
+        What was not made here must not be compared with what the store has.
+        """
+        if not after:
+            return ""
+        if query.kind is Span:
+            return span_cursor(after)
+        if query.kind is Operation:
+            return self.real(after) if aliases.is_id(after) else END_OF_KEYS
+        return after
+
+    # Questions
+
+    def _found(self, query: Query[R], value: str, after: str) -> Iterator[R]:
+        if query.kind is AuditEntry:
+            yield from cast("Iterator[R]", self._lines(query.name, value, after))
+            return
+        if query is kinds.ALL_TENANTS:
+            own = self.get(Tenant, self.tenant)
+            yield from cast("list[R]", [own] if own and own.name > after else [])
+            return
+        start = self._behind(query, after)
+        rows: Iterator[Any] = heapq.merge(
+            *(
+                self._rows(source, name, start)
+                for source, name in self._sources(query, value)
+            ),
+            key=attrgetter("key"),
+        )
+        last = ""
+        for row in rows:
+            # What concerns several scopes is found under each.
+            if row.key == last or not _fits(query, value, row):
+                continue
+            last = row.key
+            record = self._share.of(row)
+            if record is not None:
+                yield record
+
+    def _rows(
+        self, query: Query[R], value: str, after: str, ahead: int = MERGED_ROWS
+    ) -> Iterator[R]:
+        while True:
+            page = self._reader.select(query, value, after=after, limit=ahead)
+            yield from page
+            if len(page) < ahead:
+                return
+            after = page[-1].key
+
+    def _sources(self, query: Query[Any], value: str) -> list[tuple[Query[Any], str]]:
+        """Return the questions that find what the tenant asks for, and little else."""
+        narrower = _BY_SCOPE.get(query.name)
+        if narrower is not None:
+            # What is open, or there, is in no scope that has left.
+            has_past = narrower is kinds.OPERATIONS_OF_SCOPE
+            scopes = self._scopes_ever() if has_past else self._scopes()
+            return [(narrower, scope) for scope in scopes]
+        if query is kinds.ALL_SCOPES:
+            return [(kinds.SCOPES_OF_TENANT, self.tenant)]
+        if query is kinds.ALL_SPANS:
+            return [(kinds.SPANS_OF_TENANT, self.tenant)]
+        is_open = _MAY_ASK.get(query.name)
+        if is_open is None or not is_open(self._share, value):
+            return []
+        return [(query, value)]
+
+    def _scopes(self) -> list[str]:
+        return [
+            scope.name
+            for scope in every(self._reader, kinds.SCOPES_OF_TENANT, self.tenant)
+        ]
+
+    def _scopes_ever(self) -> list[str]:
+        """Return the tenant's scopes, and those that once were."""
+        return sorted({*self._scopes(), *self._share.past.scopes})
+
+    def _scope_of(self, vm: str) -> Scope | None:
+        found = self.get(Vm, vm)
+        return None if found is None else self.get(Scope, found.scope)
+
+    # The trail
+
+    def _lines(self, name: str, value: str, after: str) -> Iterator[AuditEntry]:
+        """Yield lines behind the id `after`, which is one of those shown before."""
+        if name not in {kinds.ALL_AUDIT.name, kinds.AUDIT_OF_SUBJECT.name}:
+            return
+        if name == kinds.ALL_AUDIT.name:
+            subjects = [f"scope:{scope}" for scope in self._scopes_ever()]
+            subjects.append(f"tenant:{self.tenant}")
+        else:
+            kind, _, named = value.partition(":")
+            if kind in {"operation", "request"}:
+                value = f"{kind}:{self.real(named)}"
+            if not self._share.is_own_subject(value):
+                return
+            subjects = [value]
+        start, end = self._place(after)
+        # Each page gathers the keys of all operations anew: few subjects, long pages.
+        ahead = max(MERGED_ROWS, PAGE_ROWS // len(subjects))
+        rows = heapq.merge(
+            *(
+                self._rows(kinds.AUDIT_OF_SUBJECT, each, start, ahead)
+                for each in subjects
+            ),
+            key=attrgetter("key"),
+        )
+        is_behind = not end
+        last = ""
+        for row in rows:
+            if row.key == last:
+                continue
+            last = row.key
+            line = self._share.of(row)
+            is_behind = is_behind or row.key > end
+            if line is None:
+                continue
+            if is_behind:
+                yield line
+            elif line.key == after:
+                is_behind = True
+
+    def _place(self, after: str) -> tuple[str, str]:
+        """Return the keys between which the entry is that a tenant was shown last.
+
+        Its id tells a tenant nothing but its instant. An empty second key: begin
+        behind the first.
+        """
+        if not after:
+            return "", ""
+        # Whatever a tenant gives is cut to a second, so that it cannot find out more.
+        at = cut_to_second(_instant_of(after))
+        exact = self._reader.audit_keys(at, at + SECOND)
+        if exact is not None and len(after) > INSTANT_DIGITS:
+            return exact
+        # It was deleted meanwhile, or only an instant is given.
+        later = self._reader.audit_keys(at, END_OF_TIME)
+        return (END_OF_KEYS if later is None else later[0]), ""
+
+
+def _instant_of(shown: str) -> Micros:
+    """Return the instant in an id that a tenant gives; 0 where it has none."""
+    digits = shown[:INSTANT_DIGITS]
+    return int(digits) if digits.isascii() and digits.isdecimal() else 0
+
+
+END_OF_TIME: Micros = 2**62
+"""An instant behind all others."""
+
+END_OF_KEYS = "~"
+"""Sorts behind every key."""
+
+
+def _fits(query: Query[Any], value: str, row: Record) -> bool:
+    """Tell whether a row that a narrower question found is asked for."""
+    if query is kinds.OPERATIONS_IN_STATE:
+        return cast("Operation", row).state.value == value
+    return True
+
+
+def _whenever(_share: TenantFilter, _value: str) -> bool:
+    return True
+
+
+def _of_own_vm(share: TenantFilter, value: str) -> bool:
+    return share.had_vm(value)
+
+
+def _of_own_scope(share: TenantFilter, value: str) -> bool:
+    return share.had_scope(value)
+
+
+_OF_ALIASES = frozenset(
+    {
+        kinds.OPERATIONS_OF_REQUEST.name,
+        kinds.EVENTS_OF_OPERATION.name,
+        kinds.SPANS_OF_OPERATION.name,
+    }
+)
+"""Questions whose value is the id of an operation or of a request."""
+
+_BY_SCOPE: dict[str, Query[Any]] = {
+    "all_vms": kinds.VMS_OF_SCOPE,
+    "all_operations": kinds.OPERATIONS_OF_SCOPE,
+    "operations_in_state": kinds.OPERATIONS_OF_SCOPE,
+    "open_operations": kinds.OPEN_OPERATIONS_OF_SCOPE,
+    "live_events": kinds.LIVE_EVENTS_OF_SCOPE,
+}
+"""Questions about everything, and how each is asked of one scope."""
+
+_MAY_ASK: dict[str, Callable[[TenantFilter, str], bool]] = {
+    "scopes_of_tenant": _whenever,
+    "vms_of_scope": _of_own_scope,
+    "views_of_scope": _of_own_scope,
+    "open_operations_of_scope": _of_own_scope,
+    "operations_of_scope": _of_own_scope,
+    "open_operations_of_vm": _of_own_vm,
+    "operations_of_vm": _of_own_vm,
+    "operations_of_request": _whenever,
+    "events_of_operation": _whenever,
+    "live_events_of_scope": _of_own_scope,
+    "spans_of_vm": _whenever,
+    "spans_of_scope": _whenever,
+    "spans_of_tenant": _whenever,
+    "spans_of_operation": _whenever,
+    "open_spans_of_vm": _whenever,
+}
+"""Questions that are asked as they are, where their value is the tenant's own; what
+they find is cut down one by one."""

@@ -1,0 +1,240 @@
+"""Where the VMs of a moving operation go: reads the fleet, asks `placement`.
+
+A place is kept (`Vm.moving_to`) from Started until the move is over, and counts
+as taken. A bounded number of hosts is looked at for each VM: hosts that hold its own
+fault domain, and those with most free places. What is on a host is read once for all
+VMs of the operation.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from forewarn.fleet.capacity import Capacity
+from forewarn.fleet.model import Host, Scope, Vm
+from forewarn.fleet.placement import DONE, Candidate, choose_host, why_none
+from forewarn.protocol.blockers import AnyBlocker, NoRoom
+from forewarn.protocol.operations import Operation, OperationState
+from forewarn.protocol.places import NoPlace
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+SMALL_FLEET = 32
+"""Hosts of a fleet in which all are looked at, so that the reasons name each of them."""
+
+CANDIDATES_MAX = 64
+"""Hosts with most free places that are looked at for a VM. Those with less room are
+not: each look reads the VMs of a host, and a turn of the service has to stay short."""
+
+CANDIDATES_FIRST = 8
+"""Hosts with most free places that are looked at first: one of them nearly always
+does, and the others need not be read."""
+
+NEAR_MAX = 16
+"""VMs of the same fault domain whose hosts are asked first."""
+
+LAST_POSITION = 1_000_000_000
+"""Behind every position of a rollout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destinations:
+    """A host for each VM that must move, or why there is none."""
+
+    hosts: dict[str, str] = field(default_factory=dict[str, str])
+    blockers: tuple[AnyBlocker, ...] = ()
+
+
+def find_places(reader: Reader, operation: Operation) -> Destinations:
+    """Find a host for every VM of the operation that has none yet.
+
+    The VMs are placed one after the other, each counting for the next.
+    """
+    search = _Search(reader, operation.request, besides=operation.operation_id)
+    return _place_all(
+        search,
+        (
+            vm
+            for move in operation.moves
+            if not (move.done or move.to_host)
+            and (vm := reader.get(Vm, move.vm)) is not None
+        ),
+    )
+
+
+def find_in_time(
+    reader: Reader, vms: Iterable[Vm], *, request: str
+) -> tuple[AnyBlocker, ...]:
+    """Return why VMs have no place, even when nobody works on hosts any more."""
+    return _place_all(_Search(reader, request, in_time=True), vms).blockers
+
+
+def _place_all(search: "_Search", vms: Iterable[Vm]) -> Destinations:
+    hosts: dict[str, str] = {}
+    blockers: list[AnyBlocker] = []
+    for vm in vms:
+        place = search.find(vm)
+        if isinstance(place, NoRoom):
+            blockers.append(place)
+        else:
+            hosts[vm.name] = place
+    return Destinations(hosts=hosts, blockers=tuple(blockers))
+
+
+def unfit(
+    reader: Reader, operation: Operation, vms: Collection[str]
+) -> tuple[str, ...]:
+    """Return those of these VMs whose destination cannot take them any more.
+
+    Since the place was kept, its host may have gone down or have been removed, have
+    been given other VMs or less capacity, or have an operation of its own.
+    """
+    search = _Search(reader, operation.request, besides=operation.operation_id)
+    return tuple(
+        move.vm
+        for move in operation.moves
+        if move.vm in vms
+        and not move.done
+        and move.to_host
+        and not search.is_fit(move.vm, move.to_host)
+    )
+
+
+class _Search:
+    """One look for places: what it has read of a host, it does not read again."""
+
+    def __init__(
+        self, reader: Reader, request: str, *, besides: str = "", in_time: bool = False
+    ) -> None:
+        self._reader = reader
+        self._request = request
+        self._besides = besides
+        self._in_time = in_time
+        self._there: dict[str, dict[str, Vm]] = {}
+        self._works: dict[str, tuple[bool, int]] = {}
+
+    @cached_property
+    def _all(self) -> list[Host] | None:
+        """All hosts of a small fleet; None: there are too many to look at each."""
+        hosts = self._reader.select(kinds.ALL_HOSTS, limit=SMALL_FLEET + 1)
+        return hosts if len(hosts) <= SMALL_FLEET else None
+
+    def is_fit(self, name: str, to_host: str) -> bool:
+        """Tell whether a VM can be moved to a host."""
+        vm, host = self._reader.get(Vm, name), self._reader.get(Host, to_host)
+        if vm is None or host is None:
+            return False
+        scope, origin = self._home_of(vm)
+        there = self.candidate(vm, host)
+        return choose_host(vm, scope, zone=origin.zone, candidates=[there]) is not None
+
+    def _home_of(self, vm: Vm) -> tuple[Scope, Host]:
+        scope = self._reader.get(Scope, vm.scope)
+        origin = self._reader.get(Host, vm.host)
+        assert scope is not None, f"{vm.name} has no scope"
+        assert origin is not None, f"{vm.name} has no host"
+        return scope, origin
+
+    def find(self, vm: Vm) -> str | NoRoom:
+        """Return a host for a VM, which takes its place there, or why there is none."""
+        scope, origin = self._home_of(vm)
+        seen: dict[str, Candidate] = {}
+        for names in self._batches(vm, origin):
+            hosts = [
+                host
+                for name in dict.fromkeys(names)
+                if name not in seen
+                and (host := self._reader.get(Host, name)) is not None
+            ]
+            candidates = {host.name: self.candidate(vm, host) for host in hosts}
+            chosen = choose_host(
+                vm, scope, zone=origin.zone, candidates=list(candidates.values())
+            )
+            if chosen is not None:
+                self._on(chosen)[vm.name] = vm
+                return chosen
+            seen |= candidates
+        why = why_none(
+            vm,
+            scope,
+            zone=origin.zone,
+            candidates=list(seen.values()),
+        )
+        assert why is not None, f"there is a place for {vm.name}"
+        return NoRoom(vm=vm.name, why=self._with_others(why))
+
+    def _batches(self, vm: Vm, origin: Host) -> Iterator[list[str]]:
+        """Yield names of hosts to ask, the best first."""
+        near = self._reader.select(
+            kinds.VMS_OF_DOMAIN,
+            kinds.domain_value(vm.scope, vm.fault_domain),
+            limit=NEAR_MAX,
+        )
+        names = sorted({other.host for other in near} - {vm.host})
+        if self._all is not None:
+            yield names + [host.name for host in self._all]
+            return
+        if not self._in_time:
+            zone, own = kinds.ROOMS_OPEN_IN_ZONE, origin.zone
+            yield names + self._roomiest(zone, own, CANDIDATES_FIRST)
+            yield self._roomiest(zone, own, CANDIDATES_MAX)
+        yield names + self._roomiest(self._ranking, "", CANDIDATES_MAX)
+
+    @property
+    def _ranking(self) -> kinds.Ranking[Capacity]:
+        return kinds.ROOMS_WITH_SPACE if self._in_time else kinds.ROOMS_OPEN
+
+    def _roomiest(
+        self, ranking: kinds.Ranking[Capacity], value: str, limit: int
+    ) -> list[str]:
+        found = self._reader.ranked(ranking, value, limit=limit)
+        return [room.host for room in found]
+
+    def _with_others(self, why: NoPlace) -> NoPlace:
+        """Add what is known of the hosts that were not looked at."""
+        if self._all is not None:
+            return why
+        found = self._reader.ranked(self._ranking, "", limit=CANDIDATES_MAX)
+        if len(found) < CANDIDATES_MAX:
+            return replace(why, others_are_full=True)
+        return replace(why, looked_at_most=len(found))
+
+    def _on(self, host: str) -> dict[str, Vm]:
+        """Return the VMs that are on a host, or will be, by name."""
+        if host not in self._there:
+            self._there[host] = {
+                vm.name: vm
+                for query in (kinds.VMS_ON_HOST, kinds.VMS_MOVING_TO)
+                for vm in every(self._reader, query, host)
+            }
+        return self._there[host]
+
+    def candidate(self, vm: Vm, host: Host) -> Candidate:
+        """Return a host with what is on it, as to a VM."""
+        there = [each for each in self._on(host.name).values() if each.name != vm.name]
+        if host.name not in self._works:
+            self._works[host.name] = self._look_at(host.name)
+        busy, turn = self._works[host.name]
+        return Candidate(
+            host=host,
+            load=len(there),
+            domains=frozenset(
+                other.fault_domain for other in there if other.scope == vm.scope
+            ),
+            busy=busy and not self._in_time,
+            turn=turn,
+        )
+
+    def _look_at(self, host: str) -> tuple[bool, int]:
+        """Return whether a host is worked on, and its turn in the operation's rollout."""
+        room = self._reader.get(Capacity, host)
+        done = room is not None and room.done_in == self._request
+        busy, turn = False, DONE if done else 0
+        for other in every(self._reader, kinds.OPEN_OPERATIONS_OF_HOST, host):
+            if other.operation_id == self._besides:
+                continue
+            busy = busy or other.occupies_host
+            is_planned = other.state is OperationState.PLANNED
+            if is_planned and other.request == self._request:
+                turn = max(1, LAST_POSITION - other.position)
+        return busy, turn

@@ -1,0 +1,80 @@
+"""What the operator's own programs see: VMs by `observe`, lost work by `probe`.
+
+Either may be missing; then nothing is seen, and an operator is asked instead.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from forewarn.clock import Clock
+from forewarn.drivers import placeholders, programs
+from forewarn.drivers.book import Case
+from forewarn.drivers.port import Observation
+from forewarn.drivers.programs import ASK_SECONDS, Answer, Asker, Programs, Words
+from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
+
+STILL_RUNNING_STATUS = 4
+"""Exit status of `probe`: the work goes on."""
+
+ASK_AGAIN_SECONDS = 10.0
+"""Between two questions after work that nobody watches: it costs a program."""
+
+
+class VmObserver:
+    """Asks the programs that look; may be used by several threads."""
+
+    def __init__(self, *, programs: Programs, clock: Clock) -> None:
+        """Ask nothing yet."""
+        self._programs = programs
+        self._clock = clock
+        self._asker = Asker(clock)
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        """Return what is to be seen of VMs now."""
+        if not self._programs.observe:
+            return {vm: Observation() for vm in vms}
+        answers = self._ask(
+            {vm: placeholders.expand(self._programs.observe, {"vm": vm}) for vm in vms}
+        )
+        return {vm: _observation(answer) for vm, answer in answers.items()}
+
+    def end(self) -> None:
+        """End the programs that look."""
+        self._asker.end()
+
+    # Lost work
+
+    def is_due(self, case: Case) -> bool:
+        """Tell whether it is time to ask after programs whose end nobody saw."""
+        return bool(self._programs.probe) and self._clock.monotonic() >= case.ask_at
+
+    def ask_after_lost(self, case: Case) -> None:
+        """Ask what became of programs whose end nobody saw, and write it down."""
+        if not self._programs.probe:
+            return
+        # Nobody else asks meanwhile, unless control does.
+        case.ask_at = self._clock.monotonic() + ASK_SECONDS + ASK_AGAIN_SECONDS
+        plan = case.folder.plan
+        questions: dict[str, Words] = {}
+        for number in case.lost():
+            values = placeholders.values_of(plan.call, plan.call.vms[number])
+            questions[str(number)] = placeholders.expand(self._programs.probe, values)
+        running: set[int] = set()
+        for name, answer in self._ask(questions).items():
+            if answer.status == STILL_RUNNING_STATUS:
+                running.add(int(name))
+            elif answer.status in {DONE_STATUS, RUNS_STATUS, DOWN_STATUS}:
+                case.folder.settle(
+                    int(name), end="probed", status=answer.status, output=answer.text
+                )
+        case.probed_running = frozenset(running)
+        case.ask_at = self._clock.monotonic() + ASK_AGAIN_SECONDS
+
+    def _ask(self, questions: Mapping[str, Words]) -> dict[str, Answer]:
+        return self._asker.ask(questions, parallel=self._programs.parallel)
+
+
+def _observation(answer: Answer) -> Observation:
+    running = programs.is_running(answer)
+    # Where a VM is that does not run is nobody's business.
+    host = next(iter(answer.text.split()), None) if running else None
+    return Observation(running=running, host=host)

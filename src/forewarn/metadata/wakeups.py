@@ -1,0 +1,72 @@
+"""Lets those who wait for a change look again: one timer, and small groups.
+
+Everybody who is called looks in a later turn of the loop, a group at a time, so
+that a change which concerns ten thousand waiters holds up nobody else.
+"""
+
+import asyncio
+
+from forewarn.clock import Clock
+from forewarn.metadata import limits
+from forewarn.metadata.reader import Received
+from forewarn.metadata.waiting import Wait, Waiter, WaitingParty, Waits
+
+
+class Ringer:
+    """The shell of `Waits`. It is used on one event loop."""
+
+    def __init__(self, waits: Waits, clock: Clock) -> None:
+        """Ring for `waits`, by the I/O time of `clock`."""
+        self._waits = waits
+        self._clock = clock
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self._has_rung = False
+        waits.ring = self._ring
+
+    def enter(
+        self, party: WaitingParty, received: Received, wait: Wait
+    ) -> Waiter | None:
+        """File a request that waits from now on; None: too many wait already."""
+        monotonic = self._clock.monotonic()
+        waiter = self._waits.enter(party, received, wait, monotonic=monotonic)
+        self._arm()
+        return waiter
+
+    def wake(self) -> None:
+        """Look at the clock now: a wait may be over."""
+        self._cancel()
+        self._waits.call_due(monotonic=self._clock.monotonic())
+        self._arm()
+
+    def release(self) -> None:
+        """Have everybody look: the server stops, and nobody waits any longer."""
+        self._waits.call_all()
+        self._cancel()
+
+    def _arm(self) -> None:
+        due = self._waits.next_due()
+        if due is None or (self._timer is not None and self._timer_due <= due):
+            return
+        self._cancel()
+        self._timer_due = due
+        delay = max(0.0, due - self._clock.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        if not self._has_rung:
+            self._has_rung = True
+            asyncio.get_running_loop().call_soon(self._let_look)
+
+    def _let_look(self) -> None:
+        self._has_rung = False
+        for waiter in self._waits.take(limits.WAITERS_TOGETHER_MAX):
+            waiter.party.recheck(waiter)
+        # While the queue was not empty nobody rang: who is left is seen to here.
+        if self._waits.has_called:
+            self._ring()

@@ -1,0 +1,89 @@
+"""What may be in forewarn.toml several times: arrays of tables, such as [[webhook]].
+
+They are in the file only: no flag and no variable of the environment could say
+which one it means. A key's whole name has a number, `webhook.2.url`; people are
+told the array's and the key's, with the line.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from forewarn.fleet.validators import is_loopback
+from forewarn.instants import MINUTE, SECOND
+from forewarn.problems import quoted
+from forewarn.protocol.events import EventType
+from forewarn.service import settings_model
+from forewarn.service.options import Forms
+from forewarn.settings.forms import Option
+from forewarn.store.outbox import EventChange
+
+WEBHOOK_TIMEOUT_MAX = 5 * MINUTE
+"""A receiver that thinks for longer should answer first and think then."""
+
+ARRAYS: Mapping[str, type[settings_model.WebhookSettings]] = {
+    "webhook": settings_model.WebhookSettings,
+}
+"""The arrays of forewarn.toml, and what their tables are."""
+
+_WEBHOOK: Mapping[str, Option] = {
+    "name": Option(form=Forms.NAME),
+    "url": Option(form=Forms.WEB),
+    "secret_file": Option(form=Forms.LINE),
+    "tenant": Option(form=Forms.LINE, may_be_empty=True),
+    "types": Option(
+        form=Forms.WORDS, may_be_empty=True, words=tuple(t.value for t in EventType)
+    ),
+    "statuses": Option(
+        form=Forms.WORDS,
+        may_be_empty=True,
+        words=tuple(change.value for change in EventChange),
+    ),
+    "timeout": Option(form=Forms.DURATION, least=SECOND, most=WEBHOOK_TIMEOUT_MAX),
+    "insecure": Option(form=Forms.SWITCH),
+    "ca_file": Option(form=Forms.LINE, may_be_empty=True),
+    "proxy": Option(form=Forms.WEB, may_be_empty=True),
+}
+
+OPTIONS: Mapping[str, Mapping[str, Option]] = {"webhook": _WEBHOOK}
+"""The keys of each array, in the order of the file."""
+
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    array: tuple(each.name for each in fields(entry) if each.default is MISSING)
+    for array, entry in ARRAYS.items()
+}
+"""The keys that each table of an array must have."""
+
+_NUMBER = re.compile(r"\.\d+(?=\.|$)")
+
+
+def plain(name: str) -> str:
+    """Return a whole name without its number: `webhook.url`."""
+    return _NUMBER.sub("", name, count=1)
+
+
+def wrong(array: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the whole names of keys with what is wrong, seen together.
+
+    `found` has the sound keys of each table.
+    """
+    names: set[str] = set()
+    for number, entry in enumerate(found, start=1):
+        name, url = entry.get("name"), entry.get("url")
+        if name in names:
+            yield f"{array}.{number}.name", f"{quoted(str(name))} is there twice"
+        elif name is not None:
+            names.add(name)
+        if url and not (entry.get("insecure") or is_private(url)):
+            yield (
+                f"{array}.{number}.url",
+                "must be https: http can be read on its way (insecure = true allows it)",
+            )
+
+
+def is_private(url: str) -> bool:
+    """Tell whether nobody reads what is sent there: https, or this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")

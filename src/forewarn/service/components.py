@@ -1,0 +1,190 @@
+"""The parts of a service as its settings name them."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from forewarn.clock import SystemClock
+from forewarn.control.transactions.messages import Publication
+from forewarn.drivers.command import CommandDriver
+from forewarn.drivers.faults import parse_fault
+from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
+from forewarn.drivers.port import Driver
+from forewarn.drivers.programs import PATH, Programs
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import SECOND
+from forewarn.metadata.server import Address
+from forewarn.metadata.waiting import Waits
+from forewarn.problems import quoted
+from forewarn.service.inquirer import ThreadedInquirer
+from forewarn.service.list_values import WORKS
+from forewarn.service.options import without_password
+from forewarn.service.planner import Planner
+from forewarn.service.settings import Settings, impacts, problem
+from forewarn.store.open import open_store, path_of
+from forewarn.store.port import Store
+
+
+class Outbound:
+    """The plane's listener: hands everything to the event loop, in order."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        publish: Callable[[Publication], None],
+        changed: Callable[[Sequence[str]], None],
+    ) -> None:
+        """Have `publish` and `changed` called on `loop`."""
+        self._loop = loop
+        self._publish = publish
+        self._changed = changed
+
+    def publish(self, publication: Publication) -> None:
+        """Serve what changed from now on."""
+        self._loop.call_soon_threadsafe(self._publish, publication)
+
+    def changed(self, operations: Sequence[str]) -> None:
+        """Tell watchers that these operations changed."""
+        self._loop.call_soon_threadsafe(self._changed, operations)
+
+
+def open_store_of(settings: Settings) -> Store:
+    """Open the store; raises StoreError or SettingsError."""
+    try:
+        return open_store(settings.store.url)
+    except ValueError as error:
+        raise problem(settings, "store.url", str(error)) from error
+
+
+def planner_of(settings: Settings) -> Planner | None:
+    """Return what looks at large fleet files; None: the store is in no file."""
+    path = path_of(settings.store.url)
+    return Planner(path) if path is not None else None
+
+
+def open_driver_of(settings: Settings) -> Driver:
+    """Open the driver, with its memory beside the store.
+
+    Raises DriverError or SettingsError.
+    """
+    if settings.driver.kind == "command":
+        return CommandDriver(
+            _programs(settings),
+            records=records_of(settings),
+            clock=SystemClock(),
+            retention=settings.store.retention,
+        )
+    driver = SimulatedDriver(impacts=impacts(settings), journal=_journal(settings))
+    for text in settings.simulated.faults:
+        driver.inject(parse_fault(text))
+    return driver
+
+
+def inquirer_of(settings: Settings, driver: Driver) -> ThreadedInquirer | None:
+    """Return what asks the driver beside the control thread; None: it never waits."""
+    if settings.driver.kind != "command":
+        return None
+    return ThreadedInquirer(driver, clock=SystemClock())
+
+
+def driver_looks(settings: Settings) -> Iterator[Callable[[], object]]:
+    """Yield a look for each thing that the driver needs; nothing is opened.
+
+    Each raises SettingsError for what is not there.
+    """
+    if settings.driver.kind != "command":
+        return
+    for name in (*WORKS, "observe", "probe"):
+        yield lambda name=name: _program(settings, name)
+    yield lambda: _check_works(settings)
+    yield lambda: _check_records(settings)
+
+
+def _check_works(settings: Settings) -> None:
+    if not any(getattr(settings.command, name) for name in WORKS):
+        message = "[driver.command] names no program for any action"
+        raise problem(settings, "driver.kind", message)
+
+
+def _check_records(settings: Settings) -> None:
+    folder = records_of(settings).absolute().parent
+    # Beside the store, its own fault is told.
+    if settings.command.records and not folder.is_dir():
+        message = f"there is no folder {folder}"
+        raise problem(settings, "driver.command.records", message)
+
+
+def _journal(settings: Settings) -> Journal:
+    store = path_of(settings.store.url)
+    # Where nothing outlives this process, neither do the VMs.
+    return MemoryJournal() if store is None else FileJournal(journal_of(store))
+
+
+def journal_of(store: Path) -> Path:
+    """Return the file of the simulated driver's memory, next to the store."""
+    return store.with_name(f"{store.name}.simulated")
+
+
+def _programs(settings: Settings) -> Programs:
+    """Return the operator's programs, each with its absolute path."""
+    command = settings.command
+    _check_works(settings)
+    found = {
+        action: _program(settings, name)
+        for name, action in WORKS.items()
+        if getattr(command, name)
+    }
+    return Programs(
+        actions=found,
+        abortable=frozenset(WORKS[name] for name in command.abortable),
+        timeouts={
+            action: getattr(command, f"{name}_timeout") or command.timeout
+            for name, action in WORKS.items()
+        },
+        observe=_program(settings, "observe"),
+        probe=_program(settings, "probe"),
+        parallel=command.parallel,
+        grace=command.grace,
+    )
+
+
+def _program(settings: Settings, name: str) -> tuple[str, ...]:
+    words: tuple[str, ...] = getattr(settings.command, name)
+    if not words:
+        return ()
+    program = shutil.which(words[0], path=PATH)
+    if program is None:
+        where = "" if "/" in words[0] else f" in {PATH}"
+        message = f"there is no program {quoted(words[0])}{where} that can be run"
+        raise problem(settings, f"driver.command.{name}", message)
+    return program, *words[1:]
+
+
+def records_of(settings: Settings) -> Path:
+    """Return the directory of the command driver's memory."""
+    if settings.command.records:
+        return Path(settings.command.records)
+    store = path_of(settings.store.url)
+    if store is None:
+        return Path("forewarn.command")
+    return store.with_name(f"{store.name}.command")
+
+
+def waits_of(settings: Settings) -> Waits:
+    """Return who may wait for a change: nobody, unless it was switched on."""
+    metadata = settings.metadata
+    longest = metadata.push_longest_wait // SECOND if metadata.push else 0
+    return Waits(longest_seconds=longest)
+
+
+def url(address: Address) -> str:
+    """Return the URL of an address that was bound."""
+    host, port = address
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def shown_store(settings: Settings) -> str:
+    """Return the store's URL for the log, without a password."""
+    return without_password(settings.store.url)

@@ -1,0 +1,228 @@
+"""The settings of a service: what they are, and what each is if nobody says.
+
+The sections are those of forewarn.toml. Durations are as they were written;
+`policy` divides them by `speed`, once. `settings` finds the values, `options`
+knows their forms and bounds. No secret is ever a setting: settings name the
+files that secrets are in.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from forewarn.control.rules.policy import Policy, divided
+from forewarn.control.rules.subscribers import Subscriber
+from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
+from forewarn.protocol.events import EventType
+from forewarn.protocol.operations import Action
+from forewarn.service.list_values import WORKS
+from forewarn.store.outbox import EventChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataSettings:
+    """[metadata]: what VMs ask."""
+
+    listen: str = "0.0.0.0:8080"
+    rate_limit: float = 50.0
+    first_answer_delay: Micros = 0
+    first_events_delay: Micros = 0
+    disable_after: Micros = 24 * HOUR
+    signed_secret_file: str = ""
+    push: bool = False
+    push_longest_wait: Micros = 60 * SECOND
+    own_events: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """[admin]: what operators ask."""
+
+    listen: str = "127.0.0.1:8200"
+    token_file: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """[store]: where everything is kept, and how long."""
+
+    url: str = "sqlite:///forewarn.db"
+    retention: Micros = 30 * DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingSettings:
+    """[timing]: notices, recoveries and bounds."""
+
+    speed: float = 1.0
+    freeze_notice: Micros = 15 * MINUTE
+    reboot_notice: Micros = 15 * MINUTE
+    redeploy_notice: Micros = 10 * MINUTE
+    preempt_notice: Micros = 30 * SECOND
+    terminate_notice: Micros | None = None
+    failure_notice: Micros = 7 * DAY
+    failure_event: EventType = EventType.REBOOT
+    recovery: Micros = 10 * MINUTE
+    hold_bound: Micros = 24 * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySettings:
+    """[policy]: how rollouts go on."""
+
+    hosts_at_once: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedSettings:
+    """[driver.simulated]: how long each impact takes, and what goes wrong."""
+
+    freeze: Micros = 7 * SECOND
+    live_migrate: Micros = 5 * SECOND
+    reboot: Micros = 60 * SECOND
+    redeploy: Micros = 60 * SECOND
+    reimage: Micros = 60 * SECOND
+    delete: Micros = 5 * SECOND
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSettings:
+    """[driver.command]: the operator's own programs, as lists of words."""
+
+    freeze: tuple[str, ...] = ()
+    live_migrate: tuple[str, ...] = ()
+    reboot: tuple[str, ...] = ()
+    redeploy: tuple[str, ...] = ()
+    reimage: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    observe: tuple[str, ...] = ()
+    probe: tuple[str, ...] = ()
+    abortable: tuple[str, ...] = ("live_migrate",)
+    parallel: int = 4
+    timeout: Micros | None = None
+    freeze_timeout: Micros | None = None
+    live_migrate_timeout: Micros | None = None
+    reboot_timeout: Micros | None = None
+    redeploy_timeout: Micros | None = None
+    reimage_timeout: Micros | None = None
+    delete_timeout: Micros | None = None
+    grace: Micros = 10 * SECOND
+    records: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverSettings:
+    """[driver]: who carries operations out."""
+
+    kind: str = "simulated"
+    timeout: Micros = 30 * MINUTE
+    attempts: int = 3
+    retry_delay: Micros = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """[log]: what the service writes to standard error."""
+
+    format: str = "auto"
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """[[webhook]]: who is told of changes of events."""
+
+    name: str
+    url: str
+    secret_file: str
+    tenant: str = ""
+    types: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    timeout: Micros = 10 * SECOND
+    insecure: bool = False
+    ca_file: str = ""
+    proxy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings of a service, and where each came from."""
+
+    metadata: MetadataSettings = field(default_factory=MetadataSettings)
+    admin: AdminSettings = field(default_factory=AdminSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    timing: TimingSettings = field(default_factory=TimingSettings)
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    driver: DriverSettings = field(default_factory=DriverSettings)
+    simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
+    command: CommandSettings = field(default_factory=CommandSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    webhook: tuple[WebhookSettings, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By the setting's whole name, such as `timing.speed`; absent: its default."""
+    warnings: tuple[str, ...] = ()
+    """What is probably a mistake, and does no harm."""
+
+
+def policy(settings: Settings, *, notice_floor: Micros = 0) -> Policy:
+    """Return what decisions depend on, with everything divided that `speed` divides.
+
+    Those are notices, recovery and the bound of a hold; retention, disabling and
+    the driver's time-outs are not. No notice is divided below `notice_floor`.
+    """
+    timing, metadata, driver = settings.timing, settings.metadata, settings.driver
+    speed = timing.speed
+
+    def sped(duration: Micros) -> Micros:
+        return divided(duration, speed)
+
+    def notice(duration: Micros) -> Micros:
+        return divided(duration, speed, floor=notice_floor)
+
+    terminate = timing.terminate_notice
+    return Policy(
+        speed=speed,
+        notice_floor=notice_floor,
+        freeze_notice=notice(timing.freeze_notice),
+        reboot_notice=notice(timing.reboot_notice),
+        redeploy_notice=notice(timing.redeploy_notice),
+        preempt_notice=notice(timing.preempt_notice),
+        terminate_notice=None if terminate is None else notice(terminate),
+        failure_notice=notice(timing.failure_notice),
+        failure_event=timing.failure_event,
+        recovery=sped(timing.recovery),
+        hold_bound=sped(timing.hold_bound),
+        hosts_at_once=settings.policy.hosts_at_once,
+        first_answer_delay=metadata.first_answer_delay,
+        first_events_delay=metadata.first_events_delay,
+        disable_after=metadata.disable_after,
+        driver_timeout=driver.timeout,
+        driver_attempts=driver.attempts,
+        retry_delay=driver.retry_delay,
+        retention=settings.store.retention,
+        subscribers=tuple(map(_subscriber, settings.webhook)),
+    )
+
+
+def _subscriber(webhook: WebhookSettings) -> Subscriber:
+    every = Subscriber(name=webhook.name)
+    return Subscriber(
+        name=webhook.name,
+        tenant=webhook.tenant,
+        types=frozenset(map(EventType, webhook.types)) or every.types,
+        changes=frozenset(map(EventChange, webhook.statuses)) or every.changes,
+    )
+
+
+def impacts(settings: Settings, *, floor: Micros = 0) -> dict[Action, Micros]:
+    """Return how long the simulated driver takes, divided by `speed`.
+
+    No impact is divided below `floor`.
+    """
+    simulated = settings.simulated
+    return {
+        action: divided(getattr(simulated, name), settings.timing.speed, floor=floor)
+        for name, action in WORKS.items()
+    }

@@ -1,0 +1,69 @@
+"""One moment of a store's file, read beside the service that has it open.
+
+It takes no lock and changes nothing; the writer does not wait for it. Only a file
+of this version's schema can be read, which the service's is.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TypeVar
+
+from forewarn.store.connection import Connection
+from forewarn.store.port import Reader, StoreError
+from forewarn.store.rows import RowReader, Schema
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Generator[Reader]:
+    """Give what was committed when it began; raises StoreError."""
+    with contextlib.closing(Connection(path, read_only=True)) as connection:
+        connection.begin()
+        yield RowReader(connection, Schema(connection))
+
+
+class SnapshotStore:
+    """Reads a store's file in another process than the one that writes it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file; raises StoreError. It must have this version's schema."""
+        self._path = path
+        self._guard = threading.Lock()
+        self._is_closed = False
+        connection = Connection(path, read_only=True)
+        self._schema = Schema(connection)
+        self._idle = [connection]
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` on what was committed when it began; from any thread."""
+        with self._guard:
+            if self._is_closed:
+                raise StoreError("the store is closed")
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = Connection(self._path, read_only=True)
+        try:
+            connection.begin()
+            return work(RowReader(connection, self._schema))
+        finally:
+            self._give_back(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        if not connection.settle():
+            return
+        with self._guard:
+            if not self._is_closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._guard:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()

@@ -1,0 +1,243 @@
+"""A desk over a small fleet in memory, on a clock that the test turns."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from forewarn.clock import VirtualClock
+from forewarn.control.gateway import Health
+from forewarn.control.plane import Plane
+from forewarn.control.requests import fleet_changes
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.work import Who, Work
+from forewarn.drivers.port import (
+    Call,
+    Observation,
+    Probe,
+    ProbeState,
+    Report,
+    Verdict,
+)
+from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.file import FleetText, read_fleet
+from forewarn.ids import RandomIds
+from forewarn.instants import Micros, parse_duration, parse_instant
+from forewarn.protocol.actors import operator
+from forewarn.protocol.operations import Action
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Reader
+
+T = TypeVar("T")
+
+START = parse_instant("2030-01-01T00:00:00Z")
+
+FLEET = """\
+[[tenant]]
+name = "shop"
+
+[[tenant]]
+name = "bank"
+
+[[scope]]
+name = "web"
+tenant = "shop"
+kind = "availability-set"
+
+[[scope]]
+name = "db"
+tenant = "bank"
+kind = "scale-set"
+terminate_notice = "5m"
+os_image_notice = "15m"
+
+[[host]]
+name = "h1"
+
+[[host]]
+name = "h2"
+
+[[host]]
+name = "same"
+
+[[vm]]
+name = "web_0"
+host = "h1"
+scope = "web"
+fault_domain = 0
+
+[[vm]]
+name = "web_1"
+host = "h2"
+scope = "web"
+fault_domain = 1
+
+[[vm]]
+name = "db_0"
+host = "h1"
+scope = "db"
+spot = true
+
+[[vm]]
+name = "db_1"
+host = "h2"
+scope = "db"
+
+[[vm]]
+name = "same"
+host = "h2"
+tenant = "bank"
+"""
+
+
+class ObedientDriver:
+    """Does at once what it is told, or what `verdict` says."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.is_silent = False
+        self.forgets = False
+        self._reports: list[Report] = []
+
+    @property
+    def kind(self) -> str:
+        return "obedient"
+
+    @property
+    def memory(self) -> str:
+        return "obedient"
+
+    def actions(self) -> frozenset[Action]:
+        return frozenset(Action)
+
+    def begin(self, call: Call, *, now: Micros) -> None:
+        self.calls.append(call)
+        if not self.is_silent:
+            self._reports.append(
+                Report(
+                    operation_id=call.operation_id,
+                    generation=call.generation,
+                    verdict=Verdict.DONE,
+                )
+            )
+
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
+        return Probe(state=ProbeState.UNKNOWN if self.forgets else ProbeState.RUNNING)
+
+    def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
+        return True
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        return {}
+
+    def reports(self, *, now: Micros) -> Sequence[Report]:
+        taken, self._reports = self._reports, []
+        return taken
+
+    def next_report_at(self) -> Micros | None:
+        return START if self._reports else None
+
+    def on_report(self, wake: Callable[[], None]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class LocalGateway:
+    """The operator's door to a plane in the same thread."""
+
+    def __init__(self, fleet: str = FLEET) -> None:
+        self.clock = VirtualClock(START)
+        self.driver = ObedientDriver()
+        self.store = MemoryStore()
+        self.state = Health(alive=True, ready=True)
+        self.broken: Exception | None = None
+        """Raised by the next orders and reads."""
+        self.watchers: list[asyncio.Queue[tuple[str, ...]]] = []
+        self.plane = Plane(
+            store=self.store,
+            driver=self.driver,
+            policy=Policy(),
+            ids=RandomIds(7),
+            listener=self,
+        )
+        self.plane.start(now=START)
+        if fleet:
+            wanted = read_fleet(fleet, name="fleet.toml")
+            self.plane.order(
+                Who(actor=operator("test")),
+                lambda work: fleet_changes.apply(work, wanted),
+                now=START,
+            )
+
+    # The plane's listener
+
+    def publish(self, publication: Publication) -> None:
+        pass
+
+    def changed(self, operations: Sequence[str]) -> None:
+        for watcher in self.watchers:
+            watcher.put_nowait(tuple(operations))
+
+    # OperatorGateway
+
+    async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
+        if self.broken:
+            raise self.broken
+        return self.plane.order(who, decide, now=self.now())
+
+    async def read(self, ask: Callable[[Reader], T]) -> T:
+        if self.broken:
+            raise self.broken
+        return self.store.read(ask)
+
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        return text.read().count()
+
+    async def merge_fleet(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
+        wanted, digest = text.read(), text.digest()
+        if who is None:
+            return await self.read(lambda reader: fleet_changes.preview(reader, wanted))
+        return await self.order(
+            who,
+            lambda work: fleet_changes.apply(work, wanted, digest=digest, once=once),
+        )
+
+    def now(self) -> Micros:
+        return self.clock.now()
+
+    async def changes(self) -> AsyncIterator[tuple[str, ...]]:
+        queue: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
+        self.watchers.append(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self.watchers.remove(queue)
+
+    async def health(self) -> Health:
+        return self.state
+
+    # What the test does
+
+    def advance(self, duration: str) -> None:
+        """Let time pass; whatever falls due happens at its instant."""
+        target = self.now() + parse_duration(duration)
+        while True:
+            while self.plane.advance(now=self.now()):
+                pass
+            due = self.plane.next_due()
+            if due is None or due > target:
+                break
+            self.clock.advance_to(max(due, self.now()))
+        self.clock.advance_to(target)
+
+    def enable(self, vm: str) -> None:
+        """Have a VM ask for its document."""
+        self.plane.enable(vm, now=self.now())

@@ -1,0 +1,489 @@
+"""What the agent tells of itself: pages, metrics, words, and systemd's watchdog."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from forewarn.agent.agent import AgentStatus
+from forewarn.agent.core.model import (
+    Consent,
+    Memory,
+    Note,
+    NoteKind,
+    Phase,
+    Presence,
+    Stage,
+    Step,
+    StepState,
+    Task,
+)
+from forewarn.agent.observability import metric_definitions, metrics, status
+from forewarn.agent.observability import server as server_module
+from forewarn.agent.observability.feeding import Feeder
+from forewarn.agent.observability.metrics import Metrics
+from forewarn.agent.observability.pages import Pages, PeerPages, Sources
+from forewarn.agent.observability.server import (
+    ListenError,
+    Listeners,
+    Reply,
+    Request,
+    Server,
+)
+from forewarn.agent.watcher import Watched
+from forewarn.agent.wire.endpoint import Result
+from forewarn.clock import SystemClock, VirtualClock
+from forewarn.instants import MINUTE, SECOND
+from forewarn.protocol.notices import Notice
+from forewarn.supervisor import Supervisor
+from tests.support.processes import eventually
+from tests.support.unpacked import find, needs
+
+NOTICE = Notice(
+    event_id="E1",
+    event_type="Reboot",
+    status="Scheduled",
+    source="Platform",
+    resources=("web_0",),
+    not_before=15 * MINUTE,
+    description="Host \x1b[31m",
+)
+RUNNING = Step(
+    handler="drain",
+    phase=Phase.PREPARE,
+    attempt=1,
+    state=StepState.RUNNING,
+    began=SECOND,
+    stop_at=60 * SECOND,
+    kill_at=65 * SECOND,
+)
+ENDED = Step(
+    handler="drain",
+    phase=Phase.PREPARE,
+    attempt=1,
+    state=StepState.DONE,
+    began=SECOND,
+    stop_at=60 * SECOND,
+    kill_at=65 * SECOND,
+    ended=4 * SECOND,
+)
+
+
+def task(**changes: object) -> Task:
+    given: dict[str, object] = {
+        "event_id": "E1",
+        "notice": NOTICE,
+        "mine": True,
+        "rule": "rule 1",
+        "seen": SECOND,
+        **changes,
+    }
+    return Task(**given)  # pyright: ignore[reportArgumentType]
+
+
+class Scene:
+    """Sources that a test sets."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(SECOND)
+        self.standing = AgentStatus(memory=Memory(name="web_0"), turned=0.001)
+        self.watched = Watched(url="http://h", polls=dict.fromkeys(Result, 0))
+        self.is_watching = True
+        self.age: int | None = 2 * SECOND
+        self.metrics = Metrics(Memory(), handlers=["drain"])
+        self.pages = Pages(
+            Sources(
+                standing=lambda: self.standing,
+                watched=lambda: self.watched,
+                is_watching=lambda: self.is_watching,
+                age=lambda: self.age,
+                history=lambda: [Note(at=SECOND, kind=NoteKind.SEEN, notice=NOTICE)],
+                metrics=self.metrics,
+                clock=self.clock,
+                began=0,
+            )
+        )
+
+    def get(self, path: str) -> Reply:
+        return self.pages.answer(Request(path=path))
+
+
+def test_health_fails_only_when_the_loops_have_stopped() -> None:
+    scene = Scene()
+    scene.age = 10 * MINUTE
+    scene.watched = Watched(detail="timed out", failures=600)
+    assert scene.get("/healthz") == Reply(body="ok\n")
+    assert scene.get("/readyz").status == 503
+    assert "not answered for 10 m: timed out" in scene.get("/readyz").body
+    scene.is_watching = False
+    assert scene.get("/healthz").body == "the endpoint is not watched any more\n"
+    scene.is_watching = True
+    scene.clock.advance_to(MINUTE)
+    assert scene.get("/healthz").body == "nothing was decided for 59 s\n"
+    assert not scene.pages.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"age": None}, "the endpoint has not answered yet"),
+        ({"standing": AgentStatus(memory=Memory())}, "name is not known"),
+        (
+            {
+                "standing": AgentStatus(
+                    memory=Memory(name="a"), journal_fault="disk full"
+                )
+            },
+            "nothing is remembered: disk full",
+        ),
+    ],
+)
+def test_readiness_says_what_is_missing(change: dict[str, object], reason: str) -> None:
+    scene = Scene()
+    assert scene.get("/readyz").status == 200
+    for name, value in change.items():
+        setattr(scene, name, value)
+    assert reason in scene.get("/readyz").body
+    assert reason in scene.pages.summary()
+
+
+def test_the_status_is_json_and_words() -> None:
+    scene = Scene()
+    memory = Memory(
+        name="web_0",
+        tasks=(
+            task(stage=Stage.PREPARING, steps=(RUNNING,)),
+            task(event_id="E2", mine=False, consent=Consent.GIVEN),
+            task(event_id="E3", stage=Stage.OVER),
+        ),
+    )
+    scene.standing = AgentStatus(memory=memory, waits=(("E1", "it is being prepared"),))
+    document = json.loads(scene.get("/status").body)
+    assert [event["EventId"] for event in document["events"]] == ["E1", "E2", "E3"]
+    assert document["events"][0]["waits_for"] == "it is being prepared"
+    assert document["events"][0]["runs"][0]["deadline"] == "1970-01-01T00:01:00Z"
+    assert (document["vm"], document["alive"], document["ready"]) == (
+        "web_0",
+        True,
+        True,
+    )
+    told = "\n".join(status.words_of(document, now=MINUTE))
+    assert "endpoint  http://h answered 2 s ago" in told
+    assert "not before  1970-01-01T00:15:00Z (in 14 m)" in told
+    assert "prepare     drain running, until 1970-01-01T00:01:00Z" in told
+    assert "approval    not yet: it is being prepared" in told
+    assert "E2  of another VM" in told
+    assert "E3" not in told
+    assert "1970-01-01T00:00:01Z  Reboot seen" in told
+
+
+def test_nobody_is_told_of_another_vm_before_this_one_has_a_name() -> None:
+    document = status.document_of(Memory(tasks=(task(mine=False),)))
+    told = "\n".join(status.words_of(document, now=MINUTE))
+    assert "E1  (this VM's name is not known yet)" in told
+    assert "of another VM" not in told
+
+
+def test_the_status_says_why_an_event_is_still_believed_to_be_there() -> None:
+    scene = Scene()
+    doubted = task(presence=Presence.MISSING, absent_at=SECOND)
+    left = task(event_id="E2", stage=Stage.OWED, presence=Presence.GONE)
+    why = "no document lists it since 1970-01-01T00:00:01Z"
+    memory = Memory(name="web_0", tasks=(doubted, left))
+    scene.standing = AgentStatus(memory=memory, doubts=(("E1", why),))
+    document = json.loads(scene.get("/status").body)
+    assert [each["presence"] for each in document["events"]] == ["missing", "gone"]
+    assert [each["doubt"] for each in document["events"]] == [why, ""]
+    told = list(status.words_of(document, now=MINUTE))
+    assert f"  presence    {why}" in told
+    assert "\n".join(told).count("presence") == 1
+
+
+def test_the_status_says_that_silence_ends_no_event() -> None:
+    scene = Scene()
+    scene.watched = Watched(failures=3, detail="timed out")
+    scene.standing = AgentStatus(memory=Memory(name="web_0", tasks=(task(),)))
+    document = json.loads(scene.get("/status").body)
+    told = list(status.words_of(document, now=MINUTE))
+    assert (
+        "  presence    as in the last document: silence does not end an event" in told
+    )
+    document["events"][0]["doubt"] = "no document lists it"
+    told = "\n".join(status.words_of(document, now=MINUTE))
+    assert "no document lists it; no time counts while the endpoint is silent" in told
+
+
+def test_in_a_dry_run_an_approval_would_be_given() -> None:
+    memory = Memory(name="web_0", tasks=(task(consent=Consent.GIVEN),))
+    for mode, words in (("dry run", "would be given: dry run"), ("normal", "given")):
+        document = status.document_of(memory, about={"mode": mode})
+        told = list(status.words_of(document, now=MINUTE))
+        assert f"  approval    {words}" in told
+
+
+def test_an_agent_that_does_not_answer_is_said_to() -> None:
+    document = status.document_of(Memory(name="a"), about={"unreachable": "nobody"})
+    told = "\n".join(status.words_of(document, now=0))
+    assert "does not answer: nobody" in told
+    assert "no events" in told
+
+
+def test_other_pages() -> None:
+    scene = Scene()
+    assert "/metrics" in scene.get("/").body
+    assert scene.get("/x").status == 404
+
+
+def test_peers_are_told_how_an_event_stands_if_they_have_the_token() -> None:
+    memory = Memory(
+        name="web_0",
+        tasks=(task(stage=Stage.PREPARED), task(event_id="E2", stage=Stage.PREPARING)),
+    )
+    pages = PeerPages(lambda: AgentStatus(memory=memory), token="t0ken")
+
+    def ask(path: str, token: str = "t0ken") -> Reply:
+        headers = {"authorization": f"Bearer {token}"}
+        return pages.answer(Request(path=path, headers=headers))
+
+    assert json.loads(ask("/v1/events/e1").body)["prepared"]
+    assert not json.loads(ask("/v1/events/E2").body)["prepared"]
+    assert not json.loads(ask("/v1/events/E%33").body)["known"]
+    assert ask("/v1/events/E1", "other").status == 401
+    assert pages.answer(Request(path="/v1/events/E1")).status == 401
+    assert ask("/v1/events/A%2Fb").status == 200
+    for path in ("/v1/events/", "/v1/events/a/b", "/status"):
+        assert ask(path).status == 404
+
+
+# Metrics
+
+
+def value(text: str, series: str) -> float:
+    [line] = [each for each in text.splitlines() if each.startswith(f"{series} ")]
+    return float(line.rpartition(" ")[2])
+
+
+def test_what_happened_is_counted() -> None:
+    counted = Metrics(Memory(), handlers=["drain"])
+    memory = Memory(tasks=(task(steps=(RUNNING,)),))
+    counted.decided(memory, [Note(at=0, kind=NoteKind.SEEN)])
+    counted.decided(Memory(tasks=(task(steps=(ENDED,), tries=1),)))
+    given = task(steps=(ENDED,), tries=2, consent=Consent.GIVEN)
+    counted.decided(Memory(tasks=(given,)))
+    counted.decided(Memory(tasks=(given,)))
+    text = counted.text(metrics.now_of(Memory(tasks=(given,))))
+    assert value(text, 'forewarn_agent_decisions_total{kind="seen"}') == 1
+    assert value(text, 'forewarn_agent_events_seen_total{type="Reboot"}') == 1
+    assert value(text, 'forewarn_agent_notice_seconds_sum{type="Reboot"}') == 899
+    run = 'handler="drain",phase="prepare"'
+    assert value(text, f'forewarn_agent_handler_runs_total{{{run},result="done"}}') == 1
+    assert value(text, f'forewarn_agent_handler_seconds_bucket{{{run},le="2"}}') == 0
+    assert value(text, f'forewarn_agent_handler_seconds_bucket{{{run},le="5"}}') == 1
+    assert value(text, 'forewarn_agent_approvals_total{result="given"}') == 1
+    assert value(text, 'forewarn_agent_approvals_total{result="unanswered"}') == 1
+    assert value(text, 'forewarn_agent_events{type="Reboot",status="Scheduled"}') == 1
+
+
+def test_when_the_next_event_may_begin_is_a_metric() -> None:
+    def due(*tasks: Task) -> float:
+        text = Metrics(Memory()).text(metrics.now_of(Memory(tasks=tasks)))
+        name = "forewarn_agent_not_before_timestamp_seconds"
+        return value(text, f'{name}{{type="Reboot"}}')
+
+    late = task(event_id="E2", notice=replace(NOTICE, not_before=30 * MINUTE))
+    begun = replace(NOTICE, status="Started", not_before=MINUTE)
+    unknown = replace(NOTICE, not_before=None)
+    assert due() == 0
+    assert due(late) == 1800
+    assert due(late, task()) == 900
+    assert due(late, task(notice=begun), task(notice=unknown)) == 1800
+    assert due(late, task(mine=False)) == 1800
+
+
+def test_what_was_before_the_start_is_not_counted_again() -> None:
+    memory = Memory(tasks=(task(steps=(ENDED,), consent=Consent.GIVEN, tries=1),))
+    counted = Metrics(memory, handlers=["drain"])
+    counted.decided(memory)
+    text = counted.text({})
+    assert value(text, 'forewarn_agent_events_seen_total{type="Reboot"}') == 0
+
+
+def test_every_series_is_there_from_the_start_and_prometheus_reads_it() -> None:
+    text = Scene().get("/metrics").body
+    names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert names == {meter.name for meter in metric_definitions.METERS}
+    assert value(text, 'forewarn_agent_polls_total{result="timeout"}') == 0
+    if why := needs("promtool"):
+        pytest.skip(why)
+    done = subprocess.run(
+        [find("promtool"), "check", "metrics"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+# systemd
+
+
+class Hearing(Supervisor):
+    """Keeps what it is told."""
+
+    told: list[tuple[str, ...]] = []  # noqa: RUF012 - one test has one
+
+    def tell(self, *lines: str) -> None:
+        self.told.append(lines)
+
+
+def test_the_watchdog_is_fed_while_there_is_life() -> None:
+    clock, alive = VirtualClock(0), [True]
+    hearing = Hearing(address="x", watchdog_seconds=30)
+    hearing.told.clear()
+    feeder = Feeder(
+        hearing, is_alive=lambda: alive[0], status=lambda: "well", clock=clock
+    )
+    feeder.begin()
+    for second in range(1, 31):
+        feeder.tick()
+        clock.advance_to(second * SECOND)
+    assert hearing.told[0] == ("READY=1", "STATUS=well")
+    assert hearing.told[1:] == [("WATCHDOG=1", "STATUS=well")] * 3
+    alive[0] = False
+    feeder.tick()
+    feeder.end()
+    assert hearing.told[-1] == ("STOPPING=1", "STATUS=stopping")
+    assert len(hearing.told) == 5
+
+
+# The server, on real sockets
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[str, int]]:
+    def answer(request: Request) -> Reply:
+        if request.path == "/fault":
+            raise ValueError("no")
+        return Reply(body=f"{request.path} {request.headers.get('x', '')}\n")
+
+    server = Server(clock=SystemClock())
+    place = server.listen("127.0.0.1:0", answer)
+    server.start()
+    yield place
+    server.stop()
+
+
+def said(place: tuple[str, int], *pieces: bytes) -> str:
+    with socket.create_connection(place, timeout=5) as connection:
+        with contextlib.suppress(OSError):
+            for piece in pieces:
+                connection.sendall(piece)
+        found = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65_536):
+                found += piece
+    return found.decode()
+
+
+def test_a_request_in_pieces_is_answered_once(served: tuple[str, int]) -> None:
+    answer = said(served, b"GET /a?b HTTP/1.1\r\nX", b": y\r\n", b"\r\n")
+    assert answer.startswith("HTTP/1.1 200 OK\r\n")
+    assert answer.endswith("\r\n\r\n/a y\n")
+    assert said(served, b"HEAD /a HTTP/1.1\r\n\r\n").endswith("\r\n\r\n")
+
+
+def test_what_is_no_good_request_is_told_so(served: tuple[str, int]) -> None:
+    for request, status_line in (
+        (b"POST / HTTP/1.1\r\n\r\n", "405"),
+        (b"hello\r\n\r\n", "400"),
+        (b"GET / " + b"x" * 9_000, "431"),
+        (b"GET /fault HTTP/1.1\r\n\r\n", "500"),
+    ):
+        assert said(served, request).startswith(f"HTTP/1.1 {status_line} "), request
+
+
+def test_a_crowd_that_says_nothing_keeps_nobody_out(served: tuple[str, int]) -> None:
+    crowd = [socket.create_connection(served, timeout=5) for _ in range(40)]
+    assert "200" in said(served, b"GET / HTTP/1.1\r\n\r\n")
+    for each in crowd:
+        each.close()
+
+
+def test_an_address_that_is_taken_is_told(served: tuple[str, int]) -> None:
+    other = Server(clock=SystemClock())
+    with pytest.raises(ListenError, match="cannot listen at"):
+        other.listen(f"127.0.0.1:{served[1]}", lambda _: Reply())
+    other.stop()
+
+
+def test_an_address_that_is_taken_is_listened_at_when_it_is_free(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    place: tuple[str, int] = taken.getsockname()
+    address = f"127.0.0.1:{place[1]}"
+    server = Server(clock=SystemClock())
+    assert server.listen_when_free(address, lambda _: Reply(body="here")) is None
+    server.retry()
+    assert list(server.faults) == [address]
+    assert "cannot listen at" in server.faults[address]
+    assert "the agent goes on without it" in caplog.text
+    taken.close()
+    server.retry()
+    server.start()
+    assert said(place, b"GET / HTTP/1.1\r\n\r\n").endswith("here")
+    assert not server.faults
+    assert f"the agent listens at {address} now" in caplog.text
+    server.stop()
+
+
+def test_the_server_tries_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "RETRY_SECONDS", 0.01)
+    taken = socket.create_server(("127.0.0.1", 0))
+    place: tuple[str, int] = taken.getsockname()
+    server = Server(clock=SystemClock())
+    server.listen_when_free(f"127.0.0.1:{place[1]}", lambda _: Reply(body="here"))
+    server.start()
+    taken.close()
+    eventually(lambda: server.faults, lambda faults: not faults)
+    assert said(place, b"GET / HTTP/1.1\r\n\r\n").endswith("here")
+    server.stop()
+
+
+def test_one_server_follows_another_and_nobody_is_refused() -> None:
+    listeners = Listeners()
+
+    def serving(word: str) -> tuple[Server, tuple[str, int]]:
+        server = Server(clock=SystemClock(), listeners=listeners)
+        return server, server.listen("127.0.0.1:0", lambda _: Reply(body=word))
+
+    first, place = serving("first")
+    first.start()
+    half = socket.create_connection(place, timeout=5)
+    half.sendall(b"GET / HT")
+    eventually(lambda: len(first._peers), (1).__eq__)
+    ending = threading.Thread(target=first.stop)
+    ending.start()
+    half.sendall(b"TP/1.1\r\n\r\n")
+    assert half.recv(4_096).endswith(b"first")
+    ending.join()
+    half.close()
+    # Between the two, whoever connects waits.
+    early = socket.create_connection(place, timeout=5)
+    early.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    second, again = serving("second")
+    assert again == place
+    second.start()
+    assert early.recv(4_096).endswith(b"second")
+    early.close()
+    second.stop()
+    listeners.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(place, timeout=5)

@@ -1,0 +1,39 @@
+"""What the start needed goes, and comes again where somebody asks for it."""
+
+import subprocess
+import sys
+
+STORY = """
+import sys
+from forewarn.agent import front
+from forewarn.agent.core.model import Memory
+settings = front.obey(["--poll", "2s"], say=print, environ={})
+del front
+from forewarn.agent.unload import STARTERS, shed
+shed()
+assert not STARTERS & set(sys.modules), STARTERS & set(sys.modules)
+import forewarn.agent
+assert not hasattr(forewarn.agent, "settings")
+import forewarn.agent.running
+assert not STARTERS & set(sys.modules), STARTERS & set(sys.modules)
+# Whoever has no lock does without its memory.
+assert not [name for name in sys.modules if name.startswith("forewarn.agent.locks")]
+# What stays is the same as before, and what went works when it is loaded anew.
+from forewarn.agent.core import model
+assert model.Memory is Memory
+from forewarn.agent.settings import load_settings
+again = load_settings(environ={}, flags={"poll": "2s"})
+assert again == settings
+print("poll", again.watch.poll)
+"""
+
+
+def test_what_the_start_needed_goes_and_can_come_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STORY],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "poll 2000000\n", done.stderr

@@ -1,0 +1,201 @@
+"""An answer that stands is given again, and not for a moment longer than it does."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from forewarn.control.transactions.messages import Publication
+from forewarn.instants import MINUTE, SECOND
+from forewarn.metadata.cached_response import STANDING_SECONDS
+from forewarn.metadata.connection import Connection
+from forewarn.metadata.endpoint import Endpoint
+from forewarn.metadata.ratelimit import Bucket, RateLimit
+from tests.unit.metadata.support import (
+    EVENT,
+    GET,
+    GUESTS,
+    NEWEST,
+    NOW,
+    PATH,
+    Play,
+    Wire,
+    World,
+    published,
+    raw,
+    running,
+    snapshot,
+)
+
+pytestmark = pytest.mark.system
+
+TAGGED = raw("GET", f"{PATH}?{NEWEST}", 'If-None-Match: "1"')
+
+
+async def polling(world: World) -> Wire:
+    """Return a connection whose last answer stands."""
+    wire = await world.connect()
+    for _ in range(4):
+        wire.send(GET)
+        assert (await wire.answer()).status == 200
+    assert stands(world)
+    return wire
+
+
+def stands(world: World) -> bool:
+    (party,) = world.server._hub.connections
+    assert isinstance(party, Connection)
+    return party._standing is not None
+
+
+def moved(endpoint: Endpoint) -> None:
+    """Another VM, with a view of its own, gets the address."""
+    one, two, alone = GUESTS
+    endpoint.publish(
+        Publication(
+            views=(snapshot(7, EVENT, view="alone"),),
+            guests=(
+                replace(two, addresses=("192.0.2.5",)),
+                replace(alone, addresses=("127.0.0.1",)),
+                one,
+            ),
+        )
+    )
+
+
+CHANGES: dict[str, Callable[[Endpoint], object]] = {
+    "a new document": lambda one: one.publish(published(snapshot(2, EVENT))),
+    "disabled": lambda one: one.publish(published(snapshot(1, enabled=False))),
+    "enabled anew": lambda one: one.publish(published(snapshot(1, epoch=2))),
+    "held": lambda one: one.publish(
+        published(snapshot(1, epoch=2, ready_at=NOW + MINUTE))
+    ),
+    "the VM has gone": lambda one: one.publish(Publication(guests_gone=("w1",))),
+    "its view has gone": lambda one: one.publish(Publication(views_gone=("west",))),
+    "the VM has moved to a view": lambda one: one.publish(
+        Publication(
+            views=(snapshot(7, EVENT, view="alone"),),
+            guests=(replace(GUESTS[1], view_id="alone"),),
+        )
+    ),
+    "the address has moved": moved,
+    "nothing": lambda one: one.publish(Publication()),
+}
+
+
+@pytest.mark.clause("1.7", "1.10", "7.1")
+@pytest.mark.parametrize("data", [GET, TAGGED], ids=["GET", "with a tag"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_changes_is_seen_by_the_next_request(
+    change: str, data: bytes, play: Play
+) -> None:
+    """As on a connection whose requests are all read and looked up anew."""
+
+    async def tell(*, anew: bool) -> object:
+        async with running() as world:
+            hub = world.server._hub
+            if anew:
+                hub.known.find = {}.get
+            wire = await world.connect()
+            for _ in range(4):
+                wire.send(data)
+                await wire.answer()
+            assert stands(world) is not anew
+            CHANGES[change](world.endpoint)
+            wire.send(data)
+            if change == "held":
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                    if hub.holds._heap:
+                        break
+                world.clock.advance_to(NOW + MINUTE)
+                world.server.wake()
+            told = [await wire.answer()]
+            for _ in range(4):
+                if told[-1].headers.get("Connection") == "close":
+                    wire = await world.connect()
+                wire.send(data)
+                told.append(await wire.answer())
+            counted = world.endpoint.counters.responses
+            seen = world.endpoint.take_last_seen()
+            return told, counted, world.gateway.enabled, seen
+
+    async def story() -> None:
+        assert await tell(anew=False) == await tell(anew=True)
+
+    play(story)
+
+
+@pytest.mark.clause("1.9")
+def test_an_answer_that_stands_counts_against_the_limit(play: Play) -> None:
+    async def story() -> None:
+        async with running(rate_limit=6) as world:
+            wire = await polling(world)
+            statuses: list[int] = []
+            for _ in range(4):
+                wire.send(GET)
+                statuses.append((await wire.answer()).status)
+            assert statuses == [200, 200, 429, 429]
+            assert world.endpoint.counters.responses == {200: 6, 429: 2}
+            world.endpoint.take_last_seen()
+            wire.send(GET)
+            assert (await wire.answer()).status == 429
+            assert world.endpoint.take_last_seen() == {}
+            world.clock.advance_to(NOW + SECOND)
+            wire.send(GET)
+            assert (await wire.answer()).status == 200
+
+    play(story)
+
+
+@pytest.mark.clause("7.1")
+def test_a_poller_is_seen_at_least_every_so_often(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            wire = await polling(world)
+            seen = NOW
+            for seconds in range(1, 40):
+                world.clock.advance_to(NOW + seconds * SECOND)
+                wire.send(GET)
+                assert (await wire.answer()).status == 200
+                seen = world.endpoint._seen["west"]
+                assert world.clock.now() - seen <= STANDING_SECONDS * SECOND
+            assert world.endpoint.take_last_seen() == {"west": seen}
+            # Whoever decides by sightings has the next request noted at once.
+            wire.send(GET)
+            assert (await wire.answer()).status == 200
+            assert world.endpoint.take_last_seen() == {"west": world.clock.now()}
+
+    play(story)
+
+
+def test_nothing_stands_while_anything_is_under_way(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            wire = await polling(world)
+            wire.send(GET[:20])
+            wire.send(GET[20:] + GET)
+            assert [(await wire.answer()).status for _ in range(2)] == [200, 200]
+            assert not stands(world)
+            for _ in range(2):
+                wire.send(GET)
+                assert (await wire.answer()).status == 200
+            assert stands(world)
+            await world.server.stop(grace_seconds=1)
+            assert await wire.is_closed()
+
+    play(story)
+
+
+@pytest.mark.clause("1.9")
+@pytest.mark.parametrize("rate", [0.3, 1, 3, 3.7, 7, 50, 1000])
+def test_a_full_bucket_holds_the_requests_of_a_second(rate: float) -> None:
+    limit, bucket = RateLimit(rate), Bucket()
+    burst = max(1, int(rate))
+    for began in (0.0, 86_400.0):
+        allowed = [limit.allows(bucket, began) for _ in range(burst + 2)]
+        assert allowed == [True] * burst + [False] * 2
+    # What was refused took nothing: one more comes with the time for one.
+    assert limit.allows(bucket, 86_400.0 + 1 / rate)
+    assert not limit.allows(bucket, 86_400.0 + 1 / rate)

@@ -1,0 +1,79 @@
+"""The timer that all connections share."""
+
+import asyncio
+
+import pytest
+
+from forewarn.metadata.idle_sweep import TOGETHER_MAX, Rounds
+from tests.support.loops import until
+from tests.unit.metadata.support import Play
+
+pytestmark = pytest.mark.system
+
+SOON = 0.001
+
+
+class Quiet:
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def look(self) -> None:
+        self.looks += 1
+
+
+def test_everybody_is_looked_at_in_each_round_and_never_all_at_once(play: Play) -> None:
+    async def story() -> None:
+        everybody = [Quiet() for _ in range(2 * TOGETHER_MAX + 1)]
+        first, last = everybody[0], everybody[-1]
+        rounds = Rounds(everybody, seconds=SOON)
+        rounds.begin()
+        rounds.begin()
+        others_had_their_turn = False
+        while not last.looks:
+            others_had_their_turn |= first.looks > last.looks
+            await asyncio.sleep(0)
+        assert others_had_their_turn
+        await until(lambda: last.looks >= 2)
+        rounds.end()
+        looks = [each.looks for each in everybody]
+        assert max(looks) - min(looks) <= 1
+
+    play(story)
+
+
+def test_rounds_end_with_nobody_and_begin_with_somebody(play: Play) -> None:
+    async def story() -> None:
+        everybody: set[Quiet] = set()
+        rounds = Rounds(everybody, seconds=SOON)
+        rounds.begin()
+        await until(lambda: rounds._timer is None)
+        somebody = Quiet()
+        everybody.add(somebody)
+        rounds.begin()
+        await until(lambda: somebody.looks >= 1)
+        rounds.end()
+        looks = somebody.looks
+        await asyncio.sleep(5 * SOON)
+        assert somebody.looks == looks
+
+    play(story)
+
+
+def test_who_comes_and_goes_within_a_round_does_no_harm(play: Play) -> None:
+    async def story() -> None:
+        everybody: set[Quiet] = set()
+
+        class Leaver(Quiet):
+            def look(self) -> None:
+                super().look()
+                everybody.discard(self)
+
+        stays = Quiet()
+        everybody.update([stays, *(Leaver() for _ in range(5))])
+        rounds = Rounds(everybody, seconds=SOON)
+        rounds.begin()
+        await until(lambda: stays.looks >= 3)
+        rounds.end()
+        assert everybody == {stays}
+
+    play(story)

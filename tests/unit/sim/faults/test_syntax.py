@@ -1,0 +1,138 @@
+"""Faults on one line: what is read, what it means, and what is wrong with it."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.instants import MINUTE, SECOND
+from forewarn.sim.faults import syntax
+from forewarn.sim.faults.errors import FaultError
+from forewarn.sim.faults.fault import Fault, Where
+from forewarn.sim.faults.kinds import ALIASES, ANY, FAULTS, READS, Approval
+
+CASES = {
+    "500": Fault(kind="500"),
+    "500 x2": Fault(kind="500", times=2),
+    "delay 3s": Fault(kind="delay", delay=3 * SECOND),
+    "slow 10/s": Fault(kind="slow", size=10, pause=SECOND),
+    "slow 10/100ms": Fault(kind="slow", size=10, pause=SECOND // 10),
+    "429 retry-after 5": Fault(kind="429", retry_after=5),
+    "reset": Fault(kind="reset"),
+    "reset 20 lost": Fault(kind="reset", size=20, approval=Approval.LOST),
+    "stale 2": Fault(kind="stale", count=2),
+    "incarnation-reset 7": Fault(kind="incarnation-reset", count=7),
+    "500 post taken": Fault(
+        kind="500", methods=frozenset({"POST"}), approval=Approval.TAKEN
+    ),
+    "timeout any on all": Fault(kind="timeout", methods=ANY, where=Where.ALL),
+    "empty flapping": Fault(kind="empty", flapping=True),
+    "503 after 30s for 1m": Fault(kind="503", after=30 * SECOND, lasts=MINUTE),
+    "time-out": Fault(kind="timeout"),
+}
+
+WRONG = {
+    "": "a fault is missing",
+    "501": '"501" is no kind of fault (did you mean "50',
+    "timout": '(did you mean "timeout"?)',
+    "500 flaping": '"flaping" does not belong in a fault of kind 500 '
+    '(did you mean "flapping"?)',
+    "delay": '"delay": by is missing: write delay 3s',
+    "delay soon": "'soon' is not a duration such as",
+    "delay 2h": "must be an hour at most",
+    "slow fast": 'must be bytes for a time, such as 10/s, not "fast"',
+    "slow 0/s": "must be a whole number from 1",
+    "500 x0": "\"500 x0\": times must be a whole number from 1 to 1000000, not '0'",
+    "replace": '"replace" is for a file of faults',
+    "500 x2 x3": '"x3" says times a second time',
+    "500 get post": '"post" says method a second time',
+    "500 retry-after 5": 'does not belong to "500"',
+    "429 retry-after": '"retry-after" needs a value after it',
+    "broken post": '"broken" is for GET only: a POST has no document',
+    "broken lost": 'does not belong to "broken"',
+    "delay 1s lost": 'of "delay" is always taken',
+    "refuse taken": 'of "refuse" is always lost',
+    "500 on fire": 'must be events or instance or all, not "fire"',
+    "500 after 0": "must be longer than nothing",
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_a_line_is_a_fault(text: str) -> None:
+    assert syntax.parse_fault(text) == CASES[text]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_line_is_told_how_to_be_right(text: str) -> None:
+    with pytest.raises(FaultError) as raised:
+        syntax.parse_fault(text)
+    assert WRONG[text] in raised.value.message
+    assert raised.value.hint == "the page 'Faults' lists what there is"
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> str:
+    written = [kind for kind in FAULTS.values() if kind.name != "replace"]
+    kind = draw(st.sampled_from(written))
+    said = [kind.name]
+    if kind.argument and (kind.argument.required or draw(st.booleans())):
+        said.append(kind.argument.example)
+    if draw(st.booleans()):
+        said.append(f"x{draw(st.integers(1, 1_000_000))}")
+    methods = ["get"] if kind.reads_only else ["get", "post", "any"]
+    said += draw(st.sampled_from([[], *([each] for each in methods)]))
+    said += draw(st.sampled_from([[], *([each.value] for each in kind.approvals)]))
+    if kind.retry_after is not None and draw(st.booleans()):
+        said.append(f"retry-after {draw(st.integers(0, 86_400))}")
+    said += draw(st.sampled_from([[], ["on instance"], ["on all"], ["flapping"]]))
+    said += draw(st.sampled_from([[], ["after 30s"], ["for 5m"], ["after 1h for 2d"]]))
+    return " ".join(said)
+
+
+@given(lines())
+def test_what_is_written_of_a_fault_is_read_back(text: str) -> None:
+    fault = syntax.parse_fault(text)
+    assert syntax.parse_fault(syntax.words(fault)) == fault
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_fault_or_wrong(text: str) -> None:
+    with contextlib.suppress(FaultError):
+        assert syntax.parse_playbook(text).steps
+
+
+def test_a_fault_alone_stays_and_a_step_hits_once() -> None:
+    (alone,) = syntax.parse_playbook("500").steps
+    assert alone.times is None
+    book = syntax.parse_playbook("500 x2, timeout, empty for 5s, ok")
+    assert [step.times for step in book.steps] == [2, 1, None, 1]
+    assert not book.loops
+
+
+def test_a_loop_begins_again() -> None:
+    book = syntax.parse_playbook("500, ok, loop", vms=["web_0"])
+    assert book.loops
+    assert book.vms == ("web_0",)
+    assert [step.kind for step in book.steps] == ["500", "ok"]
+
+
+def test_a_playbook_has_an_end() -> None:
+    with pytest.raises(FaultError, match="at most 1000 steps"):
+        syntax.playbook(["500"] * 1001)
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_a_playbook_has_a_step(loops: bool) -> None:
+    with pytest.raises(FaultError, match="at least one step"):
+        syntax.playbook([], loops=loops)
+
+
+def test_kinds_hit_what_they_can() -> None:
+    for name, kind in FAULTS.items():
+        assert kind.name == name
+        assert kind.methods == READS or kind.approvals, name
+        if kind.reads_only:
+            assert kind.methods == READS, name
+    assert {*ALIASES.values()} <= {*FAULTS}
+    assert not {*ALIASES} & {*FAULTS}

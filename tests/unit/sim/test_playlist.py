@@ -1,0 +1,100 @@
+"""What is played, in which rounds, and in what kind of world."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from forewarn.instants import MINUTE
+from forewarn.protocol.errors import BadRequestError, RefusedError
+from forewarn.sim.playlist import Ground, rounds_of
+from forewarn.sim.profiles import Profile
+from forewarn.sim.scenario import builtin, timeline
+from forewarn.sim.scenario.model import Expected, Scenario
+from forewarn.sim.scenario.run import Runner
+from forewarn.sim.scenario.setup import setup_for, virtual_stage
+from forewarn.sim.scenario.time import VirtualTime
+from tests.support.loops import in_loop
+
+
+@pytest.mark.parametrize(
+    ("words", "rounds"),
+    [
+        ("", []),
+        ("a", [["a"]]),
+        ("a b", [["a"], ["b"]]),
+        ("a + b c", [["a", "b"], ["c"]]),
+        ("a + b + c", [["a", "b", "c"]]),
+    ],
+)
+def test_a_plus_joins_what_stands_beside_it(
+    words: str, rounds: list[list[str]]
+) -> None:
+    assert rounds_of(words.split()) == rounds
+
+
+@pytest.mark.parametrize("words", ["+", "+ a", "a +", "a + + b"])
+def test_a_plus_needs_both_its_sides(words: str) -> None:
+    with pytest.raises(BadRequestError):
+        rounds_of(words.split())
+
+
+def test_a_world_without_a_scenario_has_the_usual_fleet() -> None:
+    terms = Ground(vms=5, profile=Profile.STRICT).terms([])
+    assert terms.setup.fleet.count("[[vm]]") == 5
+    assert terms.setup.speed == 60
+    assert terms.profile is Profile.STRICT
+
+
+def test_a_name_may_bring_its_speed_unless_another_is_asked_for() -> None:
+    usual, fast = (
+        builtin.find("live-migration"),
+        builtin.find("Live Migration Dev Timing"),
+    )
+    assert fast.speed is not None
+    assert Ground().terms([usual]).setup.speed == 60
+    assert Ground().terms([fast]).setup.speed == fast.speed
+    assert Ground(speed=2).terms([fast]).setup.speed == 2
+
+
+def test_a_fleet_of_ones_own_takes_the_place_of_the_usual_one() -> None:
+    text = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
+    ground = Ground(fleet=text)
+    assert ground.terms([]).setup.fleet == text
+    for name in ("host-agent-maintenance", "user-reboot"):
+        cast = ground.cast([builtin.find(name)])
+        assert ground.terms(cast).setup.fleet == text
+    own = builtin.find("other-tenant")
+    with pytest.raises(RefusedError, match="cannot be played on this fleet"):
+        ground.cast([own])
+    assert Ground().terms([own]).setup.fleet == own.fleet.text
+
+
+def documented() -> list[str]:
+    """Return the scenarios that documents and the command's own help play at once."""
+    root = Path(__file__).parents[3]
+    texts = [path.read_text(encoding="utf-8") for path in (root / "docs").rglob("*.md")]
+    found = re.findall(r"forewarn simulate ((?:[a-z-]+ )+\+ [a-z -]+)", "".join(texts))
+    return sorted({words.partition(" --")[0].strip() for words in found})
+
+
+@pytest.mark.parametrize("words", documented())
+@in_loop
+async def test_what_documents_play_at_once_can_be_played(words: str) -> None:
+    for names in rounds_of(words.split()):
+        scenarios = [builtin.find(name) for name in names]
+        assert Ground().terms(scenarios).setup.fleet
+        stage = virtual_stage(setup_for(scenarios))
+        runner = Runner(stage, VirtualTime(stage), expected=Expected.NONE)
+        for result in await runner.run_together(scenarios):
+            assert not result.failures
+
+
+@pytest.mark.parametrize("scenario", builtin.scenarios(), ids=lambda each: each.name)
+@in_loop
+async def test_every_scenario_is_over_in_two_minutes_whatever_clients_do(
+    scenario: Scenario,
+) -> None:
+    setup = Ground().terms([scenario]).setup
+    # Nobody approves, so that everything takes as long as it can.
+    assert await timeline.length(scenario, setup) < 2 * MINUTE
