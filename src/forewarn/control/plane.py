@@ -432,9 +432,7 @@ class Plane:
             )
         elif state is OperationState.READY and self._held_too_long(operation, now):
             self._run(
-                CLOCK,
-                lambda work: reannounce.let_go_or_anew(work, operation_id),
-                now=now,
+                CLOCK, lambda w: reannounce.ready_or_again(w, operation_id), now=now
             )
         elif state in {OperationState.NOTICED, OperationState.READY}:
             self._follow_ups.recheck(operation_id, now)

@@ -194,9 +194,8 @@ class Service:
         api: Api,
     ) -> tuple[Runner, Webhooks]:
         """Join the plane, its thread and everything that asks it."""
-        voice = components.Outbound(
-            loop, publish=self._publish, changed=self.watchers.tell
-        )
+        told = self.watchers.tell
+        voice = components.Outbound(loop, publish=self._publish, changed=told)
         inquirer = components.inquirer_of(self.settings, driver)
         plane = Plane(
             store=store,
@@ -352,9 +351,7 @@ class Service:
         who = Who(actor=service_part("fleet file"))
         if isinstance(fleet, FleetText):
             return await self.gateway.merge_fleet(fleet, who=who)
-        return await self.gateway.order(
-            who, lambda work: fleet_changes.apply(work, fleet)
-        )
+        return await self.gateway.order(who, lambda w: fleet_changes.apply(w, fleet))
 
     async def _apply_at_start(self, fleet: StartFleet) -> None:
         if isinstance(fleet, FleetFileError):
@@ -459,9 +456,8 @@ class Service:
 
     def _tell_of_guest(self, vm: str) -> None:
         if self._is_ready:
-            logger.info(
-                "vm %s is served at %s", vm, components.url(self.addresses()[vm])
-            )
+            url = components.url(self.addresses()[vm])
+            logger.info("vm %s is served at %s", vm, url)
 
     def _fail(self, error: BaseException) -> None:
         self._is_ready = False

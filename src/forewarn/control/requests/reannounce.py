@@ -70,7 +70,7 @@ def _notice(work: Work, operation: Operation, events: list[Event]) -> Micros:
     return work.policy.notice_for(events[0].event_type)
 
 
-def let_go_or_anew(work: Work, operation_id: str) -> None:
+def ready_or_again(work: Work, operation_id: str) -> None:
     """Start a held operation at the last moment, or tell the tenants again."""
     release.recheck(work, operation_id)
     operation = work.operation(operation_id)
