@@ -8,7 +8,6 @@ be in them is not known here. The standard library only, since the agent uses it
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable
 from itertools import islice
 
@@ -32,9 +31,6 @@ NUMBER_SHOWN_MAX = 10**18
 
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 _AT_END = " (at end of document)"
-_HEADER = re.compile(r"[ \t]*\[[ \t]*([A-Za-z0-9_.\" \t-]+?)[ \t]*\]")
-_ARRAY_HEADER = re.compile(r"[ \t]*\[\[[ \t]*\"?([A-Za-z0-9_-]+)\"?[ \t]*\]\]")
-_KEY = re.compile(r"[ \t]*([A-Za-z0-9_-]+)[ \t]*[=.]")
 
 
 @frozen_dataclass
@@ -115,30 +111,3 @@ def not_toml(error: Exception, *, file: str, text: str) -> Problem:
     elif type(error) is ValueError:
         message = "a number is too long"
     return Problem(file=file, line=line, key="", message=f"this is not TOML: {message}")
-
-
-def toml_lines(text: str) -> dict[str, int]:
-    """Return the line of each table and key, in a text that is valid TOML.
-
-    A key's name is that of its table and its own, `timing.speed`; the tables of an
-    array are counted, `webhook.2.url`. Inside a text of several lines it may see
-    keys that are none, which could only misplace the report of a mistake.
-    """
-    found: dict[str, int] = {}
-    section = ""
-    counts: Counter[str] = Counter()
-    for line_number, line in enumerate(text.splitlines(), start=1):
-        if array := _ARRAY_HEADER.match(line):
-            counts[array[1]] += 1
-            section = f"{array[1]}.{counts[array[1]]}"
-            found.setdefault(array[1], line_number)
-            found.setdefault(section, line_number)
-        elif header := _HEADER.match(line):
-            section = re.sub(r"[\s\"]", "", header[1])
-            first, dot, rest = section.partition(".")
-            if dot and first in counts:
-                section = f"{first}.{counts[first]}.{rest}"
-            found.setdefault(section, line_number)
-        elif key := _KEY.match(line):
-            found.setdefault(f"{section}.{key[1]}" if section else key[1], line_number)
-    return found

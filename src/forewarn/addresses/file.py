@@ -7,9 +7,7 @@ listeners that it leaves out are the fleet's. All problems are told together.
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
 
-from forewarn import toml
 from forewarn.addresses.model import (
     PORTS_MAX,
     ROUTING_TABLE,
@@ -20,18 +18,15 @@ from forewarn.addresses.model import (
     Port,
     Way,
 )
-from forewarn.fleet.lines import Lines
 from forewarn.fleet.model import Vm
 from forewarn.fleet.validators import split_listener
-from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, not_toml, quoted
-from forewarn.protocol.errors import ForewarnError
+from forewarn.problems import did_you_mean, quoted
+from forewarn.settings import forms
+from forewarn.settings.forms import Form, Forms, Option, from_toml
+from forewarn.settings.tables import FileError, Tables
 
 TABLE_MAX = 0x7FFF_0000
 """Of a routing table; the last ones are the kernel's own."""
-
-_ROOT = {"way": str, "listen": str, "table": int, "port": list}
-_PORT = ("vm", "interface", "bridge", "address", "mac", "listen")
-_NEEDED = ("vm", "interface")
 
 # What `nft` and `ip` take without quoting, and no wildcard.
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}", re.ASCII)
@@ -39,13 +34,73 @@ _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 _ANY = ipaddress.IPv4Address(0)
 
 
-class AddressFileError(ForewarnError):
+class AddressFileError(FileError):
     """The file of a plan cannot be used, and nothing was changed."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        """Tell of the problems in the order of their lines."""
-        told = sorted(problems[:PROBLEMS_MAX], key=lambda each: each.line)
-        super().__init__("\n".join(str(problem) for problem in told))
+
+def _listener(option: Option, value: object) -> Listener:
+    text = forms.line(option, value)
+    split = split_listener(text)
+    # A packet of a guest is never for loopback, and a reply must come from the
+    # address that was asked.
+    if split is None or not split[1] or split[0] not in {SERVICE, str(_ANY), "::"}:
+        raise ValueError(
+            f"{quoted(text)} is no listener that guests can be led to: "
+            f"write {SERVICE}:PORT or 0.0.0.0:PORT"
+        )
+    return Listener(*split)
+
+
+def _interface(option: Option, value: object) -> str:
+    text = forms.line(option, value)
+    if text and not _INTERFACE.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is no name of an interface")
+    return text
+
+
+def _mac(option: Option, value: object) -> str:
+    text = forms.line(option, value).lower()
+    if text and not _MAC.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is no MAC such as 52:54:00:12:34:56")
+    return text
+
+
+def _addresses(option: Option, value: object) -> tuple[str, ...]:
+    found: list[str] = []
+    for each in forms.items(option, value):
+        try:
+            address = ipaddress.IPv4Address(each if isinstance(each, str) else "")
+        except ValueError:
+            address = _ANY
+        if address.is_multicast or address == _ANY:
+            raise ValueError(f"must be {option.form.told}")
+        found.append(str(address))
+    return tuple(dict.fromkeys(found))
+
+
+_INTERFACES = Form(told="a text", read=_interface)
+_LISTEN = Option(form=Form(told="a text", read=_listener))
+
+_ROOT = {
+    "way": Option(form=Forms.WORD, words=tuple(way.value for way in Way)),
+    "listen": _LISTEN,
+    "table": Option(form=Forms.COUNT, least=1, most=TABLE_MAX),
+    "port": Option(form=Forms.TABLES, most=PORTS_MAX),
+}
+
+_PORT = {
+    "vm": Option(form=Forms.LINE, is_needed=True),
+    "interface": Option(form=_INTERFACES, is_needed=True),
+    "bridge": Option(form=_INTERFACES, may_be_empty=True),
+    "address": Option(
+        form=Form(
+            told='an IPv4 address such as "192.0.2.4", or a list', read=_addresses
+        ),
+        may_be_empty=True,
+    ),
+    "mac": Option(form=Form(told="a text", read=_mac), may_be_empty=True),
+    "listen": _LISTEN,
+}
 
 
 def read_plan(text: str, *, name: str, vms: Mapping[str, Vm] | None = None) -> Plan:
@@ -53,214 +108,75 @@ def read_plan(text: str, *, name: str, vms: Mapping[str, Vm] | None = None) -> P
 
     Raises AddressFileError with everything that is wrong.
     """
-    try:
-        tables = toml.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise AddressFileError([not_toml(error, file=name, text=text)]) from error
-    return _Reader(tables, text=text, name=name, vms=vms).plan()
-
-
-class _Reader:
-    def __init__(
-        self,
-        tables: dict[str, Any],
-        *,
-        text: str,
-        name: str,
-        vms: Mapping[str, Vm] | None,
-    ) -> None:
-        self._tables = tables
-        self._name = name
-        self._vms = vms
-        self._lines = Lines(text)
-        self._problems: list[Problem] = []
-
-    def plan(self) -> Plan:
-        self._check_root()
-        way = self._way()
-        shared = self._root("listen", SHARED_LISTENER)
-        listener = _listener(shared)
-        if listener is None:
-            self._blame("listen", f"{quoted(shared)} {_NO_LISTENER}")
-        table = self._root("table", ROUTING_TABLE)
-        if not 1 <= table <= TABLE_MAX:
-            self._blame("table", f"must be 1 to {TABLE_MAX}")
-        ports: list[Port | None] = [
-            self._port(index, entry, shared=None if way is Way.LISTENER else listener)
-            for index, entry in enumerate(self._entries())
-        ]
-        plan = Plan(
-            way=way,
-            ports=tuple(each for each in ports if each is not None),
-            table=table,
+    tables = Tables(name)
+    root = tables.take("", tables.parse(text) or {}, _ROOT)
+    if "port" not in root and not tables.problems:
+        tables.blame("", "there is no [[port]]: no guest would reach the service")
+    way = Way(root.get("way", Way.SOURCE))
+    shared = root.get("listen") or from_toml(_LISTEN, SHARED_LISTENER)
+    ports = [
+        _port(
+            tables,
+            f"port.{number}",
+            entry,
+            vms,
+            None if way is Way.LISTENER else shared,
         )
-        if not self._problems:
-            indexes = {id(port): index for index, port in enumerate(ports)}
-            for port, key, message in _clashes(plan):
-                self._blame_port(indexes[id(port)], key, message)
-        if self._problems:
-            raise AddressFileError(self._problems)
-        return plan
+        for number, entry in enumerate(root.get("port", ()), start=1)
+    ]
+    plan = Plan(
+        way=way,
+        ports=tuple(port for port in ports if port is not None),
+        table=root.get("table", ROUTING_TABLE),
+    )
+    if not tables.problems:
+        numbers = {id(port): number for number, port in enumerate(ports, start=1)}
+        for port, key, message in _clashes(plan):
+            tables.blame(f"port.{numbers[id(port)]}.{key}", message)
+    if tables.problems:
+        raise AddressFileError(tables.problems)
+    return plan
 
-    def _check_root(self) -> None:
-        for key, value in self._tables.items():
-            kind = _ROOT.get(key)
-            if kind is None:
-                self._blame(key, f"there is no such key{did_you_mean(key, _ROOT)}")
-            elif not isinstance(value, kind) or isinstance(value, bool):
-                form = {str: "a text", int: "a whole number", list: "tables [[port]]"}
-                self._blame(key, f"must be {form[kind]}")
 
-    def _root(self, key: str, default: Any) -> Any:
-        value = self._tables.get(key, default)
-        return value if type(value) is type(default) else default
-
-    def _way(self) -> Way:
-        text = self._root("way", Way.SOURCE.value)
+def _port(
+    tables: Tables,
+    where: str,
+    entry: Mapping[str, object],
+    vms: Mapping[str, Vm] | None,
+    shared: Listener | None,
+) -> Port | None:
+    """Return the port of an entry; None, and problems, where it cannot be used."""
+    told = len(tables.problems)
+    values = tables.take(where, entry, _PORT)
+    name = values.get("vm", "")
+    vm = None if vms is None else vms.get(name)
+    if name and vms is not None and vm is None:
+        near = did_you_mean(name, vms)
+        tables.blame(f"{where}.vm", f"the fleet has no VM {quoted(name)}{near}")
+    listener = shared or values.get("listen")
+    if listener is None and "listen" not in entry:
         try:
-            return Way(text)
-        except ValueError:
-            self._blame("way", f'must be "source" or "listener", not {quoted(text)}')
-            return Way.SOURCE
-
-    def _entries(self) -> list[dict[str, Any]]:
-        entries = self._root("port", [])
-        if not entries and not self._problems:
-            self._blame("", "there is no [[port]]: no guest would reach the service")
-        if len(entries) > PORTS_MAX:
-            self._blame("port", f"a host has at most {PORTS_MAX}, not {len(entries)}")
-            return []
-        if any(not isinstance(entry, dict) for entry in entries):
-            self._blame("port", "must be tables [[port]]")
-            return []
-        return cast("list[dict[str, Any]]", entries)
-
-    def _port(
-        self, index: int, entry: dict[str, Any], *, shared: Listener | None
-    ) -> Port | None:
-        before = len(self._problems)
-        texts = self._texts(index, entry)
-        vm = self._vm(index, texts)
-        addresses = self._addresses(index, entry, vm)
-        mac = texts.get("mac", "").lower()
-        if mac and not _MAC.fullmatch(mac):
-            example = "52:54:00:12:34:56"
-            self._blame_port(index, "mac", f"{quoted(mac)} is no MAC such as {example}")
-        for key in ("interface", "bridge"):
-            text = texts.get(key, "")
-            if text and not _INTERFACE.fullmatch(text):
-                self._blame_port(
-                    index, key, f"{quoted(text)} is no name of an interface"
-                )
-        listener = shared or self._own_listener(index, texts, vm)
-        is_known = shared is None and not texts.get("bridge")
-        if not addresses and not is_known and len(self._problems) == before:
-            self._blame_port(
-                index,
-                "address",
-                "is missing: an IPv4 address is how this guest is known"
-                if shared
-                else "is missing: on a bridge, replies need the guest's IPv4 address",
-            )
-        if listener is None or len(self._problems) > before:
-            return None
-        return Port(
-            vm=texts["vm"],
-            interface=texts["interface"],
-            listener=listener,
-            bridge=texts.get("bridge", ""),
-            addresses=addresses,
-            mac=mac,
+            listener = from_toml(_LISTEN, vm.listen if vm else "")
+        except ValueError as error:
+            missing = f'is missing, such as "{SERVICE}:8301"'
+            tables.blame(f"{where}.listen", str(error) if vm and vm.listen else missing)
+    # The service has an IPv4 address only, so only those come from the fleet.
+    usual = tuple(each for each in vm.addresses if ":" not in each) if vm else ()
+    values.setdefault("address", usual)
+    is_known = shared is None and "bridge" not in values
+    if not values["address"] and not is_known and len(tables.problems) == told:
+        tables.blame(
+            f"{where}.address",
+            "is missing: an IPv4 address is how this guest is known"
+            if shared
+            else "is missing: on a bridge, replies need the guest's IPv4 address",
         )
-
-    def _texts(self, index: int, entry: dict[str, Any]) -> dict[str, str]:
-        for key in entry:
-            if key not in _PORT:
-                self._blame_port(
-                    index, key, f"there is no such key{did_you_mean(key, _PORT)}"
-                )
-        texts: dict[str, str] = {}
-        for key in _PORT:
-            value = entry.get(key)
-            if isinstance(value, str) and value.isprintable():
-                texts[key] = value
-            elif value is not None and key != "address":
-                self._blame_port(index, key, "must be a text")
-        for key in _NEEDED:
-            if key not in entry or texts.get(key) == "":
-                self._blame_port(index, key, "is missing")
-        return texts
-
-    def _vm(self, index: int, texts: dict[str, str]) -> Vm | None:
-        if self._vms is None or "vm" not in texts:
-            return None
-        vm = self._vms.get(texts["vm"])
-        if vm is None:
-            near = did_you_mean(texts["vm"], self._vms)
-            message = f"the fleet has no VM {quoted(texts['vm'])}{near}"
-            self._blame_port(index, "vm", message)
-        return vm
-
-    def _addresses(
-        self, index: int, entry: dict[str, Any], vm: Vm | None
-    ) -> tuple[str, ...]:
-        value = entry.get("address", [])
-        if "address" not in entry and vm is not None:
-            # The service has an IPv4 address only, so only those come from there.
-            value = [each for each in vm.addresses if ":" not in each]
-        found: list[str] = []
-        for each in cast("list[Any]", value if isinstance(value, list) else [value]):
-            try:
-                address = ipaddress.IPv4Address(each)
-            except ValueError:
-                address = _ANY
-            if not isinstance(each, str) or address.is_multicast or address == _ANY:
-                example = 'must be an IPv4 address such as "192.0.2.4", or a list'
-                self._blame_port(index, "address", example)
-            else:
-                found.append(str(address))
-        return tuple(dict.fromkeys(found))
-
-    def _own_listener(
-        self, index: int, texts: dict[str, str], vm: Vm | None
-    ) -> Listener | None:
-        text = texts.get("listen") or (vm.listen if vm else "")
-        listener = _listener(text)
-        if not text:
-            self._blame_port(index, "listen", f'is missing, such as "{SERVICE}:8301"')
-        elif listener is None:
-            self._blame_port(index, "listen", f"{quoted(text)} {_NO_LISTENER}")
-        return listener
-
-    def _blame(self, key: str, message: str) -> None:
-        line = self._lines.root(key) if key in self._tables else 0
-        self._problems.append(
-            Problem(file=self._name, line=line, key=key, message=message)
-        )
-
-    def _blame_port(self, index: int, key: str, message: str) -> None:
-        self._problems.append(
-            Problem(
-                file=self._name,
-                line=self._lines.key("port", index, key),
-                key=f"port.{key}",
-                message=message,
-            )
-        )
-
-
-_NO_LISTENER = (
-    f"is no listener that guests can be led to: write {SERVICE}:PORT or 0.0.0.0:PORT"
-)
-
-
-def _listener(text: str) -> Listener | None:
-    split = split_listener(text)
-    # A packet of a guest is never for loopback, and a reply must come from the
-    # address that was asked.
-    if split is None or not split[1] or split[0] not in {SERVICE, str(_ANY), "::"}:
+    if listener is None or len(tables.problems) > told:
         return None
-    return Listener(*split)
+    values["addresses"] = values.pop("address")
+    values["listener"] = listener
+    values.pop("listen", None)
+    return Port(**values)
 
 
 def _clashes(plan: Plan) -> Iterator[tuple[Port, str, str]]:

@@ -50,10 +50,13 @@ _SOURCES = tuple(each.value for each in EventSource)
 _NOTES = tuple(each.value for each in NoteKind)
 
 HANDLER: Mapping[str, Option] = {
-    "name": Option(form=Forms.NAME, text="How rules, logs and metrics call it."),
+    "name": Option(
+        form=Forms.NAME, is_needed=True, text="How rules, logs and metrics call it."
+    ),
     "kind": Option(
         form=Forms.WORD,
         words=HANDLER_KINDS,
+        is_needed=True,
         text="`exec`: a program. `webhook`: a request. `python`: a function, in a "
         "process of its own. The others are [below](#kinds-of-handlers).",
     ),
@@ -267,9 +270,12 @@ _WINDOW: Mapping[str, Option] = {
         form=Forms.DAYS,
         text="On which days it begins: `mon` to `sun`. Default: on each.",
     ),
-    "begins": Option(form=Forms.CLOCK, text='When it begins, such as `"22:00"`.'),
+    "begins": Option(
+        form=Forms.CLOCK, is_needed=True, text='When it begins, such as `"22:00"`.'
+    ),
     "ends": Option(
         form=Forms.CLOCK,
+        is_needed=True,
         text="When it ends; where that is not after `begins`, on the next day.",
     ),
     "zone": Option(
@@ -282,6 +288,7 @@ NOTIFY: Mapping[str, Option] = {
     "kind": Option(
         form=Forms.WORD,
         words=NOTIFY_KINDS,
+        is_needed=True,
         text="`webhook`: a request for each. `file`: a line of JSON for each. The "
         "others are [below](#kinds-of-receivers).",
     ),
@@ -331,23 +338,7 @@ def keys_of(array: str, word: object) -> Mapping[str, Option]:
     return ENTRIES[array] if kind is None else {**ENTRIES[array], **kind.keys}
 
 
-def needed_of(array: str, word: object) -> tuple[str, ...]:
-    """Return the keys that one table of an array must have, by its kind's word."""
-    kind = kind_of(array, word)
-    return NEEDED[array] + (() if kind is None else kind.needed)
-
-
 def has_kind(array: str, kind: object) -> bool:
     """Tell whether a table's kind is one that there is, where it must have one."""
     words = {"handler": HANDLER_KINDS, "notify": NOTIFY_KINDS}.get(array)
     return words is None or kind in words
-
-
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    "handler": ("name", "kind"),
-    "rule": (),
-    "window": ("begins", "ends"),
-    "blackout": ("begins", "ends"),
-    "notify": ("kind",),
-}
-"""The keys that each table of an array must have."""

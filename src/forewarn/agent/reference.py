@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 
-from forewarn.agent.array_tables import ARRAYS, ENTRIES, NEEDED
+from forewarn.agent.array_tables import ARRAYS, ENTRIES
 from forewarn.agent.integrations import registry
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 from forewarn.agent.option_table import OPTIONS, TABLES
@@ -110,7 +110,7 @@ def _default(text: str) -> str:
 
 
 def _entry_default(array: str, key: str, option: Option) -> str:
-    if key in NEEDED[array]:
+    if option.is_needed:
         return "needed"
     if key in _DEFAULTS.get(array, {}):
         return f"`{_DEFAULTS[array][key]}`"

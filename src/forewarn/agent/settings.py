@@ -7,12 +7,13 @@ or its flag, so that whoever mends one need not come back for the next.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from forewarn.agent import checks, files, option_table, options
-from forewarn.agent.array_tables import ENTRIES, has_kind, keys_of, needed_of
+from forewarn.agent.array_tables import ENTRIES, has_kind, keys_of, kind_of
 from forewarn.agent.core.policy import GoneAfter
 from forewarn.agent.option_table import OPTIONS, TABLES
 from forewarn.agent.settings_model import (
@@ -28,9 +29,9 @@ from forewarn.agent.settings_model import (
     WatchSettings,
 )
 from forewarn.problems import Problem, did_you_mean, quoted
-from forewarn.protocol.errors import ForewarnError
 from forewarn.settings.forms import Option, flag_of
 from forewarn.settings.reading import Format, Reader, SettingRow
+from forewarn.settings.tables import FileError
 
 FORMAT = Format(
     options=OPTIONS,
@@ -51,16 +52,10 @@ _OF_KUBERNETES = re.compile(
 """What Kubernetes tells every pod of a Service that is called `forewarn-agent`."""
 
 
-class AgentSettingsError(ForewarnError):
+class AgentSettingsError(FileError):
     """The settings cannot be used; nothing was started."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        """Tell of all problems, in the order of their lines."""
-        self.problems = tuple(sorted(problems, key=lambda each: each.line))
-        super().__init__(
-            "\n".join(str(problem) for problem in self.problems),
-            hint="the page 'Settings of the agent' has every setting",
-        )
+    advice = "the page 'Settings of the agent' has every setting"
 
 
 def load_settings(
@@ -78,7 +73,7 @@ def load_settings(
     reader.refuse_strangers(environ)
     found = reader.settings()
     if reader.problems:
-        raise AgentSettingsError(tuple(reader.problems))
+        raise AgentSettingsError(reader.problems)
     return found
 
 
@@ -112,11 +107,15 @@ class _Reader(Reader):
     def entry_keys(
         self, array: str, entry: Mapping[str, object]
     ) -> Mapping[str, Option] | None:
-        kind = entry.get("kind")
-        return keys_of(array, kind) if has_kind(array, kind) else None
-
-    def needed_keys(self, array: str, entry: Mapping[str, object]) -> Collection[str]:
-        return needed_of(array, entry.get("kind"))
+        word = entry.get("kind")
+        if not has_kind(array, word):
+            return None
+        option_table, kind = keys_of(array, word), kind_of(array, word)
+        needed = () if kind is None else kind.needed
+        return {
+            **option_table,
+            **{key: replace(option_table[key], is_needed=True) for key in needed},
+        }
 
     def settings(self) -> Settings:
         """Return what was found, after a look at all of it together."""
@@ -131,7 +130,7 @@ class _Reader(Reader):
         lock = LockSettings(**self.table("lock"))
         gate = GateSettings(**self.table("gate"))
         judge = checks.Judge(
-            self.entries,
+            self.arrays,
             watch=watch,
             peers=others,
             standby=StandbySettings(**self.table("standby")),
@@ -152,12 +151,12 @@ class _Reader(Reader):
             gate=gate,
             handlers=tuple(
                 HandlerSettings(**_parted("handler", entry))
-                for entry in self.entries["handler"]
+                for entry in self.arrays["handler"]
                 if {"name", "kind"} <= entry.keys()
             ),
             notify=tuple(
                 NotifySettings(**_parted("notify", entry))
-                for entry in self.entries["notify"]
+                for entry in self.arrays["notify"]
                 if "kind" in entry
             ),
             policy=policy,
@@ -165,7 +164,7 @@ class _Reader(Reader):
                 name: origin for name, origin in self.origins.items() if name in OPTIONS
             },
             warnings=tuple(judge.warnings),
-            file=self._file,
+            file=self.file,
             is_blank=self.is_blank,
         )
 

@@ -6,7 +6,7 @@ used, so that what refers to it is not refused as well.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -75,13 +75,15 @@ class Draft:
 class DraftReader:
     """The reading of one file's tables."""
 
-    def __init__(self, tables: dict[str, object], *, text: str, file: str) -> None:
-        """Take the parsed `tables` of `text`."""
+    def __init__(
+        self, tables: Mapping[str, object], *, text: str, file: str, within: str = ""
+    ) -> None:
+        """Take the parsed `tables` of `text`, or of one table in it."""
         self._tables = tables
         self._names: dict[Kind, list[str | None]] = {kind: [] for kind in Kind}
         self.drafts: dict[Kind, list[Draft]] = {kind: [] for kind in Kind}
         self.problems: list[Problem] = []
-        self.places = FilePlaces(text, file=file, names=self._names)
+        self.places = FilePlaces(text, file=file, names=self._names, within=within)
 
     @property
     def is_full(self) -> bool:

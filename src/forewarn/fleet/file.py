@@ -78,12 +78,21 @@ class WantedFleet:
         }
 
 
-def read_fleet(text: str, *, name: str) -> WantedFleet:
+def read_fleet(
+    text: str,
+    *,
+    name: str,
+    within: str = "",
+    tables: Mapping[str, object] | None = None,
+) -> WantedFleet:
     """Return the fleet that `text` describes; `name` is the file's, for messages.
 
+    `tables`: those of the fleet, where they are `within` a table of another file.
     Raises FleetFileError with all problems that were found.
     """
-    reader = DraftReader(_parse(text, name), text=text, file=name)
+    if tables is None:
+        tables = _parse(text, name)
+    reader = DraftReader(tables, text=text, file=name, within=within)
     reader.read()
     _fill_tenants(reader)
     drafts = reader.drafts

@@ -6,19 +6,26 @@ Most files have no problem, so most never need their lines counted.
 from collections.abc import Mapping
 
 from forewarn.fleet.errors import Kind, Spot
-from forewarn.fleet.lines import Lines
+from forewarn.settings.lines import Lines
 
 
 class FilePlaces:
     """The `Place` of one file."""
 
     def __init__(
-        self, text: str, *, file: str, names: Mapping[Kind, list[str | None]]
+        self,
+        text: str,
+        *,
+        file: str,
+        names: Mapping[Kind, list[str | None]],
+        within: str = "",
     ) -> None:
         """Keep the text; `names` has the name of each entry in order.
 
-        The caller may still be filling `names`.
+        The caller may still be filling `names`. `within`: the table that has the
+        fleet's.
         """
+        self._prefix = f"{within}." if within else ""
         self._text = text
         self._file = file
         self._names = names
@@ -36,17 +43,14 @@ class FilePlaces:
 
     def entry(self, kind: Kind, index: int, key: str) -> Spot:
         """Return where `key` of the entry is, or the entry if it has none such."""
-        line = self._counted().key(kind.value, index, key)
-        return Spot(file=self._file, line=line)
+        return self.root(f"{kind.value}.{index + 1}.{key}".rstrip("."))
 
     def root(self, name: str) -> Spot:
-        """Return where a name of the top level is first mentioned."""
-        return Spot(file=self._file, line=self._counted().root(name))
-
-    def _counted(self) -> Lines:
+        """Return where a table or key is, by its whole name, or what it is in."""
         if self._lines is None:
             self._lines = Lines(self._text)
-        return self._lines
+        line = self._lines.line(f"{self._prefix}{name}")
+        return Spot(file=self._file, line=line)
 
     def _index(self, kind: Kind) -> dict[str, list[int]]:
         if kind not in self._indexes:

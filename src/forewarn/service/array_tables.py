@@ -7,7 +7,6 @@ told the array's and the key's, with the line.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,9 +28,9 @@ ARRAYS: Mapping[str, type[settings_model.WebhookSettings]] = {
 """The arrays of forewarn.toml, and what their tables are."""
 
 _WEBHOOK: Mapping[str, Option] = {
-    "name": Option(form=Forms.NAME),
-    "url": Option(form=Forms.WEB),
-    "secret_file": Option(form=Forms.LINE),
+    "name": Option(form=Forms.NAME, is_needed=True),
+    "url": Option(form=Forms.WEB, is_needed=True),
+    "secret_file": Option(form=Forms.LINE, is_needed=True),
     "tenant": Option(form=Forms.LINE, may_be_empty=True),
     "types": Option(
         form=Forms.WORDS, may_be_empty=True, words=tuple(t.value for t in EventType)
@@ -49,12 +48,6 @@ _WEBHOOK: Mapping[str, Option] = {
 
 OPTIONS: Mapping[str, Mapping[str, Option]] = {"webhook": _WEBHOOK}
 """The keys of each array, in the order of the file."""
-
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    array: tuple(each.name for each in fields(entry) if each.default is MISSING)
-    for array, entry in ARRAYS.items()
-}
-"""The keys that each table of an array must have."""
 
 _NUMBER = re.compile(r"\.\d+(?=\.|$)")
 

@@ -4,7 +4,7 @@ Everything that is wrong is told together, each with its file and line, its
 variable or its flag, so that whoever mends one need not come back for the next.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,12 @@ from typing import Any
 from forewarn.fleet.validators import is_loopback, split_listener
 from forewarn.inputs import read_file
 from forewarn.problems import Problem
-from forewarn.protocol.errors import ForewarnError
 from forewarn.service import array_tables, options
 from forewarn.service.options import OPTIONS, SECTIONS, is_socket
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.settings.forms import shown
 from forewarn.settings.reading import Format, Reader, SettingRow
+from forewarn.settings.tables import FileError
 from forewarn.settings.variables import slips
 
 __all__ = [
@@ -34,16 +34,10 @@ __all__ = [
 ]
 
 
-class SettingsError(ForewarnError):
+class SettingsError(FileError):
     """The settings cannot be used; nothing was started."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        """Tell of all problems."""
-        self.problems = problems
-        super().__init__(
-            "\n".join(str(problem) for problem in problems),
-            hint="`forewarn config show` prints the settings in force, and from where",
-        )
+    advice = "`forewarn config show` prints the settings in force, and from where"
 
 
 FORMAT = Format(
@@ -73,7 +67,7 @@ def load_settings(
     reader.read_environment(environ)
     reader.read_flags(flags)
     if reader.problems:
-        raise SettingsError(tuple(reader.problems))
+        raise SettingsError(reader.problems)
     variables = [options.environment_name(name) for name in OPTIONS]
     loaded = reader.settings(tuple(slips(environ, "FOREWARN_", variables)))
     _check_together(loaded)
@@ -118,13 +112,9 @@ def problem(settings: Settings, name: str, message: str) -> SettingsError:
 class _Reader(Reader):
     """The reading of the service's settings."""
 
-    def needed_keys(self, array: str, entry: Mapping[str, object]) -> Collection[str]:
-        del entry
-        return array_tables.NEEDED[array]
-
     def look_at_entries(self) -> None:
         """Tell of what must hold between the tables of an array."""
-        for array, found in self.entries.items():
+        for array, found in self.arrays.items():
             for name, message in array_tables.wrong(array, found):
                 self.blame(name, message)
 
@@ -134,7 +124,7 @@ class _Reader(Reader):
             for section, group in SECTIONS.items()
         }
         arrays: dict[str, Any] = {
-            array: tuple(kind(**entry) for entry in self.entries[array])
+            array: tuple(kind(**entry) for entry in self.arrays[array])
             for array, kind in array_tables.ARRAYS.items()
         }
         return Settings(**groups, **arrays, origins=self.origins, warnings=warnings)

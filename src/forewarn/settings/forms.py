@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from forewarn.instants import Micros, format_duration, parse_duration
@@ -21,7 +21,7 @@ TEXT_MAX = 10_000
 SLIP = 0.8
 """How like a known word one is that is no new word, but a slip of the hand."""
 
-_COUNT = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_COUNT = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
 
 @frozen_dataclass
@@ -57,6 +57,10 @@ class Option:
     """Other words are taken too, and warned of."""
     kinds: tuple[str, ...] = ()
     """For which kinds of entry it is; none: for all."""
+    is_needed: bool = False
+    """Whether each table that may have it must have it."""
+    keys: Mapping[str, Option] | None = None
+    """Of a table, or of each in an array; None: whatever is written in it."""
 
 
 def flag_of(name: str) -> str:
@@ -148,14 +152,16 @@ def texts(option: Option, value: object) -> tuple[str, ...]:
 
 def word(option: Option, value: object) -> str:
     """Return one of the option's words."""
+    known = f"must be one of {', '.join(option.words)}"
+    if not isinstance(value, str):
+        raise ValueError(known)  # noqa: TRY004
     found = text(option, value)
     if found not in option.words:
         likeness = SLIP if option.is_open else LIKENESS
         near = did_you_mean(found, option.words, likeness=likeness)
         if option.is_open and not near:
             return found
-        known = ", ".join(option.words)
-        raise ValueError(f"must be one of {known}, not {quoted(found)}{near}")
+        raise ValueError(f"{known}, not {quoted(found)}{near}")
     return found
 
 
@@ -241,8 +247,18 @@ def _switch_of_text(_option: Option, written: str) -> bool:
     return written == "true"
 
 
+def _table(_option: Option, value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table")  # noqa: TRY004
+    return cast("Mapping[str, object]", value)
+
+
 class Forms:
     """The forms that more than one format has."""
+
+    TABLE = Form(told="a table", read=_table)
+    TABLES = Form(told="an array of tables", read=_table)
+    """`[[name]]`, which a reader of tables reads by itself."""
 
     TEXT = Form(told="a text", read=text, metavar="TEXT")
     LINE = Form(told="a text", read=line, metavar="TEXT")

@@ -10,16 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Any, cast
 
-from forewarn import toml
-from forewarn.problems import (
-    Problem,
-    did_you_mean,
-    not_toml,
-    toml_lines,
-    unreadable,
-)
+from forewarn.problems import did_you_mean, unreadable
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option, from_text, from_toml, shown
+from forewarn.settings.tables import Tables
 
 SETTINGS_BYTES_MAX = 1024 * 1024
 """A settings file is a screen long; a larger one is another file."""
@@ -72,8 +66,10 @@ class Format:
             )
 
 
-class Reader:
+class Reader(Tables):
     """Values found so far; a later source replaces an earlier one."""
+
+    noun = "setting"
 
     def __init__(
         self, known: Format, *, file: str, read: Callable[[str, int], bytes]
@@ -82,10 +78,10 @@ class Reader:
 
         `read` returns what a file has, or its first so many bytes; it raises OSError.
         """
-        self.problems: list[Problem] = []
+        super().__init__(file)
         self.origins: dict[str, str] = {}
         """Where each value is from, by its whole name, `webhook.2.url`."""
-        self.entries: dict[str, list[dict[str, Any]]] = {
+        self.arrays: dict[str, list[dict[str, Any]]] = {
             name: [] for name in known.arrays
         }
         """The sound keys of each table of each array."""
@@ -95,8 +91,6 @@ class Reader:
         """Whether there is a file without one setting in it."""
         self._known = known
         self._read = read
-        self._file = file
-        self._lines: Mapping[str, int] = {}
         self._values: dict[str, Any] = {}
 
     # What a format adds
@@ -108,26 +102,15 @@ class Reader:
         del entry
         return self._known.arrays[array]
 
-    def needed_keys(self, array: str, entry: Mapping[str, object]) -> Collection[str]:
-        """Return the keys that a table of an array must have."""
-        del array, entry
-        return ()
-
     # Sources, in the order in which they must be read
 
     def read_file(self) -> None:
         """Take everything from the file."""
-        text = self._text()
-        if text is None:
-            return
-        try:
-            tables = toml.loads(text)
-        except (ValueError, RecursionError) as error:
-            self.problems.append(not_toml(error, file=self._file, text=text))
-            return
-        self._lines = toml_lines(text)
-        self.is_blank = not tables
-        self._take_table("", tables)
+        text = self._file_text()
+        tables = None if text is None else self.parse(text)
+        if tables is not None:
+            self.is_blank = not tables
+            self._take_table("", tables)
 
     def read_environment(self, environ: Mapping[str, str]) -> None:
         """Take the variables that name a setting."""
@@ -156,13 +139,13 @@ class Reader:
         origin = self.origins.get(name, "")
         if origin.startswith(("flag", "environment")):
             self.tell(origin, 0, "", message)
-            return
-        key = ".".join(part for part in name.split(".") if not part.isdigit())
-        self.tell(self._file or "settings", self._line(name), key, message)
+        else:
+            super().blame(name, message)
 
-    def tell(self, file: str, line: int, key: str, message: str) -> None:
-        """Keep a problem."""
-        self.problems.append(Problem(file=file, line=line, key=key, message=message))
+    def note(self, name: str) -> None:
+        """Remember where a key was written."""
+        line = self.line(name)
+        self.origins[name] = f"{self.file}:{line}" if line else self.file
 
     def _read_text(self, name: str, text: str, origin: str) -> None:
         option = self._known.options.get(name)
@@ -176,15 +159,15 @@ class Reader:
         except ValueError as error:
             self.tell(origin, 0, "", str(error))
 
-    def _text(self) -> str | None:
+    def _file_text(self) -> str | None:
         try:
-            data = self._read(self._file, SETTINGS_BYTES_MAX + 1)
+            data = self._read(self.file, SETTINGS_BYTES_MAX + 1)
             if len(data) > SETTINGS_BYTES_MAX:
-                self.tell(self._file, 0, "", "is too large for a settings file")
+                self.tell(self.file, 0, "", "is too large for a settings file")
                 return None
             return data.decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            self.problems.append(unreadable(error, file=self._file))
+            self.problems.append(unreadable(error, file=self.file))
         return None
 
     def _take_table(self, table: str, values: Mapping[str, object]) -> None:
@@ -192,81 +175,29 @@ class Reader:
             name = f"{table}.{key}" if table else key
             if name in self._known.arrays:
                 self._take_array(name, value)
+            elif name in self._known.options:
+                one = self.take(table, {key: value}, {key: self._known.options[name]})
+                self._values.update((name, each) for each in one.values())
             elif name not in self._known.tables:
-                self._take(name, value)
+                self.blame(name, self._unknown(name, value))
             elif isinstance(value, dict):
                 self._take_table(name, cast("dict[str, object]", value))
             else:
                 self.blame(name, f"must be a table: [{name}]")
 
-    def _take(self, name: str, value: object) -> None:
-        option = self._known.options.get(name)
-        if option is None:
-            self.blame(name, self._unknown(name, value))
-            return
-        try:
-            self._values[name] = from_toml(option, value)
-            self.origins[name] = self._origin(name)
-        except ValueError as error:
-            self.blame(name, str(error))
-
     def _take_array(self, array: str, value: object) -> None:
-        tables = cast("list[object]", value) if isinstance(value, list) else []
-        if not tables or not all(isinstance(table, dict) for table in tables):
-            self.blame(array, f"must be an array of tables: [[{array}]]")
-            return
-        if len(tables) > ENTRIES_MAX:
-            self.blame(
-                f"{array}.{ENTRIES_MAX + 1}", f"there may be {ENTRIES_MAX} at most"
-            )
-            return
-        for number, table in enumerate(tables, start=1):
-            entry = cast("dict[str, object]", table)
+        entries = self.entries(array, value, ENTRIES_MAX)
+        for number, entry in enumerate(entries, start=1):
             where = f"{array}.{number}"
-            self.entries[array].append(self._entry(array, where, entry))
-            for key in self.needed_keys(array, entry):
-                if key not in entry:
-                    self.blame(f"{where}.{key}", "is missing")
-
-    def _entry(
-        self, array: str, where: str, table: Mapping[str, object]
-    ) -> dict[str, Any]:
-        """Return the sound keys of one table of an array."""
-        sound: dict[str, Any] = {}
-        keys = self.entry_keys(array, table)
-        known = self._known.arrays[array] if keys is None else keys
-        for key, value in table.items():
-            option = known.get(key)
-            if option is None and keys is None:
-                # Of which kind the key could be is not known.
-                continue
-            name = f"{where}.{key}"
-            if option is None:
-                near = did_you_mean(key, known)
-                self._blame_entry(where, name, f"there is no such setting{near}")
-                continue
-            try:
-                sound[key] = from_toml(option, value)
-                self.origins[name] = self._origin(name)
-            except ValueError as error:
-                self._blame_entry(where, name, str(error))
-        return sound
-
-    def _blame_entry(self, where: str, name: str, message: str) -> None:
-        self.blame(name, message)
-        self.partial.add(where)
-
-    def _origin(self, name: str) -> str:
-        line = self._line(name)
-        return f"{self._file}:{line}" if line else self._file
-
-    def _line(self, name: str) -> int:
-        """Return the line of a key, or of the table that it is in."""
-        while name:
-            if name in self._lines:
-                return self._lines[name]
-            name = name.rpartition(".")[0]
-        return 0
+            keys = self.entry_keys(array, entry)
+            if keys is None:
+                # Of which kind its other keys could be is not known.
+                keys = self._known.arrays[array]
+                entry = {key: entry[key] for key in entry if key in keys}  # noqa: PLW2901
+            sound = self.take(where, entry, keys)
+            self.arrays[array].append(sound)
+            if len(sound) < len(entry):
+                self.partial.add(where)
 
     def _unknown(self, name: str, value: object) -> str:
         """Return the sentence about a key that no table has."""

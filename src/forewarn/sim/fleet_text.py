@@ -24,10 +24,15 @@ def read(text: str) -> Tables:
 
 def write(tables: Tables) -> str:
     """Return the fleet file."""
+    return write_tables({kind: each.values() for kind, each in tables.items()})
+
+
+def write_tables(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
+    """Return the fleet file of the tables of each kind."""
     return "".join(
         f"[[{kind}]]\n" + "".join(_pairs(values))
         for kind in KINDS
-        for values in tables.get(kind, {}).values()
+        for values in tables.get(kind, ())
     )
 
 

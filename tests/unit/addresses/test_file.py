@@ -57,93 +57,20 @@ def test_what_a_file_says_beats_the_fleet() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("way = \n", "a:1: this is not TOML: Invalid value"),
-        ("\nway = [", "a:2: this is not TOML: Invalid value"),
         (
             "way = " + "[" * 10_000,
             "a: this is not TOML: lists or tables are nested too deeply",
         ),
         ("table = " + "1" * 5_000, "a: this is not TOML: a number is too long"),
         ("", "a: there is no [[port]]: no guest would reach the service"),
-        ("wey = 1\n" + PORT, 'a:1: wey: there is no such key (did you mean "way"?)'),
-        ("way = 1\n", "a:1: way: must be a text"),
-        ("table = true\n", "a:1: table: must be a whole number"),
-        ("port = 1\n", "a:1: port: must be tables [[port]]"),
-        ("port = [1]\n", "a:1: port: must be tables [[port]]"),
-        ("port = [{}, 1]\n", "a:1: port: must be tables [[port]]"),
-        ('way = "mac"\n', 'a:1: way: must be "source" or "listener", not "mac"'),
-        ("table = 0\n", "a:1: table: must be 1 to 2147418112"),
         (
-            'listen = "127.0.0.1:80"\n',
-            (
-                'a:1: listen: "127.0.0.1:80" is no listener that guests can be led to: '
-                "write 169.254.169.254:PORT or 0.0.0.0:PORT"
-            ),
+            "port = [" + "{}," * (PORTS_MAX + 1) + "]",
+            f"a:1: port: there may be {PORTS_MAX} at most",
         ),
-        (
-            'listen = "0.0.0.0:0"\n',
-            'a:1: listen: "0.0.0.0:0" is no listener that guests can be led to',
-        ),
-        ("port = [" + "{}," * (PORTS_MAX + 1) + "]", "a:1: port: a host has at most"),
         ("port = [" + "{}," * PORTS_MAX + "]", "a:1: port.vm: is missing"),
-        ('[[port]]\ninterface = "t"\n', "a:1: port.vm: is missing"),
-        ('[[port]]\nvm = "v"\ninterface = ""\n', "a:3: port.interface: is missing"),
-        (PORT + "vlan = 1\n", "a:4: port.vlan: there is no such key"),
-        (PORT + "mac = 1\n", "a:4: port.mac: must be a text"),
-        (PORT + 'mac = "1"\n', 'a:4: port.mac: "1" is no MAC such as 52:54:'),
-        (
-            PORT + 'bridge = "b*"\n',
-            'a:4: port.bridge: "b*" is no name of an interface',
-        ),
-        (
-            PORT.replace("tap0", "tap0 up"),
-            'a:3: port.interface: "tap0 up" is no name of an interface',
-        ),
-        (PORT + 'address = "::1"\n', "a:4: port.address: must be an IPv4 address"),
-        (PORT + "address = 7\n", "a:4: port.address: must be an IPv4 address"),
-        (PORT + 'address = "224.0.0.1"\n', "a:4: port.address: must be an IPv4"),
-        (
-            PORT,
-            "a:1: port.address: is missing: an IPv4 address is how this guest is known",
-        ),
-        (
-            'way = "listener"\n' + PORT,
-            'a:2: port.listen: is missing, such as "169.254.169.254:8301"',
-        ),
-        (
-            'way = "listener"\n' + PORT + 'listen = "127.0.0.1:8301"\n',
-            'a:5: port.listen: "127.0.0.1:8301" is no listener',
-        ),
-        (
-            'way = "listener"\n' + PORT + 'bridge = "b"\nlisten = "0.0.0.0:1"\n',
-            "a:2: port.address: is missing: on a bridge, replies need",
-        ),
-        (
-            PORT + 'address = "192.0.2.4"\n' + OTHER + 'address = "192.0.2.4"\n',
-            "a:8: port.address: 192.0.2.4 is already web_0's",
-        ),
-        (
-            (PORT + 'address = "192.0.2.4"\n') * 2,
-            "a:7: port.interface: tap0 is already web_0's",
-        ),
-        (
-            PORT
-            + 'address = "192.0.2.4"\n'
-            + OTHER
-            + 'address = "192.0.2.5"\nbridge = "tap0"\n',
-            "a:3: port.interface: tap0 is a bridge of this plan",
-        ),
-        (
-            'way = "listener"\n'
-            + PORT
-            + 'listen = "0.0.0.0:1"\n'
-            + OTHER
-            + 'listen = "0.0.0.0:1"\n',
-            "a:9: port.listen: port 1 is already web_0's",
-        ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text: str, told: str) -> None:
+def test_hostile_and_empty_files_are_refused(text: str, told: str) -> None:
     assert any(line.startswith(told) for line in problems(text)), problems(text)
 
 
@@ -151,7 +78,7 @@ def test_the_least_and_the_last_table_may_be_used() -> None:
     for table in (1, TABLE_MAX):
         assert read_plan(f"table = {table}\n{PORT}", name="a", vms=FLEET).table == table
     [told] = problems(f"table = {TABLE_MAX + 1}\n{PORT}", with_fleet=True)
-    assert told == f"a:1: table: must be 1 to {TABLE_MAX}"
+    assert told == f"a:1: table: must be 1 to {TABLE_MAX}, not {TABLE_MAX + 1}"
 
 
 def test_a_listener_of_both_families_leads_guests_too() -> None:

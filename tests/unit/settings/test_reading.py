@@ -1,6 +1,6 @@
 """The reader of settings: each source, and every problem with its place."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -15,7 +15,12 @@ FORMAT = Format(
         "driver.own.delay": Option(form=Forms.DURATION),
     },
     tables=("log", "driver", "driver.own"),
-    arrays={"hook": {"url": Option(form=Forms.TEXT), "kind": Option(form=Forms.TEXT)}},
+    arrays={
+        "hook": {
+            "url": Option(form=Forms.TEXT, is_needed=True),
+            "kind": Option(form=Forms.TEXT),
+        }
+    },
     variable=lambda name: f"TEST_{name.upper().replace('.', '_')}",
     flag=flag_of,
 )
@@ -34,10 +39,6 @@ class OwnReader(Reader):
         if entry.get("kind") == "strange":
             return None
         return super().entry_keys(array, entry)
-
-    def needed_keys(self, array: str, entry: Mapping[str, object]) -> Collection[str]:
-        assert array == "hook"
-        return ("url",)
 
 
 def read(text: str) -> OwnReader:
@@ -128,17 +129,11 @@ def test_later_fault_is_told_where_the_value_was_written() -> None:
         "own.toml: driver.kind: is missing",
     ]
     assert reader.partial == {"hook.1"}
-    assert reader.entries == {"hook": [{"url": "u"}]}
+    assert reader.arrays == {"hook": [{"url": "u"}]}
 
 
 def test_table_of_unknown_kind_is_read_as_far_as_its_keys_are_known() -> None:
     text = '[[hook]]\nurl = "u"\nkind = "strange"\nother = 1\n'
     reader = read(text)
     assert not reader.problems
-    assert reader.entries == {"hook": [{"url": "u", "kind": "strange"}]}
-
-
-def test_no_key_of_an_array_is_needed_unless_the_format_says_so() -> None:
-    reader = Reader(FORMAT, file="own.toml", read=lambda *_: b"[[hook]]\n")
-    reader.read_file()
-    assert not reader.problems
+    assert reader.arrays == {"hook": [{"url": "u", "kind": "strange"}]}

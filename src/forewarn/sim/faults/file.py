@@ -6,23 +6,19 @@ All that is wrong is told together, with line and key.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, cast
 
-from forewarn import toml
-from forewarn.fleet.lines import Lines
-from forewarn.problems import Problem, did_you_mean, not_toml, quoted
+from forewarn.problems import quoted
+from forewarn.settings import forms
+from forewarn.settings.forms import Form, Forms, Option, from_text
+from forewarn.settings.tables import Tables
 from forewarn.sim.faults import syntax
 from forewarn.sim.faults.errors import FaultError, FaultFileError
-from forewarn.sim.faults.fault import BODY_MAX, Fault, Playbook, Replacement
-
-TABLE = "fault"
-
-_FORMS = ("fault", "playbook", "kind")
-_REPLACE = ("status", "headers", "body", "content_type")
-_SHARED = ("vm", "loop")
+from forewarn.sim.faults.fault import BODY_MAX, Playbook, Replacement
+from forewarn.sim.faults.kinds import FAULTS
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
@@ -33,161 +29,154 @@ _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 """Headers that say where an answer ends: these are the server's own."""
 
 
+def _status(_option: Option, value: object) -> int:
+    if value not in _STATUSES:
+        raise ValueError("must be a status of HTTP, from 200 on")
+    return cast("int", value)
+
+
+def _headers(_option: Option, value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table of texts")  # noqa: TRY004
+    for name, text in cast("dict[str, object]", value).items():
+        if not _TOKEN.fullmatch(name) or name.lower() in _FRAMING:
+            raise ValueError(f"{quoted(name)} cannot be set")
+        if not isinstance(text, str) or not _VALUE.fullmatch(text):
+            raise ValueError(f"{quoted(name)} must be plain text")
+    return tuple(cast("dict[str, str]", value).items())
+
+
+def _body(_option: Option, value: object) -> bytes:
+    if not isinstance(value, str) or len(value.encode()) > BODY_MAX:
+        raise ValueError(f"must be text of at most {BODY_MAX} bytes")
+    return value.encode()
+
+
+def _content_type(_option: Option, value: object) -> str:
+    if not isinstance(value, str) or not _VALUE.fullmatch(value):
+        raise ValueError("must be plain text")
+    return value
+
+
+_REPLACE: Mapping[str, Option] = {
+    "status": Option(form=Form(told="a status of HTTP", read=_status)),
+    "headers": Option(form=Form(told="a table of texts", read=_headers)),
+    "body": Option(form=Form(told="a text", read=_body)),
+    "content_type": Option(form=Form(told="a text", read=_content_type)),
+}
+"""The keys of `kind = "replace"`: the answer."""
+
+
+def _text(value: object) -> str:
+    """Return a value as a line has it."""
+    if not isinstance(value, str | int):
+        raise ValueError("must be text or a whole number")  # noqa: TRY004
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _kind(_option: Option, value: object) -> str:
+    try:
+        return syntax.find(_text(value)).name
+    except FaultError as error:
+        raise ValueError(error.message) from error
+
+
+def _written(option: Option) -> Option:
+    """Return an option of a line as a file has it: a number, or what the line has."""
+
+    def read(_option: Option, value: object) -> Any:
+        return from_text(option, _text(value))
+
+    return replace(option, form=replace(option.form, read=read))
+
+
+_SHARED: Mapping[str, Option] = {"vm": Option(form=Forms.NAMES, may_be_empty=True)}
+
+_FORMS: Mapping[str, Mapping[str, Option]] = {
+    "fault": {"fault": Option(form=Forms.LINE, may_be_empty=True), **_SHARED},
+    "playbook": {
+        "playbook": Option(form=Form(told="a list of faults", read=forms.texts)),
+        "loop": Option(form=Forms.SWITCH),
+        **_SHARED,
+    },
+    "kind": {"kind": Option(form=Form(told="a kind of fault", read=_kind)), **_SHARED},
+}
+"""The keys of each way to write a fault, by the key that tells which it is."""
+
+_KINDS: Mapping[str, Mapping[str, Option]] = {
+    kind.name: {
+        **_FORMS["kind"],
+        **{key: _written(option) for key, option in syntax.options_of(kind).items()},
+        **(_REPLACE if kind.name == "replace" else {}),
+    }
+    for kind in FAULTS.values()
+}
+"""The keys of each kind."""
+
+
 def read_faults(text: str, *, name: str) -> tuple[Playbook, ...]:
     """Return what a file plays; `name` is the file's, for messages.
 
     Raises FaultFileError with all problems. Which VMs there are only the player
     knows: see `Player.play_file`.
     """
-    document = _parse(text, name)
-    found = document.get(TABLE)
-    entries = cast("list[object]", found) if isinstance(found, list) else []
-    problems = [
-        Problem(
-            file=name,
-            line=Lines(text).root(key),
-            key=key,
-            message=f"is no table of this file{did_you_mean(key, [TABLE])}",
-        )
-        for key in document
-        if key != TABLE
+    tables = Tables(name)
+    root = {"fault": Option(form=Forms.TABLES)}
+    parsed = tables.parse(text)
+    found = {} if parsed is None else tables.take("", parsed, root)
+    playbooks = [
+        _playbook(tables, f"fault.{number}", entry)
+        for number, entry in enumerate(found.get("fault", ()), start=1)
     ]
-    if not isinstance(found, list) and not problems:
-        message = "has no [[fault]] table"
-        problems.append(Problem(file=name, line=0, key="", message=message))
-    read = read_tables(entries)
-    for at, problem in read.problems:
-        line = Lines(text).key(TABLE, at, problem.key)
-        key = f"{TABLE}.{problem.key}" if problem.key else TABLE
-        problems.append(Problem(file=name, line=line, key=key, message=problem.message))
-    if problems:
-        raise FaultFileError(problems)
-    lines = Lines(text)
-    return tuple(
-        replace(playbook, file=name, line=lines.key(TABLE, at, "vm"))
-        for at, playbook in enumerate(read.playbooks)
-    )
+    if not playbooks and not tables.problems:
+        tables.blame("", "has no [[fault]] table")
+    if tables.problems:
+        raise FaultFileError(tables.problems)
+    return tuple(playbook for playbook in playbooks if playbook is not None)
 
 
-class ReadTables:
-    """What tables play, and what is wrong with which of them."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.playbooks: list[Playbook] = []
-        self.problems: list[tuple[int, FaultError]] = []
-
-
-def read_tables(entries: Sequence[object]) -> ReadTables:
-    """Return what `[[fault]]` tables mean, also those inside another file."""
-    read = ReadTables()
-    for at, entry in enumerate(entries):
-        try:
-            read.playbooks.append(read_table(entry))
-        except FaultError as error:
-            read.problems.append((at, error))
-    return read
-
-
-def read_table(entry: object) -> Playbook:
-    """Return what one table plays; raises FaultError with the key."""
-    if not isinstance(entry, Mapping):
-        raise FaultError("must be a table: [[fault]]")
-    table = cast("Mapping[str, Any]", entry)
-    forms = [key for key in _FORMS if key in table]
-    if len(forms) != 1:
-        known = [*_FORMS, *_SHARED]
-        for key in table:
-            if key not in known and (near := did_you_mean(key, known)):
-                raise FaultError(f"is no key of a fault{near}", key=key)
-        raise FaultError(
-            "needs one of fault, playbook and kind", key="".join(forms[1:2])
-        )
-    form = forms[0]
-    vms = _vms(table.get("vm", []))
-    loops = table.get("loop", False)
-    if not isinstance(loops, bool) or (loops and form != "playbook"):
-        raise FaultError("must be true or false, for a playbook", key="loop")
-    rest = {key: table[key] for key in table if key not in {form, *_SHARED}}
-    if form == "kind":
-        return Playbook(steps=(_of_keys(table["kind"], rest),), vms=vms)
-    if rest:
-        key = next(iter(rest))
-        near = did_you_mean(key, [*_FORMS, *_SHARED])
-        raise FaultError(f"does not belong beside {form}{near}", key=key)
-    value = table[form]
-    texts = [value] if form == "fault" else value
-    if not isinstance(texts, list) or not texts:
-        raise FaultError("must be a list of faults", key=form)
-    lines = cast("list[Any]", texts)
-    if not all(isinstance(line, str) for line in lines):
-        raise FaultError('must be text, such as "500 x2"', key=form)
+def _playbook(
+    tables: Tables, where: str, entry: Mapping[str, object]
+) -> Playbook | None:
+    """Return what one table plays; None, and problems, where it cannot be used."""
+    told = len(tables.problems)
+    ways = [way for way in _FORMS if way in entry]
+    if len(ways) != 1:
+        every = {
+            key: option for keys in _FORMS.values() for key, option in keys.items()
+        }
+        tables.take(where, entry, {**every, **_KINDS["replace"], **syntax.KEYS})
+        if len(tables.problems) == told or ways:
+            key = f"{where}.{ways[1]}" if ways else where
+            tables.blame(key, f"needs one of {', '.join(_FORMS)}")
+        return None
+    [way] = ways
+    options, way_shown = _FORMS[way], f"`{way}`"
+    if way == "kind":
+        # Whose keys they are is known first.
+        kind = tables.take(where, {way: entry[way]}, options).get(way)
+        if kind is None:
+            return None
+        options = _KINDS[kind]
+        way_shown = f"kind {quoted(kind)}"
+    values = tables.take(where, entry, options, of=f" for {way_shown}")
+    if len(tables.problems) > told:
+        return None
+    vms = values.pop("vm", ())
     try:
-        if form == "fault":
-            return syntax.parse_playbook(value, vms=vms)
-        return syntax.playbook(lines, vms=vms, loops=loops)
+        if way == "fault":
+            playbook = syntax.parse_playbook(values["fault"], vms=vms)
+        elif way == "playbook":
+            loops = values.get("loop", False)
+            playbook = syntax.playbook(values["playbook"], vms=vms, loops=loops)
+        else:
+            own = {key: values.pop(key) for key in _REPLACE if key in values}
+            fault = syntax.fault_of(values)
+            fault = replace(fault, replacement=Replacement(**own))
+            playbook = Playbook(steps=(fault,), vms=vms)
     except FaultError as error:
-        # The key that was at fault is inside the text of this one.
-        raise FaultError(error.message, key=form) from None
-
-
-def _vms(value: Any) -> tuple[str, ...]:
-    names: list[Any] = [value] if isinstance(value, str) else value
-    if not isinstance(value, str | list) or not all(
-        isinstance(each, str) and each for each in names
-    ):
-        raise FaultError("must be the name of a VM, or a list of names", key="vm")
-    return tuple(names)
-
-
-def _of_keys(kind: Any, rest: Mapping[str, Any]) -> Fault:
-    given = {"kind": _text("kind", kind)}
-    own = {key: rest[key] for key in rest if key in _REPLACE}
-    for key, value in rest.items():
-        if key not in own:
-            given[key] = _text(key, value)
-    if given["kind"] != "replace":
-        for key in own:
-            raise FaultError('belongs to kind = "replace" only', key=key)
-        return syntax.build(given)
-    return replace(syntax.build(given), replacement=_replacement(own))
-
-
-def _text(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int):
-        return str(value)
-    raise FaultError("must be text or a whole number", key=key)
-
-
-def _replacement(own: Mapping[str, Any]) -> Replacement:
-    status = own.get("status", 200)
-    if status not in _STATUSES:
-        raise FaultError("must be a status of HTTP, from 200 on", key="status")
-    headers: Any = own.get("headers", {})
-    if not isinstance(headers, Mapping):
-        raise FaultError("must be a table of texts", key="headers")
-    pairs: list[tuple[str, str]] = []
-    for name, value in cast("Mapping[str, Any]", headers).items():
-        if not _TOKEN.fullmatch(name) or name.lower() in _FRAMING:
-            raise FaultError(f"{quoted(name)} cannot be set", key="headers")
-        if not isinstance(value, str) or not _VALUE.fullmatch(value):
-            raise FaultError(f"{quoted(name)} must be plain text", key="headers")
-        pairs.append((name, value))
-    body = own.get("body", "")
-    if not isinstance(body, str) or len(body.encode()) > BODY_MAX:
-        raise FaultError(f"must be text of at most {BODY_MAX} bytes", key="body")
-    kind = own.get("content_type", Replacement().content_type)
-    if not isinstance(kind, str) or not _VALUE.fullmatch(kind):
-        raise FaultError("must be plain text", key="content_type")
-    return Replacement(
-        status=status, headers=tuple(pairs), body=body.encode(), content_type=kind
-    )
-
-
-def _parse(text: str, name: str) -> dict[str, Any]:
-    try:
-        return toml.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FaultFileError([not_toml(error, file=name, text=text)]) from None
+        # Of a line, the key at fault is inside its text.
+        key = error.key if way == "kind" else way
+        tables.blame(f"{where}.{key}", error.message)
+        return None
+    return replace(playbook, file=tables.file, line=tables.line(f"{where}.vm"))

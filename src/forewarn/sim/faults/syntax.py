@@ -5,11 +5,12 @@ A line is read into the keys of the file form, so that both have one meaning:
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from forewarn.instants import SECOND, Micros, format_duration, parse_duration
 from forewarn.problems import did_you_mean, quoted
+from forewarn.settings.forms import Form, Forms, Option, from_text
 from forewarn.sim.faults.errors import FaultError
 from forewarn.sim.faults.fault import (
     STEPS_MAX,
@@ -50,7 +51,6 @@ FORM = "write KIND [ARGUMENT] [xN] [get|post|any] [lost|taken] …, such as '500
 
 _TIMES = re.compile(r"x([0-9]+)")
 _RATE = re.compile(r"([0-9]+)/(.*)")
-_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _FLAGS: Mapping[str, tuple[str, str]] = {
     "get": ("method", "get"),
@@ -168,30 +168,57 @@ def find(name: str) -> Kind:
 
 def build(given: Mapping[str, str], *, once: bool = False) -> Fault:
     """Return the fault of these keys and texts; raises FaultError with the key."""
-    if "kind" not in given:
-        raise FaultError("is missing: which fault is it?", key="kind")
-    kind = find(given["kind"])
-    allowed = keys_of(kind)
-    fields: Fields = {}
+    options = options_of(find(given["kind"]))
+    values: Fields = {"kind": given["kind"]}
     for key, text in given.items():
         if key == "kind":
             continue
-        if key not in allowed:
-            near = did_you_mean(key, allowed)
-            raise FaultError(f"does not belong to {quoted(kind.name)}{near}", key=key)
+        if key not in options:
+            near = did_you_mean(key, options)
+            kind = quoted(given["kind"])
+            raise FaultError(f"does not belong to {kind}{near}", key=key)
         try:
-            fields.update(_READERS[key](kind, text))
+            values[key] = from_text(options[key], text)
         except ValueError as error:
             raise FaultError(str(error), key=key) from None
-    if kind.argument and kind.argument.required and kind.argument.key not in given:
-        example = f"{kind.name} {kind.argument.example}"
-        raise FaultError(f"is missing: write {example}", key=kind.argument.key)
-    if once and "times" not in fields and "lasts" not in fields:
-        fields["times"] = 1
-    return Fault(kind=kind.name, **fields)
+    return fault_of(values, once=once)
 
 
-def keys_of(kind: Kind) -> list[str]:
+def fault_of(values: Mapping[str, Any], *, once: bool = False) -> Fault:
+    """Return the fault of these keys and values; raises FaultError with the key."""
+    kind = find(values["kind"])
+    argument = kind.argument
+    if argument and argument.required and argument.key not in values:
+        example = f"{kind.name} {argument.example}"
+        raise FaultError(f"is missing: write {example}", key=argument.key)
+    methods = METHODS[values["method"]] if "method" in values else frozenset[str]()
+    if kind.reads_only and POST in methods:
+        sentence = f"{quoted(kind.name)} is for GET only: a POST has no document"
+        raise FaultError(sentence, key="method")
+    approval = Approval(values["approval"]) if "approval" in values else None
+    if approval and approval not in kind.approvals:
+        other = kind.approvals[0].value
+        raise FaultError(f"of {quoted(kind.name)} is always {other}", key="approval")
+    size, pause = values.get("rate", (values.get("bytes"), 0))
+    times, lasts = values.get("times"), values.get("for")
+    return Fault(
+        kind=kind.name,
+        times=1 if once and times is None and lasts is None else times,
+        methods=methods,
+        where=Where(values.get("on", Where.EVENTS)),
+        approval=approval,
+        flapping=values.get("flapping", False),
+        after=values.get("after", 0),
+        lasts=lasts,
+        delay=values.get("by", 0),
+        size=size,
+        pause=pause,
+        count=values.get("back", values.get("incarnation", 1)),
+        retry_after=values.get("retry_after"),
+    )
+
+
+def options_of(kind: Kind) -> dict[str, Option]:
     """Return the keys that a fault of this kind may have, beside `kind`."""
     keys = ["times", "method", "on", "flapping", "after", "for"]
     if kind.argument is not None:
@@ -200,7 +227,7 @@ def keys_of(kind: Kind) -> list[str]:
         keys.append("approval")
     if kind.retry_after is not None:
         keys.append("retry_after")
-    return keys
+    return {key: KEYS[key] for key in keys}
 
 
 def words(fault: Fault) -> str:
@@ -241,77 +268,47 @@ def _argument(kind: Kind, fault: Fault) -> list[str]:
             return [] if fault.count == 1 else [str(fault.count)]
 
 
-def _whole(text: str, *, least: int, most: int) -> int:
-    if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
-        raise ValueError(f"must be a whole number from {least} to {most}, not {text!r}")
-    return int(text)
-
-
-def _choice(text: str, choices: Sequence[str]) -> str:
-    if text not in choices:
-        near = did_you_mean(text, choices)
-        raise ValueError(f"must be {' or '.join(choices)}, not {quoted(text)}{near}")
-    return text
-
-
-def _span(text: str) -> Micros:
-    span = parse_duration(text)
+def _span(_option: Option, value: object) -> Micros:
+    span = parse_duration(str(value))
     if not span:
         raise ValueError("must be longer than nothing")
     return span
 
 
-def _short(text: str) -> Micros:
-    span = _span(text)
+def _short(option: Option, value: object) -> Micros:
+    span = _span(option, value)
     if span > DELAY_MAX:
         raise ValueError("must be an hour at most; timeout never answers")
     return span
 
 
-def _rate(_kind: Kind, text: str) -> Fields:
-    found = _RATE.fullmatch(text)
+def _rate(option: Option, value: object) -> tuple[int, Micros]:
+    found = _RATE.fullmatch(str(value))
     if found is None:
-        raise ValueError(f"must be bytes for a time, such as 10/s, not {quoted(text)}")
+        text = quoted(str(value))
+        raise ValueError(f"must be bytes for a time, such as 10/s, not {text}")
     unit = found[2]
     # `10/s` is what people write for `10/1s`.
-    pause = _short(unit if unit[:1].isdigit() or unit[:1] == "P" else f"1{unit}")
-    return {"size": _whole(found[1], least=1, most=SIZE_MAX), "pause": pause}
+    is_whole = unit[:1].isdigit() or unit[:1] == "P"
+    return from_text(_SIZE, found[1]), _short(option, unit if is_whole else f"1{unit}")
 
 
-def _method(kind: Kind, text: str) -> Fields:
-    methods = METHODS[_choice(text, list(METHODS))]
-    if kind.reads_only and POST in methods:
-        raise ValueError(f"{quoted(kind.name)} is for GET only: a POST has no document")
-    return {"methods": methods}
+_SPAN = Option(form=Form(told="a duration", read=_span))
+_SIZE = Option(form=Forms.COUNT, least=1, most=SIZE_MAX)
 
-
-def _approval(kind: Kind, text: str) -> Fields:
-    approval = Approval(_choice(text, [each.value for each in Approval]))
-    if approval not in kind.approvals:
-        other = kind.approvals[0].value
-        raise ValueError(f"of {quoted(kind.name)} is always {other}")
-    return {"approval": approval}
-
-
-def _flapping(_kind: Kind, text: str) -> Fields:
-    return {"flapping": _choice(text, ["true", "false"]) == "true"}
-
-
-_READERS: Mapping[str, Callable[[Kind, str], Fields]] = {
-    "by": lambda _, text: {"delay": _short(text)},
-    "bytes": lambda _, text: {"size": _whole(text, least=0, most=SIZE_MAX)},
-    "rate": _rate,
-    "back": lambda _, text: {"count": _whole(text, least=1, most=BACK_MAX)},
-    "incarnation": lambda _, text: {"count": _whole(text, least=0, most=COUNT_MAX)},
-    "times": lambda _, text: {"times": _whole(text, least=1, most=TIMES_MAX)},
-    "method": _method,
-    "on": lambda _, text: {"where": Where(_choice(text, [w.value for w in Where]))},
-    "approval": _approval,
-    "flapping": _flapping,
-    "after": lambda _, text: {"after": _span(text)},
-    "for": lambda _, text: {"lasts": _span(text)},
-    "retry_after": lambda _, text: {
-        "retry_after": _whole(text, least=0, most=RETRY_AFTER_MAX)
-    },
+KEYS: Mapping[str, Option] = {
+    "by": Option(form=Form(told="a duration", read=_short)),
+    "bytes": Option(form=Forms.COUNT, most=SIZE_MAX),
+    "rate": Option(form=Form(told="bytes for a time", read=_rate)),
+    "back": Option(form=Forms.COUNT, least=1, most=BACK_MAX),
+    "incarnation": Option(form=Forms.COUNT, most=COUNT_MAX),
+    "times": Option(form=Forms.COUNT, least=1, most=TIMES_MAX),
+    "method": Option(form=Forms.WORD, words=tuple(METHODS)),
+    "on": Option(form=Forms.WORD, words=tuple(where.value for where in Where)),
+    "approval": Option(form=Forms.WORD, words=tuple(each.value for each in Approval)),
+    "flapping": Option(form=Forms.SWITCH),
+    "after": _SPAN,
+    "for": _SPAN,
+    "retry_after": Option(form=Forms.COUNT, most=RETRY_AFTER_MAX),
 }
-"""How the text of each key is read: into fields of a fault; raises ValueError."""
+"""The keys that a fault may have, beside its kind."""

@@ -3,77 +3,52 @@
 The keys are described in `docs/how-to/test/scenarios.md`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import EventStatus
+from forewarn.settings.forms import Option
+from forewarn.settings.tables import Tables
 from forewarn.sim.scenario import validators
 from forewarn.sim.scenario.model import OTHERS, Client, Demand
-from forewarn.sim.scenario.steps import STATUSES, Known, check_names
-from forewarn.sim.scenario.validators import Keys
-
-COMES_BACK: Micros = 15 * SECOND
-"""How soon a client asks again after its event is gone, unless the file says so: a
-client that polls once a second has had many chances."""
+from forewarn.sim.scenario.steps import STATUSES, Known
+from forewarn.sim.scenario.validators import Forms
 
 CLIENTS_MAX = 1_000
 """Clients of a scenario: as many as names in a step."""
 
-Blame = Callable[[int, str, str], None]
-"""Told of a problem: the number of the table, its key, the sentence."""
+KEYS: Mapping[str, Option] = {
+    "vm": Option(form=Forms.NAME, is_needed=True),
+    "optional": validators.SWITCH,
+    Demand.APPROVES.value: validators.YES,
+    Demand.SEES.value: Option(form=Forms.WORD, words=STATUSES),
+    Demand.IGNORES_OTHERS.value: validators.YES,
+    Demand.COMES_BACK.value: Option(form=Forms.YES_OR_DURATION),
+}
 
 
 def read(
-    tables: Sequence[Mapping[str, object]],
-    *,
-    known: Known,
-    line_of: Callable[[int], int],
-    blame: Blame,
+    tables: Tables, entries: Sequence[Mapping[str, Any]], known: Known
 ) -> tuple[Client, ...]:
-    """Return the clients of the tables; problems are told to `blame`."""
+    """Return the clients of the sound keys of each table; problems are kept."""
     found: list[Client] = []
-    for index, table in enumerate(tables):
-        keys = Keys(table, partial(blame, index))
-        client = _client(keys, known, line=line_of(index))
-        if client.vm and client.vm in {other.vm for other in found}:
-            keys.blame("vm", f"there is a client of {client.vm} already")
-        found.append(client)
+    for number, entry in enumerate(entries, start=1):
+        where = f"client.{number}"
+        vm = entry.get("vm", "")
+        if vm and vm != OTHERS:
+            known.check(tables, f"{where}.vm", (vm,), "vm")
+        if vm and vm in {other.vm for other in found}:
+            tables.blame(f"{where}.vm", f"there is a client of {vm} already")
+        sees = entry.get(Demand.SEES.value)
+        found.append(
+            Client(
+                vm=vm,
+                line=tables.line(where),
+                is_optional=entry.get("optional", False) or vm == OTHERS,
+                approves=Demand.APPROVES.value in entry,
+                sees=None if sees is None else EventStatus(sees),
+                ignores_others=Demand.IGNORES_OTHERS.value in entry,
+                comes_back=entry.get(Demand.COMES_BACK.value, 0),
+            )
+        )
     return tuple(found)
-
-
-def _client(keys: Keys, known: Known, *, line: int) -> Client:
-    vm = keys.need("vm", validators.name, "")
-    if vm and vm != OTHERS:
-        check_names(keys, "vm", (vm,), known.vms, "vm")
-    is_optional = keys.take("optional", validators.switch, default=False)
-    client = Client(
-        vm=vm,
-        line=line,
-        is_optional=is_optional or vm == OTHERS,
-        approves=keys.take(Demand.APPROVES.value, validators.yes, default=False),
-        sees=keys.take(Demand.SEES.value, _status, None),
-        ignores_others=keys.take(
-            Demand.IGNORES_OTHERS.value, validators.yes, default=False
-        ),
-        comes_back=keys.take(Demand.COMES_BACK.value, _yes_or_duration, 0),
-    )
-    keys.close()
-    return client
-
-
-def _status(value: object) -> EventStatus:
-    return validators.one_of(STATUSES)(value)
-
-
-def _yes_or_duration(value: object) -> Micros:
-    """Return a duration, or the usual one for `true`."""
-    if value is True:
-        return COMES_BACK
-    try:
-        found = validators.duration(value)
-    except ValueError as error:
-        raise ValueError('must be true, or a duration such as "30s"') from error
-    if not found:
-        raise ValueError("must be more than nothing")
-    return found

@@ -1,31 +1,34 @@
 """The fleet of a scenario file: a few VMs, a file beside it, or tables of its own.
 
 Tables `[[fleet.vm]]` are those of a fleet file under one more name. They are read
-by the reader of fleet files, from the same lines, so what is wrong in them is told
-with the line in the scenario.
+by the reader of fleet files, so what is wrong in them is told with the line in the
+scenario.
 """
 
-import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.inputs import read_file
-from forewarn.problems import Problem
-from forewarn.sim import fleets
+from forewarn.settings.forms import Option
+from forewarn.settings.tables import Tables
+from forewarn.sim import fleet_text, fleets
 from forewarn.sim.scenario import validators
 from forewarn.sim.scenario.model import Fleet
-from forewarn.sim.scenario.validators import Keys
-
-TABLES = ("tenant", "scope", "host", "vm")
+from forewarn.sim.scenario.validators import Forms
 
 FLEET_BYTES_MAX = 16 * 1024 * 1024
 """Of a fleet file beside a scenario: more VMs than a simulation has."""
 
-_HEADER = re.compile(r"([ \t]*\[\[?[ \t]*)fleet[ \t]*\.[ \t]*(.*)")
-_ANY_HEADER = re.compile(r"[ \t]*\[")
+KEYS: Mapping[str, Option] = {
+    "vms": Option(form=Forms.COUNT, least=1, most=fleets.VMS_MAX),
+    "together": validators.SWITCH,
+    "file": validators.TEXT,
+    **dict.fromkeys(fleet_text.KINDS, Option(form=Forms.ANY)),
+}
+"""The keys of `[fleet]`."""
 
 
 def usual_text(fleet: Fleet, *, vms: int | None = None) -> str:
@@ -37,40 +40,31 @@ def usual_text(fleet: Fleet, *, vms: int | None = None) -> str:
 
 
 def read(
-    table: Mapping[str, object],
-    keys: Keys,
-    *,
-    text: str,
-    file: str,
-    folder: Path | None,
-    problems: list[Problem],
+    tables: Tables, found: Mapping[str, Any], *, text: str, folder: Path | None
 ) -> Fleet:
-    """Return the fleet of the table `[fleet]`, whose whole file is `text`."""
-    vms = keys.take("vms", validators.count(1, fleets.VMS_MAX), None)
-    together = keys.take("together", validators.switch, default=False)
-    named = keys.take("file", validators.text, "")
-    own = [name for name in TABLES if name in table]
-    for name in TABLES:
-        keys.take(name, lambda _value: None, None)
-    keys.close()
-    ways = [*(("vms",) if vms or together else ()), *(("file",) if named else ())]
-    ways += own[:1]
-    if len(ways) > 1:
-        keys.blame(
-            ways[1],
+    """Return the fleet of the sound keys of `[fleet]`, whose whole file is `text`."""
+    own = {kind: found[kind] for kind in fleet_text.KINDS if kind in found}
+    usual = "vms" if found.get("vms") or found.get("together") else ""
+    ways = [way for way in (usual, "file" if "file" in found else "", *own) if way]
+    if len(ways) > 1 and ways[0] not in own:
+        tables.blame(
+            f"fleet.{ways[1]}",
             "a fleet is `vms` and `together`, or a `file`, or tables of its own",
         )
         return Fleet()
-    if named:
-        found = _beside(named, folder, keys)
-        return _checked(found, name=named, problems=problems) if found else Fleet()
-    if own:
-        inner = extracted(text, table)
-        if inner is None:
-            keys.blame(own[0], f"is written as [[fleet.{own[0]}]], once for each")
-            return Fleet()
-        return _checked(inner, name=file, problems=problems)
-    return Fleet(vms=vms, together=together)
+    try:
+        if own:
+            read_fleet(text, name=tables.file, within="fleet", tables=own)
+            return Fleet(text=fleet_text.write_tables(own))
+        if "file" in found:
+            beside = _beside(found["file"], folder)
+            read_fleet(beside, name=found["file"])
+            return Fleet(text=beside)
+    except FleetFileError as error:
+        tables.problems += error.problems
+    except ValueError as error:
+        tables.blame("fleet.file", str(error))
+    return Fleet(vms=found.get("vms"), together=found.get("together", False))
 
 
 def wanted(fleet: Fleet) -> WantedFleet:
@@ -78,47 +72,14 @@ def wanted(fleet: Fleet) -> WantedFleet:
     return read_fleet(usual_text(fleet), name="fleet")
 
 
-def extracted(text: str, table: Mapping[str, object]) -> str | None:
-    """Return the tables below `fleet` as a fleet file with the same lines.
-
-    None where they are not written as tables of their own.
-    """
-    lines: list[str] = []
-    inside = False
-    for line in text.splitlines():
-        header = _HEADER.match(line)
-        if header:
-            lines.append(header[1] + header[2])
-            inside = True
-            continue
-        inside = inside and not _ANY_HEADER.match(line)
-        lines.append(line if inside else "")
-    found = "\n".join(lines) + "\n"
-    try:
-        is_whole = tomllib.loads(found) == table
-    except tomllib.TOMLDecodeError:
-        return None
-    return found if is_whole else None
-
-
-def _beside(named: str, folder: Path | None, keys: Keys) -> str:
+def _beside(named: str, folder: Path | None) -> str:
+    """Return the text of a file; raises ValueError with a sentence."""
     if folder is None:
-        keys.blame("file", "this scenario is in no folder that could have it")
-        return ""
+        raise ValueError("this scenario is in no folder that could have it")
     try:
         data = read_file(folder / named, most=FLEET_BYTES_MAX, pipes=False)
         return data.decode("utf-8-sig")
     except OSError as error:
-        keys.blame("file", f"{named} cannot be read: {error.strerror}")
-    except ValueError:
-        keys.blame("file", f"{named} is not UTF-8")
-    return ""
-
-
-def _checked(text: str, *, name: str, problems: list[Problem]) -> Fleet:
-    try:
-        read_fleet(text, name=name)
-    except FleetFileError as error:
-        problems += error.problems
-        return Fleet()
-    return Fleet(text=text)
+        raise ValueError(f"{named} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ValueError(f"{named} is not UTF-8") from None

@@ -42,8 +42,8 @@ WRONG = {
     "delay soon": "'soon' is not a duration such as",
     "delay 2h": "must be an hour at most",
     "slow fast": 'must be bytes for a time, such as 10/s, not "fast"',
-    "slow 0/s": "must be a whole number from 1",
-    "500 x0": "\"500 x0\": times must be a whole number from 1 to 1000000, not '0'",
+    "slow 0/s": "must be 1 to 1048576, not 0",
+    "500 x0": '"500 x0": times must be 1 to 1000000, not 0',
     "replace": '"replace" is for a file of faults',
     "500 x2 x3": '"x3" says times a second time',
     "500 get post": '"post" says method a second time',
@@ -53,7 +53,7 @@ WRONG = {
     "broken lost": 'does not belong to "broken"',
     "delay 1s lost": 'of "delay" is always taken',
     "refuse taken": 'of "refuse" is always lost',
-    "500 on fire": 'must be events or instance or all, not "fire"',
+    "500 on fire": 'must be one of events, instance, all, not "fire"',
     "500 after 0": "must be longer than nothing",
 }
 

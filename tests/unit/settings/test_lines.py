@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.fleet.lines import Lines
+from forewarn.settings.lines import Lines
+
+
+def line_of(lines: Lines, table: str, index: int, key: str) -> int:
+    name = f"{table}.{index + 1}"
+    return lines.line(f"{name}.{key}" if key else name)
+
 
 AWKWARD = '''\
 # a comment with [[vm]] in it
@@ -79,7 +85,7 @@ x.y = {}
 )
 def test_a_key_is_found_among_awkward_text(index: int, key: str, line: int) -> None:
     tomllib.loads(AWKWARD)
-    assert Lines(AWKWARD).key("vm", index, key) == line
+    assert line_of(Lines(AWKWARD), "vm", index, key) == line
 
 
 @pytest.mark.parametrize(
@@ -87,14 +93,14 @@ def test_a_key_is_found_among_awkward_text(index: int, key: str, line: int) -> N
     [("title", 2), ("quoted root", 3), ("numbers", 7), ("vm", 12), ("plain", 40)],
 )
 def test_a_name_of_the_top_level_is_found(name: str, line: int) -> None:
-    assert Lines(AWKWARD).root(name) == line
+    assert Lines(AWKWARD).line(name) == line
 
 
 def test_windows_line_ends_count_once() -> None:
     text = '[[vm]]\r\nname = "a"\r\n\r\n[[vm]]\r\nhost = """x\r\ny"""\r\nname = "b"'
     lines = Lines(text)
-    assert lines.key("vm", 1, "name") == 7
-    assert lines.entry("vm", 1) == 4
+    assert lines.line("vm.2.name") == 7
+    assert lines.line("vm.2") == 4
 
 
 INLINE = """\
@@ -121,19 +127,18 @@ vm = [
         (1, "x", 7),
         (1, "y", 5),
         (1, "host", 7),
-        (2, "", 8),
         (3, "", 9),
         (3, "name", 9),
     ],
 )
 def test_tables_in_a_list_have_lines_too(index: int, key: str, line: int) -> None:
     # TOML 1.0 wants an inline table on one line; the index does not care.
-    assert Lines(INLINE).key("vm", index, key) == line
+    assert line_of(Lines(INLINE), "vm", index, key) == line
 
 
 def test_a_part_of_a_table_that_never_began_is_of_the_top_level() -> None:
     lines = Lines("[vm.tags]\nrole = 'x'\n")
-    assert lines.root("vm") == 1
+    assert lines.line("vm") == 1
 
 
 VALUES = st.sampled_from(
@@ -187,11 +192,56 @@ def test_every_key_of_a_written_file_is_found(
             text += f"{key} = {value}\n"
     tomllib.loads(text)
     lines = Lines(text.replace("\n", "\r\n") if crlf else text)
-    found = {key: lines.key(*key) for key in expected}
+    found = {key: line_of(lines, *key) for key in expected}
     assert found == expected
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_tables_are_counted() -> None:
     text = "".join(f'[[vm]]\nname = "v{n}"\nhost = "h"\n\n' for n in range(100_000))
-    assert Lines(text).key("vm", 99_999, "host") == 399_999
+    assert Lines(text).line("vm.100000.host") == 399_999
+
+
+def test_headers_are_told_from_lists_of_lists() -> None:
+    text = """\
+a = [
+  ["b"],
+  [["c"]],
+["d"]]
+x.y = { z = [1, { w = 2 }] }
+[table]
+k = "# no comment"  # ["t"]
+[table.'odd key'."sub"]
+deep.k = 1
+[[table.list]]
+n = 1
+[[table.list]]
+
+[table.list.inner]
+m = { a.b = 1, c = [[2], [3]] }
+"""
+    lines = Lines(text)
+    assert {name: lines.line(name) for name in WHERE} == WHERE
+
+
+WHERE = {
+    "a": 1,
+    "a.1": 2,
+    "a.3": 4,
+    "x.y.z": 5,
+    "x.y.z.2.w": 5,
+    "b": 0,
+    "t": 0,
+    "table": 6,
+    "table.k": 7,
+    "table.odd key": 8,
+    "table.odd key.sub.deep.k": 9,
+    "table.list": 10,
+    "table.list.1.n": 11,
+    "table.list.2": 12,
+    "table.list.2.n": 12,
+    "table.list.2.inner": 14,
+    "table.list.2.inner.m.a.b": 15,
+    "table.list.2.inner.m.c.2.1": 15,
+    "": 0,
+}

@@ -1,0 +1,61 @@
+"""What the author of a wrong file is told, word by word, for each format.
+
+`messages` has a file for each format, whose cases are a text, `----` and the problems.
+After a change, `pytest --rewrite` writes what is said now, to be read in the difference.
+Fleet files and scenarios have their own next to their tests.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.addresses.file import read_plan
+from forewarn.agent.settings import load_settings as load_agent_settings
+from forewarn.protocol.errors import ForewarnError
+from forewarn.service.settings import load_settings
+from forewarn.sim.faults.file import read_faults
+
+CASES = Path(__file__).with_name("messages")
+BETWEEN = "========\n"
+
+
+def service(text: str, folder: Path) -> object:
+    file = folder / "forewarn.toml"
+    file.write_text(text)
+    return load_settings(file=file, environ={}, flags={})
+
+
+def agent(text: str, folder: Path) -> object:
+    file = folder / "agent.toml"
+    file.write_text(text)
+    return load_agent_settings(file=str(file), environ={}, flags={})
+
+
+READERS: dict[str, Callable[[str, Path], object]] = {
+    "addresses": lambda text, _: read_plan(text, name="addresses.toml"),
+    "agent": agent,
+    "faults": lambda text, _: read_faults(text, name="faults.toml"),
+    "service": service,
+}
+
+
+def told(name: str, text: str, folder: Path) -> str:
+    try:
+        READERS[name](text, folder)
+    except ForewarnError as error:
+        return error.message.replace(f"{folder}/", "") + "\n"
+    return "nothing is wrong\n"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_wrong_file_is_explained(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    file = CASES / f"{name}.txt"
+    before = file.read_text(encoding="utf-8")
+    texts = [case.partition("----\n")[0] for case in before.split(BETWEEN)]
+    now = BETWEEN.join(f"{text}----\n{told(name, text, tmp_path)}" for text in texts)
+    if request.config.getoption("--rewrite"):
+        file.write_text(now, encoding="utf-8")
+    assert now == file.read_text(encoding="utf-8")
