@@ -2,19 +2,10 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-import coverage
 import pytest
 
 pytest_plugins = ["pytester", "tests.support.profiles"]
-
-
-TESTS = Path(__file__).parent
-
-UNMEASURED = frozenset({"fuzz", "property", "real", "search", "system"})
-"""Folders whose tests are not there to go through every line, and go through some of
-them a million times: coverage would make them twice as slow, and their programs too."""
 
 
 LONGEST = ("test_soak", "test_demo", "test_search", "test_kills", "test_operating")
@@ -26,21 +17,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest first, and leave all else in its order."""
     place = {name: at for at, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def measured(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Measure coverage where that is what a test is for."""
-    measuring = coverage.Coverage.current()
-    folder = request.path.relative_to(TESTS).parts[0]
-    if measuring is None or folder not in UNMEASURED:
-        yield
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        measuring.stop()
-        yield
-        measuring.start()
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
+from forewarn.fleet.model import AppliedFile, Host, Scope, ScopeKind, Tenant, Vm
 from forewarn.fleet.validators import (
     ADDRESSES_MAX,
     CAPACITY_MAX,
@@ -164,3 +164,9 @@ def test_a_listener_is_a_host_and_a_port(
 )
 def test_this_machine_itself_is_known_by_whole_names(host: str, is_near: bool) -> None:
     assert is_loopback(host) is is_near
+
+
+def test_records_of_a_fleet_are_found_by_their_names() -> None:
+    file = AppliedFile(name="fleet", digest="1")
+    for record in (file, Tenant(name="shop"), Host(name="h1"), VM):
+        assert record.key == record.name

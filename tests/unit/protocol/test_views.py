@@ -18,6 +18,8 @@ from forewarn.protocol.views import (
     ANY_VIEW,
     View,
     end_delays,
+    is_mark,
+    mark_of,
     sees,
     step_view,
     was_shown_before,
@@ -149,3 +151,13 @@ def test_events_of_0_1_0_were_shown_in_every_view_of_their_scope(
     """Which of them showed an event was not kept then."""
     shown = replace(event("web", "a"), shown_in=(ANY_VIEW,))
     assert was_shown_before(shown, (left,)) is expected
+
+
+@pytest.mark.parametrize("text", [mark_of(SHARED), mark_of(ALONE), ANY_VIEW])
+def test_a_mark_is_recognized(text: str) -> None:
+    assert is_mark(text)
+
+
+@pytest.mark.parametrize("text", ["", "web", "web 1", "web 1 x", "web 1 2 3", "web  1"])
+def test_another_text_is_not_a_mark(text: str) -> None:
+    assert not is_mark(text)
