@@ -131,6 +131,8 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/operations/{name}": Demand.TENANT_READS,
     "GET /v1/operations/{name}/explain": Demand.TENANT_READS,
     "GET /v1/requests/{name}": Demand.TENANT_READS,
+    "GET /v1/rollouts": Demand.OPERATOR_READS,
+    "GET /v1/rollouts/{name}": Demand.OPERATOR_READS,
     "GET /v1/tokens": Demand.OPERATOR_READS,
     "GET /v1/watch/events": Demand.TENANT_READS,
     "GET /v1/watch/operations": Demand.TENANT_READS,

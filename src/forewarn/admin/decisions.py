@@ -226,7 +226,7 @@ def _kind_of(work: Work, body: bodies.Target) -> str:
     if not is_vm and not is_host:
         raise NotFoundError(
             f"there is no host or vm {body.name!r}",
-            hint="names are case-sensitive; `forewarn fleet show` lists them",
+            hint="names are case-sensitive; `forewarn fleet show --all` lists them",
         )
     return "host" if is_host else "vm"
 

@@ -157,10 +157,10 @@ async def accounts_of(
     """Tell what became of operations: planned against actual, and who approved."""
     now = gateway.now()
     since, until = _period(query.since, query.until, now=now)
-    # Which operations concerned a VM is found out by `_find`.
-    wanted = replace(query.wanted(ended=True), vm="")
 
     def ask(reader: Reader) -> dict[str, Any]:
+        # Which operations concerned a VM is found out by `_find`.
+        wanted = replace(query.wanted(reader, ended=True), vm="")
         scopes = Scopes(reader, {})
         whole = tenant_reader.real_id(reader, query.operation)
 

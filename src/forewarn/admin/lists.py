@@ -41,10 +41,12 @@ class Filters(BaseModel):
     host: Name = Field(default="", description="Only what happens on this host.")
     scope: Name = Field(default="", description="Only what this scope sees.")
     tenant: Name = Field(default="", description="Only what this tenant sees.")
+    rollout: Name = Field(default="", description="Only what this rollout ordered.")
 
-    def wanted(self, *, ended: bool = False) -> Wanted:
+    def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
         """Return what is asked for; `ended`: also what is over."""
         return Wanted(
+            rollout=tenant_reader.real_id(reader, self.rollout),
             vm=self.vm,
             host=self.host,
             scope=self.scope,
@@ -58,9 +60,9 @@ class OperationFilters(Filters):
 
     state: State | None = Field(default=None, description="Only what stands there.")
 
-    def wanted(self, *, ended: bool = False) -> Wanted:
+    def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
         """Return what is asked for; `ended`: also what is over."""
-        return replace(super().wanted(ended=ended), state=self.state)
+        return replace(super().wanted(reader, ended=ended), state=self.state)
 
 
 class EventFilters(Filters):
@@ -68,13 +70,17 @@ class EventFilters(Filters):
 
     state: Status | None = Field(default=None, description="Only what stands there.")
 
-    def wanted(self, *, ended: bool = False) -> Wanted:
+    def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
         """Return what is asked for; `ended`: also what is over."""
         removed = self.state is EventStatus.REMOVED
-        return replace(super().wanted(ended=ended or removed), status=self.state)
+        return replace(
+            super().wanted(reader, ended=ended or removed), status=self.state
+        )
 
 
 class _Paged(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
     ended: bool = Field(default=False, alias="all", description="Also what has ended.")
     after: Name = Field(default="", description="`next` of the page before.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
@@ -93,9 +99,9 @@ async def operations(
     query: Annotated[OperationQuery, Query()], gateway: Desk
 ) -> Response:
     """List operations: the open ones, unless `all` is true."""
-    wanted = query.wanted(ended=query.ended)
 
     def ask(reader: Reader) -> dict[str, Any]:
+        wanted = query.wanted(reader, ended=query.ended)
         found, after = selection.operations(
             reader, wanted, after=query.after, limit=query.limit
         )
@@ -157,12 +163,43 @@ async def request(name: str, gateway: Desk) -> Response:
     )
 
 
+@router.get("/rollouts", responses=documented(shapes.RolloutPage, 400))
+async def rollouts(query: Annotated[_Paged, Query()], gateway: Desk) -> Response:
+    """List rollouts, each with how many of its operations are where.
+
+    Those with open operations are listed, unless `all` is true.
+    """
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        found, after = selection.rollouts(
+            reader, ended=query.ended, after=query.after, limit=query.limit
+        )
+        return {
+            "rollouts": [reports.rollout_report(reader, each) for each in found],
+            "next": after or None,
+        }
+
+    return answer(await gateway.read(ask))
+
+
+@router.get("/rollouts/{name}", responses=documented(shapes.RolloutShape, 404))
+async def rollout(name: str, gateway: Desk) -> Response:
+    """Return one rollout; `/v1/operations?rollout=` lists its operations."""
+    return answer(
+        await gateway.read(
+            lambda reader: reports.rollout_report(
+                reader, need(reader, Request, tenant_reader.real_id(reader, name))
+            )
+        )
+    )
+
+
 @router.get("/events", responses=documented(shapes.EventPage, 400, 404))
 async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Response:
     """List events: the live ones, unless `all` is true."""
-    wanted = query.wanted(ended=query.ended)
 
     def ask(reader: Reader) -> dict[str, Any]:
+        wanted = query.wanted(reader, ended=query.ended)
         found, after = selection.events(
             reader, wanted, after=query.after, limit=query.limit
         )
@@ -176,6 +213,12 @@ async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Respon
     return answer(await gateway.read(ask))
 
 
+def checked(reader: Reader, filters: Filters) -> Wanted:
+    """Return what is asked for, which names what there is; raises NotFoundError."""
+    check_names(reader, filters)
+    return filters.wanted(reader)
+
+
 def check_names(reader: Reader, filters: Filters) -> None:
     """Tell of a misspelt name, which would otherwise look like nothing to do."""
     for kind, name in (
@@ -183,6 +226,7 @@ def check_names(reader: Reader, filters: Filters) -> None:
         (Host, filters.host),
         (Scope, filters.scope),
         (Tenant, filters.tenant),
+        (Request, tenant_reader.real_id(reader, filters.rollout)),
     ):
         if name:
             need(reader, kind, name)

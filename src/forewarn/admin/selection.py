@@ -7,7 +7,12 @@ from typing import TypeVar
 from forewarn.admin import limits
 from forewarn.fleet.model import Scope
 from forewarn.protocol.events import Event, EventStatus
-from forewarn.protocol.operations import ENDED_STATES, Operation, OperationState
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    Operation,
+    OperationState,
+    Request,
+)
 from forewarn.store import kinds
 from forewarn.store.kinds import Query
 from forewarn.store.port import PAGE_ROWS, Reader, Record, every
@@ -23,6 +28,8 @@ class Wanted:
     host: str = ""
     scope: str = ""
     tenant: str = ""
+    rollout: str = ""
+    """The real id of a rollout or another request."""
     state: OperationState | None = None
     status: EventStatus | None = None
     ended: bool = False
@@ -105,6 +112,31 @@ def operations(
     )
 
 
+def rollouts(
+    reader: Reader, *, ended: bool, after: str, limit: int
+) -> tuple[list[Request], str]:
+    """Return a page of rollouts, and where the next one begins.
+
+    The page ends early where its rollouts have many operations, which are counted.
+    """
+    left = limits.SCAN_ROWS_MAX
+
+    def matches(request: Request) -> bool:
+        return ended or bool(
+            request.unplanned
+            or reader.select(kinds.OPEN_OPERATIONS_OF_REQUEST, request.key, limit=1)
+        )
+
+    found, following = scan(
+        reader, kinds.ROLLOUTS, "", matches=matches, after=after, limit=limit
+    )
+    for place, request in enumerate(found):
+        left -= max(request.hosts, 1)
+        if left <= 0 and place + 1 < len(found):
+            return found[: place + 1], request.key
+    return found, following
+
+
 def is_wanted(operation: Operation, wanted: Wanted, scopes: Scopes) -> bool:
     """Tell whether an operation is one of those that are asked for.
 
@@ -114,6 +146,7 @@ def is_wanted(operation: Operation, wanted: Wanted, scopes: Scopes) -> bool:
         (not wanted.vm or _concerns(operation, wanted))
         and (not wanted.host or wanted.host == operation.host)
         and (not wanted.scope or wanted.scope in operation.scopes)
+        and wanted.rollout in {"", operation.request}
         and (wanted.state is None or wanted.state is operation.state)
         and (not wanted.tenant or wanted.tenant in scopes.tenants_of(operation))
     )
@@ -170,6 +203,11 @@ def narrowest(wanted: Wanted) -> tuple[Query[Operation], str]:
         return kinds.OPEN_OPERATIONS_OF_HOST, wanted.host
     if not ended and wanted.scope:
         return kinds.OPEN_OPERATIONS_OF_SCOPE, wanted.scope
+    if wanted.rollout:
+        by_request = (
+            kinds.OPERATIONS_OF_REQUEST if ended else kinds.OPEN_OPERATIONS_OF_REQUEST
+        )
+        return by_request, wanted.rollout
     if wanted.state is not None:
         return kinds.OPERATIONS_IN_STATE, wanted.state.value
     if ended:

@@ -48,6 +48,9 @@ class OperationShape(BaseModel):
     impact_ended: str | None
     ended: str | None
     moves: list[MoveShape]
+    vm_count: int = Field(
+        description="VMs that it is for; of a Planned one: those on its host now."
+    )
     scopes: list[str]
     note: str
     no_driver_call: bool = Field(
@@ -68,6 +71,21 @@ class RequestShape(BaseModel):
     reason: str
     created: str
     operations: list[OperationShape]
+
+
+class RolloutShape(BaseModel):
+    """One order of several operations."""
+
+    rollout: str
+    kind: str
+    state: str = Field(description="Open, Stopped, Cancelled or Closed.")
+    actor: str
+    reason: str
+    created: str
+    at_once: int = Field(
+        description="How many of its hosts are announced or worked on at once; 0: all."
+    )
+    states: dict[str, int] = Field(description="How many operations are in each state.")
 
 
 class EventShape(BaseModel):
@@ -253,6 +271,12 @@ class EventPage(Page):
     """Some events, in order of their operations' ids."""
 
     events: list[EventShape]
+
+
+class RolloutPage(Page):
+    """Some rollouts, in order of their ids."""
+
+    rollouts: list[RolloutShape]
 
 
 class HistoryPage(Page):

@@ -24,7 +24,7 @@ from forewarn.admin import errors, limits, selection
 from forewarn.admin.access import caller_of
 from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
-from forewarn.admin.lists import EventFilters, OperationFilters, check_names
+from forewarn.admin.lists import EventFilters, OperationFilters, checked
 from forewarn.admin.selection import Scopes, Wanted
 from forewarn.control.gateway import OperatorGateway
 from forewarn.control.redaction import tenant_reader
@@ -221,8 +221,8 @@ async def watch_operations(
     query: Annotated[OperationFilters, Query()], gateway: Desk, request: Request
 ) -> Response:
     """Stream operations: the open ones, then each that changes."""
-    await gateway.read(lambda reader: check_names(reader, query))
-    return _begin(request, gateway, query.wanted(), OPERATIONS)
+    wanted = await gateway.read(lambda reader: checked(reader, query))
+    return _begin(request, gateway, wanted, OPERATIONS)
 
 
 @router.get("/watch/events", response_class=Response, responses=_STREAM)
@@ -230,8 +230,8 @@ async def watch_events(
     query: Annotated[EventFilters, Query()], gateway: Desk, request: Request
 ) -> Response:
     """Stream events: the live ones, then each that changes; last it is Removed."""
-    await gateway.read(lambda reader: check_names(reader, query))
-    return _begin(request, gateway, query.wanted(), EVENTS)
+    wanted = await gateway.read(lambda reader: checked(reader, query))
+    return _begin(request, gateway, wanted, EVENTS)
 
 
 def _begin(

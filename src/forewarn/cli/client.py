@@ -14,6 +14,7 @@ import httpx2
 from forewarn.cli.command_table import Call
 from forewarn.cli.doors import DEFAULT_URL, Place, token_of_file, trust
 from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.status_line import patience
 
 CONNECT_SECONDS = 5.0
 """A service that is there answers much sooner."""
@@ -29,6 +30,9 @@ KEY_VARIABLE = "FOREWARN_IDEMPOTENCY_KEY"
 
 KEY_CHARACTERS_MAX = 200
 """Of a key: the API takes 255, and a number follows it."""
+
+PAGE = "1000"
+"""Objects that are asked for at once: as many as may be."""
 
 _STATUS = {
     400: Exit.USAGE,
@@ -67,6 +71,8 @@ class Client:
             raise CommandError(Exit.USAGE, f"{KEY_VARIABLE} is not a key of an order")
         self._order_key = order_key or str(uuid.uuid4())
         self._orders = 0
+        self._so_far = ""
+        """What a person who waits is told besides."""
         self._url = url.rstrip("/")
         self._http = httpx2.Client(
             base_url=place.base + "/",
@@ -149,13 +155,16 @@ class Client:
         self, path: str, key: str, params: Mapping[str, str]
     ) -> Generator[dict[str, Any]]:
         """Yield the objects of all pages of a list."""
-        asked = dict(params)
+        asked = {"limit": PAGE, **params}
+        number = 0
         while True:
             page = self.get(path, asked)
             yield from page[key]
             if page["next"] is None:
                 return
             asked["after"] = page["next"]
+            number += len(page[key])
+            self._so_far = f", {number:,} {key} so far"
 
     def watch(self, path: str, params: Mapping[str, str]) -> Generator[tuple[str, Any]]:
         """Yield what a stream tells: the event's name, or nothing, and its data.
@@ -189,13 +198,14 @@ class Client:
         key: str = "",
     ) -> httpx2.Response:
         try:
-            answer = self._http.request(
-                method,
-                f"v1/{path}",
-                params=dict(params or {}),
-                json=body,
-                headers={"Idempotency-Key": key} if key else {},
-            )
+            with patience(f"waiting for the service{self._so_far}"):
+                answer = self._http.request(
+                    method,
+                    f"v1/{path}",
+                    params=dict(params or {}),
+                    json=body,
+                    headers={"Idempotency-Key": key} if key else {},
+                )
         except httpx2.ConnectTimeout as error:
             raise self._unreachable(error, path) from error
         except (

@@ -1,5 +1,6 @@
 """`fleet apply`, `show` and `export`."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,11 +8,13 @@ from forewarn.cli import files, output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
+from forewarn.cli.tables import count, counts
 
 Json = Mapping[str, Any]
 
-NAMES_SHOWN_MAX = 12
-"""VMs of a host in a table: more make no table; --json has all."""
+_HOST_COLUMNS = ("HOST", "STATE", "ZONE", "VMS", "DOWN", "USED")
+_SCOPE_COLUMNS = ("SCOPE", "TENANT", "KIND", "LISTENS", "LAST SEEN")
+_VM_COLUMNS = ("VM", "HOST", "SCOPE", "FD", "UD", "STATE", "REACHED AT", "OPERATIONS")
 
 
 def apply(call: Call) -> int:
@@ -63,36 +66,40 @@ def show(call: Call) -> int:
     if call.flag("json"):
         output.document(fleet)
         return Exit.DONE
-    output.table(
-        "no hosts",
-        ("HOST", "ZONE", "STATE", "USED", "VMS"),
-        map(_host_row, fleet["hosts"]),
-    )
-    output.line()
-    output.table(
-        "no scopes",
-        ("SCOPE", "TENANT", "KIND", "LISTENS", "LAST SEEN"),
-        map(_scope_row, fleet["scopes"]),
-    )
-    output.line()
-    output.table(
-        "no VMs",
-        ("VM", "HOST", "SCOPE", "FD", "UD", "STATE", "REACHED AT", "OPERATIONS"),
-        map(_vm_row, fleet["vms"]),
-    )
+    _print_fleet(fleet, with_all=call.flag("all"))
     return Exit.DONE
 
 
-def _host_row(host: Json) -> Sequence[str]:
-    vms: list[str] = host["vms"]
-    used = len(vms) + len(host["keeps_places_for"])
-    more = f" +{len(vms) - NAMES_SHOWN_MAX}" if len(vms) > NAMES_SHOWN_MAX else ""
+def _print_fleet(fleet: Mapping[str, list[Json]], *, with_all: bool) -> None:
+    scopes, vms = fleet["scopes"], fleet["vms"]
+    down = Counter(each["host"] for each in vms if each["state"] == "down")
+    hosts = [_host_row(each, down[each["name"]]) for each in fleet["hosts"]]
+    output.table("no hosts", _HOST_COLUMNS, hosts)
+    # A tenant sees no hosts, but its scopes and VMs.
+    if with_all or not hosts:
+        output.line()
+        output.table("no scopes", _SCOPE_COLUMNS, map(_scope_row, scopes))
+        output.line()
+        output.table("no VMs", _VM_COLUMNS, map(_vm_row, vms))
+    listening = sum(1 for each in scopes if any(v["enabled"] for v in each["views"]))
+    states = counts(each["state"] for each in vms)
+    output.line(
+        f"{count(len(hosts), 'host')}, {count(len(scopes), 'scope')} of which "
+        f"{listening:,} listen{'s' * (listening == 1)}, {count(len(vms), 'VM')}"
+        + (f": {states}" if vms else "")
+    )
+
+
+def _host_row(host: Json, down: int) -> Sequence[str]:
+    vms = len(host["vms"])
+    used = vms + len(host["keeps_places_for"])
     return (
         host["name"],
-        host["zone"] or "-",
         host["state"],
+        host["zone"] or "-",
+        str(vms),
+        str(down or "-"),
         str(used) if host["capacity"] is None else f"{used} of {host['capacity']}",
-        " ".join(vms[:NAMES_SHOWN_MAX]) + more,
     )
 
 

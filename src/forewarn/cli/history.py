@@ -4,16 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from forewarn.cli import output
-from forewarn.cli.client import Client
+from forewarn.cli.client import PAGE, Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.lists import first_line
+from forewarn.cli.listings import approved, first_line, total
 from forewarn.cli.times import with_offset
 
 Json = Mapping[str, Any]
-
-PAGE = "1000"
-"""Lines, operations or VMs that are asked for at once: as many as may be."""
 
 MINUTE_SECONDS = 60
 
@@ -27,13 +24,25 @@ _TRAIL_KEYS = ("vm", "operation", "event", "host", "scope", "tenant", "actor", "
 _SUMMARY_KEYS = ("vm", "operation", "host", "scope", "tenant")
 _PERIOD_KEYS = ("since", "until")
 
+_TRAIL_COLUMNS = ("AT", "WHO", "WHAT", "ABOUT", "WHY", "DETAIL")
 _SUMMARY_COLUMNS = (
     "OPERATION",
-    "WHAT",
     "STATE",
+    "WHAT",
+    "VMS",
+    "APPROVED",
     "STARTED",
-    "APPROVED BY",
+    "PLANNED",
+    "LONGEST DOWN",
+    "NOTE",
+)
+_VM_COLUMNS = (
+    "OPERATION",
+    "STATE",
+    "WHAT",
     "VM",
+    "APPROVED BY",
+    "STARTED",
     "PLANNED",
     "DOWN",
     "NOTE",
@@ -58,30 +67,25 @@ def history(call: Call) -> int:
     with Client.of(call) as client:
         asked = _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
         found = list(client.every("history", "entries", asked))
-    if call.flag("json"):
-        output.document(found)
-    else:
-        output.table(
-            "nothing has happened",
-            ("AT", "WHO", "WHAT", "WHY", "DETAIL", "ABOUT"),
-            (
-                (
-                    each["at"],
-                    each["actor"],
-                    each["what"],
-                    each["why"],
-                    first_line(each["detail"]),
-                    next(iter(each["subjects"]), ""),
-                )
-                for each in found
-            ),
+    rows = (
+        (
+            each["at"],
+            each["actor"],
+            each["what"],
+            next(iter(each["subjects"]), ""),
+            each["why"],
+            first_line(each["detail"]),
         )
+        for each in found
+    )
+    output.listed(call, found, "nothing has happened", _TRAIL_COLUMNS, rows)
     return Exit.DONE
 
 
 def availability(call: Call) -> int:
     """Show how long VMs were down."""
     asked = _asked(call, ("vm", "scope", "tenant", *_PERIOD_KEYS))
+    asked["limit"] = PAGE
     rows: list[Json] = []
     total: dict[str, Any] = {}
     several: float | None = None
@@ -127,38 +131,59 @@ def _summary(call: Call) -> int:
         output.document(found)
     elif call.text("operation") and len(found) == 1:
         _print_account(found[0])
+    elif call.flag("all") or call.text("vm"):
+        of_vms = (row for each in found for row in _vm_rows(each, call.text("vm")))
+        output.table("no operations", _VM_COLUMNS, of_vms)
     else:
-        output.table(
-            "no operations",
-            _SUMMARY_COLUMNS,
-            (row for each in found for row in _summary_rows(each, call.text("vm"))),
-        )
+        vms = sum(len(each["vms"]) for each in found)
+        states = [each["state"] for each in found]
+        rows = map(_operation_row, found)
+        summary = total("operation", vms, states)
+        output.table("no operations", _SUMMARY_COLUMNS, rows, summary)
     return Exit.DONE
 
 
 def _asked(call: Call, keys: tuple[str, ...]) -> dict[str, str]:
     asked = {key: text for key in keys if (text := call.text(key))}
+    if rollout := call.text("rollout"):
+        asked["operation"] = rollout
     for key in asked.keys() & set(_PERIOD_KEYS):
         asked[key] = with_offset(asked[key])
-    asked["limit"] = PAGE
     return asked
 
 
-def _summary_rows(account: Json, vm: str) -> Iterator[tuple[str, ...]]:
-    for each in account["vms"] or [None]:
-        if vm and (each is None or each["vm"] != vm):
-            continue
-        yield (
-            account["operation"],
-            account["what"],
-            account["state"],
-            account["started"] or "-",
-            (each and each["approved_by"]) or "-",
-            each["vm"] if each else "",
-            _planned(each) if each else "",
-            _down(each) if each else "",
-            first_line(account["note"]),
-        )
+def _operation_row(account: Json) -> tuple[str, ...]:
+    vms = account["vms"]
+    worst = max(vms, key=lambda each: each["down_seconds"], default=None)
+    return (
+        account["operation"],
+        account["state"],
+        account["what"],
+        str(len(vms)),
+        approved(account["approvals"]),
+        account["started"] or "-",
+        _planned(worst) if worst else "",
+        _down(worst) if worst else "",
+        first_line(account["note"]),
+    )
+
+
+def _vm_rows(account: Json, vm: str) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each VM of an operation, or of one of them."""
+    whole = _operation_row(account)
+    if not account["vms"] and not vm:
+        yield (*whole[:3], "", "-", *whole[5:])
+    for each in account["vms"]:
+        if vm in {"", each["vm"]}:
+            yield (
+                *whole[:3],
+                each["vm"],
+                each["approved_by"] or "-",
+                whole[5],
+                _planned(each),
+                _down(each),
+                whole[8],
+            )
 
 
 def _print_account(account: Json) -> None:

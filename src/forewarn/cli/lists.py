@@ -1,133 +1,77 @@
-"""`operations` and `events`: lists for people, arrays for programs."""
+"""`operations`, `events` and `rollout`: tables for people, JSON for programs."""
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forewarn.cli import output
-from forewarn.cli.client import Client
+from forewarn.cli.client import Client, part
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
+from forewarn.cli.listings import EVENTS, OPERATIONS, ROLLOUTS, Listing
+from forewarn.cli.watching import watch
 
 Json = Mapping[str, Any]
 
-_OPERATION_COLUMNS = (
-    "OPERATION",
-    "STATE",
-    "WHAT",
-    "NOT BEFORE",
-    "APPROVED",
-    "WAITS FOR",
-)
-_EVENT_COLUMNS = (
-    "EVENT",
-    "STATUS",
-    "TYPE",
-    "SCOPE",
-    "VMS",
-    "NOT BEFORE",
-    "APPROVED BY",
-    "OPERATION",
-)
+_ENDED_STATES = frozenset({"done", "cancelled", "failed", "removed"})
 
 
 def operations(call: Call) -> int:
     """List operations, or watch them."""
-    if call.flag("watch"):
-        return _watch(call, "operations", operation_row)
-    with Client.of(call) as client:
-        found = list(client.every("operations", "operations", _filters(call)))
-    found.sort(key=lambda each: (each["not_before"], each["operation"]))
-    if call.flag("json"):
-        output.document(found)
-    else:
-        rows = map(operation_row, found)
-        output.table("no open operations", _OPERATION_COLUMNS, rows)
-    return Exit.DONE
+    return _list(call, OPERATIONS)
 
 
 def events(call: Call) -> int:
     """List events, or watch them."""
+    return _list(call, EVENTS)
+
+
+def rollouts(call: Call) -> int:
+    """List rollouts."""
+    return _list(call, ROLLOUTS)
+
+
+def _list(call: Call, listing: Listing) -> int:
     if call.flag("watch"):
-        return _watch(call, "events", event_row)
+        return watch(call, listing, filters(call))
     with Client.of(call) as client:
-        found = list(client.every("events", "events", _filters(call)))
-    found.sort(key=lambda each: (each["created"], each["EventId"]))
-    if call.flag("json"):
-        output.document(found)
-    else:
-        output.table("no events", _EVENT_COLUMNS, map(event_row, found))
+        found = listing.sorted(
+            client.every(listing.path, listing.path, filters(call, ended=True))
+        )
+    show(call, listing, found)
     return Exit.DONE
 
 
-def first_line(text: str) -> str:
-    """Return what fits in a table of a text that may have several lines."""
-    first, *rest = text.splitlines() or [""]
-    return f"{first} (+{len(rest)} lines)" if rest else first
+def rollout(call: Call) -> int:
+    """Show one rollout with its operations."""
+    name = call.text("rollout")
+    with Client.of(call) as client:
+        told = client.get(f"rollouts/{part(name)}")
+        asked = {"rollout": name, "all": "true"}
+        found = OPERATIONS.sorted(client.every("operations", "operations", asked))
+    if call.flag("json"):
+        output.document({**told, "operations": found})
+        return Exit.DONE
+    bound = f", at most {told['at_once']} at once" if told["at_once"] else ""
+    why = f": {told['reason']}" if told["reason"] else ""
+    output.line(f"{told['rollout']}, {told['kind']}: {told['state']}{bound}")
+    output.line(f"ordered by {told['actor']} at {told['created']}{why}")
+    output.line()
+    show(call, OPERATIONS, found)
+    return Exit.DONE
 
 
-def what(operation: Json) -> str:
-    """Return what an operation is in few words: `reboot of vm web_0`."""
-    kind, impact = operation["kind"], operation["impact"]
-    if kind == "maintain":
-        kind = f"maintain ({impact})"
-    # A tenant is not told which host.
-    return f"{kind} of {operation['target_kind']} {operation['target']}".rstrip()
-
-
-def operation_row(operation: Json) -> tuple[str, ...]:
-    """Return an operation's cells."""
-    events = operation["events"]
-    approved = sum(1 for event in events if event["approved_by"])
-    waits = list(operation["blocked_by"])
-    more = f" (+{len(waits) - 1} more)" if len(waits) > 1 else ""
-    return (
-        operation["operation"],
-        operation["state"],
-        what(operation),
-        operation["not_before"],
-        f"{approved}/{len(events)}" if events else "-",
-        waits[0] + more if waits else _nothing_done(operation),
+def show(call: Call, listing: Listing, found: Sequence[Json]) -> None:
+    """Print objects of a list."""
+    rows = map(listing.row, found)
+    output.listed(
+        call, found, listing.empty, listing.columns, rows, listing.summary(found)
     )
 
 
-def _nothing_done(operation: Json) -> str:
-    """Return that an operation called no driver; empty if it did, or will."""
-    return operation["note"] if operation.get("no_driver_call") else ""
-
-
-def event_row(event: Json) -> tuple[str, ...]:
-    """Return an event's cells."""
-    return (
-        event["EventId"],
-        event["EventStatus"],
-        event["EventType"],
-        event["scope"],
-        " ".join(event["vms"]),
-        event["NotBefore"],
-        event["approved_by"] or "",
-        event["operation"],
-    )
-
-
-def _filters(call: Call) -> dict[str, str]:
-    keys = ("vm", "host", "scope", "tenant", "state")
+def filters(call: Call, *, ended: bool = False) -> dict[str, str]:
+    """Return what a list is narrowed to; with `ended`, whether to what has ended too."""
+    keys = ("vm", "host", "scope", "tenant", "rollout", "state")
     asked = {key: text for key in keys if (text := call.text(key))}
-    if call.flag("all") or call.text("state") in {"done", "cancelled", "failed"}:
+    if ended and (call.flag("all") or call.text("state") in _ENDED_STATES):
         asked["all"] = "true"
     return asked
-
-
-def _watch(call: Call, what_: str, row: Callable[[Json], Sequence[str]]) -> int:
-    asked = {key: text for key, text in _filters(call).items() if key != "all"}
-    is_json = call.flag("json")
-    # Ctrl-C is how one stops watching, so it is no failure.
-    with contextlib.suppress(KeyboardInterrupt), Client.of(call) as client:
-        for name, data in client.watch(f"watch/{what_}", asked):
-            if name:
-                continue
-            if is_json:
-                output.json_line(data)
-            else:
-                output.line("  ".join(cell for cell in row(data) if cell))
-    return Exit.DONE

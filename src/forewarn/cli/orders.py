@@ -1,41 +1,23 @@
 """The orders: each is one POST, and what it made is printed with what to try next."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
-from forewarn.cli.lists import what
+from forewarn.cli.listings import FAILURE, what
+from forewarn.cli.made import print_made, print_next
 from forewarn.cli.times import with_offset
 
 Json = Mapping[str, Any]
 
-EVENTS_SHOWN_MAX = 20
-"""Events of one operation that are printed: more scroll away; `events` has all."""
-
-PLANNED_SHOWN_MAX = 20
-"""Hosts whose turn has not come that are printed: `operations` has all."""
-
-FAILURE = "(failure)"
-"""Who approved a failure's event, as the API has it: nobody was asked."""
-
-
-_WITHOUT_NOTICE: Mapping[str, str] = {
-    "terminate": "Spot VMs, and scopes without terminate_notice, get no notice of a "
-    "deletion; `forewarn evict VM` gives a Spot VM the notice of a Preempt",
-    "upgrade-os": "scopes without os_image_notice, and VMs that are not "
-    "memory_preserving, get no notice of an upgrade",
-    "reimage": "scopes without os_image_notice, and VMs that are not "
-    "memory_preserving, get no notice of a reimage",
-}
-"""By verb, why an operation may have no event, and what gives notice instead."""
-
 
 def order(call: Call) -> int:
     """Give an order about VMs."""
-    return _give(call, _wishes(call, vms=call.texts("vm")), _print_made)
+    return _give(call, _wishes(call, vms=call.texts("vm")), partial(print_made, call))
 
 
 def maintain(call: Call) -> int:
@@ -47,7 +29,7 @@ def maintain(call: Call) -> int:
         body["at_once"] = _count(at_once)
     if call.flag("emergency"):
         body["emergency"] = True
-    return _give(call, body, _print_made)
+    return _give(call, body, partial(print_made, call))
 
 
 def _count(text: str) -> int | str:
@@ -60,12 +42,12 @@ def predict_failure(call: Call) -> int:
     body = _wishes(call, host=call.text("host"))
     if ahead := call.text("in"):
         body["in"] = ahead
-    return _give(call, body, _print_made)
+    return _give(call, body, partial(print_made, call))
 
 
 def fail(call: Call) -> int:
     """Say that a host or VM is down."""
-    return _give(call, _target(call), _print_made)
+    return _give(call, _target(call), partial(print_made, call))
 
 
 def restore(call: Call) -> int:
@@ -92,7 +74,7 @@ def approve(call: Call) -> int:
 
     def show(told: Json) -> None:
         output.line(f"event {told['EventId']} {_approval(told)}")
-        _next(told["operation"])
+        print_next(told["operation"])
 
     body = _body(call, event_id=call.text("event"))
     if vm := call.text("as"):
@@ -159,46 +141,3 @@ def _target(call: Call) -> dict[str, Any]:
     if kind := call.text("kind"):
         body["kind"] = kind
     return body
-
-
-def _print_made(request: Json) -> None:
-    operations = request["operations"]
-    word = "rollout" if request["rollout"] else "request"
-    output.line(f"{request['kind']}: {word} {request['request']}")
-    waiting = [each for each in operations if each["state"] == "Planned"]
-    for operation in operations:
-        if operation["state"] == "Planned":
-            if len(waiting) <= PLANNED_SHOWN_MAX:
-                output.line(
-                    f"  {operation['operation']}  {what(operation)}: Planned, announced "
-                    "when its turn comes"
-                )
-            continue
-        output.line(
-            f"  {operation['operation']}  {what(operation)}: {operation['state']}, "
-            f"not before {operation['not_before']}"
-        )
-        events = operation["events"]
-        for event in events[:EVENTS_SHOWN_MAX]:
-            output.line(
-                f"    event {event['EventId']}  {event['status']} for scope "
-                f"{event['scope']} of {event['tenant']}: "
-                + " ".join(event["resources"])
-            )
-        if len(events) > EVENTS_SHOWN_MAX:
-            output.line(f"    and {len(events) - EVENTS_SHOWN_MAX} more events")
-        if not events:
-            output.line("    no event: nobody is told")
-            if why := _WITHOUT_NOTICE.get(request["kind"]):
-                output.line(f"    {why}")
-    if len(waiting) > PLANNED_SHOWN_MAX:
-        output.line(
-            f"  and {len(waiting)} more hosts, Planned: each is announced when its turn "
-            "comes"
-        )
-    if operations:
-        _next(operations[0]["operation"])
-
-
-def _next(operation: str) -> None:
-    output.line(f"next: forewarn explain {operation}")

@@ -1,17 +1,18 @@
-"""What is printed: tables for people, JSON for programs, colour on terminals."""
+"""What is printed: tables for people, JSON for programs, color on terminals."""
 
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from forewarn.cli import tables
+from forewarn.cli.command_table import Call
 from forewarn.texts import json_text, printable
 
 STYLES = {
+    "Planned": "dim",
     "Noticed": "cyan",
     "Scheduled": "cyan",
     "Ready": "yellow",
@@ -22,6 +23,7 @@ STYLES = {
     "Removed": "green",
     "Cancelled": "dim",
     "Failed": "bold red",
+    "Stopped": "bold red",
     "down": "bold red",
     "deleted": "dim",
 }
@@ -43,32 +45,63 @@ def line(text: str = "") -> None:
     print(printable(text), flush=True)
 
 
-def table(empty: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table, or that there is nothing."""
+def listed(
+    call: Call,
+    value: Any,
+    empty: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    summary: str = "",
+) -> None:
+    """Print what a command has found: as JSON with --json, else as a table."""
+    if call.flag("json"):
+        document(value)
+    else:
+        table(empty, columns, rows, summary)
+
+
+def table(
+    empty: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    summary: str = "",
+) -> None:
+    """Print a table with a line below that sums it up, or that there is nothing."""
     cells = [tuple(printable(cell) for cell in row) for row in rows]
     if not cells:
         line(empty)
-    elif sys.stdout.isatty():
-        _for_terminal(columns, cells)
+        return
+    if sys.stdout.isatty():
+        # rich itself looks at NO_COLOR and TERM.
+        console = Console(highlight=False)
+        console.print(drawn(columns, cells, width=console.width), soft_wrap=True)
     else:
-        _for_pipe(columns, cells)
+        print("\n".join(tables.aligned(columns, cells)))
+    if summary:
+        line(summary)
 
 
-def _for_terminal(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        shown.add_column(column, overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    # rich itself looks at NO_COLOR and TERM.
-    Console(highlight=False).print(shown)
+def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> Text:
+    """Return a table for a terminal of `width` columns."""
+    folded = tables.folded(columns, rows, width=width)
+    shown = styled(folded.head, folded.blocks, rows)
+    if folded.left_out:
+        told = ", ".join(folded.left_out)
+        shown.append(f"\n(a wider terminal, or a pipe, also has {told})", "dim")
+    return shown
 
 
-def _for_pipe(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a line for each row, however long, as other programs want it."""
-    widths = [
-        max(len(cell) for cell in column) for column in zip(columns, *rows, strict=True)
-    ]
-    for row in (columns, *rows):
-        padded = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        print("  ".join(padded).rstrip())
+def styled(
+    head: str, blocks: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]
+) -> Text:
+    """Return the lines of a table as they look; `rows` are their cells."""
+    shown = Text(no_wrap=True, overflow="ignore").append(head, "bold")
+    for (first, *under), cells in zip(blocks, rows, strict=True):
+        text = Text(first)
+        for cell in cells:
+            if style := STYLES.get(cell):
+                text.highlight_words([cell], style)
+        shown.append("\n").append_text(text)
+        for each in under:
+            shown.append(f"\n{each}", "dim")
+    return shown

@@ -4,11 +4,12 @@ import argparse
 import importlib
 import textwrap
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 from forewarn import __version__
 from forewarn.cli.command_table import GLOBAL, Command, Option
 from forewarn.cli.commands import COMMANDS, GROUPS
+from forewarn.problems import did_you_mean
 
 HELP_COLUMNS = 78
 """Of a page of help, whatever the terminal has."""
@@ -30,6 +31,37 @@ examples:
 exit status: 0 done; 1 the work failed; 2 wrong usage, settings or file;
 3 the service cannot be reached; 4 the service refused"""
 
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what was probably meant, below the usage of its command."""
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        args: Sequence[str] | None = None,
+        namespace: argparse.Namespace | None = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse; a command refuses by itself what it does not know.
+
+        argparse would have the whole program refuse it, with the program's usage.
+        """
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return cast("argparse.Namespace", found), rest
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the words, and end; raises SystemExit."""
+        known = list(self._option_string_actions)
+        for action in self._actions:
+            known += action.choices or ()
+        wrong = (
+            message.partition("arguments: ")[2].partition(" ")[0]
+            or (message.partition("invalid choice: '")[2].partition("'")[0])
+        )
+        near = did_you_mean(wrong.partition("=")[0], known) if wrong else ""
+        super().error(message + near)
+
+
 _AddParser: TypeAlias = Callable[..., argparse.ArgumentParser]
 """How a command is added to the program, or to a group."""
 
@@ -47,7 +79,7 @@ def options_of(command: Command) -> tuple[Option, ...]:
 
 def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
     """Return the parser; late options are there for commands named in `words`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="forewarn",
         description=_filled(ABOUT),
         epilog=EPILOG,

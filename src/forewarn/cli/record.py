@@ -3,7 +3,6 @@
 It needs no extra, since it runs where the endpoint is: inside a VM.
 """
 
-import errno
 import os
 import signal
 import stat
@@ -11,12 +10,13 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 from forewarn import __version__
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.stopping import Terminals, ending_signals, unread
+from forewarn.cli.status_line import StatusLine
+from forewarn.cli.stopping import Terminals, ending_signals
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import (
     MILLISECOND,
@@ -32,7 +32,6 @@ from forewarn.sim.pseudonyms import Pseudonyms
 from forewarn.sim.recording import Header, told
 from forewarn.testing.asking import Asker
 from forewarn.testing.recorder import Polled, Recorder
-from forewarn.texts import printable
 
 ENDPOINT = "http://169.254.169.254"
 """Where a VM finds its endpoint, unless somebody says otherwise."""
@@ -79,7 +78,7 @@ def record(call: Call) -> int:
         screen.say(f"recording {url} in {sheet.name}; nothing is approved")
         with _Stops() as stops:
             why = _run(
-                recorder, clock=clock, lasts=lasts, tell=screen.show, stops=stops
+                recorder, clock=clock, lasts=lasts, tell=screen.tell, stops=stops
             )
             recorder.end(why)
     finally:
@@ -228,39 +227,15 @@ class _Sheet:
             os.close(self._file)
 
 
-class _Screen:
-    """Tells a person how it goes: one line that changes on a terminal, else lines."""
+class _Screen(StatusLine):
+    """Tells a person how it goes."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_terminal = stream.isatty()
-        self._has_line = False
-
-    def say(self, text: str) -> None:
-        """Print a line that stays."""
-        self.clear()
-        self._print(printable(text) + "\n")
-
-    def show(self, polled: Polled, now: Micros) -> None:
+    def tell(self, polled: Polled, now: Micros) -> None:
         """Tell of a poll: what is new stays, the rest is the line that changes."""
         stamp = format_instant(now - now % SECOND)
         if polled.moment is not None:
             self.say(f"{stamp} {told(polled.moment.outcome)}")
-        if self._is_terminal:
-            text = f"{stamp} {polled.polls} polls, the last as above"
-            self._print(f"\r\x1b[K{text}")
-            self._has_line = True
-
-    def clear(self) -> None:
-        """Take the line away that changes."""
-        if self._has_line:
-            self._print("\r\x1b[K")
-            self._has_line = False
-
-    def _print(self, text: str) -> None:
-        # A terminal that was closed ends no recording; a pipe's reader has seen enough.
-        with unread(self._stream, errors=(errno.EIO,)):
-            print(text, end="", file=self._stream, flush=True)
+        self.show(f"{stamp} {polled.polls} polls, the last as above")
 
 
 def _summary(recorder: Recorder, name: str, why: str) -> str:

@@ -7,12 +7,11 @@ where, who asked when, what comes next, and the latest news below.
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from forewarn.cli import output
@@ -32,6 +31,9 @@ NEWS_SHOWN = 12
 
 ID_CHARACTERS = 8
 """Of an EventId: enough to tell those of a screen apart."""
+
+_VM_COLUMNS = ("VM", "FOREWARN_ENDPOINT", "STATE", "DOCUMENT", "EVENTS", "ASKED", "")
+_EVENT_COLUMNS = ("EVENT", "TYPE", "STATUS", "VMS", "NOT BEFORE", "APPROVED BY")
 
 _STYLES = {
     What.DEVIATION: "bold red",
@@ -128,20 +130,40 @@ class Screen:
     async def _draw(self, live: Live, simulator: Simulator) -> None:
         while True:
             now = picture(simulator.stage, simulator.addresses())
-            shown = rendered(now, list(self._news), playing=simulator.playing)
+            shown = rendered(
+                now,
+                list(self._news),
+                width=self._console.width,
+                playing=simulator.playing,
+            )
             with unread():
                 live.update(shown, refresh=True)
             await asyncio.sleep(RENEW_SECONDS)
 
 
-def rendered(now: Picture, news: list[News], *, playing: str = "") -> RenderableType:
-    """Return a picture for a terminal."""
-    parts: list[RenderableType] = [_head(now, playing), _vms(now)]
+def rendered(
+    now: Picture, news: list[News], *, width: int, playing: str = ""
+) -> RenderableType:
+    """Return a picture for a terminal of `width` columns."""
+    parts: list[RenderableType] = [_head(now, playing), Text()]
+    parts += _table(_VM_COLUMNS, map(_vm_cells, now.vms), now.more_vms, width)
     if now.events:
-        parts.append(_events(now))
+        rows = map(_event_cells, now.events)
+        parts += _table(_EVENT_COLUMNS, rows, now.more_events, width)
     parts += [Text(f"fault: {each}", style="yellow") for each in now.faults]
     parts += [news_line(each) for each in news]
     return Group(*parts)
+
+
+def _table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], more: int, width: int
+) -> Iterator[Text]:
+    """Yield a table, how many rows there are besides, and an empty line."""
+    cells = [tuple(map(printable, row)) for row in rows]
+    yield output.drawn(columns, cells, width=width)
+    if more:
+        yield Text(f"and {more} more")
+    yield Text()
 
 
 def _head(now: Picture, playing: str) -> Text:
@@ -152,17 +174,6 @@ def _head(now: Picture, playing: str) -> Text:
     if now.paused:
         words.append("PAUSED")
     return Text("  ".join(map(printable, words)), style="bold")
-
-
-def _vms(now: Picture) -> Table:
-    shown = _table(
-        "VM", "FOREWARN_ENDPOINT", "STATE", "DOCUMENT", "EVENTS", "ASKED", ""
-    )
-    for vm in now.vms:
-        shown.add_row(*map(_cell, _vm_cells(vm)))
-    if now.more_vms:
-        shown.add_row(f"and {now.more_vms} more")
-    return shown
 
 
 def _vm_cells(vm: VmPicture) -> tuple[str, ...]:
@@ -180,15 +191,6 @@ def _vm_cells(vm: VmPicture) -> tuple[str, ...]:
     )
 
 
-def _events(now: Picture) -> Table:
-    shown = _table("EVENT", "TYPE", "STATUS", "VMS", "NOT BEFORE", "APPROVED BY")
-    for event in now.events:
-        shown.add_row(*map(_cell, _event_cells(event)))
-    if now.more_events:
-        shown.add_row(f"and {now.more_events} more")
-    return shown
-
-
 def _event_cells(event: EventPicture) -> tuple[str, ...]:
     return (
         event.event_id[:ID_CHARACTERS],
@@ -198,17 +200,6 @@ def _event_cells(event: EventPicture) -> tuple[str, ...]:
         "" if event.left is None else f"in {describe_duration(event.left)}",
         event.approved_by,
     )
-
-
-def _table(*columns: str) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        shown.add_column(column, overflow="fold")
-    return shown
-
-
-def _cell(text: str) -> Text:
-    return Text(printable(text), style=output.STYLES.get(text, ""))
 
 
 def _ago(duration: Micros) -> str:

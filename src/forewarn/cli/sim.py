@@ -9,7 +9,7 @@ from forewarn.cli import output
 from forewarn.cli.client import Client, part
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.lists import operation_row
+from forewarn.cli.listings import operation_row
 
 Json = Mapping[str, Any]
 

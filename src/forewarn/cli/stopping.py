@@ -48,6 +48,20 @@ def unread(
         os.dup2(os.open(os.devnull, os.O_WRONLY), where)
 
 
+@contextlib.contextmanager
+def interruptible() -> Generator[None]:
+    """Have each signal that ends a command raise KeyboardInterrupt, as Ctrl-C does."""
+    before = {
+        each: signal.signal(each, signal.default_int_handler)
+        for each in ending_signals()
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 class Terminals:
     """The terminals that a command prints to, as long as they are there."""
 

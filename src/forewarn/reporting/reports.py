@@ -4,6 +4,7 @@ Wire members keep their wire names (`EventId`); what is ours is in lower case.
 Instants are RFC 3339 with `Z`. Reading only; nothing here decides.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
     Operation,
+    OperationState,
     Request,
 )
 from forewarn.store import kinds
@@ -63,12 +65,20 @@ def operation_body(
             {"vm": move.vm, "to_host": move.to_host or None, "done": move.done}
             for move in operation.moves
         ],
+        "vm_count": _vm_count(reader, operation),
         "scopes": list(operation.scopes),
         "note": operators.note(operation.note),
         "no_driver_call": operation.called_no_driver,
         "events": [_event_in_operation(event) for event in events],
         "blocked_by": operators.reasons(blockers),
     }
+
+
+def _vm_count(reader: Reader, operation: Operation) -> int:
+    """Return how many VMs an operation is for; of one whose turn has not come: now."""
+    if operation.state is OperationState.PLANNED and not operation.moves:
+        return sum(1 for _ in every(reader, kinds.VMS_ON_HOST, operation.host))
+    return len(operation.moves)
 
 
 def _event_in_operation(event: Event) -> Json:
@@ -113,6 +123,23 @@ def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
                 reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
             )
         ],
+    }
+
+
+def rollout_report(reader: Reader, request: Request) -> Json:
+    """Return a rollout, with how many of its operations are in each state."""
+    found = list(every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id))
+    states = Counter(each.state for each in found)
+    states[OperationState.PLANNED] += len(request.unplanned)
+    return {
+        "rollout": request.request_id,
+        "kind": request.verb.value,
+        "state": request.state.value,
+        "actor": request.actor.text,
+        "reason": request.reason,
+        "created": format_instant(request.created),
+        "at_once": request.at_once,
+        "states": {each.value: states[each] for each in OperationState if states[each]},
     }
 
 

@@ -72,7 +72,8 @@ def add(work: Work, new: NewVm) -> None:
         # Nobody wrote that file: what is wrong is told without its lines.
         sentences = dict.fromkeys(each.message for each in error.problems)
         raise BadRequestError(
-            "; ".join(sentences), hint="`forewarn fleet show` lists hosts and scopes"
+            "; ".join(sentences),
+            hint="`forewarn fleet show --all` lists hosts and scopes",
         ) from error
 
 

@@ -206,6 +206,10 @@ PLANNED_OF_REQUEST: Query[Operation] = Query(
     Operation,
     lambda op: (op.request,) if op.state is OperationState.PLANNED else (),
 )
+ROLLOUTS: Query[Request] = Query(
+    "rollouts", Request, lambda made: ("",) if made.key.startswith("ro-") else ()
+)
+"""Orders of several operations, which their ids tell from other requests."""
 REQUESTS_UNPLANNED: Query[Request] = Query(
     "requests_unplanned", Request, lambda made: ("",) if made.unplanned else ()
 )

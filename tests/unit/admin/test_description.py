@@ -21,7 +21,7 @@ PATHS = {
     "/v1/upgrade-os", "/v1/reimage", "/v1/fail", "/v1/restore",
     "/v1/predict-failure", "/v1/cancel", "/v1/approve", "/v1/resolve",
     "/v1/operations", "/v1/operations/{name}", "/v1/operations/{name}/explain",
-    "/v1/requests/{name}", "/v1/events", "/v1/history", "/v1/fleet",
+    "/v1/requests/{name}", "/v1/rollouts", "/v1/rollouts/{name}", "/v1/events", "/v1/history", "/v1/fleet",
     "/v1/fleet/export", "/v1/fleet/validate", "/v1/fleet/plan", "/v1/fleet/apply",
     "/v1/tokens", "/v1/tokens/revoke",
     "/v1/watch/operations", "/v1/watch/events", "/healthz", "/readyz",

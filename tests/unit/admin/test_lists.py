@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.admin import limits
+from forewarn.admin import limits, selection, shapes
 from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.test_description import check
 
 
 @pytest.fixture
@@ -164,3 +165,79 @@ def test_a_bad_since_is_told(client: TestClient, since: str) -> None:
     answer = client.get("/v1/history", params={"since": since})
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("since: ")
+
+
+def ordered(client: TestClient, *hosts: str) -> str:
+    """Maintain hosts; return the rollout."""
+    body = {"hosts": hosts, "impact": "freeze", "reason": "firmware"}
+    return client.post("/v1/maintain", json=body).json()["rollout"]
+
+
+def test_a_rollout_has_how_many_of_its_operations_are_where(
+    client: TestClient,
+) -> None:
+    rollout = ordered(client, "h1", "h2")
+    (listed,) = client.get("/v1/rollouts").json()["rollouts"]
+    check(listed, shapes.RolloutShape)
+    assert listed == client.get(f"/v1/rollouts/{rollout}").json()
+    assert listed["rollout"] == rollout
+    assert (listed["state"], listed["reason"]) == ("Open", "firmware")
+    assert (listed["states"], listed["at_once"]) == ({"Planned": 1, "Noticed": 1}, 1)
+    assert client.get("/v1/rollouts/ro-none").status_code == 404
+    answer = client.get("/v1/rollouts", params={"host": "h1"})
+    assert answer.status_code == 400
+
+
+def test_a_rollout_that_has_ended_is_listed_where_all_are_wanted(
+    client: TestClient,
+) -> None:
+    first, second = ordered(client, "h1"), ordered(client, "h2")
+    client.post("/v1/cancel", json={"name": first})
+    client.post("/v1/reboot", json={"vms": ["same"]})
+
+    def names(**params: Any) -> list[str]:
+        page = client.get("/v1/rollouts", params=params).json()
+        return [each["rollout"] for each in page["rollouts"]]
+
+    assert names() == [second]
+    assert names(all=True) == [first, second]
+    page = client.get("/v1/rollouts", params={"all": True, "limit": 1}).json()
+    assert names(all=True, limit=1) == [first]
+    assert names(all=True, after=page["next"]) == [second]
+
+
+def test_a_page_of_large_rollouts_ends_early(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = ordered(client, "h1", "h2"), ordered(client, "same")
+    monkeypatch.setattr(limits, "SCAN_ROWS_MAX", 2)
+    monkeypatch.setattr(selection, "PAGE_ROWS", 1)
+    page = client.get("/v1/rollouts").json()
+    assert [each["rollout"] for each in page["rollouts"]] == [first]
+    page = client.get("/v1/rollouts", params={"after": page["next"]}).json()
+    assert [each["rollout"] for each in page["rollouts"]] == [second]
+
+
+def test_lists_are_narrowed_to_a_rollout(client: TestClient) -> None:
+    first, second = ordered(client, "h1", "same"), ordered(client, "h2")
+    assert names(client, rollout=first) == [H1, ("maintain", "same")]
+    assert names(client, rollout=second, state="Noticed") == [H2]
+    client.post("/v1/cancel", json={"name": second})
+    assert names(client, rollout=second) == []
+    assert names(client, rollout=second, all=True) == [H2]
+    events = client.get("/v1/events", params={"rollout": first}).json()["events"]
+    assert {each["scope"] for each in events} == {"web", "db"}
+    told = client.get("/v1/history/operations", params={"rollout": second}).json()
+    assert [each["target"] for each in told["operations"]] == ["h2"]
+    for path in ("operations", "events"):
+        answer = client.get(f"/v1/{path}", params={"rollout": "ro-none"})
+        assert answer.status_code == 404
+
+
+def test_the_vms_of_a_host_are_counted_before_its_turn_has_come(
+    client: TestClient,
+) -> None:
+    ordered(client, "h1", "h2")
+    found = client.get("/v1/operations").json()["operations"]
+    counted = {(each["target"], each["state"], each["vm_count"]) for each in found}
+    assert counted == {("h1", "Noticed", 2), ("h2", "Planned", 3)}

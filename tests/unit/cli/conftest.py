@@ -1,6 +1,7 @@
 """The command line against the operator API on a loopback port."""
 
 import asyncio
+import io
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -89,3 +90,40 @@ def forewarn(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
         return Ended(status=status, out=captured.out, err=captured.err)
 
     return run
+
+
+class Screen(io.StringIO):
+    """A standard output that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+class Terminal:
+    """Runs commands with a terminal of some width, and without colors."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        """Set the terminal that commands meet by `patch`."""
+        self._patch = patch
+        patch.setenv("TERM", "dumb")
+        self.columns(80)
+
+    def columns(self, width: int) -> None:
+        """Make it as wide as this."""
+        self._patch.setenv("COLUMNS", str(width))
+        self._patch.setenv("LINES", "24")
+
+    def run(self, *words: str) -> str:
+        """Run a command that is done; return what is on the terminal."""
+        screen = Screen()
+        with self._patch.context() as patch:
+            patch.setattr("sys.stdout", screen)
+            assert cli.main(list(words)) == 0
+        return screen.getvalue()
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return a terminal that commands can be run with."""
+    return Terminal(monkeypatch)

@@ -40,8 +40,11 @@ def test_a_summary_of_operations(service: Served, forewarn: Run) -> None:
     forewarn("fail", "h1", "--reason", "smoke")
     forewarn("restore", "h1")
     head, *rows = forewarn("history", "--summary").out.splitlines()
-    assert head.split()[:2] == ["OPERATION", "WHAT"]
-    assert len(rows) == 2
+    assert head.split()[:3] == ["OPERATION", "STATE", "WHAT"]
+    (row,) = rows
+    # Two VMs; nobody was asked whether they may fail.
+    assert "fail of host h1  2    -         2030-01-01T00:00:00Z" in row
+    assert len(forewarn("history", "--summary", "--all").out.splitlines()) == 3
     (row,) = forewarn("history", "--summary", "--vm", "web_0").out.splitlines()[1:]
     name = row.split()[0]
     told = forewarn("history", "--summary", "--operation", name).out
@@ -61,12 +64,12 @@ def test_a_summary_says_of_each_vm_who_approved_its_own_event(
     (operation,) = json.loads(forewarn("history", "--summary", "--json").out)
     approvers = {each["vm"]: each["approved_by"] for each in operation["vms"]}
     assert approvers == {"web_0": "(operator)", "db_0": None}
-    head, *rows = forewarn("history", "--summary").out.splitlines()
+    head, *rows = forewarn("history", "--summary", "--all").out.splitlines()
     shown = {
-        vm: row[head.index("APPROVED BY") : head.index("PLANNED")].split()
+        vm: row[head.index("VM ") : head.index("STARTED")].split()
         for vm, row in zip(approvers, rows, strict=True)
     }
-    assert shown == {"web_0": ["(operator)", "web_0"], "db_0": ["-", "db_0"]}
+    assert shown == {"web_0": ["web_0", "(operator)"], "db_0": ["db_0", "-"]}
 
 
 def test_one_who_has_left_its_event_keeps_who_approved_it(

@@ -8,7 +8,10 @@ import httpx2
 import pytest
 
 from forewarn.cli import client as client_module
-from forewarn.cli import lists, output
+from forewarn.cli import listings, output, watching
+from forewarn.control.requests import failures
+from forewarn.control.transactions.work import Who
+from forewarn.protocol.actors import operator
 from forewarn.texts import printable
 from tests.unit.cli.conftest import Ended, Served
 
@@ -20,7 +23,7 @@ def test_operations_are_a_table(service: Served, forewarn: Run) -> None:
     forewarn("maintain", "h1", "--impact", "freeze")
     head, row = forewarn("operations").out.splitlines()
     assert head.split()[:3] == ["OPERATION", "STATE", "WHAT"]
-    assert "maintain (freeze) of host h1  2030-01-01T00:15:00Z  0/2" in row
+    assert "maintain (freeze) of host h1  2    0/2       2030-01-01T00:15:00Z" in row
     assert row.endswith("(+2 more)")
 
 
@@ -78,9 +81,9 @@ def test_history(service: Served, forewarn: Run) -> None:
 
 
 def test_long_details_are_shortened() -> None:
-    assert lists.first_line("") == ""
-    assert lists.first_line("one") == "one"
-    assert lists.first_line("one\ntwo\nthree") == "one (+2 lines)"
+    assert listings.first_line("") == ""
+    assert listings.first_line("one") == "one"
+    assert listings.first_line("one\ntwo\nthree") == "one (+2 lines)"
 
 
 def test_a_stream_prints_what_is_and_what_changes(
@@ -106,20 +109,40 @@ def test_a_stream_prints_what_is_and_what_changes(
     assert printed == ["Impacting", "Done"]
 
 
-def test_a_stream_that_ends_is_told(
+def test_a_stream_that_ends_is_begun_again(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forewarn("fail", "web_0")
+    streams: list[str] = []
 
     async def ending() -> object:
+        streams.append("ended")
+        if len(streams) == 2:
+            service.gateway.plane.order(
+                Who(actor=operator("test")),
+                lambda work: failures.fail_vm(work, "db_0"),
+                now=service.gateway.now(),
+            )
         return
         yield ()
 
+    printed: list[str] = []
+
+    def printing(line: str) -> None:
+        printed.append(line)
+        if len(printed) == 2:
+            raise KeyboardInterrupt
+
     monkeypatch.setattr(service.gateway, "changes", ending)
+    monkeypatch.setattr(output, "line", printing)
+    monkeypatch.setattr(watching, "AGAIN_SECONDS", 0.0)
     ended = forewarn("events", "--watch")
-    assert ended.status == 3
-    assert "Started  Reboot  web  web_0" in ended.out
-    assert "has ended the stream" in ended.err
+    assert ended.status == 0
+    first, second = printed
+    assert "Started  Reboot  web  web_0" in first
+    assert "Started  Reboot  db  db_0" in second
+    assert "has ended the stream; trying again" in ended.err
+    assert "forewarn: the service is back" in ended.err
 
 
 def test_a_stream_that_is_refused(service: Served, forewarn: Run) -> None:
@@ -156,3 +179,55 @@ def test_another_kind_of_server(service: Served, forewarn: Run) -> None:
 
 def test_what_a_terminal_would_obey_is_shown_instead() -> None:
     assert printable("a\x1b[31mb\tö") == "a\\x1b[31mb\\tö"
+
+
+def test_rollouts_are_listed_and_shown(service: Served, forewarn: Run) -> None:
+    assert forewarn("rollout", "list").out == "no open rollouts\n"
+    forewarn("maintain", "h1", "h2", "--impact", "freeze", "--reason", "firmware")
+    head, row = forewarn("rollout", "list").out.splitlines()
+    assert head.split()[:5] == ["ROLLOUT", "STATE", "KIND", "DONE", "OPERATIONS"]
+    assert "Open   maintain  0/2   1 Planned, 1 Noticed  2030" in row
+    rollout = row.split()[0]
+    first, second, _, *table = forewarn("rollout", "show", rollout).out.splitlines()
+    assert first == f"{rollout}, maintain: Open, at most 1 at once"
+    assert second == "ordered by operator at 2030-01-01T00:00:00Z: firmware"
+    assert len(table) == 4
+    told = json.loads(forewarn("rollout", "show", rollout, "--json").out)
+    assert [each["target"] for each in told["operations"]] == ["h1", "h2"]
+    assert forewarn("rollout", "show", "../fleet").status == 4
+
+
+def test_lists_and_the_history_are_narrowed_to_a_rollout(
+    service: Served, forewarn: Run
+) -> None:
+    forewarn("maintain", "h1", "--impact", "freeze")
+    forewarn("maintain", "h2", "--impact", "freeze")
+    _, second = json.loads(forewarn("rollout", "list", "--json").out)
+    asked = ("--rollout", second["rollout"])
+    assert "host h2" in forewarn("operations", *asked).out
+    assert "host h1" not in forewarn("operations", *asked).out
+    (account,) = json.loads(forewarn("history", "--summary", "--json", *asked).out)
+    assert account["target"] == "h2"
+    entries = json.loads(forewarn("history", "--json", *asked).out)
+    assert all(f"request:{second['rollout']}" in each["subjects"] for each in entries)
+    assert forewarn("operations", "--rollout", "ro-none").status == 4
+
+
+def test_nobody_is_asked_whether_a_host_may_fail(
+    service: Served, forewarn: Run
+) -> None:
+    forewarn("fail", "h1")
+    _, row = forewarn("operations").out.splitlines()
+    assert "fail of host h1  2    -         2030" in row
+
+
+def test_what_is_mistyped_is_told_with_the_usage_of_its_command(forewarn: Run) -> None:
+    ended = forewarn("operations", "--hots", "h1")
+    assert ended.status == 2
+    assert ended.err.startswith("usage: forewarn operations [-h] [--vm VM]")
+    assert 'unrecognized arguments: --hots h1 (did you mean "--host"?)' in ended.err
+    assert '(did you mean "maintain"?)' in forewarn("maintian", "h1").err
+    assert '(did you mean "freeze"?)' in forewarn("maintain", "--impact=freze").err
+    ended = forewarn("fleet", "shwo")
+    assert ended.err.startswith("usage: forewarn fleet [-h] COMMAND")
+    assert '(did you mean "show"?)' in ended.err

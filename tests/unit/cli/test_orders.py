@@ -25,12 +25,37 @@ def test_an_order_prints_what_it_made_and_what_to_try_next(
     assert (ended.status, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert re.fullmatch(r"maintain: rollout ro-\w{16}", lines[0])
-    assert "maintain (live-migrate) of host h1: Noticed, not before 2030-" in ended.out
-    assert "Scheduled for scope web of shop: web_0" in ended.out
-    assert re.fullmatch(r"next: forewarn explain op-\w{16}", lines[-1])
-    ended = forewarn(*lines[-1].split()[2:])
+    head, first, second, summary, next_, follow = lines[1:]
+    assert head.split()[:2] == ["OPERATION", "STATE"]
+    assert "Noticed  maintain (live-migrate) of host h1  2    0/2 " in first
+    assert "Planned  maintain (live-migrate) of host h2  3    -   " in second
+    assert summary == "2 operations, 5 VMs: 1 Noticed, 1 Planned"
+    assert re.fullmatch(r"next: forewarn explain op-\w{16}", next_)
+    rollout = lines[0].split()[-1]
+    assert follow == f"next: forewarn operations --rollout {rollout} --watch"
+    ended = forewarn(*next_.split()[2:])
     assert ended.status == 0
     assert "  * NotBefore is in 15 m" in ended.out
+
+
+def test_every_vm_of_an_order_is_shown_with_its_event(
+    service: Served, forewarn: Run
+) -> None:
+    ended = forewarn("maintain", "h1", "--impact", "freeze", "--all")
+    lines = ended.out.splitlines()
+    table = lines[lines.index("") + 1 : -1]
+    assert table[0].split() == ["VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION"]
+    cells = {(row.split()[0], *row.split()[2:5]) for row in table[1:]}
+    assert cells == {
+        ("web_0", "Scheduled", "web", "shop"),
+        ("db_0", "Scheduled", "db", "bank"),
+    }
+    (silent,) = [
+        line
+        for line in forewarn("terminate", "web_1", "--all").out.splitlines()
+        if line.startswith("web_1 ")
+    ]
+    assert silent.split()[:5] == ["web_1", "-", "-", "-", "-"]
 
 
 def test_what_an_order_says_otherwise(service: Served, forewarn: Run) -> None:
@@ -49,9 +74,7 @@ def test_what_an_order_says_otherwise(service: Served, forewarn: Run) -> None:
 def test_hosts_at_once_are_those_of_the_order(service: Served, forewarn: Run) -> None:
     ended = forewarn(*["maintain", "h1", "h2", "--impact", "freeze", "--at-once", "2"])
     assert ended.status == 0, ended.err
-    (rollout,) = (
-        line.split()[-1] for line in ended.out.splitlines() if "rollout" in line
-    )
+    rollout = ended.out.splitlines()[0].split()[-1]
     told = forewarn("history", "--operation", rollout)
     assert "2 hosts, at most 2 at once" in told.out
     for wrong in ("banana", "0", "-1"):
@@ -116,7 +139,7 @@ def test_each_order(
 
 def test_an_order_that_nobody_is_told_of(service: Served, forewarn: Run) -> None:
     ended = forewarn("terminate", "web_0")
-    assert "    no event: nobody is told" in ended.out
+    assert "no event: nobody is told" in ended.out
 
 
 def test_a_failure_and_its_end(service: Served, forewarn: Run) -> None:

@@ -99,13 +99,13 @@ def words(text: str) -> list[list[str]]:
 
 
 def test_a_picture_has_who_is_served_what_and_what_comes_next() -> None:
-    found = shown(rendered(PICTURE, [NEWS], playing="platform-reboot"))
+    found = shown(rendered(PICTURE, [NEWS], width=110, playing="platform-reboot"))
     assert words(found) == words(SHOWN)
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
     news = News(at=NOW, what=What.STEP, text="\x1b[2J evil")
-    assert "\x1b" not in shown(rendered(PICTURE, [news]))
+    assert "\x1b" not in shown(rendered(PICTURE, [news], width=110))
 
 
 def test_before_and_after_the_picture_news_is_printed() -> None:

@@ -4,6 +4,7 @@ from forewarn.cli.commands.addresses import ADDRESSES, GROUP
 from forewarn.cli.commands.agent import AGENT
 from forewarn.cli.commands.agent import GROUP as AGENT_GROUP
 from forewarn.cli.commands.history import HISTORY
+from forewarn.cli.commands.lists import GROUPS as LIST_GROUPS
 from forewarn.cli.commands.lists import LISTS
 from forewarn.cli.commands.orders import ORDERS
 from forewarn.cli.commands.service import GROUPS as SERVICE_GROUPS
@@ -33,6 +34,7 @@ COMMANDS = (
 )
 GROUPS = {
     **SERVICE_GROUPS,
+    **LIST_GROUPS,
     **TOKEN_GROUP,
     **GROUP,
     **WEBHOOK_GROUPS,

@@ -22,6 +22,11 @@ HISTORY = (
                 metavar="OPERATION",
                 help="Only this operation or rollout.",
             ),
+            Option(
+                name="--rollout",
+                metavar="ROLLOUT",
+                help="Only this rollout; the same as --operation ROLLOUT.",
+            ),
             Option(name="--event", metavar="EVENT_ID", help="Only this event."),
             Option(name="--host", metavar="HOST", help="Only what concerns this host."),
             Option(
@@ -58,6 +63,11 @@ HISTORY = (
                 name="--summary",
                 is_flag=True,
                 help="Not the trail, but what became of each operation.",
+            ),
+            Option(
+                name="--all",
+                is_flag=True,
+                help="With --summary: a row for each VM of each operation.",
             ),
             *CLIENT,
         ),

@@ -8,11 +8,14 @@ _FILTERS = (
     Option(name="--host", metavar="HOST", help="Only what happens on this host."),
     Option(name="--scope", metavar="SCOPE", help="Only what this scope sees."),
     Option(name="--tenant", metavar="TENANT", help="Only what this tenant sees."),
+    Option(name="--rollout", metavar="ROLLOUT", help="Only what this rollout ordered."),
 )
 _WATCH = Option(
     name="--watch",
     is_flag=True,
-    help="Go on, and print each that changes; with --json one document a line.",
+    help="Go on until Ctrl-C. A terminal shows each row with the time of its last "
+    "change; a pipe gets a line for each change, with --json a document. If the service "
+    "goes away, the command waits for it.",
 )
 
 LISTS = (
@@ -27,6 +30,7 @@ LISTS = (
             Option(
                 name="--state",
                 choices=(
+                    "planned",
                     "noticed",
                     "ready",
                     "impacting",
@@ -45,6 +49,32 @@ LISTS = (
             "forewarn operations --host h1",
             "forewarn operations --watch --json",
         ),
+    ),
+    Command(
+        path=("rollout", "list"),
+        summary="list orders of several operations",
+        text="List the rollouts that are under way: how many of their operations are "
+        "done, and where the others are.",
+        run="forewarn.cli.lists:rollouts",
+        options=(
+            Option(name="--all", is_flag=True, help="Also what has ended."),
+            *CLIENT,
+        ),
+        examples=("forewarn rollout list", "forewarn rollout list --all --json"),
+    ),
+    Command(
+        path=("rollout", "show"),
+        summary="show a rollout with its operations",
+        text="Show a rollout: who ordered it and why, and a row for each operation, "
+        "also of those that have ended.",
+        run="forewarn.cli.lists:rollout",
+        options=(
+            Option(
+                name="rollout", metavar="ROLLOUT", help="Such as ro-w2147h2k9m4x3qa8."
+            ),
+            *CLIENT,
+        ),
+        examples=("forewarn rollout show ro-w2147h2k9m4x3qa8",),
     ),
     Command(
         path=("events",),
@@ -79,3 +109,6 @@ LISTS = (
         examples=("forewarn explain op-w2147h2k9m4x3qa8",),
     ),
 )
+
+GROUPS = {"rollout": "look at orders of several operations"}
+"""Words that begin several commands."""

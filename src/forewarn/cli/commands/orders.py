@@ -17,7 +17,12 @@ _DESCRIPTION = Option(
     may_be_empty=True,
     help="Description of the events, instead of the usual one.",
 )
-_WISHES = (_NOT_BEFORE, _DESCRIPTION, REASON, *CLIENT)
+_ALL = Option(
+    name="--all",
+    is_flag=True,
+    help="Print a row for each VM too, with the event that it is told of.",
+)
+_WISHES = (_NOT_BEFORE, _DESCRIPTION, REASON, _ALL, *CLIENT)
 _ORDER = "forewarn.cli.orders:order"
 
 _KIND = Option(
@@ -129,6 +134,7 @@ ORDERS = (
             Option(name="name", metavar="HOST|VM", help="What is down."),
             _KIND,
             REASON,
+            _ALL,
             *CLIENT,
         ),
         examples=("forewarn fail h1", "forewarn fail web_0 --kind vm"),
@@ -161,6 +167,7 @@ ORDERS = (
             ),
             _DESCRIPTION,
             REASON,
+            _ALL,
             *CLIENT,
         ),
         examples=("forewarn predict-failure h1 --in 3d",),

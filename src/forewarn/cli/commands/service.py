@@ -99,12 +99,18 @@ SERVICE = (
     Command(
         path=("fleet", "show"),
         summary="show hosts, scopes and VMs",
-        text="Show the fleet as it is: hosts with their VMs, scopes with who listens, "
-        "and VMs. A VM's state is down from a failure until it is restored; what has "
-        "started on it stands beside it.",
+        text="Show the fleet as it is: a row for each host, with how many VMs it has and "
+        "how many of them are down. With --all also scopes with who listens, and VMs. A "
+        "VM's state is down from a failure until it is restored; what has started on it "
+        "stands beside it.",
         run="forewarn.cli.fleet:show",
-        options=CLIENT,
-        examples=("forewarn fleet show", "forewarn fleet show --json"),
+        options=(
+            Option(
+                name="--all", is_flag=True, help="Also a row for each scope and VM."
+            ),
+            *CLIENT,
+        ),
+        examples=("forewarn fleet show", "forewarn fleet show --all"),
     ),
     Command(
         path=("fleet", "export"),

@@ -369,6 +369,7 @@ def _of_own_scope(share: TenantFilter, value: str) -> bool:
 _OF_ALIASES = frozenset(
     {
         kinds.OPERATIONS_OF_REQUEST.name,
+        kinds.OPEN_OPERATIONS_OF_REQUEST.name,
         kinds.EVENTS_OF_OPERATION.name,
         kinds.SPANS_OF_OPERATION.name,
     }
@@ -393,6 +394,7 @@ _MAY_ASK: dict[str, Callable[[TenantFilter, str], bool]] = {
     "open_operations_of_vm": _of_own_vm,
     "operations_of_vm": _of_own_vm,
     "operations_of_request": _whenever,
+    "open_operations_of_request": _whenever,
     "events_of_operation": _whenever,
     "live_events_of_scope": _of_own_scope,
     "spans_of_vm": _whenever,

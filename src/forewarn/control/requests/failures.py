@@ -31,7 +31,7 @@ from forewarn.store.port import every
 
 DESCRIPTION = "Virtual machine has encountered a failure."
 
-_STATES_HINT = "`forewarn fleet show` has the state of each host and VM"
+_STATES_HINT = "`forewarn fleet show --all` has the state of each host and VM"
 
 
 def fail_host(work: Work, name: str) -> Operation:

@@ -485,7 +485,7 @@ def _where_listed(kind: type[Record]) -> str:
         return "`forewarn events` lists them"
     if kind is Token:
         return "`forewarn token list` lists them"
-    return "names are case-sensitive; `forewarn fleet show` lists them"
+    return "names are case-sensitive; `forewarn fleet show --all` lists them"
 
 
 def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:

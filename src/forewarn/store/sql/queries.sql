@@ -267,6 +267,13 @@ SELECT * FROM operations
 WHERE state = 'Planned' AND request = :value AND operation_id > :after
 ORDER BY operation_id LIMIT :limit;
 
+-- name: rollouts
+-- The requests whose ids are of rollouts: their keys stand together.
+SELECT * FROM requests
+WHERE request_id >= 'ro-' AND request_id < 'ro.'
+    AND :value = '' AND request_id > :after
+ORDER BY request_id LIMIT :limit;
+
 -- name: requests_unplanned
 -- The requests with hosts whose operations are not made yet.
 SELECT * FROM requests

@@ -1,0 +1,185 @@
+"""The lists of the API as values: how an object becomes a row, and in which order."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forewarn.cli.tables import count, counts
+
+Json = Mapping[str, Any]
+
+FAILURE = "(failure)"
+"""Who approved a failure's event, as the API has it: nobody was asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One list of the API, and how it is shown."""
+
+    path: str
+    """Of the API, and the name of the list in a page."""
+    noun: str
+    empty: str
+    columns: tuple[str, ...]
+    """In the order of their importance."""
+    row: Callable[[Json], Sequence[str]]
+    key: str
+    """The member that names an object."""
+    state: str
+    """The member that has where it is."""
+    order: str
+    """The member that comes first in the order of rows."""
+    ended: str = ""
+    """The member that has when it ended."""
+
+    def sorted(self, found: Iterable[Json]) -> list[Json]:
+        """Return objects in the order of their rows."""
+        return sorted(found, key=self.place)
+
+    def place(self, each: Json) -> tuple[str, str]:
+        """Return what objects are sorted by."""
+        return each[self.order], each[self.key]
+
+    def summary(self, found: Sequence[Json]) -> str:
+        """Return what many objects come to; nothing for a single one."""
+        vms = sum(each.get("vm_count", 0) for each in found)
+        return total(self.noun, vms, [each[self.state] for each in found])
+
+
+def total(noun: str, vms: int, states: Sequence[str]) -> str:
+    """Return what several objects in these states come to; nothing for a single one."""
+    if len(states) <= 1:
+        return ""
+    of_vms = f", {count(vms, 'VM')}" if vms else ""
+    return f"{count(len(states), noun)}{of_vms}: {counts(states)}"
+
+
+def first_line(text: str) -> str:
+    """Return what fits in a table of a text that may have several lines."""
+    first, *rest = text.splitlines() or [""]
+    return f"{first} (+{len(rest)} lines)" if rest else first
+
+
+def what(operation: Json) -> str:
+    """Return what an operation is in few words: `reboot of vm web_0`."""
+    kind, impact = operation["kind"], operation["impact"]
+    if kind == "maintain":
+        kind = f"maintain ({impact})"
+    # A tenant is not told which host.
+    return f"{kind} of {operation['target_kind']} {operation['target']}".rstrip()
+
+
+def approved(events_: Sequence[Json]) -> str:
+    """Return how many events of those whose tenants are asked are approved: `2/15`."""
+    asked = [each for each in events_ if each["approved_by"] != FAILURE]
+    given = sum(1 for each in asked if each["approved_by"])
+    return f"{given}/{len(asked)}" if asked else "-"
+
+
+def operation_row(operation: Json) -> tuple[str, ...]:
+    """Return an operation's cells."""
+    waits = list(operation["blocked_by"])
+    more = f" (+{len(waits) - 1} more)" if len(waits) > 1 else ""
+    return (
+        operation["operation"],
+        operation["state"],
+        what(operation),
+        str(operation["vm_count"]),
+        approved(operation["events"]),
+        operation["not_before"],
+        waits[0] + more if waits else _nothing_done(operation),
+    )
+
+
+def _nothing_done(operation: Json) -> str:
+    """Return that an operation called no driver; empty if it did, or will."""
+    return operation["note"] if operation.get("no_driver_call") else ""
+
+
+def event_row(event: Json) -> tuple[str, ...]:
+    """Return an event's cells."""
+    return (
+        event["EventId"],
+        event["EventStatus"],
+        event["EventType"],
+        event["scope"],
+        " ".join(event["vms"]),
+        event["NotBefore"],
+        event["approved_by"] or "",
+        event["operation"],
+    )
+
+
+def rollout_row(each: Json) -> tuple[str, ...]:
+    """Return a rollout's cells."""
+    states: Mapping[str, int] = each["states"]
+    return (
+        each["rollout"],
+        each["state"],
+        each["kind"],
+        f"{states.get('Done', 0):,}/{sum(states.values()):,}",
+        ", ".join(f"{number:,} {state}" for state, number in states.items()),
+        each["created"],
+        each["actor"],
+        first_line(each["reason"]),
+    )
+
+
+OPERATIONS = Listing(
+    path="operations",
+    noun="operation",
+    empty="no open operations",
+    columns=(
+        "OPERATION",
+        "STATE",
+        "WHAT",
+        "VMS",
+        "APPROVED",
+        "NOT BEFORE",
+        "WAITS FOR",
+    ),
+    row=operation_row,
+    key="operation",
+    state="state",
+    order="not_before",
+    ended="ended",
+)
+EVENTS = Listing(
+    path="events",
+    noun="event",
+    empty="no events",
+    columns=(
+        "EVENT",
+        "STATUS",
+        "TYPE",
+        "SCOPE",
+        "VMS",
+        "NOT BEFORE",
+        "APPROVED BY",
+        "OPERATION",
+    ),
+    row=event_row,
+    key="EventId",
+    state="EventStatus",
+    order="created",
+    ended="removed",
+)
+ROLLOUTS = Listing(
+    path="rollouts",
+    noun="rollout",
+    empty="no open rollouts",
+    columns=(
+        "ROLLOUT",
+        "STATE",
+        "KIND",
+        "DONE",
+        "OPERATIONS",
+        "CREATED",
+        "BY",
+        "REASON",
+    ),
+    row=rollout_row,
+    key="rollout",
+    state="state",
+    order="created",
+)

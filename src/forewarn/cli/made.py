@@ -1,0 +1,71 @@
+"""What an order made, as it is printed: a line for each operation, and what to try next."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from forewarn.cli import output
+from forewarn.cli.command_table import Call
+from forewarn.cli.listings import OPERATIONS
+from forewarn.cli.lists import show
+from forewarn.cli.tables import count
+
+Json = Mapping[str, Any]
+
+_WITHOUT_NOTICE: Mapping[str, str] = {
+    "terminate": "Spot VMs, and scopes without terminate_notice, get no notice of a "
+    "deletion; `forewarn evict VM` gives a Spot VM the notice of a Preempt",
+    "upgrade-os": "scopes without os_image_notice, and VMs that are not "
+    "memory_preserving, get no notice of an upgrade",
+    "reimage": "scopes without os_image_notice, and VMs that are not "
+    "memory_preserving, get no notice of a reimage",
+}
+"""By verb, why an operation may have no event, and what gives notice instead."""
+
+_VM_COLUMNS = ("VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION")
+
+
+def print_made(call: Call, request: Json) -> None:
+    """Print a request; with --all also each of its VMs, and what it is told."""
+    found = request["operations"]
+    word = "rollout" if request["rollout"] else "request"
+    output.line(f"{request['kind']}: {word} {request['request']}")
+    show(call, OPERATIONS, found)
+    if call.flag("all"):
+        output.line()
+        rows = [row for each in found for row in _vm_rows(each)]
+        output.table("it concerns no VM", _VM_COLUMNS, rows)
+    silent = [
+        each for each in found if each["state"] != "Planned" and not each["events"]
+    ]
+    if silent:
+        which = f" for {count(len(silent), 'operation')}" if len(found) > 1 else ""
+        output.line(f"no event{which}: nobody is told")
+        if why := _WITHOUT_NOTICE.get(request["kind"]):
+            output.line(f"  {why}")
+    if found:
+        print_next(found[0]["operation"])
+    if len(found) > 1 and request["rollout"]:
+        output.line(f"next: forewarn operations --rollout {request['rollout']} --watch")
+
+
+def print_next(operation: str) -> None:
+    """Print the command that says why an operation waits."""
+    output.line(f"next: forewarn explain {operation}")
+
+
+def _vm_rows(operation: Json) -> Iterator[tuple[str, ...]]:
+    told: set[str] = set()
+    for event in operation["events"]:
+        for name in event["resources"]:
+            told.add(name)
+            yield (
+                name,
+                event["EventId"],
+                event["status"],
+                event["scope"],
+                event["tenant"],
+                operation["operation"],
+            )
+    for move in operation["moves"]:
+        if move["vm"] not in told:
+            yield move["vm"], "-", "-", "-", "-", operation["operation"]

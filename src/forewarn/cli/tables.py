@@ -1,0 +1,137 @@
+"""How rows become lines: one layout for every table of the command line.
+
+A pipe gets a line for each row, however long. On a terminal, columns stand in the order
+of their importance: each that still fits beside those before it has its place in the row,
+and what the others say is told under the row, with their titles. A long table has a line
+for each row there too, and says which columns are left out. Lines are broken between
+words only, so that an id or a name can be copied whole at any width.
+"""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from rich.cells import cell_len
+
+Cells = Sequence[str]
+
+BETWEEN = "  "
+"""Between two columns, and between two cells under a row."""
+
+INDENT = "    "
+"""Before what stands under a row."""
+
+MARGIN = 24
+"""Columns that a line under a row has at least, however narrow the terminal is."""
+
+FOLDED_ROWS_MAX = 50
+"""Rows of a table that may have lines under them: of more, one wants to see many."""
+
+_NOTHING = frozenset({"", "-"})
+"""Cells that say nothing, and are not told under a row."""
+
+
+def aligned(columns: Cells, rows: Sequence[Cells]) -> list[str]:
+    """Return the lines of a table for a pipe: the titles, then a line for each row."""
+    widths = _widths(columns, rows)
+    return [_row(cells, widths) for cells in (columns, *rows)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """A table for a terminal."""
+
+    head: str
+    """The titles of the columns that fit."""
+    blocks: list[list[str]]
+    """The lines of each row: its own, and those under it."""
+    left_out: tuple[str, ...]
+    """The titles of the columns that a long table has no room for."""
+
+
+def folded(
+    columns: Cells,
+    rows: Sequence[Cells],
+    *,
+    width: int,
+    rows_max: int = FOLDED_ROWS_MAX,
+) -> Folded:
+    """Return a table for a terminal of `width` columns.
+
+    With more than `rows_max` rows, each has one line. A cell that is longer than the line alone, such as the first, stays whole.
+    """
+    widths = _widths(columns, rows)
+    kept: list[int] = []
+    used = -len(BETWEEN)
+    for place, wide in enumerate(widths):
+        if not kept or used + len(BETWEEN) + wide <= width:
+            kept.append(place)
+            used += len(BETWEEN) + wide
+    rest = [place for place in range(len(columns)) if place not in kept]
+    is_long = len(rows) > rows_max
+
+    def shown(cells: Cells) -> str:
+        return _row([cells[each] for each in kept], [widths[each] for each in kept])
+
+    def under(cells: Cells) -> list[str]:
+        told = [
+            f"{columns[each].lower()}: {cells[each]}".removeprefix(": ")
+            for each in rest
+            if cells[each] not in _NOTHING
+        ]
+        return [] if is_long else _under(told, width=max(width, MARGIN))
+
+    return Folded(
+        head=shown(columns),
+        blocks=[[shown(cells), *under(cells)] for cells in rows],
+        left_out=tuple(columns[each] for each in rest) if is_long else (),
+    )
+
+
+def fitting(blocks: Sequence[Sequence[str]], *, height: int) -> int:
+    """Return how many of the first rows fit in so many lines."""
+    return sum(1 for used in accumulate(map(len, blocks)) if used <= height)
+
+
+def count(number: int, what: str) -> str:
+    """Return how many there are of something whose plural has an s: `6,000 VMs`."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def counts(found: Iterable[str]) -> str:
+    """Return how often each of some words occurs: `1 Noticed, 399 Planned`."""
+    by_word: dict[str, int] = {}
+    for each in found:
+        by_word[each] = by_word.get(each, 0) + 1
+    return ", ".join(f"{number:,} {word}" for word, number in by_word.items())
+
+
+def _widths(columns: Cells, rows: Sequence[Cells]) -> list[int]:
+    return [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+
+
+def _row(cells: Cells, widths: Sequence[int]) -> str:
+    return BETWEEN.join(
+        cell + " " * (width - cell_len(cell))
+        for cell, width in zip(cells, widths, strict=True)
+    ).rstrip()
+
+
+def _under(cells: Sequence[str], *, width: int) -> list[str]:
+    """Return cells in lines: several in one line if they fit, a long one in several."""
+    lines: list[str] = []
+    for cell in cells:
+        joined = lines[-1] + BETWEEN + cell if lines else ""
+        if joined and cell_len(joined) <= width:
+            lines[-1] = joined
+            continue
+        lines += textwrap.wrap(
+            cell,
+            width,
+            initial_indent=INDENT,
+            subsequent_indent=INDENT + BETWEEN,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines

@@ -1,0 +1,189 @@
+"""Tables at the widths of terminals: nothing that is copied is ever broken."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.cli import tables
+from tests.unit.admin.gateway import LocalGateway
+from tests.unit.cli.conftest import Ended, Served, Terminal
+
+Run = Callable[..., Ended]
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "tables"
+
+FLEET = """\
+[[tenant]]
+name = "shop"
+
+[[scope]]
+name = "shop-checkout"
+tenant = "shop"
+kind = "availability-set"
+
+[[scope]]
+name = "shop-search"
+tenant = "shop"
+kind = "scale-set"
+
+[[host]]
+name = "rack12-host07"
+zone = "eu-1"
+capacity = 8
+
+[[host]]
+name = "rack12-host08"
+zone = "eu-1"
+capacity = 8
+
+[[host]]
+name = "rack13-host01"
+zone = "eu-1"
+""" + "".join(
+    f"""
+[[vm]]
+name = "{scope}_{number}"
+host = "{host}"
+scope = "{scope}"
+fault_domain = {number}
+"""
+    for scope in ("shop-checkout", "shop-search")
+    for number, host in enumerate(("rack12-host07", "rack12-host08", "rack13-host01"))
+)
+
+LISTS = (
+    "operations",
+    "operations --all",
+    "events",
+    "rollout list",
+    "rollout show ROLLOUT",
+    "history --since 1h",
+    "history --summary",
+    "history --summary --all",
+    "history --summary --operation OPERATION",
+    "availability",
+    "fleet show",
+    "fleet show --all",
+    "webhook list",
+    "token list",
+)
+
+IDS = re.compile(r"(?<![\w-])(?:t-[0-9a-z]{10}|(?:op|ro|rq)-[0-9a-z]{16})\b")
+GUIDS = re.compile(r"\b[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}\b")
+
+
+@pytest.fixture
+def busy(service: Served, forewarn: Run) -> Served:
+    """Return a service in whose fleet some things have happened."""
+    service.gateway = service.app.state.gateway = LocalGateway(FLEET)
+    forewarn("fail", "rack13-host01", "--reason", "the power supply of the rack")
+    forewarn("token", "new", "dashboard", "--read-only")
+    why = "firmware 2.4 of the network cards, ticket 4711"
+    hosts = ("rack12-host07", "rack12-host08")
+    forewarn("maintain", *hosts, "--impact", "reboot", "--reason", why)
+    return service
+
+
+def words_of(run: Run, line: str) -> list[str]:
+    """Return a command's words, with the ids of what there is."""
+    rollout = re.findall(r"^ro-\w+", run("rollout", "list").out, re.MULTILINE)[0]
+    operation = re.findall(r"^op-\w+", run("operations").out, re.MULTILINE)[0]
+    return line.replace("ROLLOUT", rollout).replace("OPERATION", operation).split()
+
+
+def named(text: str) -> str:
+    """Return a text with other ids of the same form, which are the same each time."""
+    for pattern in (IDS, GUIDS):
+        found = list(dict.fromkeys(pattern.findall(text)))
+        for number, each in enumerate(found):
+            size = len(str(number))
+            text = text.replace(
+                each, each[:3] + re.sub(r"\w", "0", each[3:-size]) + str(number)
+            )
+    return text
+
+
+def test_each_list_is_whole_at_each_width(
+    busy: Served,
+    forewarn: Run,
+    terminal: Terminal,
+    request: pytest.FixtureRequest,
+) -> None:
+    found = [(line, words_of(forewarn, line)) for line in LISTS]
+    piped = {line: forewarn(*words).out for line, words in found}
+    for width in (40, 80, 100, 120, 160):
+        terminal.columns(width)
+        told = ""
+        for line, words in found:
+            shown = terminal.run(*words)
+            check_whole(piped[line], shown)
+            told += f"$ forewarn {line}\n{shown}\n"
+        file = GOLDEN / f"{width}.txt"
+        if request.config.getoption("--rewrite"):
+            file.write_text(named(told))
+        assert named(told) == file.read_text(), "run `pytest --rewrite` on this file"
+
+
+def check_whole(piped: str, shown: str) -> None:
+    """Check that each word that a pipe gets stands unbroken on the terminal."""
+    missing = set(piped.split()) - set(shown.split())
+    # Titles of columns under a row are in lower case, and stand only where they say
+    # something; so do cells without a value.
+    assert {each for each in missing if not each.isupper()} <= {"-"}
+
+
+def test_a_pipe_gets_one_line_for_each_row(busy: Served, forewarn: Run) -> None:
+    head, *rows, summary = forewarn("operations").out.splitlines()
+    assert len(rows) == 3
+    assert rows[-1].endswith("and only one at a time is allowed")
+    assert summary.startswith("3 operations, 6 VMs: ")
+    assert all(len(row) > len(head) for row in rows[1:])
+
+
+CELLS = st.text(alphabet="abc -", max_size=60).map(str.strip)
+
+
+@given(
+    rows=st.lists(st.tuples(*[CELLS] * 5), min_size=1, max_size=5),
+    width=st.integers(1, 120),
+)
+def test_every_word_is_whole_and_no_line_is_longer_than_it_must_be(
+    rows: list[tuple[str, ...]], width: int
+) -> None:
+    columns = ("FIRST", "SECOND", "THIRD", "FOURTH", "FIFTH")
+    folded = tables.folded(columns, rows, width=width)
+    blocks = folded.blocks
+    assert folded.head.startswith("FIRST")
+    for cells, block in zip(rows, blocks, strict=True):
+        shown = [word for line in block for word in line.split()]
+        for word in " ".join(cells).split():
+            assert word in shown or word == "-"
+        for line in block[1:]:
+            assert len(line) <= max(width, tables.MARGIN) or len(line.split()) <= 2
+    widest = max(len(cells[0]) for cells in [columns, *rows])
+    assert all(len(block[0]) <= max(width, widest) for block in blocks)
+
+
+def test_a_long_table_has_one_line_for_each_row_and_says_what_is_left_out() -> None:
+    rows = [(f"h{number}", "word " * 30) for number in range(51)]
+    folded = tables.folded(("HOST", "WAITS FOR"), rows, width=80)
+    assert [len(block) for block in folded.blocks] == [1] * 51
+    assert folded.left_out == ("WAITS FOR",)
+    folded = tables.folded(("HOST", "WAITS FOR"), rows[:50], width=80)
+    assert all(len(block) > 1 for block in folded.blocks)
+    assert folded.left_out == ()
+
+
+def test_what_fits_in_a_height() -> None:
+    blocks = [["a"], ["b", "under b"], ["c"]]
+    assert [tables.fitting(blocks, height=each) for each in range(5)] == [0, 1, 1, 2, 3]
+
+
+def test_counts() -> None:
+    assert tables.count(1, "VM") == "1 VM"
+    assert tables.count(6000, "VM") == "6,000 VMs"
+    assert tables.counts(["Done", "Failed", "Done"]) == "2 Done, 1 Failed"
